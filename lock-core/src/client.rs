@@ -1,0 +1,438 @@
+//! What an application holds: it makes guards, and owns everything that moves.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use crate::hold::Hold;
+use crate::janitor::Janitor;
+use crate::keeper::Keeper;
+use crate::local_queue::{LocalQueue, Turn};
+use crate::wait::{Limits, Waiting};
+use crate::{
+    Capabilities, Claim, Clock, DistributedLock, Drift, Extension, Lease, LockError, LockGuard,
+    LockName, LockRequest, LockState, LostReason, Release, Renewal, SystemClock, Ttl, Wait, retry,
+};
+
+/// How a client treats its backend. The defaults suit most.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClientOptions {
+    /// How long a request may take, retries included; default 2 s. Waiting for a lock that others
+    /// hold is not part of it. At least 10 ms.
+    pub request_timeout: Duration,
+    /// What is taken off each TTL for the difference between clocks.
+    pub drift: Drift,
+    /// Where the holder reads the time; another one is for tests.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        let Limits {
+            request_timeout,
+            drift,
+        } = Limits::default();
+        Self {
+            request_timeout,
+            drift,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+/// Acquires locks, renews them while they are held, and gives back what was dropped.
+///
+/// A client is cheap to clone; clones share everything. Make one for a process and a backend: its
+/// waiters for one lock share one place on the server, and its renewals go in batches. Its two
+/// tasks, the keeper and the janitor, start with the first acquisition on the runtime that runs it,
+/// and end with the last clone and guard.
+///
+/// # Which backend
+/// The client is the same for all. `leasehold::connect(url)` chooses one by URL;
+/// [`LockClient::new`] takes any [`DistributedLock`].
+#[derive(Clone, Debug)]
+pub struct LockClient {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl LockClient {
+    /// A client of `backend` with default options.
+    pub fn new(backend: impl DistributedLock) -> Self {
+        Self::with_options(backend, ClientOptions::default())
+    }
+
+    /// A client of `backend`.
+    pub fn with_options(backend: impl DistributedLock, options: ClientOptions) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(Arc::new(backend), options)),
+        }
+    }
+
+    /// What the backend can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.shared.backend.capabilities()
+    }
+
+    /// Acquires a lock, and holds it under a guard that renews it.
+    ///
+    /// Takes a name, or a [`LockRequest`] that says how long to wait and for which TTL. Locks are
+    /// not re-entrant: a task that asks again for what it holds waits for itself. Tasks of one
+    /// client are served first come, first served among themselves; clients are where the backend's
+    /// [`Capabilities`] say so.
+    ///
+    /// # Errors
+    /// - [`LockError::InvalidName`], [`LockError::InvalidTtl`], [`LockError::InvalidLabel`]: nothing
+    ///   was sent.
+    /// - [`LockError::NotAcquired`] if it is held and the request does not wait.
+    /// - [`LockError::Timeout`] if it did not become free within the wait.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses. An endless wait bears
+    ///   an outage of five request time-outs.
+    /// - [`LockError::Closed`] after [`shutdown`](Self::shutdown).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the lock is not held: whatever the server granted or queued is
+    /// taken back in the background, as soon as the server answers.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// use std::time::Duration;
+    /// use lock_core::{LockClient, LockRequest, MemoryLock, Wait};
+    ///
+    /// let locks = LockClient::new(MemoryLock::new());
+    /// let request = LockRequest::new("report").wait(Wait::AtMost(Duration::from_secs(5)));
+    /// let guard = locks.acquire(request).await?;
+    /// assert!(guard.is_held());
+    /// # Ok(()) }
+    /// ```
+    pub async fn acquire(&self, request: impl Into<LockRequest>) -> Result<LockGuard, LockError> {
+        let request = request.into();
+        let intent = Intent::new(self.shared.clone(), request.claim()?)?;
+        intent.acquire(&request).await
+    }
+
+    /// Acquires a lock if it is free: `None` if another holds it.
+    ///
+    /// It is [`acquire`](Self::acquire) with [`Wait::No`], for callers to whom "no" is an answer.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), but for `NotAcquired` and `Timeout`.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(
+        &self,
+        request: impl Into<LockRequest>,
+    ) -> Result<Option<LockGuard>, LockError> {
+        match self.acquire(request.into().wait(Wait::No)).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::NotAcquired { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a lease under a guard again, after proving with the server that it is still held.
+    ///
+    /// The lease may come from [`LockGuard::detach`] or, from another process, from
+    /// [`Lease::import`]. It keeps its token.
+    ///
+    /// # Errors
+    /// - [`LockError::Lost`] if the hold is over.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses.
+    /// - [`LockError::Closed`] after [`shutdown`](Self::shutdown).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped the hold stays as it was: it expires unless it is attached.
+    pub async fn attach(&self, lease: Lease) -> Result<LockGuard, LockError> {
+        self.shared.admit(&lease.name)?;
+        let (name, ttl) = (lease.name.clone(), lease.ttl);
+        match self.shared.extend(lease, ttl).await? {
+            Some(lease) => Ok(self.shared.clone().guard(lease, None)),
+            None => Err(LockError::Lost {
+                name,
+                reason: LostReason::Evicted,
+            }),
+        }
+    }
+
+    /// Looks at a lock without touching it.
+    ///
+    /// # Errors
+    /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn inspect(&self, name: impl AsRef<str>) -> Result<LockState, LockError> {
+        let name = LockName::new(name)?;
+        let shared = &self.shared;
+        let answer = shared.ask(|| shared.backend.inspect(&name)).await;
+        answer.map_err(|source| failed("inspect", Some(&name), source))
+    }
+
+    /// Lists the locks that are held and whose names start with `prefix`, sorted by name, at most
+    /// `limit` of them. It may look at every lock of the store: it is for people, not for programs.
+    ///
+    /// # Errors
+    /// [`LockError::Backend`] if the server cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, LockError> {
+        let shared = &self.shared;
+        let answer = shared.ask(|| shared.backend.list(prefix, limit)).await;
+        answer.map_err(|source| failed("list locks", None, source))
+    }
+
+    /// Gives everything back: ends all holds of this client and waits until the server knows, or
+    /// until their TTLs have ended them. No lock can be acquired afterwards.
+    ///
+    /// Guards that are still alive see the loss with [`LostReason::Shutdown`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, giving back goes on in the background.
+    pub async fn shutdown(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.shared.ensure_tasks();
+        for hold in self.shared.keeper.forget_all() {
+            let lost_before = hold.lost_reason();
+            hold.end(LostReason::Shutdown);
+            if lost_before != Some(LostReason::Evicted) {
+                self.shared.janitor.give_back(&hold.lease());
+            }
+        }
+        self.shared.janitor.idle().await;
+    }
+}
+
+fn failed(
+    operation: &'static str,
+    name: Option<&LockName>,
+    source: crate::BackendError,
+) -> LockError {
+    LockError::Backend {
+        operation,
+        name: name.cloned(),
+        source,
+    }
+}
+
+/// What the clones and guards of one client share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    backend: Arc<dyn DistributedLock>,
+    options: ClientOptions,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) janitor: Arc<Janitor>,
+    local_queue: LocalQueue,
+    tasks: Mutex<Option<Tasks>>,
+    closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Tasks {
+    keeper: JoinHandle<()>,
+    janitor: JoinHandle<()>,
+}
+
+impl Shared {
+    fn new(backend: Arc<dyn DistributedLock>, mut options: ClientOptions) -> Self {
+        options.request_timeout = options.request_timeout.max(Duration::from_millis(10));
+        let keeper = Arc::new(Keeper::new(backend.clone(), options.clock.clone()));
+        let janitor = Arc::new(Janitor::new(backend.clone()));
+        let local_queue = LocalQueue::default();
+        let (tasks, closed) = (Mutex::default(), AtomicBool::new(false));
+        Self {
+            backend,
+            options,
+            keeper,
+            janitor,
+            local_queue,
+            tasks,
+            closed,
+        }
+    }
+
+    /// Lets an acquisition in, unless the client was shut down.
+    fn admit(&self, name: &LockName) -> Result<(), LockError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(LockError::Closed { name: name.clone() });
+        }
+        self.ensure_tasks();
+        Ok(())
+    }
+
+    /// Starts the tasks, or starts them again if the runtime that ran them is gone.
+    fn ensure_tasks(&self) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = |tasks: &Tasks| !tasks.keeper.is_finished() && !tasks.janitor.is_finished();
+        if tasks.as_ref().is_some_and(running) {
+            return;
+        }
+        if let Some(old) = tasks.take() {
+            old.keeper.abort();
+            old.janitor.abort();
+        }
+        *tasks = Some(Tasks {
+            keeper: tokio::spawn(self.keeper.clone().run()),
+            janitor: tokio::spawn(self.janitor.clone().run()),
+        });
+    }
+
+    /// Puts a question to the backend within the request time-out.
+    async fn ask<T, F>(&self, question: impl FnMut() -> F) -> Result<T, crate::BackendError>
+    where
+        F: Future<Output = Result<T, crate::BackendError>>,
+    {
+        let backend = self.backend.capabilities().backend;
+        retry::within(self.options.request_timeout, backend, question).await
+    }
+
+    /// Extends a lease on the server: the lease with its new deadline, or `None` if it is lost.
+    async fn extend(&self, lease: Lease, ttl: Ttl) -> Result<Option<Lease>, LockError> {
+        let renewal = Renewal::new(&lease, ttl);
+        let asked = self.options.clock.now();
+        match self.ask(|| self.backend.extend(&renewal)).await {
+            Ok(Extension::Extended(granted)) => {
+                let believed = granted.min(ttl.as_duration());
+                let deadline = asked.after(self.options.drift.validity(believed));
+                Ok(Some(Lease {
+                    ttl,
+                    granted,
+                    deadline,
+                    ..lease
+                }))
+            }
+            Ok(Extension::Lost) => Ok(None),
+            Err(source) => Err(failed("extend", Some(&lease.name), source)),
+        }
+    }
+
+    /// Extends a hold on behalf of its guard.
+    pub(crate) async fn extend_hold(&self, hold: &Hold, ttl: Ttl) -> Result<(), LockError> {
+        hold.error_if_lost()?;
+        let asked = self.options.clock.now();
+        match self.extend(hold.lease(), ttl).await? {
+            Some(lease) => hold.extended(asked, ttl, lease.granted),
+            None => hold.end(LostReason::Evicted),
+        }
+        self.keeper.look();
+        hold.error_if_lost()
+    }
+
+    /// Ends a hold on the server.
+    ///
+    /// A try whose reply was lost may have released it: then the next one finds nothing, and while
+    /// the lease has not expired nobody else can have ended it.
+    pub(crate) async fn release(&self, lease: &Lease) -> Result<Release, LockError> {
+        let mut tries = 0;
+        let answer = self.ask(|| {
+            tries += 1;
+            self.backend.release(&lease.name, lease.owner)
+        });
+        match answer.await {
+            Ok(Release::NotHeld) if tries > 1 && !self.has_expired(lease) => Ok(Release::Released),
+            Ok(release) => Ok(release),
+            Err(source) => Err(failed("release", Some(&lease.name), source)),
+        }
+    }
+
+    fn has_expired(&self, lease: &Lease) -> bool {
+        self.options.clock.now().has_reached(lease.deadline)
+    }
+
+    /// Puts a fresh lease under a guard.
+    fn guard(self: Arc<Self>, lease: Lease, max_hold: Option<Duration>) -> LockGuard {
+        let (owner, clock) = (lease.owner, self.options.clock.clone());
+        let hold = Arc::new(Hold::new(lease, max_hold, clock, self.options.drift));
+        self.keeper.keep(owner, hold.clone());
+        LockGuard::new(self, hold)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.janitor.close();
+        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tasks) = tasks {
+            tasks.keeper.abort();
+        }
+    }
+}
+
+/// An acquisition under way. Made before the first byte is sent; dropped at any point, it takes
+/// back whatever the server may have granted by then.
+struct Intent {
+    shared: Arc<Shared>,
+    claim: Claim,
+    /// Whether the server may know of the claim.
+    traces: bool,
+}
+
+impl Intent {
+    fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self, LockError> {
+        shared.admit(&claim.name)?;
+        Ok(Self {
+            shared,
+            claim,
+            traces: false,
+        })
+    }
+
+    async fn acquire(mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
+        let (_turn, wait) = self.turn(request.patience()).await?;
+        let shared = self.shared.clone();
+        let options = &shared.options;
+        let limits = Limits {
+            request_timeout: options.request_timeout,
+            drift: options.drift,
+        };
+        let waiting = Waiting::new(&*shared.backend, &*options.clock, limits);
+        let lease = waiting.acquire(&self.claim, wait, &mut self.traces).await?;
+        self.traces = false;
+        let guard = shared.clone().guard(lease, request.hold_bound());
+        if shared.closed.load(Ordering::Acquire) {
+            // Shut down while we asked: the guard goes the way of all others.
+            return Err(LockError::Closed {
+                name: self.claim.name.clone(),
+            });
+        }
+        Ok(guard)
+    }
+
+    /// Waits to be first among this client's waiters; says how much of the wait is left.
+    async fn turn(&self, wait: Wait) -> Result<(Option<Turn>, Wait), LockError> {
+        let turn = self.shared.local_queue.turn(&self.claim.name);
+        match wait {
+            Wait::No | Wait::AtMost(Duration::ZERO) => Ok((None, wait)),
+            Wait::Forever => Ok((Some(turn.await), wait)),
+            Wait::AtMost(span) => {
+                let started = Instant::now();
+                let Ok(turn) = timeout(span, turn).await else {
+                    let name = self.claim.name.clone();
+                    return Err(LockError::Timeout {
+                        name,
+                        waited: span,
+                        contention: None,
+                    });
+                };
+                // Never zero, which would not wait at all.
+                let left = span
+                    .saturating_sub(started.elapsed())
+                    .max(Duration::from_nanos(1));
+                Ok((Some(turn), Wait::AtMost(left)))
+            }
+        }
+    }
+}
+
+impl Drop for Intent {
+    fn drop(&mut self) {
+        if self.traces {
+            self.shared.janitor.withdraw(&self.claim);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A hold that is kept alive, and given back when it is dropped.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Shared;
+use crate::hold::Hold;
+use crate::{
+    FencingToken, Lease, LockError, LockName, LostReason, LostSignal, Moment, Release, Ttl,
+};
+
+/// A lock that is held.
+///
+/// The client renews it at a third of its TTL for as long as the guard lives. **The hold can be
+/// lost all the same**: the server may be out of reach for longer than the TTL, or lose its data,
+/// or the process may be paused. Therefore
+///
+/// - run the work through [`run`](Self::run), which drops it at the loss, or watch
+///   [`lost`](Self::lost), or ask [`is_held`](Self::is_held) before each step;
+/// - send the [`token`](Self::token) with every write, and let the resource refuse stale ones (see
+///   [`Fence`](crate::Fence)): no check on this side can close the gap between the check and the
+///   write.
+///
+/// # Drop
+/// Dropping the guard gives the lock back **soon, not at once**: the drop itself never blocks, and
+/// works in and outside a runtime; the client's janitor tells the server. Await
+/// [`release`](Self::release) to know that it has.
+#[must_use = "a guard that is not kept is released at once"]
+pub struct LockGuard {
+    shared: Arc<Shared>,
+    hold: Arc<Hold>,
+    /// Whether dropping the guard is to end the hold on the server.
+    gives_back: bool,
+}
+
+impl LockGuard {
+    pub(crate) fn new(shared: Arc<Shared>, hold: Arc<Hold>) -> Self {
+        Self {
+            shared,
+            hold,
+            gives_back: true,
+        }
+    }
+
+    /// The lock that is held.
+    pub fn name(&self) -> LockName {
+        self.hold.lease().name
+    }
+
+    /// The fencing token: greater than that of every earlier grant of this lock, and constant for
+    /// the life of this hold.
+    pub fn token(&self) -> FencingToken {
+        self.hold.lease().token
+    }
+
+    /// When the holder must stop believing, on its own clock, unless a renewal moves it.
+    pub fn deadline(&self) -> Moment {
+        self.hold.lease().deadline
+    }
+
+    /// Whether the lock is still held, by the clock. It does not depend on any task having run, so
+    /// it is right even after a pause; it is out of date as soon as it is returned.
+    pub fn is_held(&self) -> bool {
+        self.hold.lost_reason().is_none()
+    }
+
+    /// Waits until the lock is lost, and says how that came.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn lost(&self) -> LostReason {
+        self.hold.signal().wait().await
+    }
+
+    /// A signal of the loss that other tasks can keep; it outlives the guard.
+    pub fn lost_signal(&self) -> LostSignal {
+        self.hold.signal()
+    }
+
+    /// Runs `work` under the lock, and drops it if the lock is lost.
+    ///
+    /// The lock is renewed until `work` has really ended: it cannot be released while this borrow
+    /// of the guard lives.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] if the lock was lost before `work` ended. What `work` did until then
+    /// stands: let the resource check the token.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `work`, and leaves the lock held.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
+        self.hold.error_if_lost()?;
+        let work = pin!(work);
+        tokio::select! {
+            biased;
+            reason = self.lost() => Err(self.hold.lost_error(reason)),
+            output = work => Ok(output),
+        }
+    }
+
+    /// Makes the hold last for at least `ttl` from now, and renews it with that TTL from then on.
+    ///
+    /// The keeper renews by itself; this is for a TTL that turned out too short, or for proof from
+    /// the server before a step that matters. It never shortens a hold.
+    ///
+    /// # Errors
+    /// - [`LockError::InvalidTtl`]: nothing was sent.
+    /// - [`LockError::Lost`] if the lock is lost, which is final.
+    /// - [`LockError::Backend`] if the server cannot be reached; the lock stays held until its
+    ///   deadline, and renewing goes on.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the hold may or may not have been extended.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
+        self.shared.extend_hold(&self.hold, Ttl::new(ttl)?).await
+    }
+
+    /// Ends the hold, and returns once the server has answered.
+    ///
+    /// The lock is not held from the moment this is called. [`Release::NotHeld`] says that it had
+    /// been lost before: what was done under it may have met another holder.
+    ///
+    /// # Errors
+    /// [`LockError::Backend`] if the server did not answer within the request time-out. The janitor
+    /// goes on giving the lock back, and the TTL ends it at the latest.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the janitor gives the lock back.
+    pub async fn release(mut self) -> Result<Release, LockError> {
+        self.stop_keeping();
+        let lease = self.hold.lease();
+        let release = self.shared.release(&lease).await?;
+        self.gives_back = false;
+        Ok(release)
+    }
+
+    /// Takes the lease out of the guard. From then on nobody renews it, and nobody gives it back.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] if the lock is lost.
+    pub fn detach(mut self) -> Result<Lease, LockError> {
+        self.hold.error_if_lost()?;
+        self.stop_keeping();
+        self.gives_back = false;
+        Ok(self.hold.lease())
+    }
+
+    /// The hold is over on this side before anything is sent: no renewal can follow, and whoever
+    /// watches stops first.
+    fn stop_keeping(&self) {
+        self.hold.end(LostReason::Released);
+        self.shared.keeper.forget(self.hold.lease().owner);
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if !self.gives_back {
+            return;
+        }
+        let lost_before = self.hold.lost_reason();
+        self.stop_keeping();
+        // After an eviction there is nothing of ours left; a shutdown has given it back already.
+        if !matches!(
+            lost_before,
+            Some(LostReason::Evicted | LostReason::Shutdown)
+        ) {
+            self.shared.janitor.give_back(&self.hold.lease());
+        }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("lease", &self.hold.lease())
+            .field("lost", &self.hold.lost_reason())
+            .finish()
+    }
+}

@@ -1,0 +1,237 @@
+//! The state that a guard, its keeper and its lost signals share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::{Clock, Drift, Lease, LockError, Moment, Renewal, Ttl};
+
+/// How a hold came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// Its deadline passed without a renewal that the server confirmed.
+    Expired,
+    /// The server says that it is not ours any more.
+    Evicted,
+    /// The connection that is the lock was closed.
+    Disconnected,
+    /// Its holder released, detached or dropped it.
+    Released,
+    /// Its client was shut down.
+    Shutdown,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its deadline passed without a confirmed renewal",
+            Self::Evicted => "the server says that it is not ours any more",
+            Self::Disconnected => "the connection that held it was closed",
+            Self::Released => "its holder gave it up",
+            Self::Shutdown => "its client was shut down",
+        })
+    }
+}
+
+/// Tells when a hold is over. It is sticky, cheap to clone, and may be awaited before and after.
+#[derive(Clone)]
+pub struct LostSignal {
+    hold: Arc<Hold>,
+}
+
+impl LostSignal {
+    /// Waits until the hold is over, and says how that came.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect; the signal can be awaited again.
+    pub async fn wait(&self) -> LostReason {
+        let mut lost = self.hold.lost.subscribe();
+        let reason = lost
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|reason| *reason);
+        reason.unwrap_or(LostReason::Released)
+    }
+
+    /// How the hold ended; `None` while it is held. It reads the clock, and does not depend on any
+    /// task having run.
+    pub fn reason(&self) -> Option<LostReason> {
+        self.hold.lost_reason()
+    }
+}
+
+impl fmt::Debug for LostSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LostSignal").field(&self.reason()).finish()
+    }
+}
+
+/// One hold of this client.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    clock: Arc<dyn Clock>,
+    drift: Drift,
+    /// When renewing stops, if it does.
+    renew_until: Option<Moment>,
+    state: Mutex<State>,
+    lost: watch::Sender<Option<LostReason>>,
+}
+
+#[derive(Debug)]
+struct State {
+    lease: Lease,
+    /// When the next renewal is due.
+    renew_at: Moment,
+    /// From when on a renewal may go along with one that is due.
+    ripe_at: Moment,
+    renewing: bool,
+}
+
+impl Hold {
+    pub(crate) fn new(
+        lease: Lease,
+        max_hold: Option<Duration>,
+        clock: Arc<dyn Clock>,
+        drift: Drift,
+    ) -> Self {
+        let now = clock.now();
+        let renew_until = max_hold.map(|span| now.after(span));
+        let mut state = State {
+            lease,
+            renew_at: now,
+            ripe_at: now,
+            renewing: false,
+        };
+        state.schedule(now);
+        Self {
+            clock,
+            drift,
+            renew_until,
+            state: Mutex::new(state),
+            lost: watch::Sender::new(None),
+        }
+    }
+
+    pub(crate) fn signal(self: &Arc<Self>) -> LostSignal {
+        LostSignal { hold: self.clone() }
+    }
+
+    pub(crate) fn lease(&self) -> Lease {
+        self.state().lease.clone()
+    }
+
+    /// Why the hold is over, read from the clock: no task needs to have run.
+    pub(crate) fn lost_reason(&self) -> Option<LostReason> {
+        if self.clock.now().has_reached(self.state().lease.deadline) {
+            self.end(LostReason::Expired);
+        }
+        *self.lost.borrow()
+    }
+
+    pub(crate) fn error_if_lost(&self) -> Result<(), LockError> {
+        match self.lost_reason() {
+            None => Ok(()),
+            Some(reason) => Err(self.lost_error(reason)),
+        }
+    }
+
+    pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
+        LockError::Lost {
+            name: self.state().lease.name.clone(),
+            reason,
+        }
+    }
+
+    /// Ends the hold, for good. The first reason stands.
+    pub(crate) fn end(&self, reason: LostReason) {
+        self.lost.send_if_modified(|ended| {
+            let first = ended.is_none();
+            ended.get_or_insert(reason);
+            first
+        });
+    }
+
+    /// Notes that the server keeps the hold for `granted` from after `asked`, as was asked with
+    /// `ttl`. A hold that is over stays over, and a deadline never moves back.
+    pub(crate) fn extended(&self, asked: Moment, ttl: Ttl, granted: Duration) {
+        let deadline = asked.after(self.drift.validity(granted.min(ttl.as_duration())));
+        let mut state = self.state();
+        state.renewing = false;
+        if self.lost.borrow().is_some() || self.clock.now().has_reached(state.lease.deadline) {
+            return;
+        }
+        state.lease.ttl = ttl;
+        if deadline.has_reached(state.lease.deadline) {
+            (state.lease.deadline, state.lease.granted) = (deadline, granted);
+        }
+        state.schedule(asked);
+    }
+
+    /// Notes that a renewal had no answer: the next try is soon, and the deadline stands.
+    pub(crate) fn renewal_failed(&self) {
+        let retry_at = self.clock.now().after(self.attempt_limit() / 2);
+        let mut state = self.state();
+        (state.renewing, state.renew_at, state.ripe_at) = (false, retry_at, retry_at);
+    }
+
+    /// What the keeper has to do for this hold at `now`.
+    pub(crate) fn duty(&self, now: Moment) -> Duty {
+        if self.lost_reason().is_some() {
+            return Duty::Over;
+        }
+        let state = self.state();
+        let expires_in = now.until(state.lease.deadline);
+        if state.renewing || self.renew_until.is_some_and(|end| now.has_reached(end)) {
+            Duty::Watch(expires_in)
+        } else if now.has_reached(state.renew_at) {
+            Duty::Renew
+        } else if now.has_reached(state.ripe_at) {
+            Duty::MayRenew(expires_in.min(now.until(state.renew_at)))
+        } else {
+            Duty::Watch(expires_in.min(now.until(state.renew_at)))
+        }
+    }
+
+    /// Begins a renewal, of which there is one at a time.
+    pub(crate) fn begin_renewal(&self) -> Renewal {
+        let mut state = self.state();
+        state.renewing = true;
+        Renewal::new(&state.lease, state.lease.ttl)
+    }
+
+    /// How long one renewal may take: a sixth of the TTL.
+    pub(crate) fn attempt_limit(&self) -> Duration {
+        self.state().lease.granted / 6
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Plans the next renewal at a third of the TTL after `asked`, a little earlier by chance, so
+    /// that holds taken together by many clients do not renew together.
+    fn schedule(&mut self, asked: Moment) {
+        let third = self.lease.granted / 3;
+        self.renew_at = asked.after(third.mul_f64(rand::random_range(0.9..1.0)));
+        self.ripe_at = asked.after(third * 3 / 4);
+    }
+}
+
+/// What the keeper has to do for a hold.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// Nothing more: it is over.
+    Over,
+    /// Renew it now.
+    Renew,
+    /// Renew it along with others, or look again after the span.
+    MayRenew(Duration),
+    /// Look again after the span.
+    Watch(Duration),
+}

@@ -1,0 +1,142 @@
+//! Gives back what was dropped, cancelled or left in doubt.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::{Notify, watch};
+
+use crate::retry;
+use crate::{BackendError, Claim, DistributedLock, Lease, LockName, OwnerId};
+
+/// How many leases are given back at once.
+const AT_ONCE: usize = 64;
+
+/// Carries out what `Drop` cannot: giving leases back.
+///
+/// Chores are taken without blocking, on any thread, inside and outside a runtime. Each is retried
+/// until the server answers or the lease has expired by itself.
+#[derive(Debug)]
+pub(crate) struct Janitor {
+    backend: Arc<dyn DistributedLock>,
+    chores: Mutex<VecDeque<Chore>>,
+    arrived: Notify,
+    unfinished: Arc<watch::Sender<usize>>,
+    closed: AtomicBool,
+}
+
+/// Something to give back.
+#[derive(Debug)]
+struct Chore {
+    what: Returned,
+    /// The server forgets the lease by itself after this long.
+    ttl: Duration,
+    _unfinished: Unfinished,
+}
+
+#[derive(Debug)]
+enum Returned {
+    Hold(LockName, OwnerId),
+    Claim(Claim),
+}
+
+/// Counts a chore as unfinished for as long as it lives, wherever it is dropped.
+#[derive(Debug)]
+struct Unfinished(Arc<watch::Sender<usize>>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+impl Janitor {
+    pub(crate) fn new(backend: Arc<dyn DistributedLock>) -> Self {
+        Self {
+            backend,
+            chores: Mutex::default(),
+            arrived: Notify::new(),
+            unfinished: Arc::new(watch::Sender::new(0)),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Gives back a hold that was dropped.
+    pub(crate) fn give_back(&self, lease: &Lease) {
+        let what = Returned::Hold(lease.name.clone(), lease.owner);
+        self.take(what, lease.granted.max(lease.ttl.as_duration()));
+    }
+
+    /// Takes back an acquisition that may or may not have been granted or queued.
+    pub(crate) fn withdraw(&self, claim: &Claim) {
+        self.take(Returned::Claim(claim.clone()), claim.ttl.as_duration());
+    }
+
+    fn take(&self, what: Returned, ttl: Duration) {
+        self.unfinished.send_modify(|count| *count += 1);
+        let chore = Chore {
+            what,
+            ttl,
+            _unfinished: Unfinished(self.unfinished.clone()),
+        };
+        self.chores().push_back(chore);
+        self.arrived.notify_one();
+    }
+
+    /// Waits until everything that was taken is given back or expired.
+    pub(crate) async fn idle(&self) {
+        let _ = self
+            .unfinished
+            .subscribe()
+            .wait_for(|count| *count == 0)
+            .await;
+    }
+
+    /// Lets [`run`](Janitor::run) return once nothing is left to do.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.arrived.notify_one();
+    }
+
+    /// Gives back, until closed and done.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            while under_way.len() < AT_ONCE
+                && let Some(chore) = self.next()
+            {
+                under_way.push(self.carry_out(chore));
+            }
+            if under_way.is_empty() && self.closed.load(Ordering::Acquire) {
+                return;
+            }
+            tokio::select! {
+                () = self.arrived.notified() => {}
+                Some(()) = under_way.next() => {}
+            }
+        }
+    }
+
+    async fn carry_out(&self, chore: Chore) {
+        let backend = self.backend.capabilities().backend;
+        // An error here is a lease that ends by itself: there is nobody to tell.
+        let _ = retry::within(chore.ttl, backend, || self.ask(&chore.what)).await;
+    }
+
+    async fn ask(&self, what: &Returned) -> Result<(), BackendError> {
+        match what {
+            Returned::Hold(name, owner) => self.backend.release(name, *owner).await.map(drop),
+            Returned::Claim(claim) => self.backend.withdraw(claim).await,
+        }
+    }
+
+    fn next(&self) -> Option<Chore> {
+        self.chores().pop_front()
+    }
+
+    fn chores(&self) -> MutexGuard<'_, VecDeque<Chore>> {
+        self.chores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

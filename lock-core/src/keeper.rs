@@ -1,0 +1,185 @@
+//! Renews everything a client holds, and tells what is lost.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::hold::{Duty, Hold};
+use crate::{Clock, DistributedLock, Extension, LostReason, Moment, OwnerId, Renewal};
+
+/// How many holds are renewed in one call to the backend: enough that ten thousand are a hundred
+/// requests, few enough that one of them does not keep a server from its other clients.
+const BATCH: usize = 100;
+
+/// How long the keeper sleeps when there is nothing to keep.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// Keeps the holds of one client: renews them at a third of their TTL, in batches, and ends those
+/// whose deadline passes. Renewals run beside the deadlines, so that one that hangs delays none.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    backend: Arc<dyn DistributedLock>,
+    clock: Arc<dyn Clock>,
+    book: Mutex<Book>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    holds: HashMap<OwnerId, Arc<Hold>>,
+    /// When the keeper looks next by itself.
+    looks_at: Option<Moment>,
+}
+
+impl Keeper {
+    pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            backend,
+            clock,
+            book: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Takes a hold into keeping.
+    pub(crate) fn keep(&self, owner: OwnerId, hold: Arc<Hold>) {
+        let now = self.clock.now();
+        let due = duty_within(&hold, now);
+        let mut book = self.book();
+        book.holds.insert(owner, hold);
+        let in_time = book.looks_at.is_some_and(|at| now.until(at) <= due);
+        drop(book);
+        if !in_time {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Looks at the holds anew, because one of them changed.
+    pub(crate) fn look(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Ends the keeping of a hold.
+    pub(crate) fn forget(&self, owner: OwnerId) {
+        self.book().holds.remove(&owner);
+    }
+
+    /// Ends the keeping of all holds, and returns them.
+    pub(crate) fn forget_all(&self) -> Vec<Arc<Hold>> {
+        self.book().holds.drain().map(|(_, hold)| hold).collect()
+    }
+
+    /// Keeps, for ever.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut renewals = FuturesUnordered::new();
+        loop {
+            let Sweep { due, next } = self.sweep();
+            for batch in batches(due) {
+                renewals.push(self.renew(batch));
+            }
+            tokio::select! {
+                () = self.clock.sleep_until(next) => {}
+                () = self.changed.notified() => {}
+                Some(()) = renewals.next() => {}
+            }
+        }
+    }
+
+    /// Ends what is over, and collects what is to be renewed.
+    fn sweep(&self) -> Sweep {
+        let now = self.clock.now();
+        let mut book = self.book();
+        let (mut due, mut ripe, mut next) = (Vec::new(), Vec::new(), IDLE);
+        book.holds.retain(|_, hold| {
+            match hold.duty(now) {
+                Duty::Over => return false,
+                Duty::Renew => due.push(hold.clone()),
+                Duty::MayRenew(within) => ripe.push((hold.clone(), within)),
+                Duty::Watch(within) => next = next.min(within),
+            }
+            true
+        });
+        if due.is_empty() {
+            next = ripe
+                .iter()
+                .map(|(_, within)| *within)
+                .fold(next, Duration::min);
+        } else {
+            due.extend(ripe.into_iter().map(|(hold, _)| hold));
+            // What is being renewed is watched for its deadline from now on.
+            next = due
+                .iter()
+                .map(|hold| now.until(hold.lease().deadline))
+                .fold(next, Duration::min);
+        }
+        let next = now.after(next);
+        book.looks_at = Some(next);
+        Sweep { due, next }
+    }
+
+    async fn renew(&self, batch: Vec<(Arc<Hold>, Renewal)>) {
+        let limit = batch
+            .iter()
+            .map(|(hold, _)| hold.attempt_limit())
+            .min()
+            .unwrap_or_default();
+        let renewals: Vec<Renewal> = batch.iter().map(|(_, renewal)| renewal.clone()).collect();
+        let asked = self.clock.now();
+        let answers = timeout(limit, self.backend.extend_all(&renewals))
+            .await
+            .unwrap_or_default();
+        let mut answers = answers.into_iter();
+        for (hold, renewal) in batch {
+            match answers.next() {
+                Some(Ok(Extension::Extended(granted))) => {
+                    hold.extended(asked, renewal.ttl, granted);
+                }
+                Some(Ok(Extension::Lost)) => hold.end(LostReason::Evicted),
+                Some(Err(_)) | None => hold.renewal_failed(),
+            }
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Sweep {
+    due: Vec<Arc<Hold>>,
+    next: Moment,
+}
+
+fn duty_within(hold: &Hold, now: Moment) -> Duration {
+    match hold.duty(now) {
+        Duty::Over | Duty::Renew => Duration::ZERO,
+        Duty::MayRenew(within) | Duty::Watch(within) => within,
+    }
+}
+
+/// Sorts renewals into batches of holds whose TTLs are alike, since a batch has one time-out.
+fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<(Arc<Hold>, Renewal)>> {
+    let mut alike: BTreeMap<u32, Vec<(Arc<Hold>, Renewal)>> = BTreeMap::new();
+    for hold in due {
+        let magnitude = hold.attempt_limit().as_millis().max(1).ilog2();
+        let renewal = hold.begin_renewal();
+        alike.entry(magnitude).or_default().push((hold, renewal));
+    }
+    alike
+        .into_values()
+        .flat_map(|holds| chunks(holds, BATCH))
+        .collect()
+}
+
+fn chunks<T>(items: Vec<T>, size: usize) -> Vec<Vec<T>> {
+    let mut items = items.into_iter().peekable();
+    let mut chunks = Vec::new();
+    while items.peek().is_some() {
+        chunks.push(items.by_ref().take(size).collect());
+    }
+    chunks
+}

@@ -1,0 +1,118 @@
+//! Many waiters of one process, one place on the server.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::LockName;
+
+/// For each name, the line of this client's waiters: only its head talks to the server.
+///
+/// Without it a thousand tasks that want one lock would be a thousand waiters there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalQueue {
+    lines: Arc<Mutex<HashMap<LockName, Arc<Semaphore>>>>,
+}
+
+impl LocalQueue {
+    /// Waits, first come first served, to be the head of the line for `name`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the line.
+    pub(crate) async fn turn(&self, name: &LockName) -> Turn {
+        let place = Place {
+            queue: self.clone(),
+            name: name.clone(),
+            line: self.line(name),
+        };
+        // The semaphore is never closed, so there is always a permit to come.
+        let permit = place.line.clone().acquire_owned().await.ok();
+        Turn {
+            _permit: permit,
+            _place: place,
+        }
+    }
+
+    fn line(&self, name: &LockName) -> Arc<Semaphore> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines
+            .entry(name.clone())
+            .or_insert_with(|| Arc::new(Semaphore::new(1)))
+            .clone()
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
+    }
+}
+
+/// The head of a line. The next in line moves up when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    // Given back before the place, which looks whether anyone else uses the line.
+    _permit: Option<OwnedSemaphorePermit>,
+    _place: Place,
+}
+
+#[derive(Debug)]
+struct Place {
+    queue: LocalQueue,
+    name: LockName,
+    line: Arc<Semaphore>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut lines = self
+            .queue
+            .lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // The map and we: nobody else is in this line.
+        if Arc::strong_count(&self.line) == 2 {
+            lines.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    #[tokio::test]
+    async fn c26_waiters_move_up_in_order_and_leave_nothing() {
+        let queue = LocalQueue::default();
+        let name = LockName::new("a").expect("a name");
+        let first = queue.turn(&name).await;
+        let mut second = Box::pin(queue.turn(&name));
+        let mut third = Box::pin(queue.turn(&name));
+        assert!((&mut second).now_or_never().is_none());
+        assert!((&mut third).now_or_never().is_none());
+        drop(first);
+        assert!(
+            (&mut third).now_or_never().is_none(),
+            "the third overtook the second"
+        );
+        let second = second.await;
+        drop(second);
+        drop(third.await);
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn c19_a_cancelled_waiter_leaves_the_line() {
+        let queue = LocalQueue::default();
+        let name = LockName::new("a").expect("a name");
+        let first = queue.turn(&name).await;
+        assert!(queue.turn(&name).now_or_never().is_none());
+        drop(first);
+        drop(queue.turn(&name).now_or_never().expect("the line is free"));
+        assert_eq!(queue.len(), 0);
+    }
+}

@@ -1,0 +1,352 @@
+//! The executable specification: the whole contract within one process.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+
+use crate::{
+    Attempt, BackendError, Capabilities, Claim, Clock, Contention, DistributedLock, Extension,
+    FencingToken, Grant, Holder, Label, LockName, LockState, Moment, Order, Outcome, OwnerId,
+    Release, Renewal, ServerTime, SystemClock, TokenDurability, Waker, Wakeup,
+};
+
+/// How long a withdrawn claim is remembered, so that a request of it that comes late is refused.
+const WITHDRAWN_FOR: Duration = Duration::from_secs(30);
+
+/// Locks within one process: for tests, for programs that run as one process, and as the model
+/// against which the other backends are checked.
+///
+/// Clones share their locks. It follows Tokio's paused time. It is no mutex to be fast with; for
+/// plain exclusion between tasks use `tokio::sync::Mutex`.
+#[derive(Clone, Debug)]
+pub struct MemoryLock {
+    clock: Arc<dyn Clock>,
+    started: Moment,
+    store: Arc<Mutex<Store>>,
+}
+
+#[derive(Debug, Default)]
+struct Store {
+    locks: HashMap<LockName, Lock>,
+    /// The greatest token ever granted, of whatever lock.
+    last_token: u64,
+    withdrawn: HashSet<OwnerId>,
+    /// When each withdrawn claim may be forgotten, oldest first.
+    forget: VecDeque<(Moment, OwnerId)>,
+}
+
+#[derive(Debug, Default)]
+struct Lock {
+    held: Option<Held>,
+    queue: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Held {
+    owner: OwnerId,
+    token: FencingToken,
+    label: Label,
+    expires: Moment,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    claim: Claim,
+    waker: Waker,
+}
+
+impl MemoryLock {
+    /// A store without locks, by the machine's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(SystemClock))
+    }
+
+    /// A store without locks, by a clock of the caller's.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        let started = clock.now();
+        Self {
+            clock,
+            started,
+            store: Arc::default(),
+        }
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn server_time(&self, now: Moment) -> ServerTime {
+        ServerTime(now.since(self.started))
+    }
+
+    /// Grants a free lock to the first waiter that is still there.
+    fn hand_over(
+        &self,
+        store: &mut Store,
+        name: &LockName,
+        now: Moment,
+    ) -> Result<(), BackendError> {
+        while let Some(waiter) = store
+            .locks
+            .get_mut(name)
+            .and_then(|lock| lock.queue.pop_front())
+        {
+            if !waiter.waker.is_closed() {
+                let grant = store.grant(&waiter.claim, now)?;
+                waiter.waker.granted(grant.at(self.server_time(now)));
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for MemoryLock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl DistributedLock for MemoryLock {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(
+            "memory",
+            Order::Fair,
+            Wakeup::Push,
+            TokenDurability::CounterAndClock,
+            Duration::from_nanos(1),
+            "the locks end with the process, and so do their holders",
+        )
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waker: Option<&Waker>,
+    ) -> Result<Attempt, BackendError> {
+        let now = self.clock.now();
+        let mut store = self.store();
+        store.refuse_withdrawn(claim)?;
+        store.expire(&claim.name, now);
+        if store.lock(&claim.name).held.is_none() {
+            store
+                .lock(&claim.name)
+                .queue
+                .retain(|waiter| !waiter.waker.is_closed());
+            let first = store
+                .lock(&claim.name)
+                .queue
+                .front()
+                .map(|waiter| waiter.claim.owner);
+            if first.is_none_or(|owner| owner == claim.owner) {
+                store.lock(&claim.name).queue.pop_front();
+                let grant = store.grant(claim, now)?;
+                return Ok(Attempt::Granted(grant.at(self.server_time(now))));
+            }
+            self.hand_over(&mut store, &claim.name, now)?;
+        }
+        let lock = store.lock(&claim.name);
+        if let Some(held) = lock.held.as_mut().filter(|held| held.owner == claim.owner) {
+            held.expires = now.after(claim.ttl.as_duration());
+            let grant = Grant::new(held.token, claim.ttl.as_duration());
+            return Ok(Attempt::Granted(grant.at(self.server_time(now))));
+        }
+        let position = waker.map(|waker| lock.enqueue(claim, waker));
+        Ok(Attempt::Busy(Contention {
+            ttl_left: lock.held.as_ref().map(|held| now.until(held.expires)),
+            holder: lock.held.as_ref().map(|held| held.label.clone()),
+            position,
+            at: Some(self.server_time(now)),
+        }))
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let now = self.clock.now();
+        let mut store = self.store();
+        renewals
+            .iter()
+            .map(|renewal| Ok(store.extend(renewal, now)))
+            .collect()
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        let now = self.clock.now();
+        let mut store = self.store();
+        store.expire(name, now);
+        let released = match store.held_by(name, owner) {
+            Some(lock) => {
+                lock.held = None;
+                self.hand_over(&mut store, name, now)?;
+                Release::Released
+            }
+            None => Release::NotHeld,
+        };
+        store.forget_if_idle(name);
+        Ok(released)
+    }
+
+    async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
+        let now = self.clock.now();
+        {
+            let mut store = self.store();
+            store.withdraw(claim.owner, now);
+            if let Some(lock) = store.locks.get_mut(&claim.name) {
+                lock.queue
+                    .retain(|waiter| waiter.claim.owner != claim.owner);
+            }
+        }
+        self.release(&claim.name, claim.owner).await.map(drop)
+    }
+
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let now = self.clock.now();
+        Ok(self.store().state(name, now))
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        let now = self.clock.now();
+        let store = self.store();
+        let mut names: Vec<&LockName> = store
+            .locks
+            .keys()
+            .filter(|name| name.as_str().starts_with(prefix))
+            .collect();
+        names.sort_unstable();
+        let states = names.into_iter().map(|name| store.state(name, now));
+        Ok(states
+            .filter(|state| state.holder.is_some())
+            .take(limit)
+            .collect())
+    }
+}
+
+impl Store {
+    fn lock(&mut self, name: &LockName) -> &mut Lock {
+        self.locks.entry(name.clone()).or_default()
+    }
+
+    fn held_by(&mut self, name: &LockName, owner: OwnerId) -> Option<&mut Lock> {
+        let lock = self.locks.get_mut(name)?;
+        lock.held
+            .as_ref()
+            .is_some_and(|held| held.owner == owner)
+            .then_some(lock)
+    }
+
+    fn expire(&mut self, name: &LockName, now: Moment) {
+        if let Some(lock) = self.locks.get_mut(name) {
+            lock.held.take_if(|held| now.has_reached(held.expires));
+        }
+    }
+
+    fn forget_if_idle(&mut self, name: &LockName) {
+        if self
+            .locks
+            .get(name)
+            .is_some_and(|lock| lock.held.is_none() && lock.queue.is_empty())
+        {
+            self.locks.remove(name);
+        }
+    }
+
+    fn grant(&mut self, claim: &Claim, now: Moment) -> Result<Grant, BackendError> {
+        let token = self.next_token()?;
+        self.lock(&claim.name).held = Some(Held {
+            owner: claim.owner,
+            token,
+            label: claim.label.clone(),
+            expires: now.after(claim.ttl.as_duration()),
+        });
+        Ok(Grant::new(token, claim.ttl.as_duration()))
+    }
+
+    /// One more than the last, or the time in microseconds, so that tokens also grow from one run
+    /// of the process to the next.
+    fn next_token(&mut self) -> Result<FencingToken, BackendError> {
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        self.last_token = (self.last_token + 1).max(wall.as_micros() as u64);
+        FencingToken::from_stored(self.last_token).map_err(|error| {
+            BackendError::permanent("memory", Outcome::NotApplied, "out of tokens", error)
+        })
+    }
+
+    fn extend(&mut self, renewal: &Renewal, now: Moment) -> Extension {
+        self.expire(&renewal.name, now);
+        let Some(lock) = self.held_by(&renewal.name, renewal.owner) else {
+            return Extension::Lost;
+        };
+        let ttl = renewal.ttl.as_duration();
+        if let Some(held) = &mut lock.held
+            && now.until(held.expires) < ttl
+        {
+            held.expires = now.after(ttl);
+        }
+        Extension::Extended(ttl)
+    }
+
+    fn withdraw(&mut self, owner: OwnerId, now: Moment) {
+        self.withdrawn.insert(owner);
+        self.forget.push_back((now.after(WITHDRAWN_FOR), owner));
+        while let Some((_, old)) = self
+            .forget
+            .front()
+            .filter(|(until, _)| now.has_reached(*until))
+        {
+            self.withdrawn.remove(old);
+            self.forget.pop_front();
+        }
+    }
+
+    fn refuse_withdrawn(&self, claim: &Claim) -> Result<(), BackendError> {
+        if self.withdrawn.contains(&claim.owner) {
+            let context = "the claim was withdrawn";
+            return Err(BackendError::permanent(
+                "memory",
+                Outcome::NotApplied,
+                context,
+                context,
+            ));
+        }
+        Ok(())
+    }
+
+    fn state(&self, name: &LockName, now: Moment) -> LockState {
+        let lock = self.locks.get(name);
+        let held = lock.and_then(|lock| lock.held.as_ref());
+        let held = held.filter(|held| !now.has_reached(held.expires));
+        let holder = held.map(|held| {
+            Holder::ours(
+                held.owner,
+                held.token,
+                now.until(held.expires),
+                held.label.clone(),
+            )
+        });
+        let waiters = lock.map_or(0, |lock| lock.queue.len() as u64);
+        LockState::new(name.clone(), holder, Some(waiters))
+    }
+}
+
+impl Lock {
+    /// Takes a place at the end of the queue, or keeps the one there is; says how many are before.
+    fn enqueue(&mut self, claim: &Claim, waker: &Waker) -> u64 {
+        self.queue.retain(|waiter| !waiter.waker.is_closed());
+        let place = self
+            .queue
+            .iter()
+            .position(|waiter| waiter.claim.owner == claim.owner);
+        let place = place.unwrap_or_else(|| {
+            self.queue.push_back(Waiter {
+                claim: claim.clone(),
+                waker: waker.clone(),
+            });
+            self.queue.len() - 1
+        });
+        place as u64
+    }
+}

@@ -1,0 +1,78 @@
+//! Who holds a lock.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use crate::LockError;
+
+/// Who holds a lock: 128 random bits, drawn anew for each acquisition.
+///
+/// An owner id is a **capability**: who knows it can extend and release the hold. It is therefore
+/// drawn by the client before the first byte is sent, and `Debug` and `Display` show no more than
+/// its first 8 hex digits. Only [`expose`](OwnerId::expose) tells it whole.
+///
+/// ```
+/// use lock_core::OwnerId;
+///
+/// let owner = OwnerId::random();
+/// assert_eq!(owner.expose().len(), 32);
+/// assert_eq!(owner.to_string(), owner.expose()[..8]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OwnerId(Uuid);
+
+impl OwnerId {
+    /// Draws a new owner id from the operating system's seeded generator.
+    pub fn random() -> Self {
+        Self(Uuid::from_u128(rand::random()))
+    }
+
+    /// The whole id as 32 lower-case hex digits. Treat it as a password.
+    pub fn expose(&self) -> String {
+        self.0.as_simple().to_string()
+    }
+}
+
+impl FromStr for OwnerId {
+    type Err = LockError;
+
+    /// Reads what [`expose`](OwnerId::expose) wrote.
+    fn from_str(text: &str) -> Result<Self, LockError> {
+        let whole = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let id = whole.then(|| Uuid::try_parse(text).ok()).flatten();
+        id.map(Self).ok_or(LockError::InvalidLease {
+            reason: "its owner is not 32 hex digits",
+        })
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0.as_u128() >> 96)
+    }
+}
+
+impl fmt::Debug for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnerId({self}…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c03_an_owner_shows_no_more_than_eight_digits() {
+        let owner = OwnerId::random();
+        let secret = &owner.expose()[8..];
+        assert!(!format!("{owner} {owner:?}").contains(secret));
+        assert_eq!(
+            owner.expose().parse::<OwnerId>().expect("its own text"),
+            owner
+        );
+        assert_ne!(owner, OwnerId::random());
+    }
+}

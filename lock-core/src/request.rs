@@ -1,0 +1,118 @@
+//! What a caller asks for.
+
+use std::time::Duration;
+
+use crate::{Claim, Label, LockError, LockName, OwnerId, Ttl};
+
+/// How long an acquisition may wait for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// One attempt: a lock that is held is [`NotAcquired`](LockError::NotAcquired).
+    No,
+    /// Until the span is over, then [`Timeout`](LockError::Timeout). A span of zero is one attempt.
+    AtMost(Duration),
+    /// For as long as the lock is held by others.
+    Forever,
+}
+
+/// One acquisition, as the caller words it.
+///
+/// A name alone is a request: it waits for ever and takes a TTL of 30 s. Nothing is checked until
+/// the request is used, so that it reads in one line; a bad part is then refused before any I/O.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::{LockRequest, Wait};
+///
+/// let request = LockRequest::new("stock:42")
+///     .ttl(Duration::from_secs(10))
+///     .wait(Wait::AtMost(Duration::from_secs(2)))
+///     .label("web-3");
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until a client acquires it"]
+pub struct LockRequest {
+    name: String,
+    ttl: Duration,
+    wait: Wait,
+    label: String,
+    max_hold: Option<Duration>,
+}
+
+impl LockRequest {
+    /// Asks for the lock called `name`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ttl: Ttl::default().as_duration(),
+            wait: Wait::Forever,
+            label: String::new(),
+            max_hold: None,
+        }
+    }
+
+    /// How long the server keeps the lease if it is not renewed: 10 ms to 24 h, default 30 s.
+    ///
+    /// It bounds how long the others wait when a holder dies.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl, ..self }
+    }
+
+    /// How long to wait for the lock; default [`Wait::Forever`].
+    pub fn wait(self, wait: Wait) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// What the holder says of itself to those who look, up to 128 bytes; default empty.
+    pub fn label(self, label: impl Into<String>) -> Self {
+        Self {
+            label: label.into(),
+            ..self
+        }
+    }
+
+    /// Stops renewing after `span`, so that a holder that hangs loses the lock at the latest one
+    /// TTL later; default no bound.
+    pub fn max_hold(self, span: Duration) -> Self {
+        Self {
+            max_hold: Some(span),
+            ..self
+        }
+    }
+
+    pub(crate) fn patience(&self) -> Wait {
+        self.wait
+    }
+
+    pub(crate) fn hold_bound(&self) -> Option<Duration> {
+        self.max_hold
+    }
+
+    /// Checks every part, and draws the owner of this acquisition.
+    pub(crate) fn claim(&self) -> Result<Claim, LockError> {
+        Ok(Claim {
+            name: LockName::new(&self.name)?,
+            owner: OwnerId::random(),
+            ttl: Ttl::new(self.ttl)?,
+            label: Label::new(&self.label)?,
+        })
+    }
+}
+
+impl From<&str> for LockRequest {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<String> for LockRequest {
+    fn from(name: String) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<&LockName> for LockRequest {
+    fn from(name: &LockName) -> Self {
+        Self::new(name.as_str())
+    }
+}
