@@ -1,1 +1,25 @@
-//! facade
+#![doc = include_str!("../README.md")]
+
+mod connect;
+
+pub use lock_core::{
+    BackendError, Capabilities, ClientOptions, Clock, Contention, DistributedLock, Drift, Fence,
+    FenceError, FencingToken, Holder, Label, Lease, LockClient, LockError, LockGuard, LockName,
+    LockRequest, LockState, LostReason, LostSignal, MemoryFence, MemoryLock, Moment, Order,
+    Outcome, OwnerId, Release, TokenDurability, Ttl, Wait, Wakeup,
+};
+
+pub use crate::connect::{backend, connect};
+
+/// What authors of backends need beside [`DistributedLock`].
+#[doc(inline)]
+pub use lock_core as core;
+
+/// Locks and fences in a directory, for the processes of one machine.
+#[doc(inline)]
+pub use lock_file as file;
+
+/// Locks and fences on Redis.
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use lock_redis as redis;

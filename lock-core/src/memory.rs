@@ -73,6 +73,13 @@ impl MemoryLock {
         }
     }
 
+    /// Ends the hold of `name`, whoever holds it. The holder learns of it at its next renewal.
+    pub fn evict(&self, name: &LockName) {
+        if let Some(lock) = self.store().locks.get_mut(name) {
+            lock.held = None;
+        }
+    }
+
     fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -112,6 +112,12 @@ fn excerpt(text: &str) -> String {
 
 macro_rules! text {
     ($type:ident) => {
+        impl AsRef<str> for $type {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)

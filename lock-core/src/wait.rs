@@ -97,6 +97,9 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             {
                 return Ok(lease);
             }
+            if progress.is_over() {
+                return Err(progress.into_error(claim));
+            }
         }
     }
 
@@ -272,6 +275,7 @@ impl Progress {
                 name: Some(name),
                 source,
             },
+            (Some(source), _) if self.wait == Wait::Forever => refused(claim, source),
             (None, Some(contention)) if self.wait == Wait::No => {
                 LockError::NotAcquired { name, contention }
             }

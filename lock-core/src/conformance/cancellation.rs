@@ -1,0 +1,197 @@
+//! C19 to C21: what is dropped at any point leaves nothing behind.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{FutureExt, join_all};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    Fault, Harness, LIMIT, Operation, claim, client, eventually, faulty_client, fresh_name,
+    patient, until_free,
+};
+use crate::{Attempt, LockError, LockRequest, LostReason, Release, Wait};
+
+/// C19: an acquire that is dropped at any await leaves no hold: long before its TTL of a minute the
+/// lock is free again.
+pub async fn c19_a_dropped_acquire_leaves_nothing(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let name = fresh_name();
+    let request = || patient(&name, Duration::from_secs(60));
+    for polls in 0..40 {
+        let mut acquiring = pin!(client.acquire(request()));
+        for _ in 0..polls {
+            if (&mut acquiring).now_or_never().is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    until_free(&client, &name).await;
+    for micros in (0..2000).step_by(50) {
+        let _ = timeout(Duration::from_micros(micros), client.acquire(request())).await;
+    }
+    until_free(&client, &name).await;
+    faulty.once(Operation::TryAcquire, Fault::SilenceAfter);
+    let granted = timeout(Duration::from_millis(300), client.acquire(request())).await;
+    assert!(granted.is_err(), "the reply was to be lost");
+    until_free(&client, &name).await;
+    client.shutdown().await;
+}
+
+/// C19: a waiter that is dropped leaves the queue, and the next one gets in.
+pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
+    let (holder, leaver, next) = (
+        client(harness).await,
+        client(harness).await,
+        client(harness).await,
+    );
+    let (name, ttl) = (fresh_name(), Duration::from_secs(60));
+    let guard = holder
+        .acquire(patient(&name, ttl))
+        .await
+        .expect("a free lock");
+    for millis in [0, 1, 5, 50, 200] {
+        let leaving = leaver.acquire(patient(&name, ttl));
+        assert!(
+            timeout(Duration::from_millis(millis), leaving)
+                .await
+                .is_err(),
+            "two holders"
+        );
+    }
+    let waiting = tokio::spawn(async move { next.acquire(patient(&name, ttl)).await });
+    sleep(Duration::from_millis(50)).await;
+    let name = guard.name();
+    guard.release().await.expect("an answer");
+    let guard = timeout(LIMIT, waiting)
+        .await
+        .expect("its turn comes")
+        .expect("no panic");
+    guard.expect("granted").release().await.expect("an answer");
+    until_free(&holder, &name).await;
+}
+
+/// C19: a request of a withdrawn claim that comes late is refused, so that it cannot take a lock
+/// that nobody wants any more.
+pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Harness) {
+    let (backend, name) = (harness.connect().await, fresh_name());
+    let ghost = claim(&name, Duration::from_secs(60));
+    backend.withdraw(&ghost).await.expect("an answer");
+    let late = backend.try_acquire(&ghost, None).await;
+    assert!(
+        !matches!(late, Ok(Attempt::Granted(_))),
+        "a ghost took the lock"
+    );
+    let claim = claim(&name, Duration::from_secs(60));
+    let next = backend.try_acquire(&claim, None).await.expect("an answer");
+    assert!(matches!(next, Attempt::Granted(_)), "{next:?}");
+    backend.withdraw(&claim).await.expect("an answer");
+    let state = backend.inspect(&name).await.expect("an answer");
+    assert_eq!(state.holder, None);
+}
+
+/// C20: a guard is given back from any thread, outside a runtime, and during unwinding.
+pub async fn c20_a_guard_may_be_dropped_anywhere(harness: &dyn Harness) {
+    let (client, name, ttl) = (client(harness).await, fresh_name(), Duration::from_secs(60));
+    let guard = client
+        .acquire(patient(&name, ttl))
+        .await
+        .expect("a free lock");
+    drop(guard);
+    let guard = client
+        .acquire(patient(&name, ttl))
+        .await
+        .expect("given back by a task");
+    std::thread::spawn(move || drop(guard))
+        .join()
+        .expect("no panic outside a runtime");
+    let guard = client
+        .acquire(patient(&name, ttl))
+        .await
+        .expect("given back by a thread");
+    let unwound = tokio::spawn(async move {
+        let _guard = guard;
+        std::panic::resume_unwind(Box::new("a panic of the test"));
+    });
+    assert!(unwound.await.is_err());
+    let guard = client
+        .acquire(patient(&name, ttl))
+        .await
+        .expect("given back by an unwinding");
+    let signal = guard.lost_signal();
+    drop(guard);
+    assert_eq!(signal.wait().await, LostReason::Released);
+    until_free(&client, &name).await;
+}
+
+/// C20: a shutdown gives back what is held and what was dropped, though some of it fails at first.
+pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (observer, tag) = (super::client(harness).await, fresh_name());
+    let request = |i| LockRequest::new(format!("{tag}-{i}")).ttl(Duration::from_secs(60));
+    let mut guards = Vec::new();
+    for i in 0..20 {
+        guards.push(client.acquire(request(i)).await.expect("a free lock"));
+    }
+    faulty.once(Operation::Release, Fault::RequestLost);
+    faulty.once(Operation::Release, Fault::ReplyLost);
+    guards.truncate(10);
+    timeout(LIMIT, client.shutdown()).await.expect("it drains");
+    assert_eq!(
+        observer.list(tag.as_str(), 100).await.expect("an answer"),
+        []
+    );
+    assert!(guards.iter().all(|guard| !guard.is_held()));
+    let refused = client.acquire(request(0)).await;
+    assert!(
+        matches!(refused, Err(LockError::Closed { .. })),
+        "{refused:?}"
+    );
+    for guard in guards {
+        assert_eq!(guard.release().await.expect("an answer"), Release::NotHeld);
+    }
+    timeout(LIMIT, client.shutdown())
+        .await
+        .expect("twice does no harm");
+}
+
+/// C21: after many calls were dropped in mid-flight, each further reply is its own request's.
+pub async fn c21_no_reply_goes_to_the_wrong_caller(harness: &dyn Harness) {
+    let (client, tag) = (client(harness).await, fresh_name());
+    let name = |i: usize| format!("{tag}-{i}");
+    let dropped = (0..300).map(|i| {
+        let (client, name) = (client.clone(), name(i % 10));
+        async move {
+            let limit = Duration::from_micros((i as u64 * 7) % 400);
+            let _ = timeout(limit, client.try_acquire(&*name)).await;
+            let state = client.inspect(&name).await.expect("an answer");
+            assert_eq!(state.name.as_str(), name);
+        }
+    });
+    join_all(dropped).await;
+    eventually("everything dropped is given back", async || {
+        client
+            .list(tag.as_str(), 100)
+            .await
+            .expect("an answer")
+            .is_empty()
+    })
+    .await;
+    for i in 0..10 {
+        let label = format!("label {i}");
+        let request = LockRequest::new(name(i)).label(&label).wait(Wait::No);
+        let guard = client.acquire(request).await.expect("it is free");
+        let holder = client
+            .inspect(name(i))
+            .await
+            .expect("an answer")
+            .holder
+            .expect("held");
+        assert_eq!(
+            (holder.token, holder.label.as_str()),
+            (Some(guard.token()), &*label)
+        );
+        guard.release().await.expect("an answer");
+    }
+}

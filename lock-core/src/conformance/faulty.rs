@@ -1,0 +1,191 @@
+//! A backend that fails when a test says so.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::sleep;
+
+use crate::{
+    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Lease, LockError,
+    LockName, LockRequest, LockState, Outcome, OwnerId, Release, Renewal, Waker,
+};
+
+/// An operation that may fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Operation {
+    TryAcquire,
+    ExtendAll,
+    Release,
+    Withdraw,
+    Inspect,
+    List,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// The request is not carried out, and the error says so.
+    Refused,
+    /// The request is not carried out; the error says that the outcome is unknown.
+    RequestLost,
+    /// The request is carried out; the error says that the outcome is unknown.
+    ReplyLost,
+    /// The request is not carried out, and no answer ever comes.
+    Silence,
+    /// The request is carried out, and no answer ever comes.
+    SilenceAfter,
+    /// The request is carried out at once, and the answer comes late.
+    Late(Duration),
+}
+
+/// A backend between the client and a real one that fails when a test says so, and counts calls.
+#[derive(Clone, Debug)]
+pub struct Faulty {
+    backend: Arc<dyn DistributedLock>,
+    plan: Arc<Mutex<Plan>>,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    once: HashMap<Operation, VecDeque<Fault>>,
+    always: HashMap<Operation, Fault>,
+    calls: HashMap<Operation, usize>,
+}
+
+impl Faulty {
+    /// Passes everything on to `backend` until told otherwise.
+    pub fn new(backend: Arc<dyn DistributedLock>) -> Self {
+        Self {
+            backend,
+            plan: Arc::default(),
+        }
+    }
+
+    /// The next call of `operation` that has no fault yet meets `fault`.
+    pub fn once(&self, operation: Operation, fault: Fault) {
+        self.plan()
+            .once
+            .entry(operation)
+            .or_default()
+            .push_back(fault);
+    }
+
+    /// Every further call of `operation` meets `fault`.
+    pub fn always(&self, operation: Operation, fault: Fault) {
+        self.plan().always.insert(operation, fault);
+    }
+
+    /// No further call fails.
+    pub fn heal(&self) {
+        let mut plan = self.plan();
+        plan.once.clear();
+        plan.always.clear();
+    }
+
+    /// How often `operation` was called.
+    pub fn calls(&self, operation: Operation) -> usize {
+        self.plan().calls.get(&operation).copied().unwrap_or(0)
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fault(&self, operation: Operation) -> Option<Fault> {
+        let mut plan = self.plan();
+        *plan.calls.entry(operation).or_default() += 1;
+        let once = plan.once.get_mut(&operation).and_then(VecDeque::pop_front);
+        once.or_else(|| plan.always.get(&operation).copied())
+    }
+
+    async fn call<T>(
+        &self,
+        operation: Operation,
+        request: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        match self.fault(operation) {
+            None => request.await,
+            Some(Fault::Refused) => Err(failure(Outcome::NotApplied)),
+            Some(Fault::RequestLost) => Err(failure(Outcome::Unknown)),
+            Some(Fault::ReplyLost) => request.await.and(Err(failure(Outcome::Unknown))),
+            Some(Fault::Silence) => pending().await,
+            Some(Fault::SilenceAfter) => {
+                let _ = request.await;
+                pending().await
+            }
+            Some(Fault::Late(delay)) => {
+                let reply = request.await;
+                sleep(delay).await;
+                reply
+            }
+        }
+    }
+}
+
+fn failure(outcome: Outcome) -> BackendError {
+    BackendError::transient("faulty", outcome, "a fault of the test", "injected")
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl DistributedLock for Faulty {
+    fn capabilities(&self) -> Capabilities {
+        self.backend.capabilities()
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waker: Option<&Waker>,
+    ) -> Result<Attempt, BackendError> {
+        self.call(
+            Operation::TryAcquire,
+            self.backend.try_acquire(claim, waker),
+        )
+        .await
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let extended = async { Ok(self.backend.extend_all(renewals).await) };
+        match self.call(Operation::ExtendAll, extended).await {
+            Ok(answers) => answers,
+            Err(error) => renewals
+                .iter()
+                .map(|_| Err(failure(error.outcome())))
+                .collect(),
+        }
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        self.call(Operation::Release, self.backend.release(name, owner))
+            .await
+    }
+
+    async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
+        self.call(Operation::Withdraw, self.backend.withdraw(claim))
+            .await
+    }
+
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        self.call(Operation::Inspect, self.backend.inspect(name))
+            .await
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        self.call(Operation::List, self.backend.list(prefix, limit))
+            .await
+    }
+
+    async fn acquire(&self, request: &LockRequest) -> Result<Lease, LockError> {
+        self.backend.acquire(request).await
+    }
+
+    async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
+        let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
+        answer.unwrap_or(Ok(Extension::Lost))
+    }
+}

@@ -1,0 +1,270 @@
+//! C10 to C13: extending, renewing, and not doing so any more.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    Fault, Harness, LIMIT, Operation, SLACK, client, eventually, faulty_client, fresh_name,
+    patient, until_free,
+};
+use crate::{Extension, LockError, LostReason, Release, Renewal, Ttl};
+
+/// C10: extending what is lost is `Lost`, for ever, and makes nothing anew.
+pub async fn c10_lost_is_final(harness: &dyn Harness) {
+    let (client, other) = (client(harness).await, client(harness).await);
+    let (name, ttl) = (fresh_name(), harness.ttl() * 10);
+    let guard = client
+        .acquire(patient(&name, ttl))
+        .await
+        .expect("a free lock");
+    harness.evict(&name).await;
+    let lost = guard.extend(ttl).await;
+    assert!(matches!(lost, Err(LockError::Lost { .. })), "{lost:?}");
+    assert!(!guard.is_held());
+    until_free(&other, &name).await;
+
+    // Neither does the server make it anew while another holds it, or afterwards.
+    let backend = harness.connect().await;
+    let lease = client
+        .acquire(patient(&name, ttl))
+        .await
+        .expect("free")
+        .detach()
+        .expect("held");
+    let renewal = Renewal::new(&lease, Ttl::new(ttl).expect("a good TTL"));
+    harness.evict(&name).await;
+    let next = other
+        .acquire(patient(&name, ttl))
+        .await
+        .expect("it is free");
+    assert_eq!(
+        backend.extend(&renewal).await.expect("an answer"),
+        Extension::Lost
+    );
+    assert!(next.is_held());
+    next.release().await.expect("an answer");
+    assert_eq!(
+        backend.extend(&renewal).await.expect("an answer"),
+        Extension::Lost
+    );
+    until_free(&other, &name).await;
+    assert!(matches!(
+        client.attach(lease).await,
+        Err(LockError::Lost { .. })
+    ));
+    assert!(matches!(
+        guard.extend(ttl).await,
+        Err(LockError::Lost { .. })
+    ));
+}
+
+/// C10: extensions that overtake each other leave the hold no shorter than the longest of them.
+pub async fn c10_extending_twice_at_once_is_safe(harness: &dyn Harness) {
+    let (client, name) = (client(harness).await, fresh_name());
+    let (short, long) = (harness.ttl(), harness.ttl() * 20);
+    let guard = client
+        .acquire(patient(&name, short))
+        .await
+        .expect("a free lock");
+    let (one, two, three) =
+        tokio::join!(guard.extend(short), guard.extend(long), guard.extend(short));
+    one.and(two).and(three).expect("all of them hold");
+    let holder = client
+        .inspect(&name)
+        .await
+        .expect("an answer")
+        .holder
+        .expect("held");
+    let left = holder.ttl_left.expect("it has a TTL");
+    assert!(left > long / 2, "the server keeps it for {left:?} only");
+    guard.release().await.expect("an answer");
+}
+
+/// C11: whoever watches the lock has stopped before the server hears of the release.
+pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let name = fresh_name();
+    let guard = client
+        .acquire(patient(&name, harness.ttl() * 10))
+        .await
+        .expect("a free lock");
+    let signal = guard.lost_signal();
+    faulty.once(Operation::Release, Fault::Late(SLACK));
+    let release = tokio::spawn(guard.release());
+    eventually("the release is under way", async || {
+        faulty.calls(Operation::Release) > 0
+    })
+    .await;
+    assert_eq!(signal.reason(), Some(LostReason::Released));
+    assert_eq!(
+        release.await.expect("no panic").expect("an answer"),
+        Release::Released
+    );
+}
+
+/// C11: a renewal that was in flight at the release changes nothing, and none follows.
+pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (name, ttl) = (fresh_name(), harness.ttl());
+    for _ in 0..3 {
+        faulty.once(Operation::ExtendAll, Fault::Late(ttl / 8));
+        let before = faulty.calls(Operation::ExtendAll);
+        let guard = client
+            .acquire(patient(&name, ttl))
+            .await
+            .expect("a free lock");
+        let signal = guard.lost_signal();
+        eventually("a renewal is in flight", async || {
+            faulty.calls(Operation::ExtendAll) > before
+        })
+        .await;
+        guard.release().await.expect("an answer");
+        let after = faulty.calls(Operation::ExtendAll);
+        until_free(&client, &name).await;
+        // Two periods in which a renewal would have come.
+        sleep(ttl).await;
+        assert_eq!(
+            faulty.calls(Operation::ExtendAll),
+            after,
+            "renewed after the release"
+        );
+        assert_eq!(signal.reason(), Some(LostReason::Released));
+        assert_eq!(client.inspect(&name).await.expect("an answer").holder, None);
+    }
+}
+
+/// C12: a hold lasts for as long as its guard lives.
+pub async fn c12_a_hold_is_renewed_past_its_ttl(harness: &dyn Harness) {
+    let (client, other) = (client(harness).await, client(harness).await);
+    let (name, ttl) = (fresh_name(), harness.ttl());
+    let guard = client
+        .acquire(patient(&name, ttl))
+        .await
+        .expect("a free lock");
+    let end = Instant::now() + ttl * 3;
+    while Instant::now() < end {
+        assert!(guard.is_held(), "lost: {:?}", guard.lost_signal());
+        assert!(
+            other.try_acquire(&name).await.expect("an answer").is_none(),
+            "two holders"
+        );
+        sleep(ttl / 10).await;
+    }
+    assert_eq!(guard.release().await.expect("an answer"), Release::Released);
+}
+
+/// C12: many holds are renewed in few requests.
+pub async fn c12_renewals_go_in_batches(harness: &dyn Harness) {
+    const HOLDS: usize = 250;
+    let (client, faulty) = faulty_client(harness).await;
+    let (tag, ttl) = (fresh_name(), harness.ttl() * 6);
+    let mut guards = Vec::new();
+    for i in 0..HOLDS {
+        let request = crate::LockRequest::new(format!("{tag}-{i}")).ttl(ttl);
+        guards.push(client.acquire(request).await.expect("a free lock"));
+    }
+    let first: Vec<_> = guards.iter().map(|guard| guard.deadline()).collect();
+    eventually("all are renewed", async || {
+        guards
+            .iter()
+            .zip(&first)
+            .all(|(guard, first)| guard.deadline() != *first)
+    })
+    .await;
+    let requests = faulty.calls(Operation::ExtendAll);
+    assert!(
+        requests <= HOLDS / 10,
+        "{requests} requests to renew {HOLDS} holds"
+    );
+    assert!(guards.iter().all(|guard| guard.is_held()));
+    client.shutdown().await;
+}
+
+/// C12: a hold that failed to renew in one way or another is renewed all the same, and so is the
+/// next hold of the same name.
+pub async fn c12_renewing_survives_errors(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (name, ttl) = (fresh_name(), harness.ttl() * 2);
+    for fault in [Fault::Silence, Fault::SilenceAfter, Fault::Refused] {
+        faulty.once(Operation::ExtendAll, fault);
+        let guard = client
+            .acquire(patient(&name, ttl))
+            .await
+            .expect("a free lock");
+        let first = guard.deadline();
+        eventually("it is renewed", async || guard.deadline() != first).await;
+        assert!(guard.is_held(), "lost after {fault:?}");
+        guard.release().await.expect("an answer");
+    }
+}
+
+/// C13: a bounded hold is not renewed beyond its bound.
+pub async fn c13_max_hold_ends_renewing(harness: &dyn Harness) {
+    let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl());
+    let asked = Instant::now();
+    let guard = client
+        .acquire(patient(&name, ttl).max_hold(ttl))
+        .await
+        .expect("a free lock");
+    let reason = timeout(LIMIT, guard.lost()).await.expect("it ends");
+    assert_eq!(reason, LostReason::Expired);
+    let held = asked.elapsed();
+    assert!(
+        held > ttl && held < ttl * 2 + SLACK,
+        "held for {held:?} at a TTL of {ttl:?}"
+    );
+    until_free(&client, &name).await;
+}
+
+/// C13: the work does not outlive the hold.
+pub async fn c13_run_drops_the_work_at_the_loss(harness: &dyn Harness) {
+    struct Dropped(tokio::sync::watch::Sender<bool>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.send_replace(true);
+        }
+    }
+    let (client, name) = (client(harness).await, fresh_name());
+    let guard = client
+        .acquire(patient(&name, harness.ttl()))
+        .await
+        .expect("a free lock");
+    let (sender, dropped) = tokio::sync::watch::channel(false);
+    let work = async {
+        let _witness = Dropped(sender);
+        harness.evict(&name).await;
+        std::future::pending::<()>().await;
+    };
+    let ran = timeout(LIMIT, guard.run(work))
+        .await
+        .expect("the loss is told");
+    assert!(
+        matches!(
+            ran,
+            Err(LockError::Lost {
+                reason: LostReason::Evicted,
+                ..
+            })
+        ),
+        "{ran:?}"
+    );
+    assert!(*dropped.borrow(), "the work goes on after the loss");
+    assert!(matches!(
+        guard.run(async {}).await,
+        Err(LockError::Lost { .. })
+    ));
+}
+
+/// C13: the lock is renewed for as long as the work takes.
+pub async fn c13_run_renews_until_the_work_has_ended(harness: &dyn Harness) {
+    let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl());
+    let guard = client
+        .acquire(patient(&name, ttl))
+        .await
+        .expect("a free lock");
+    let output = guard.run(async { sleep(ttl * 2).await }).await;
+    assert!(output.is_ok() && guard.is_held());
+    assert_eq!(guard.release().await.expect("an answer"), Release::Released);
+    sleep(Duration::ZERO).await;
+}

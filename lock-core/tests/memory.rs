@@ -1,0 +1,21 @@
+//! The memory backend keeps the whole contract.
+
+use std::sync::Arc;
+
+use lock_core::conformance::Harness;
+use lock_core::{DistributedLock, LockName, MemoryLock, async_trait};
+
+struct Memory(MemoryLock);
+
+#[async_trait]
+impl Harness for Memory {
+    async fn connect(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(self.0.clone())
+    }
+
+    async fn evict(&self, name: &LockName) {
+        self.0.evict(name);
+    }
+}
+
+lock_core::conformance_tests!(Memory(MemoryLock::new()));

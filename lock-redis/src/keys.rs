@@ -1,0 +1,144 @@
+//! Where a lock lives on the server.
+//!
+//! The lock key is the prefix and the name, verbatim but for three characters, so that clients in
+//! other languages that `SET … NX PX` the same key exclude us and are excluded. Its companions are
+//! `{key}:fence` and so on: the braces make Redis Cluster put them into the slot of the key itself,
+//! because a key without braces is hashed whole. `%`, `{` and `}` are percent-encoded in names;
+//! hence no lock key starts with a brace, every companion does, and none meets another's.
+
+use lock_core::{LockName, OwnerId};
+
+/// The keys of one lock.
+pub(crate) struct Keys {
+    lock: String,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: &str, name: &LockName) -> Self {
+        Self {
+            lock: encode(prefix, name.as_str()),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> String {
+        self.lock.clone()
+    }
+
+    pub(crate) fn waiters(&self) -> String {
+        self.companion("waiters")
+    }
+
+    /// The keys that a release touches.
+    pub(crate) fn granting(&self) -> Vec<String> {
+        vec![
+            self.lock(),
+            self.companion("fence"),
+            self.companion("queue"),
+            self.waiters(),
+        ]
+    }
+
+    /// The keys that an acquisition of `owner` touches.
+    pub(crate) fn claiming(&self, owner: OwnerId) -> Vec<String> {
+        let mut keys = self.granting();
+        keys.push(self.companion(&format!("withdrawn:{}", owner.expose())));
+        keys
+    }
+
+    fn companion(&self, what: &str) -> String {
+        format!("{{{}}}:{what}", self.lock)
+    }
+}
+
+/// The key under which a fence keeps the greatest token it has seen.
+pub(crate) fn mark(resource: &str) -> String {
+    format!("{{{}}}:mark", encode("", resource))
+}
+
+/// A glob that matches the counters of all locks whose names start with `start`.
+pub(crate) fn counters(prefix: &str, start: &str) -> String {
+    let mut glob = String::from("{");
+    for character in encode(prefix, start).chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
+            glob.push('\\');
+        }
+        glob.push(character);
+    }
+    glob + "*}:fence"
+}
+
+/// The name of the lock whose counter is `key`.
+pub(crate) fn name_of_counter(prefix: &str, key: &str) -> Option<LockName> {
+    let lock = key.strip_prefix('{')?.strip_suffix("}:fence")?;
+    LockName::new(decode(lock.strip_prefix(prefix)?)).ok()
+}
+
+fn encode(prefix: &str, name: &str) -> String {
+    let mut key = String::with_capacity(prefix.len() + name.len());
+    key.push_str(prefix);
+    for character in name.chars() {
+        match character {
+            '%' => key.push_str("%25"),
+            '{' => key.push_str("%7B"),
+            '}' => key.push_str("%7D"),
+            plain => key.push(plain),
+        }
+    }
+    key
+}
+
+fn decode(name: &str) -> String {
+    name.replace("%7B", "{")
+        .replace("%7D", "}")
+        .replace("%25", "%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn name(text: &str) -> LockName {
+        LockName::new(text).expect("a name")
+    }
+
+    #[test]
+    fn c02_no_lock_meets_anothers_keys() {
+        let names = [
+            "a",
+            "a:fence",
+            "{a}:fence",
+            "{a}",
+            "a/b",
+            "a}b",
+            "}",
+            "{}",
+            "%7B",
+            "{",
+            "*",
+        ];
+        let owner = OwnerId::random();
+        let keys = names.map(|text| Keys::new("", &name(text)).claiming(owner));
+        let distinct: HashSet<&String> = keys.iter().flatten().collect();
+        assert_eq!(distinct.len(), names.len() * 5);
+    }
+
+    #[test]
+    fn c02_a_counter_tells_its_name() {
+        for text in ["a", "a:fence", "{a}:fence", "%7B", "%257B", "*?[x]", "ü"] {
+            let counter = Keys::new("p:", &name(text)).companion("fence");
+            assert_eq!(name_of_counter("p:", &counter), Some(name(text)), "{text}");
+        }
+        assert_eq!(name_of_counter("p:", "{q:a}:fence"), None);
+    }
+
+    #[test]
+    fn c29_a_plain_name_is_its_own_key() {
+        assert_eq!(Keys::new("", &name("stock:42 ü")).lock(), "stock:42 ü");
+    }
+
+    #[test]
+    fn a_glob_takes_names_as_data() {
+        assert_eq!(counters("", "a*[b]{"), "{a\\*\\[b\\]%7B*}:fence");
+    }
+}

@@ -1,0 +1,277 @@
+//! The trait's operations, each one script and one round trip.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use lock_core::{
+    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, LockError, LockName,
+    LockState, Order, OwnerId, Release, Renewal, TokenDurability, Waker, Wakeup,
+};
+use redis::{ToRedisArgs, Value};
+
+use crate::connection::Connection;
+use crate::error::{BACKEND, unreadable};
+use crate::fence::RedisFence;
+use crate::keys::{self, Keys};
+use crate::options::RedisOptions;
+use crate::push::Push;
+use crate::reply;
+use crate::scripts::{ACQUIRE, EXTEND, INSPECT, Program, RELEASE, WITHDRAW};
+
+/// A server's clock further ahead than this would poison the token counters.
+const CLOCK_AHEAD_ALLOWED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How many keys one step of a listing looks at.
+const SCAN_STEP: usize = 1000;
+
+/// Locks on one logical Redis server, or one that speaks its protocol.
+///
+/// Clones share one connection for requests and, once one of them waits, one for pushed grants.
+/// See the [crate documentation](crate) for what it guarantees.
+#[derive(Clone)]
+pub struct RedisLock {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    connection: Connection,
+    push: Push,
+    prefix: String,
+    trusts_any_clock: bool,
+}
+
+impl RedisLock {
+    /// Connects to the server at `url`, and makes sure that it answers.
+    ///
+    /// # Errors
+    /// - [`LockError::Config`] if the URL cannot be used. It is not repeated in the text, since it
+    ///   may hold a password.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses us.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        RedisOptions::new(url).connect().await
+    }
+
+    pub(crate) async fn with_options(options: RedisOptions) -> Result<Self, LockError> {
+        let client = options.client()?;
+        let shared = Shared {
+            connection: Connection::new(client.clone()),
+            push: Push::new(client),
+            prefix: options.prefix,
+            trusts_any_clock: options.trusts_any_clock,
+        };
+        let ping = shared.connection.send(&redis::cmd("PING")).await;
+        let refused = |source| LockError::Backend {
+            operation: "connect",
+            name: None,
+            source,
+        };
+        ping.map_err(|failure| refused(failure.into()))?;
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// The fence of a resource on this server.
+    pub fn fence(&self, resource: impl AsRef<str>) -> RedisFence {
+        RedisFence::new(self.shared.clone(), keys::mark(resource.as_ref()))
+    }
+
+    fn keys(&self, name: &LockName) -> Keys {
+        Keys::new(&self.shared.prefix, name)
+    }
+
+    async fn try_once(&self, claim: &Claim, channel: &str) -> Result<Attempt, BackendError> {
+        let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis().to_string());
+        let limit = self.shared.clock_limit();
+        let args = [&*owner, &ttl, claim.label.as_str(), channel, &limit];
+        let keys = self.keys(&claim.name).claiming(claim.owner);
+        reply::attempt(claim, self.shared.run(&ACQUIRE, &keys, &args).await?)
+    }
+
+    /// The counters that match `glob`, some of them more than once.
+    async fn counters(&self, glob: &str) -> Result<Vec<String>, BackendError> {
+        let (mut cursor, mut found) = (0u64, Vec::new());
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor)
+                .arg("MATCH")
+                .arg(glob)
+                .arg("COUNT")
+                .arg(SCAN_STEP);
+            let page = self.shared.connection.send(&scan).await?;
+            let (next, keys): (u64, Vec<String>) = reply::read(page, "a page of keys")?;
+            found.extend(keys);
+            if next == 0 {
+                return Ok(found);
+            }
+            cursor = next;
+        }
+    }
+}
+
+impl Shared {
+    /// Runs a program, teaching it to a server that does not know it.
+    pub(crate) async fn run(
+        &self,
+        program: &Program,
+        keys: &[String],
+        args: &[impl ToRedisArgs],
+    ) -> Result<Value, BackendError> {
+        match self.connection.send(&program.by_hash(keys, args)).await {
+            Err(failure) if failure.is_unknown_program() => {
+                Ok(self.connection.send(&program.by_text(keys, args)).await?)
+            }
+            reply => Ok(reply?),
+        }
+    }
+
+    /// The latest server time that a grant may be made at, in µs.
+    fn clock_limit(&self) -> String {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let limit = if self.trusts_any_clock {
+            Duration::MAX
+        } else {
+            now + CLOCK_AHEAD_ALLOWED
+        };
+        limit.as_micros().to_string()
+    }
+}
+
+#[async_trait]
+impl DistributedLock for RedisLock {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(
+            BACKEND,
+            Order::Fair,
+            Wakeup::Push,
+            TokenDurability::CounterAndClock,
+            Duration::from_millis(1),
+            "a failover or a restart that loses writes can grant a lock twice; tokens still grow \
+             unless the new server's clock is behind",
+        )
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waker: Option<&Waker>,
+    ) -> Result<Attempt, BackendError> {
+        let push = &self.shared.push;
+        let channel = waker.and_then(|waker| {
+            push.register(claim.owner, waker);
+            push.channel()
+        });
+        let mut attempt = self.try_once(claim, channel.unwrap_or_default()).await?;
+        if matches!(attempt, Attempt::Busy(_)) && waker.is_some() && channel.is_none() {
+            // Subscribed first, queued after: else the grant could be published in between.
+            let channel = push.open().await?;
+            attempt = self.try_once(claim, channel).await?;
+        }
+        if matches!(attempt, Attempt::Granted(_)) {
+            push.forget(claim.owner);
+        }
+        Ok(attempt)
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let keys: Vec<String> = renewals
+            .iter()
+            .map(|renewal| self.keys(&renewal.name).lock())
+            .collect();
+        let args: Vec<String> = renewals
+            .iter()
+            .flat_map(|renewal| [renewal.owner.expose(), renewal.ttl.as_millis().to_string()])
+            .collect();
+        let reply = self.shared.run(&EXTEND, &keys, &args).await;
+        let answers = reply.and_then(|reply| reply::read::<Vec<u8>>(reply, "renewals"));
+        match answers {
+            Ok(answers) => {
+                let extension = |(ours, renewal): (&u8, &Renewal)| match ours {
+                    1 => Extension::Extended(renewal.ttl.as_duration()),
+                    _ => Extension::Lost,
+                };
+                answers
+                    .iter()
+                    .zip(renewals)
+                    .map(extension)
+                    .map(Ok)
+                    .collect()
+            }
+            Err(error) => spread(error, renewals.len()),
+        }
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        let args = [owner.expose(), self.shared.clock_limit()];
+        let reply = self
+            .shared
+            .run(&RELEASE, &self.keys(name).granting(), &args)
+            .await?;
+        match reply::read(reply, "the answer to a release")? {
+            1 => Ok(Release::Released),
+            0 => Ok(Release::NotHeld),
+            _ => Err(unreadable("the answer to a release")),
+        }
+    }
+
+    async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
+        self.shared.push.forget(claim.owner);
+        let args = [claim.owner.expose(), self.shared.clock_limit()];
+        let keys = self.keys(&claim.name).claiming(claim.owner);
+        self.shared.run(&WITHDRAW, &keys, &args).await.map(drop)
+    }
+
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let keys = self.keys(name);
+        let args: [&str; 0] = [];
+        let reply = self
+            .shared
+            .run(&INSPECT, &[keys.lock(), keys.waiters()], &args)
+            .await?;
+        reply::state(name.clone(), reply)
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        let counters = self
+            .counters(&keys::counters(&self.shared.prefix, prefix))
+            .await?;
+        let name = |counter: &String| keys::name_of_counter(&self.shared.prefix, counter);
+        let mut names: Vec<LockName> = counters.iter().filter_map(name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut held = Vec::new();
+        for name in names {
+            if held.len() == limit {
+                break;
+            }
+            held.extend(Some(self.inspect(&name).await?).filter(|state| state.holder.is_some()));
+        }
+        Ok(held)
+    }
+}
+
+/// One error as the answer to each of `count` questions that went in one request.
+fn spread(error: BackendError, count: usize) -> Vec<Result<Extension, BackendError>> {
+    let (outcome, transient, text) = (error.outcome(), error.is_transient(), error.to_string());
+    let copy = || match transient {
+        true => BackendError::transient(BACKEND, outcome, "a batch failed", &*text),
+        false => BackendError::permanent(BACKEND, outcome, "a batch failed", &*text),
+    };
+    let mut answers: Vec<_> = (1..count).map(|_| Err(copy())).collect();
+    answers.push(Err(error));
+    answers
+}
+
+impl std::fmt::Debug for RedisLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisLock")
+            .field("prefix", &self.shared.prefix)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! How to reach a server, and what may be different about it.
+
+use std::fmt;
+
+use lock_core::LockError;
+use redis::{Client, IntoConnectionInfo};
+
+use crate::RedisLock;
+use crate::connection::with_socket_settings;
+
+/// How to reach a Redis server and where locks live on it. A URL alone is enough.
+#[derive(Clone)]
+#[must_use = "options do nothing until they connect"]
+pub struct RedisOptions {
+    url: String,
+    pub(crate) prefix: String,
+    pub(crate) trusts_any_clock: bool,
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
+    root_certificate: Option<Vec<u8>>,
+}
+
+impl RedisOptions {
+    /// The server at `url`:
+    ///
+    /// - `redis://[user:password@]host[:port][/database]`
+    /// - `rediss://…` for TLS (feature `rustls` or `native-tls`)
+    /// - `redis+unix:///path[?db=n&user=u&pass=p]` for a unix socket
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            prefix: String::new(),
+            trusts_any_clock: false,
+            #[cfg(any(feature = "rustls", feature = "native-tls"))]
+            root_certificate: None,
+        }
+    }
+
+    /// What precedes the name in a lock's key; default empty, so that a lock's key is its name and
+    /// clients in other languages can take the same key. It may not hold braces or `%`.
+    pub fn prefix(self, prefix: impl Into<String>) -> Self {
+        Self {
+            prefix: prefix.into(),
+            ..self
+        }
+    }
+
+    /// Grants locks even if the server's clock is more than a day ahead of ours. Such a clock makes
+    /// tokens that are greater than those of a server that is later set right.
+    pub fn trust_any_clock(self) -> Self {
+        Self {
+            trusts_any_clock: true,
+            ..self
+        }
+    }
+
+    /// The certificate, in PEM, of the authority that signed the server's, where it is not one of
+    /// the platform's.
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
+    pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
+        Self {
+            root_certificate: Some(pem.into()),
+            ..self
+        }
+    }
+
+    /// Connects, and makes sure that the server answers.
+    ///
+    /// # Errors
+    /// - [`LockError::Config`] if the URL or the prefix cannot be used, or the URL asks for TLS and
+    ///   it is not compiled in.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses us.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn connect(self) -> Result<RedisLock, LockError> {
+        RedisLock::with_options(self).await
+    }
+
+    pub(crate) fn client(&self) -> Result<Client, LockError> {
+        if self.prefix.contains(['{', '}', '%']) || self.prefix.chars().any(char::is_control) {
+            return Err(unusable(
+                "the key prefix may not hold braces, % or control characters",
+            ));
+        }
+        if self.url.starts_with("rediss:")
+            && cfg!(not(any(feature = "rustls", feature = "native-tls")))
+        {
+            return Err(unusable(
+                "rediss:// needs a TLS feature: enable `rustls` or `native-tls`",
+            ));
+        }
+        // The driver's own text is left out: it may repeat parts of the URL, and so a password.
+        let info = with_socket_settings(&*self.url).map_err(|_| {
+            unusable("it is not of the form redis://[user:password@]host[:port][/database]")
+        })?;
+        self.open(info)
+            .map_err(|_| unusable("the driver does not accept it; check address and TLS"))
+    }
+
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
+    fn open(&self, target: impl IntoConnectionInfo) -> Result<Client, redis::RedisError> {
+        match self.root_certificate.clone() {
+            None => Client::open(target),
+            root_cert => {
+                let certificates = redis::TlsCertificates {
+                    client_tls: None,
+                    root_cert,
+                };
+                Client::build_with_tls(target, certificates)
+            }
+        }
+    }
+
+    #[cfg(not(any(feature = "rustls", feature = "native-tls")))]
+    fn open(&self, target: impl IntoConnectionInfo) -> Result<Client, redis::RedisError> {
+        Client::open(target)
+    }
+}
+
+fn unusable(reason: &str) -> LockError {
+    LockError::Config {
+        message: format!("the Redis URL cannot be used: {reason}"),
+    }
+}
+
+impl fmt::Debug for RedisOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisOptions")
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}

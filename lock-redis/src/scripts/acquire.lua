@@ -1,0 +1,45 @@
+-- KEYS: lock, fence, queue, waiters, withdrawn
+-- ARGV: owner, TTL in ms, label, channel ('' does not queue), limit of the server's clock
+-- -> {1, token, now} granted | {0, ms left or -1, holder's label, place or -1, now} busy
+local lock, fence, queue, waiters, withdrawn = unpack(KEYS)
+local me, ttl_ms, label, channel, limit = unpack(ARGV)
+
+local value = redis.call('GET', lock)
+local holder, held_token, holder_label = parse(value)
+local now = server_time()
+if redis.call('EXISTS', withdrawn) == 1 then
+  return { err = 'WITHDRAWN the claim was withdrawn' }
+end
+if now > tonumber(limit) then
+  return { err = 'CLOCK the clock of the server is more than a day ahead of the client' }
+end
+if holder == me then
+  redis.call('PEXPIRE', lock, ttl_ms)
+  return { 1, held_token, integer(now) }
+end
+
+if not value then
+  local winner = hand_over(lock, fence, queue, waiters, now, me)
+  if not winner or winner == me then
+    local token = next_token(fence, now)
+    grant(lock, fence, me, token, ttl_ms, label)
+    return { 1, token, integer(now) }
+  end
+  holder, held_token, holder_label = parse(redis.call('GET', lock))
+end
+
+local place = -1
+if channel ~= '' then
+  local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+  redis.call('HLEN', waiters)
+  place = redis.call('ZRANK', queue, me)
+  if not place then
+    -- After the last one, even if the clock stepped back.
+    redis.call('ZADD', queue, integer(math.max(now, (last or 0) + 1)), me)
+    place = redis.call('ZCARD', queue) - 1
+  end
+  redis.call('HSET', waiters, me, integer(now) .. ':' .. ttl_ms .. ':' .. channel .. ':' .. label)
+  redis.call('PEXPIRE', queue, 2 * LIVENESS / 1000)
+  redis.call('PEXPIRE', waiters, 2 * LIVENESS / 1000)
+end
+return { 0, redis.call('PTTL', lock), holder_label or '', place, integer(now) }

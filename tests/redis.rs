@@ -1,0 +1,28 @@
+//! The Redis backend keeps the whole contract, on a real server.
+
+use std::sync::Arc;
+
+use leasehold::core::conformance::Harness;
+use leasehold::core::{async_trait, conformance_tests};
+use leasehold::redis::RedisLock;
+use leasehold::{DistributedLock, LockName};
+use test_support::RedisServer;
+
+struct Redis(RedisServer);
+
+#[async_trait]
+impl Harness for Redis {
+    async fn connect(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(
+            RedisLock::connect(&self.0.url())
+                .await
+                .expect("a connection"),
+        )
+    }
+
+    async fn evict(&self, name: &LockName) {
+        self.0.cli(&["DEL", name.as_str()]);
+    }
+}
+
+conformance_tests!(Redis(RedisServer::start().await));
