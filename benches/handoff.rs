@@ -30,7 +30,10 @@ async fn main() -> Result<(), Error> {
     let options = Options::from_args();
     let server = if options.url.is_none() { Some(RedisServer::start().await) } else { None };
     let url = options.url.clone().or(server.as_ref().map(RedisServer::url)).unwrap_or_default();
-    println!("{:24} {:>4} {:>9} {:>9} {:>7} {:>9} {:>9}", "peer", "W", "p50 µs", "p99 µs", "× floor", "cmds/acq", "slow/fast");
+    println!(
+        "{:24} {:>4} {:>9} {:>9} {:>7} {:>9} {:>9}",
+        "peer", "W", "p50 µs", "p99 µs", "× floor", "cmds/acq", "slow/fast"
+    );
     let floor = floor(&url).await?;
     println!("{:24} {:>4} {:>9} {:>9} {:>7.2}", "PUBLISH to wake-up", "", floor.0, floor.1, 1.0);
     for workers in WORKERS {
@@ -117,9 +120,9 @@ impl Client {
             Self::Leasehold(client) => {
                 Ok(Held::Leasehold(client.acquire(LockRequest::new(name).ttl(TTL)).await?))
             }
-            Self::Rslock(manager) => {
-                Ok(Held::Rslock(manager.acquire(name.as_bytes(), TTL).await.map_err(|e| format!("{e:?}"))?))
-            }
+            Self::Rslock(manager) => Ok(Held::Rslock(
+                manager.acquire(name.as_bytes(), TTL).await.map_err(|e| format!("{e:?}"))?,
+            )),
             Self::SetNxPolled(connection) => {
                 let value = rand::random::<u128>().to_string();
                 let mut set = redis::cmd("SET");
@@ -133,8 +136,7 @@ impl Client {
     }
 
     async fn release(&self, name: &str, held: Held) -> Result<(), Error> {
-        const DELETE_OWN: &str =
-            "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) end return 0";
+        const DELETE_OWN: &str = "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) end return 0";
         match (self, held) {
             (_, Held::Leasehold(guard)) => drop(guard.release().await?),
             (_, Held::Rslock(guard)) => guard.release().await,
@@ -236,7 +238,8 @@ async fn floor(url: &str) -> Result<(u64, u64), Error> {
         let sent = Instant::now();
         let mut publish = redis::cmd("PUBLISH");
         publish.arg("floor").arg(i);
-        let (published, _) = tokio::join!(publish.query_async::<i64>(&mut publisher), messages.next());
+        let (published, _) =
+            tokio::join!(publish.query_async::<i64>(&mut publisher), messages.next());
         published?;
         times.record(sent.elapsed().as_micros() as u64)?;
         sleep(HOLD / 2).await;
@@ -257,7 +260,9 @@ fn report(peer: &str, workers: usize, rounds: &[Round], floor: u64) {
     let commands = median(rounds.iter().map(|round| round.commands_per_acquisition));
     let fairness = median(rounds.iter().map(|round| round.fairness));
     let ratio = p50 / floor.max(1) as f64;
-    println!("{peer:24} {workers:>4} {p50:>9} {p99:>9} {ratio:>7.2} {commands:>9.1} {fairness:>9.2}");
+    println!(
+        "{peer:24} {workers:>4} {p50:>9} {p99:>9} {ratio:>7.2} {commands:>9.1} {fairness:>9.2}"
+    );
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -58,21 +58,14 @@ pub async fn backend(url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
 async fn redis(scheme: &str, url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
     let tls = cfg!(any(feature = "redis-rustls", feature = "redis-native-tls"));
     if scheme == "rediss" && !tls {
-        return Err(needs_feature(
-            scheme,
-            "`redis-rustls` or `redis-native-tls`",
-        ));
+        return Err(needs_feature(scheme, "`redis-rustls` or `redis-native-tls`"));
     }
     Ok(Arc::new(lock_redis::RedisLock::connect(url).await?))
 }
 
 #[cfg(not(feature = "redis"))]
 async fn redis(scheme: &str, _url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
-    let feature = if scheme == "rediss" {
-        "`redis-rustls`"
-    } else {
-        "`redis`"
-    };
+    let feature = if scheme == "rediss" { "`redis-rustls`" } else { "`redis`" };
     Err(needs_feature(scheme, feature))
 }
 
@@ -108,24 +101,14 @@ fn no_scheme() -> LockError {
 
 fn unknown_scheme(scheme: &str) -> LockError {
     let known = "memory:, file:, redis:, rediss: and redis+unix:";
-    let shown: String = scheme
-        .chars()
-        .take(20)
-        .flat_map(char::escape_debug)
-        .collect();
-    config(&format!(
-        "no backend is called `{shown}`: there are {known}"
-    ))
+    let shown: String = scheme.chars().take(20).flat_map(char::escape_debug).collect();
+    config(&format!("no backend is called `{shown}`: there are {known}"))
 }
 
 fn needs_feature(scheme: &str, feature: &str) -> LockError {
-    config(&format!(
-        "`{scheme}:` is not compiled in: enable the feature {feature} of `leasehold`"
-    ))
+    config(&format!("`{scheme}:` is not compiled in: enable the feature {feature} of `leasehold`"))
 }
 
 fn config(message: &str) -> LockError {
-    LockError::Config {
-        message: message.to_owned(),
-    }
+    LockError::Config { message: message.to_owned() }
 }

@@ -1,1 +1,70 @@
-//! Under construction.
+//! Leasehold's locks in a directory: for the processes of one machine, without a server.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let home = tempfile::tempdir()?;
+//! # let directory = home.path().join("locks");
+//! use lock_core::LockClient;
+//! use lock_file::FileLock;
+//!
+//! let locks = LockClient::new(FileLock::open(&directory)?);
+//! let guard = locks.acquire("report:daily").await?;
+//! // Another process that opens the same directory is told that the lock is busy:
+//! let other = LockClient::new(FileLock::open(&directory)?);
+//! assert!(other.try_acquire("report:daily").await?.is_none());
+//! guard.release().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! - [`FileLock`] is the backend: a directory with one small file per lock.
+//! - [`FileFence`] stands with a resource that is itself a file, and refuses stale holders.
+//!
+//! # Which lock should you use
+//! A hold here is a lease, as with every backend of Leasehold: it ends by itself when its holder
+//! dies or hangs, it has a fencing token, and it can be handed to another process. If none of that
+//! is needed, and the hold is to last exactly as long as a process has a file open, then
+//! [`std::fs::File::lock`] does it without a library. For processes of several machines take a
+//! backend with a server.
+//!
+//! # How a record survives a crash
+//! The state of a lock is one record of at most a kilobyte, changed only under the operating
+//! system's lock on its file ([`std::fs::File::try_lock`]), which ends with the process that holds
+//! it. The file has two slots; a change is one write into the slot that is *not* in force, with a
+//! greater sequence number and a checksum. A reader takes the whole slot with the greatest
+//! sequence number. So a process that is killed at any byte leaves the old record or the new one.
+//! There is no temporary file and no rename, hence never a second file to lock.
+//!
+//! Nothing is synced to the disk, on purpose. What a process wrote is seen by all others at once,
+//! and stays when that process dies: the page cache belongs to the kernel. Only a crash of the
+//! machine can lose it, and that ends every hold anyway: a record names the boot in which it was
+//! written, and the hold of another boot is over. Tokens go on all the same, because a token is
+//! the greater of the last one plus one and the wall clock in microseconds.
+//!
+//! # What is assumed
+//! - A **local** file system. [`FileLock::open`] refuses what is visibly a network mount, where
+//!   file locks and caches are not shared by all machines and boots are not the same.
+//! - Linux, for the clock that counts suspend and the id of the boot.
+//! - Processes of one user, in one time namespace: directory and files are private, because a
+//!   record holds the owner id, which is a capability.
+//! - Files are left alone while any process uses them. Each name that was ever used keeps a file of
+//!   2 KiB, since the token must go on; delete them only when nobody uses the directory.
+
+mod blocking;
+mod directory;
+mod fault;
+mod fence;
+mod lock;
+mod locked_file;
+mod machine;
+#[cfg_attr(target_os = "linux", path = "platform/linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "platform/elsewhere.rs")]
+mod platform;
+mod record;
+mod replacement;
+mod slots;
+#[cfg(test)]
+mod testing;
+mod withdrawn;
+
+pub use crate::fence::FileFence;
+pub use crate::lock::FileLock;

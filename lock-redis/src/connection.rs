@@ -33,12 +33,9 @@ const UNACKNOWLEDGED_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) fn with_socket_settings(
     target: impl IntoConnectionInfo,
 ) -> Result<redis::ConnectionInfo, RedisError> {
-    let keepalive = TcpKeepalive::new()
-        .with_time(UNACKNOWLEDGED_LIMIT)
-        .with_interval(Duration::from_secs(1));
-    let settings = TcpSettings::default()
-        .set_nodelay(true)
-        .set_keepalive(keepalive);
+    let keepalive =
+        TcpKeepalive::new().with_time(UNACKNOWLEDGED_LIMIT).with_interval(Duration::from_secs(1));
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
     #[cfg(target_os = "linux")]
     let settings = settings.set_user_timeout(UNACKNOWLEDGED_LIMIT);
     Ok(target.into_connection_info()?.set_tcp_settings(settings))
@@ -59,10 +56,7 @@ struct Link {
 
 impl Connection {
     pub(crate) fn new(client: Client) -> Self {
-        Self {
-            client,
-            current: Mutex::default(),
-        }
+        Self { client, current: Mutex::default() }
     }
 
     /// Sends one command and waits for its reply.
@@ -88,16 +82,11 @@ impl Connection {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_LIMIT))
             .set_response_timeout(Some(REPLY_LIMIT));
-        self.client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
+        self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     fn link(&self) -> Arc<Link> {
-        self.current
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Lets the next call open a new connection, unless one has already.
@@ -127,13 +116,7 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     fn new(connection: &'a Connection, link: &'a Arc<Link>) -> Self {
         let replies_before = link.replies.load(Ordering::Relaxed);
-        Self {
-            connection,
-            link,
-            sent: Instant::now(),
-            replies_before,
-            answered: false,
-        }
+        Self { connection, link, sent: Instant::now(), replies_before, answered: false }
     }
 
     fn answered(mut self) {

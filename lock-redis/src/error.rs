@@ -54,23 +54,21 @@ fn asked(error: RedisError) -> BackendError {
             let context = format!("the server does not take writes now ({code})");
             BackendError::transient(BACKEND, Outcome::NotApplied, context, error)
         }
-        "NOAUTH" | "WRONGPASS" => refused(error, "the server wants other credentials"),
+        "NOAUTH" | "WRONGPASS" => {
+            refused(error, "the server wants other credentials: check user and password")
+        }
         "NOPERM" => {
             let context = "the user lacks rights: it needs EVALSHA, EVAL, the commands of the \
                            scripts, PUBLISH and SUBSCRIBE on leasehold-*, and the keys";
             BackendError::permanent(BACKEND, Outcome::Unknown, context, error)
         }
-        "WRONGTYPE" => refused(
-            error,
-            "a key of another type is in the way: choose another name",
-        ),
+        "WRONGTYPE" => refused(error, "a key of another type is in the way: choose another name"),
         "COUNTER" => refused(error, "the fencing counter is damaged: delete that key"),
         "CLOCK" => refused(error, "the server's clock cannot be trusted: set it right"),
         "WITHDRAWN" => refused(error, "the claim was withdrawn"),
-        "MOVED" | "ASK" | "CROSSSLOT" => refused(
-            error,
-            "the server is part of a cluster, which this client does not follow",
-        ),
+        "MOVED" | "ASK" | "CROSSSLOT" => {
+            refused(error, "the server is part of a cluster, which this client does not follow")
+        }
         _ => {
             let context = "the server reports an error";
             BackendError::permanent(BACKEND, Outcome::Unknown, context, error)
@@ -85,10 +83,7 @@ fn refused(error: RedisError, context: &'static str) -> BackendError {
 /// Whether the server, or our own configuration, keeps us out: no retry will help.
 fn is_refusal(error: &RedisError) -> bool {
     let kind = error.kind();
-    let refused = matches!(
-        error.code(),
-        Some("NOAUTH" | "WRONGPASS" | "NOPERM" | "ERR")
-    );
+    let refused = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM" | "ERR"));
     refused
         || kind == ErrorKind::AuthenticationFailed
         || kind == ErrorKind::InvalidClientConfig

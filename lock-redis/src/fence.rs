@@ -65,28 +65,19 @@ impl RedisFence {
 }
 
 fn stale(token: FencingToken, seen: &str) -> Result<FenceError, BackendError> {
-    let seen = seen
-        .parse()
-        .map_err(|_| unreadable("the mark of a fence"))?;
+    let seen = seen.parse().map_err(|_| unreadable("the mark of a fence"))?;
     Ok(FenceError::Stale { token, seen })
 }
 
 #[async_trait]
 impl Fence for RedisFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
-        self.ask(
-            token,
-            std::slice::from_ref(&self.mark),
-            token.get().to_redis_args(),
-        )
-        .await
+        self.ask(token, std::slice::from_ref(&self.mark), token.get().to_redis_args()).await
     }
 }
 
 impl fmt::Debug for RedisFence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisFence")
-            .field("mark", &self.mark)
-            .finish_non_exhaustive()
+        f.debug_struct("RedisFence").field("mark", &self.mark).finish_non_exhaustive()
     }
 }

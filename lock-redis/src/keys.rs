@@ -15,9 +15,7 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn new(prefix: &str, name: &LockName) -> Self {
-        Self {
-            lock: encode(prefix, name.as_str()),
-        }
+        Self { lock: encode(prefix, name.as_str()) }
     }
 
     pub(crate) fn lock(&self) -> String {
@@ -30,12 +28,7 @@ impl Keys {
 
     /// The keys that a release touches.
     pub(crate) fn granting(&self) -> Vec<String> {
-        vec![
-            self.lock(),
-            self.companion("fence"),
-            self.companion("queue"),
-            self.waiters(),
-        ]
+        vec![self.lock(), self.companion("fence"), self.companion("queue"), self.waiters()]
     }
 
     /// The keys that an acquisition of `owner` touches.
@@ -88,9 +81,7 @@ fn encode(prefix: &str, name: &str) -> String {
 }
 
 fn decode(name: &str) -> String {
-    name.replace("%7B", "{")
-        .replace("%7D", "}")
-        .replace("%25", "%")
+    name.replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
 }
 
 #[cfg(test)]
@@ -104,19 +95,7 @@ mod tests {
 
     #[test]
     fn c02_no_lock_meets_anothers_keys() {
-        let names = [
-            "a",
-            "a:fence",
-            "{a}:fence",
-            "{a}",
-            "a/b",
-            "a}b",
-            "}",
-            "{}",
-            "%7B",
-            "{",
-            "*",
-        ];
+        let names = ["a", "a:fence", "{a}:fence", "{a}", "a/b", "a}b", "}", "{}", "%7B", "{", "*"];
         let owner = OwnerId::random();
         let keys = names.map(|text| Keys::new("", &name(text)).claiming(owner));
         let distinct: HashSet<&String> = keys.iter().flatten().collect();

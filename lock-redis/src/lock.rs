@@ -64,15 +64,9 @@ impl RedisLock {
             trusts_any_clock: options.trusts_any_clock,
         };
         let ping = shared.connection.send(&redis::cmd("PING")).await;
-        let refused = |source| LockError::Backend {
-            operation: "connect",
-            name: None,
-            source,
-        };
+        let refused = |source| LockError::Backend { operation: "connect", name: None, source };
         ping.map_err(|failure| refused(failure.into()))?;
-        Ok(Self {
-            shared: Arc::new(shared),
-        })
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// The fence of a resource on this server.
@@ -97,11 +91,7 @@ impl RedisLock {
         let (mut cursor, mut found) = (0u64, Vec::new());
         loop {
             let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor)
-                .arg("MATCH")
-                .arg(glob)
-                .arg("COUNT")
-                .arg(SCAN_STEP);
+            scan.arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
             let page = self.shared.connection.send(&scan).await?;
             let (next, keys): (u64, Vec<String>) = reply::read(page, "a page of keys")?;
             found.extend(keys);
@@ -131,14 +121,8 @@ impl Shared {
 
     /// The latest server time that a grant may be made at, in µs.
     fn clock_limit(&self) -> String {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let limit = if self.trusts_any_clock {
-            Duration::MAX
-        } else {
-            now + CLOCK_AHEAD_ALLOWED
-        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let limit = if self.trusts_any_clock { Duration::MAX } else { now + CLOCK_AHEAD_ALLOWED };
         limit.as_micros().to_string()
     }
 }
@@ -180,10 +164,8 @@ impl DistributedLock for RedisLock {
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        let keys: Vec<String> = renewals
-            .iter()
-            .map(|renewal| self.keys(&renewal.name).lock())
-            .collect();
+        let keys: Vec<String> =
+            renewals.iter().map(|renewal| self.keys(&renewal.name).lock()).collect();
         let args: Vec<String> = renewals
             .iter()
             .flat_map(|renewal| [renewal.owner.expose(), renewal.ttl.as_millis().to_string()])
@@ -196,12 +178,7 @@ impl DistributedLock for RedisLock {
                     1 => Extension::Extended(renewal.ttl.as_duration()),
                     _ => Extension::Lost,
                 };
-                answers
-                    .iter()
-                    .zip(renewals)
-                    .map(extension)
-                    .map(Ok)
-                    .collect()
+                answers.iter().zip(renewals).map(extension).map(Ok).collect()
             }
             Err(error) => spread(error, renewals.len()),
         }
@@ -209,10 +186,7 @@ impl DistributedLock for RedisLock {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let args = [owner.expose(), self.shared.clock_limit()];
-        let reply = self
-            .shared
-            .run(&RELEASE, &self.keys(name).granting(), &args)
-            .await?;
+        let reply = self.shared.run(&RELEASE, &self.keys(name).granting(), &args).await?;
         match reply::read(reply, "the answer to a release")? {
             1 => Ok(Release::Released),
             0 => Ok(Release::NotHeld),
@@ -230,17 +204,12 @@ impl DistributedLock for RedisLock {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let keys = self.keys(name);
         let args: [&str; 0] = [];
-        let reply = self
-            .shared
-            .run(&INSPECT, &[keys.lock(), keys.waiters()], &args)
-            .await?;
+        let reply = self.shared.run(&INSPECT, &[keys.lock(), keys.waiters()], &args).await?;
         reply::state(name.clone(), reply)
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let counters = self
-            .counters(&keys::counters(&self.shared.prefix, prefix))
-            .await?;
+        let counters = self.counters(&keys::counters(&self.shared.prefix, prefix)).await?;
         let name = |counter: &String| keys::name_of_counter(&self.shared.prefix, counter);
         let mut names: Vec<LockName> = counters.iter().filter_map(name).collect();
         names.sort_unstable();
@@ -270,8 +239,6 @@ fn spread(error: BackendError, count: usize) -> Vec<Result<Extension, BackendErr
 
 impl std::fmt::Debug for RedisLock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RedisLock")
-            .field("prefix", &self.shared.prefix)
-            .finish_non_exhaustive()
+        f.debug_struct("RedisLock").field("prefix", &self.shared.prefix).finish_non_exhaustive()
     }
 }

@@ -38,29 +38,20 @@ impl RedisOptions {
     /// What precedes the name in a lock's key; default empty, so that a lock's key is its name and
     /// clients in other languages can take the same key. It may not hold braces or `%`.
     pub fn prefix(self, prefix: impl Into<String>) -> Self {
-        Self {
-            prefix: prefix.into(),
-            ..self
-        }
+        Self { prefix: prefix.into(), ..self }
     }
 
     /// Grants locks even if the server's clock is more than a day ahead of ours. Such a clock makes
     /// tokens that are greater than those of a server that is later set right.
     pub fn trust_any_clock(self) -> Self {
-        Self {
-            trusts_any_clock: true,
-            ..self
-        }
+        Self { trusts_any_clock: true, ..self }
     }
 
     /// The certificate, in PEM, of the authority that signed the server's, where it is not one of
     /// the platform's.
     #[cfg(any(feature = "rustls", feature = "native-tls"))]
     pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
-        Self {
-            root_certificate: Some(pem.into()),
-            ..self
-        }
+        Self { root_certificate: Some(pem.into()), ..self }
     }
 
     /// Connects, and makes sure that the server answers.
@@ -78,17 +69,15 @@ impl RedisOptions {
 
     pub(crate) fn client(&self) -> Result<Client, LockError> {
         if self.prefix.contains(['{', '}', '%']) || self.prefix.chars().any(char::is_control) {
-            return Err(unusable(
-                "the key prefix may not hold braces, % or control characters",
-            ));
+            return Err(unusable("the key prefix may not hold braces, % or control characters"));
         }
         if self.url.starts_with("rediss:")
             && cfg!(not(any(feature = "rustls", feature = "native-tls")))
         {
-            return Err(unusable(
-                "rediss:// needs a TLS feature: enable `rustls` or `native-tls`",
-            ));
+            return Err(unusable("rediss:// needs a TLS feature: enable `rustls` or `native-tls`"));
         }
+        #[cfg(feature = "rustls")]
+        choose_cryptography();
         // The driver's own text is left out: it may repeat parts of the URL, and so a password.
         let info = with_socket_settings(&*self.url).map_err(|_| {
             unusable("it is not of the form redis://[user:password@]host[:port][/database]")
@@ -102,10 +91,7 @@ impl RedisOptions {
         match self.root_certificate.clone() {
             None => Client::open(target),
             root_cert => {
-                let certificates = redis::TlsCertificates {
-                    client_tls: None,
-                    root_cert,
-                };
+                let certificates = redis::TlsCertificates { client_tls: None, root_cert };
                 Client::build_with_tls(target, certificates)
             }
         }
@@ -117,16 +103,22 @@ impl RedisOptions {
     }
 }
 
-fn unusable(reason: &str) -> LockError {
-    LockError::Config {
-        message: format!("the Redis URL cannot be used: {reason}"),
+/// Rustls wants to be told whose cryptography to use, and the driver does not tell it. A choice of
+/// the application's stands.
+#[cfg(feature = "rustls")]
+fn choose_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error says that another thread has chosen just now.
+        let _ = rustls::crypto::ring::default_provider().install_default();
     }
+}
+
+fn unusable(reason: &str) -> LockError {
+    LockError::Config { message: format!("the Redis URL cannot be used: {reason}") }
 }
 
 impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisOptions")
-            .field("prefix", &self.prefix)
-            .finish_non_exhaustive()
+        f.debug_struct("RedisOptions").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }

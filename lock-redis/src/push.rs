@@ -46,16 +46,8 @@ impl Push {
     pub(crate) fn new(client: Client) -> Self {
         let channel = format!("leasehold-{}", uuid::Uuid::new_v4().as_simple());
         let (wakers, state) = (Mutex::default(), watch::Sender::new(State::Opening));
-        let shared = Arc::new(Shared {
-            client,
-            channel,
-            wakers,
-            state,
-        });
-        Self {
-            shared,
-            task: Mutex::default(),
-        }
+        let shared = Arc::new(Shared { client, channel, wakers, state });
+        Self { shared, task: Mutex::default() }
     }
 
     /// The channel, if the server will reach us there.
@@ -68,9 +60,7 @@ impl Push {
     pub(crate) async fn open(&self) -> Result<&str, Failure> {
         self.ensure_running();
         let mut state = self.shared.state.subscribe();
-        let settled = state
-            .wait_for(|state| !matches!(state, State::Opening))
-            .await;
+        let settled = state.wait_for(|state| !matches!(state, State::Opening)).await;
         match settled.as_deref() {
             Ok(State::Refused(error)) => Err(Failure::Asking(error.clone())),
             _ => Ok(&self.shared.channel),

@@ -23,9 +23,7 @@ pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendErr
         Ok([_granted, token, now]) => {
             let token: String = read(token, WHAT)?;
             let token: FencingToken = token.parse().map_err(|_| unreadable(WHAT))?;
-            Ok(Attempt::Granted(
-                Grant::new(token, claim.ttl.as_duration()).at(server_time(now)?),
-            ))
+            Ok(Attempt::Granted(Grant::new(token, claim.ttl.as_duration()).at(server_time(now)?)))
         }
         Err(parts) => busy(<[Value; 5]>::try_from(parts).map_err(|_| unreadable(WHAT))?),
     }

@@ -27,10 +27,7 @@ pub(crate) struct Program {
 
 impl Program {
     fn new(text: &'static str) -> Self {
-        Self {
-            text,
-            hash: Script::new(text).get_hash().to_owned(),
-        }
+        Self { text, hash: Script::new(text).get_hash().to_owned() }
     }
 
     /// The call of a program that the server probably knows.

@@ -1,2 +1,47 @@
-//! x
-fn main() {}
+//! What the README's commands do: install what the tests need, test, lint, prove that the tests
+//! bite.
+
+mod lint;
+mod mutants;
+mod setup;
+mod step;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Leasehold's chores. Each prints the commands it runs and stops at the first that fails.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Chore {
+    /// Install the servers and libraries that the tests need and that are missing.
+    Setup,
+    /// Set up, then run all tests.
+    Test {
+        /// Handed to `cargo test` as they are.
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Check format, lints with every set of features, and docs.
+    Lint,
+    /// Prove that named tests fail when the code is broken in named ways.
+    Mutants {
+        /// Only the mutants whose name contains this.
+        name: Option<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Chore::parse() {
+        Chore::Setup => setup::run(),
+        Chore::Test { args } => test::run(&args),
+        Chore::Lint => lint::run(),
+        Chore::Mutants { name } => mutants::run(name.as_deref().unwrap_or_default()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,44 @@
+//! File operations, off the threads that run futures.
+
+use std::sync::{Arc, Weak};
+
+use lock_core::{BackendError, Outcome};
+use tokio::task::spawn_blocking;
+
+use crate::fault::BACKEND;
+
+/// Tells work in the background whether the future that asked for it is still there.
+#[derive(Debug)]
+pub(crate) struct Asker(Weak<()>);
+
+impl Asker {
+    /// Refuses to go on for nobody.
+    ///
+    /// Asked inside the critical section, it leaves no ghosts: what a caller gave up happened
+    /// before everything it does next, or never.
+    pub(crate) fn check(&self) -> Result<(), BackendError> {
+        if self.0.strong_count() > 0 {
+            return Ok(());
+        }
+        let (context, source) = ("the request was given up", "nobody waits for the answer");
+        Err(BackendError::transient(BACKEND, Outcome::NotApplied, context, source))
+    }
+}
+
+/// Does `work` on a thread that may block.
+pub(crate) async fn blocking<T, E>(
+    work: impl FnOnce(&Asker) -> Result<T, E> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<BackendError> + Send + 'static,
+{
+    let here = Arc::new(());
+    let asker = Asker(Arc::downgrade(&here));
+    let done = spawn_blocking(move || work(&asker)).await;
+    drop(here);
+    done.unwrap_or_else(|stopped| {
+        let context = "the runtime is shutting down";
+        Err(BackendError::transient(BACKEND, Outcome::Unknown, context, stopped).into())
+    })
+}

@@ -1,0 +1,227 @@
+//! The locks in a directory: each operation once, as the thread sees it that does it.
+
+use std::path::{Path, PathBuf};
+
+use lock_core::{
+    Attempt, BackendError, Claim, Extension, Grant, LockError, LockName, LockState, Outcome,
+    OwnerId, Release, Renewal,
+};
+use sha2::{Digest, Sha256};
+
+use crate::blocking::Asker;
+use crate::fault::{self, BACKEND, Keeps, Place};
+use crate::locked_file::{LockedFile, Patience};
+use crate::machine::{Machine, Now};
+use crate::platform;
+use crate::record::Record;
+use crate::withdrawn::Withdrawn;
+
+/// How the file of a lock ends.
+const EXTENSION: &str = "lock";
+
+/// A directory of locks.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    machine: Machine,
+    withdrawn: Withdrawn,
+}
+
+impl Directory {
+    /// Opens a directory, and makes it if it is not there.
+    pub(crate) fn open(path: &Path, machine: Machine) -> Result<Self, LockError> {
+        let path = &absolute(path)?;
+        platform::create_directory(path)
+            .map_err(|error| config(path, "cannot be created", &error))?;
+        refuse_network_mount(path)?;
+        platform::check_rights(path)
+            .map_err(|error| config(path, "cannot be read and written", &error))?;
+        Ok(Self { path: path.clone(), machine, withdrawn: Withdrawn::default() })
+    }
+
+    pub(crate) fn try_acquire(
+        &self,
+        claim: &Claim,
+        asker: &Asker,
+    ) -> Result<Attempt, BackendError> {
+        let mut file = LockedFile::create(&self.place(&claim.name), Patience::new())?;
+        asker.check()?;
+        self.refuse_withdrawn(claim)?;
+        let found = record_of(&claim.name, &file)?;
+        let now = self.machine.now();
+        let record = match found {
+            Some(own) if own.is_held_by(claim.owner, &now) => own.extended(claim.ttl, &now),
+            Some(record) => match record.hold(&now) {
+                Some(other) => return Ok(Attempt::Busy(other.contention(&now))),
+                None => granted(Some(record), claim, &now)?,
+            },
+            None => granted(None, claim, &now)?,
+        };
+        file.replace(record.encode())?;
+        Ok(Attempt::Granted(Grant::new(record.token, claim.ttl.as_duration())))
+    }
+
+    pub(crate) fn extend(
+        &self,
+        renewal: &Renewal,
+        patience: Patience,
+    ) -> Result<Extension, BackendError> {
+        let Some((mut file, record)) = self.find(&renewal.name, patience)? else {
+            return Ok(Extension::Lost);
+        };
+        let now = self.machine.now();
+        if !record.is_held_by(renewal.owner, &now) {
+            return Ok(Extension::Lost);
+        }
+        file.replace(record.extended(renewal.ttl, &now).encode())?;
+        Ok(Extension::Extended(renewal.ttl.as_duration()))
+    }
+
+    pub(crate) fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        let Some((mut file, record)) = self.find(name, Patience::new())? else {
+            return Ok(Release::NotHeld);
+        };
+        if !record.is_held_by(owner, &self.machine.now()) {
+            return Ok(Release::NotHeld);
+        }
+        file.replace(record.released().encode())?;
+        Ok(Release::Released)
+    }
+
+    /// Marks first: an attempt that comes after the release finds the mark, and one that came
+    /// before it is undone.
+    pub(crate) fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
+        self.withdrawn.mark(claim.owner, &self.machine.now());
+        self.release(&claim.name, claim.owner).map(drop)
+    }
+
+    pub(crate) fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let found = self.find(name, Patience::new())?;
+        let holder = found.and_then(|(_, record)| record.holder(&self.machine.now()));
+        Ok(LockState::new(name.clone(), holder, None))
+    }
+
+    pub(crate) fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        let (mut held, patience) = (Vec::new(), Patience::new());
+        for path in self.files()? {
+            if let Some(record) = self.record_in(path, patience)?
+                && record.name.as_str().starts_with(prefix)
+                && let Some(holder) = record.holder(&self.machine.now())
+            {
+                held.push(LockState::new(record.name, Some(holder), None));
+            }
+        }
+        held.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        held.truncate(limit);
+        Ok(held)
+    }
+
+    /// The files that may be of locks.
+    fn files(&self) -> Result<Vec<PathBuf>, BackendError> {
+        let entries =
+            std::fs::read_dir(&self.path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = entries.map_err(|error| {
+            fault::refused("list", &self.path.display(), Outcome::NotApplied, error)
+        })?;
+        let paths = entries.into_iter().map(|entry| entry.path());
+        Ok(paths.filter(|path| is_lock_file(path)).collect())
+    }
+
+    /// What the file at `path` says; `None` if it is not the file of the lock that it names, which
+    /// somebody's copy of such a file is not.
+    fn record_in(&self, path: PathBuf, patience: Patience) -> Result<Option<Record>, BackendError> {
+        let place = Place { path, keeps: Keeps::SomeLock };
+        let file = LockedFile::find(&place, patience)?;
+        let record = file.and_then(|file| file.value().and_then(Record::decode));
+        Ok(record.filter(|record| self.path_of(&record.name) == place.path))
+    }
+
+    /// The file of a lock, locked, and what it says; `None` if the lock was never granted.
+    fn find(
+        &self,
+        name: &LockName,
+        patience: Patience,
+    ) -> Result<Option<(LockedFile, Record)>, BackendError> {
+        let Some(file) = LockedFile::find(&self.place(name), patience)? else {
+            return Ok(None);
+        };
+        let record = record_of(name, &file)?;
+        Ok(record.map(|record| (file, record)))
+    }
+
+    fn place(&self, name: &LockName) -> Place {
+        Place { path: self.path_of(name), keeps: Keeps::Lock(name.clone()) }
+    }
+
+    /// A digest, because a name may be longer than a file's, and hold what a path gives a meaning
+    /// to. The record holds the name itself, so that a collision is an error and no confusion.
+    fn path_of(&self, name: &LockName) -> PathBuf {
+        self.path.join(format!("{}.{EXTENSION}", hex_digest(name.as_str())))
+    }
+
+    fn refuse_withdrawn(&self, claim: &Claim) -> Result<(), BackendError> {
+        if !self.withdrawn.contains(claim.owner) {
+            return Ok(());
+        }
+        let (context, source) = ("cannot grant the lock", "the claim was withdrawn");
+        Err(BackendError::permanent(BACKEND, Outcome::NotApplied, context, source))
+    }
+}
+
+/// Refuses a path whose file locks another machine would not see, or not at once.
+pub(crate) fn refuse_network_mount(path: &Path) -> Result<(), LockError> {
+    let mount = platform::network_mount(path);
+    match mount.map_err(|error| config(path, "cannot be examined", &error))? {
+        None => Ok(()),
+        Some(kind) => Err(LockError::Config {
+            message: format!(
+                "{} is on a network mount ({kind}): choose a directory on a local disk, \
+                 or a backend with a server",
+                path.display()
+            ),
+        }),
+    }
+}
+
+/// The path that means the same file wherever the process goes.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, LockError> {
+    std::path::absolute(path).map_err(|error| config(path, "cannot be found", &error))
+}
+
+/// A path that cannot be used.
+pub(crate) fn config(path: &Path, what: &str, error: &std::io::Error) -> LockError {
+    LockError::Config {
+        message: format!(
+            "{} {what}: {error}; choose a path that this user may write",
+            path.display()
+        ),
+    }
+}
+
+fn granted(last: Option<Record>, claim: &Claim, now: &Now) -> Result<Record, BackendError> {
+    let last = last.map(|record| record.token);
+    Record::granted(last, claim, now).map_err(|error| {
+        BackendError::permanent(BACKEND, Outcome::NotApplied, "out of tokens", error)
+    })
+}
+
+fn record_of(name: &LockName, file: &LockedFile) -> Result<Option<Record>, BackendError> {
+    let Some(payload) = file.value() else {
+        return Ok(None);
+    };
+    match Record::decode(payload) {
+        Some(record) if record.name == *name => Ok(Some(record)),
+        Some(_) => Err(fault::unusable(file.place(), "it is the record of another lock")),
+        None => Err(fault::unusable(file.place(), "it is not the record of a lock")),
+    }
+}
+
+fn is_lock_file(path: &Path) -> bool {
+    let digest = path.file_stem().map_or(0, |stem| stem.len());
+    digest == 2 * Sha256::output_size() && path.extension().is_some_and(|end| end == EXTENSION)
+}
+
+pub(crate) fn hex_digest(bytes: impl AsRef<[u8]>) -> String {
+    let digest = Sha256::digest(bytes.as_ref());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,182 @@
+//! The resource side, for resources that are files.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use lock_core::{BackendError, Fence, FenceError, FencingToken, LockError, Outcome};
+
+use crate::blocking::blocking;
+use crate::directory::{absolute, config, refuse_network_mount};
+use crate::fault::{self, Keeps, Place};
+use crate::locked_file::{LockedFile, Patience};
+use crate::replacement::Replacement;
+
+/// A fence for resources that are files of one machine, shared by its processes.
+///
+/// The greatest token seen is kept in a file of its own, beside the resource. It does not matter
+/// which backend the tokens come from, as long as all are of one lock. Clones share the fence, and
+/// so do all that open the same path.
+///
+/// # Advance, then read, then write
+/// [`write`](Self::write) checks the token and replaces the file in one step, which no other holder
+/// can come between. That is not enough for a holder that reads first: a stale holder's write may
+/// come after the next holder's read and before its first write, when the fence has not seen the
+/// new token yet. Hence the order, which loses no update:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let home = tempfile::tempdir()?;
+/// # let home = home.path();
+/// use lock_core::{Fence, FenceError, LockClient};
+/// use lock_file::{FileFence, FileLock};
+///
+/// let locks = LockClient::new(FileLock::open(home.join("locks"))?);
+/// let fence = FileFence::open(home.join("stock.fence"))?;
+/// let stock = home.join("stock");
+/// # std::fs::write(&stock, "3")?;
+///
+/// let guard = locks.acquire("stock").await?;
+/// let token = guard.token();
+/// fence.advance(token).await?;
+/// let left: u32 = std::fs::read_to_string(&stock)?.parse()?;
+/// fence.write(token, &stock, (left - 1).to_string().as_bytes()).await?;
+/// guard.release().await?;
+///
+/// // Once the next holder has advanced, the last one's writes are refused:
+/// let next = locks.acquire("stock").await?;
+/// fence.advance(next.token()).await?;
+/// let refused = fence.write(token, &stock, b"0").await;
+/// assert!(matches!(refused, Err(FenceError::Stale { .. })));
+/// assert_eq!(std::fs::read_to_string(&stock)?, "2");
+/// # Ok(()) }
+/// ```
+///
+/// # Guarantees
+/// - A token below the greatest seen is refused, by every process, also after crashes: a process
+///   that dies at any instruction leaves the old token or the new one. Unlike a lock's record,
+///   which a reboot ends anyway, the token is synced to the disk, once per new token.
+/// - The target is at every moment, and after every crash, the old file or the new one, whole.
+/// - A writer that is stopped inside its critical section makes the others fail after a quarter of
+///   a second with a transient error; nobody goes past it.
+///
+/// The fence's file is kept for as long as the resource lives: without it the fence has seen
+/// nothing.
+#[derive(Clone, Debug)]
+pub struct FileFence {
+    path: Arc<Path>,
+}
+
+impl FileFence {
+    /// Opens the fence that is kept in the file at `path`, and makes the file, for this user alone,
+    /// if it is not there. Its directory must exist.
+    ///
+    /// It looks at the file system before it returns.
+    ///
+    /// # Errors
+    /// [`LockError::Config`], which names the path and the remedy, if the file cannot be made, read
+    /// and written, or is visibly on a network mount.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, LockError> {
+        let path = &absolute(path.as_ref())?;
+        LockedFile::make(path).map_err(|error| config(path, "cannot be opened", &error))?;
+        refuse_network_mount(path)?;
+        Ok(Self { path: path.as_path().into() })
+    }
+
+    /// Advances the fence to `token` and replaces the file `target` by `contents`, in one step: no
+    /// greater token can be seen between the check and the write.
+    ///
+    /// The target is replaced, not changed in place: it keeps its permissions but not its owner,
+    /// and a symbolic link is replaced itself. The new contents are first written to a hidden file
+    /// in the same directory.
+    ///
+    /// # Errors
+    /// - [`FenceError::Stale`] if a greater token was seen: the caller is not the holder any more,
+    ///   and the target is untouched.
+    /// - [`FenceError::Backend`] if the fence or the target could not be read or written; whether
+    ///   the target was replaced is in its [outcome](BackendError::outcome).
+    ///
+    /// # Cancel safety
+    /// A write that was given up before it began does not happen later. One that is under way ends
+    /// before anything else that goes through the fence.
+    pub async fn write(
+        &self,
+        token: FencingToken,
+        target: impl AsRef<Path>,
+        contents: &[u8],
+    ) -> Result<(), FenceError> {
+        let (path, target) = (self.path.clone(), target.as_ref().to_owned());
+        let contents = contents.to_vec();
+        blocking(move |asker| {
+            let mut seen = Seen::open(&path)?;
+            asker.check()?;
+            seen.check(token)?;
+            let replacement = Replacement::write(&path, &target, &contents)?;
+            seen.remember(token)?;
+            Ok(replacement.put_in_place()?)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Fence for FileFence {
+    async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
+        let path = self.path.clone();
+        blocking(move |_| {
+            let mut seen = Seen::open(&path)?;
+            seen.check(token)?;
+            Ok(seen.remember(token)?)
+        })
+        .await
+    }
+}
+
+/// The greatest token seen, locked against everybody else.
+struct Seen {
+    file: LockedFile,
+    greatest: Option<FencingToken>,
+}
+
+impl Seen {
+    fn open(path: &Path) -> Result<Self, BackendError> {
+        let place = Place { path: path.to_owned(), keeps: Keeps::Fence };
+        // Made at the start: a new one now would have forgotten what the fence has seen.
+        let file = LockedFile::find(&place, Patience::new())?.ok_or_else(|| missing(&place))?;
+        let greatest = file.value().map(token_in).transpose();
+        let greatest = greatest.map_err(|why| fault::unusable(&place, why))?;
+        Ok(Self { file, greatest })
+    }
+
+    fn check(&self, token: FencingToken) -> Result<(), FenceError> {
+        match self.greatest {
+            Some(seen) if seen > token => Err(FenceError::Stale { token, seen }),
+            _ => Ok(()),
+        }
+    }
+
+    fn remember(&mut self, token: FencingToken) -> Result<(), BackendError> {
+        if self.greatest == Some(token) {
+            return Ok(());
+        }
+        self.file.replace(token.to_string().into_bytes())?;
+        self.file.sync()?;
+        self.greatest = Some(token);
+        Ok(())
+    }
+}
+
+fn missing(place: &Place) -> BackendError {
+    let error = io::Error::new(ErrorKind::NotFound, "it was removed");
+    fault::refused("open", place, Outcome::NotApplied, error)
+}
+
+fn token_in(payload: &[u8]) -> Result<FencingToken, &'static str> {
+    let text = std::str::from_utf8(payload).ok();
+    let token = text.and_then(|text| text.parse().ok());
+    token.ok_or("it is not the record of a fence")
+}
+
+#[cfg(test)]
+mod tests;

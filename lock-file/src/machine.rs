@@ -1,0 +1,53 @@
+//! The machine's time: the clock by which holds end, and the boot that the clock counts from.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lock_core::LockError;
+
+use crate::platform;
+
+/// Where the time is read. Tests put another boot and other clocks here.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub(crate) boot: Arc<str>,
+    pub(crate) uptime: fn() -> Duration,
+    pub(crate) wall: fn() -> Duration,
+}
+
+/// One reading of all clocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Now {
+    /// The boot that `uptime` counts from.
+    pub(crate) boot: Arc<str>,
+    /// The time since the boot, suspend included.
+    pub(crate) uptime: Duration,
+    /// The wall clock in microseconds. It feeds tokens, and decides nothing.
+    pub(crate) wall_micros: u64,
+}
+
+impl Machine {
+    /// The machine we run on.
+    pub(crate) fn this() -> Result<Self, LockError> {
+        let boot = platform::boot_id().map_err(|error| LockError::Config {
+            message: format!(
+                "locks in files need the boot id and boot clock of Linux: {error}; \
+                 choose another backend here"
+            ),
+        })?;
+        Ok(Self { boot: boot.into(), uptime: platform::uptime, wall: wall_time })
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        Now {
+            boot: self.boot.clone(),
+            uptime: (self.uptime)(),
+            wall_micros: (self.wall)().as_micros() as u64,
+        }
+    }
+}
+
+fn wall_time() -> Duration {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+    wall.unwrap_or_default()
+}

@@ -1,0 +1,83 @@
+//! New contents of a file, whole before they take its place.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use lock_core::{BackendError, Outcome};
+
+use crate::directory::hex_digest;
+use crate::fault;
+
+/// The new contents of a file, beside it. Dropped, they are removed.
+#[derive(Debug)]
+pub(crate) struct Replacement {
+    beside: PathBuf,
+    target: PathBuf,
+}
+
+impl Replacement {
+    /// Writes `contents` beside `target`, on behalf of the fence at `fence`, which is locked.
+    pub(crate) fn write(
+        fence: &Path,
+        target: &Path,
+        contents: &[u8],
+    ) -> Result<Self, BackendError> {
+        let replacement =
+            Self { beside: target.with_file_name(hidden_name(fence)), target: target.to_owned() };
+        let filled = replacement.fill(contents);
+        filled.map_err(|error| replacement.refused("write beside", error))?;
+        Ok(replacement)
+    }
+
+    /// Replaces the target.
+    pub(crate) fn put_in_place(self) -> Result<(), BackendError> {
+        let renamed = fs::rename(&self.beside, &self.target);
+        renamed.map_err(|error| self.refused("replace", error))
+    }
+
+    fn fill(&self, contents: &[u8]) -> io::Result<()> {
+        remove_if_there(&self.beside)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&self.beside)?;
+        // Before the contents, which may be private.
+        if let Some(old) = metadata_if_there(&self.target)? {
+            file.set_permissions(old.permissions())?;
+        }
+        file.write_all(contents)?;
+        file.sync_all()
+    }
+
+    fn refused(&self, doing: &str, error: io::Error) -> BackendError {
+        let target = self.target.display();
+        fault::refused(doing, &target, Outcome::NotApplied, error)
+    }
+}
+
+impl Drop for Replacement {
+    /// Finds nothing once it was put in place.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.beside);
+    }
+}
+
+/// One name for all that a fence lets write in a directory: they are one at a time, and the next
+/// clears away what one that was killed left behind.
+fn hidden_name(fence: &Path) -> String {
+    let digest = hex_digest(fence.as_os_str().as_encoded_bytes());
+    format!(".leasehold-{}.tmp", &digest[..16])
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn metadata_if_there(path: &Path) -> io::Result<Option<fs::Metadata>> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,158 @@
+//! Two slots in one file: how a value is changed so that a torn write leaves the old one.
+//!
+//! A slot is `magic (8) · sequence (8) · length (4) · crc32 (4) · payload · zeros`, integers in
+//! little endian, the checksum over all of it but itself and the zeros. The value with sequence
+//! number n is in slot n mod 2, so that the next one never overwrites it.
+
+use crc32fast::Hasher;
+
+/// The size of a slot. A write of it lies within one page.
+pub(crate) const SLOT_BYTES: usize = 1024;
+
+/// The size of a file with both slots.
+pub(crate) const FILE_BYTES: usize = 2 * SLOT_BYTES;
+
+/// The largest payload.
+pub(crate) const MAX_PAYLOAD_BYTES: usize = SLOT_BYTES - HEADER_BYTES;
+
+/// The kind and version of the format; another version is not ours to change.
+const MAGIC: [u8; 8] = *b"lease-1\n";
+
+const HEADER_BYTES: usize = 24;
+
+/// A value, and which in the order of changes it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) sequence: u64,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// The file holds something, but no whole value: nothing can be said of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Damaged;
+
+/// The value in force; `None` if none was ever written.
+pub(crate) fn newest(file: &[u8]) -> Result<Option<Version>, Damaged> {
+    let slots = file.chunks(SLOT_BYTES).zip([0, 1]);
+    let whole = slots.filter_map(|(slot, index)| decode(slot).filter(|v| v.sequence % 2 == index));
+    match whole.max_by_key(|version| version.sequence) {
+        Some(version) => Ok(Some(version)),
+        None if is_unwritten(file) => Ok(None),
+        None => Err(Damaged),
+    }
+}
+
+/// A slot to write, and where in the file.
+pub(crate) fn encode(version: &Version) -> (u64, [u8; SLOT_BYTES]) {
+    let mut slot = [0; SLOT_BYTES];
+    let length = version.payload.len().min(MAX_PAYLOAD_BYTES);
+    slot[..8].copy_from_slice(&MAGIC);
+    slot[8..16].copy_from_slice(&version.sequence.to_le_bytes());
+    slot[16..20].copy_from_slice(&(length as u32).to_le_bytes());
+    slot[HEADER_BYTES..HEADER_BYTES + length].copy_from_slice(&version.payload[..length]);
+    let crc = checksum(&slot, &version.payload[..length]);
+    slot[20..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+    (version.sequence % 2 * SLOT_BYTES as u64, slot)
+}
+
+fn decode(slot: &[u8]) -> Option<Version> {
+    let (header, rest) = slot.split_at_checked(HEADER_BYTES)?;
+    let sequence = u64::from_le_bytes(header[8..16].try_into().ok()?);
+    let length = u32::from_le_bytes(header[16..20].try_into().ok()?);
+    let crc = u32::from_le_bytes(header[20..].try_into().ok()?);
+    let payload = rest.get(..length as usize)?;
+    let whole = header[..8] == MAGIC && crc == checksum(header, payload);
+    whole.then(|| Version { sequence, payload: payload.to_vec() })
+}
+
+fn checksum(header: &[u8], payload: &[u8]) -> u32 {
+    let mut hasher = Hasher::new();
+    hasher.update(&header[..20]);
+    hasher.update(payload);
+    hasher.finalize()
+}
+
+/// Whether no value was ever in force: the file is empty, or its very first write was cut short
+/// (which leaves it shorter than a slot), or a crash of the machine left nothing but zeros.
+fn is_unwritten(file: &[u8]) -> bool {
+    let start = &file[..file.len().min(MAGIC.len())];
+    let first_write_torn = file.len() < SLOT_BYTES && MAGIC.starts_with(start);
+    first_write_torn || file.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(sequence: u64, size: usize) -> Version {
+        let payload = vec![b'a' + sequence as u8; size];
+        Version { sequence, payload }
+    }
+
+    /// The file after the bytes `range` of the write of `version` have arrived.
+    fn after(file: &[u8], version: &Version, range: std::ops::Range<usize>) -> Vec<u8> {
+        let (offset, slot) = encode(version);
+        let (offset, mut file) = (offset as usize, file.to_vec());
+        file.resize(file.len().max(offset + range.end), 0);
+        file[offset + range.start..offset + range.end].copy_from_slice(&slot[range]);
+        file
+    }
+
+    fn written(versions: &[Version]) -> Vec<u8> {
+        let write = |file: Vec<u8>, version| after(&file, version, 0..SLOT_BYTES);
+        versions.iter().fold(Vec::new(), write)
+    }
+
+    #[test]
+    fn a_write_torn_at_any_byte_leaves_the_old_value_or_the_new_one() {
+        for sizes in [[3, 900, 40], [900, 3, 1000], [0, 0, 0], [10, 10, 10]] {
+            let [a, b, c] = [0, 1, 2].map(|n| version(n, sizes[n as usize]));
+            let history = [a, b, c];
+            for count in 0..3 {
+                let (file, next) = (written(&history[..count]), &history[count]);
+                let old = history[..count].last();
+                for cut in 0..=SLOT_BYTES {
+                    let seen = newest(&after(&file, next, 0..cut)).expect("not damaged");
+                    assert!(seen.as_ref() == old || seen.as_ref() == Some(next), "{cut}");
+                }
+                assert_eq!(newest(&written(&history[..=count])), Ok(Some(next.clone())));
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_with_a_hole_leaves_the_old_value_or_the_new_one() {
+        let (old, next) = ([version(0, 500), version(1, 700)], version(2, 600));
+        for start in 0..SLOT_BYTES {
+            let seen = newest(&after(&written(&old), &next, start..SLOT_BYTES));
+            let seen = seen.expect("not damaged").expect("a value");
+            assert!(seen == old[1] || seen == next, "{start}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_whole_value_is_damaged_unless_it_was_never_written() {
+        assert_eq!(newest(&[]), Ok(None));
+        assert_eq!(newest(&[0; FILE_BYTES]), Ok(None));
+        assert_eq!(newest(b"lease-1\ntorn"), Ok(None));
+        for garbage in [&b"hello"[..], &[7; SLOT_BYTES], &[7; FILE_BYTES], b"lease-2\n"] {
+            assert_eq!(newest(garbage), Err(Damaged));
+        }
+        let mut rotten = written(&[version(0, 10)]);
+        rotten[HEADER_BYTES] ^= 1;
+        assert_eq!(newest(&rotten), Err(Damaged));
+    }
+
+    #[test]
+    fn a_value_in_the_wrong_slot_is_none() {
+        let (_, slot) = encode(&version(1, 10));
+        assert_eq!(newest(&slot), Err(Damaged));
+    }
+
+    #[test]
+    fn the_largest_payload_fits() {
+        let largest = version(0, MAX_PAYLOAD_BYTES);
+        let file = written(std::slice::from_ref(&largest));
+        assert_eq!(newest(&file), Ok(Some(largest)));
+    }
+}

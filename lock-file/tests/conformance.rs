@@ -1,0 +1,36 @@
+//! The file backend keeps the whole contract.
+
+#![allow(clippy::expect_used)]
+
+use std::sync::Arc;
+
+use lock_core::conformance::Harness;
+use lock_core::{DistributedLock, LockName, async_trait};
+use lock_file::FileLock;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+/// A directory that is gone with the test.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(TempDir::new().expect("a directory"))
+    }
+}
+
+#[async_trait]
+impl Harness for Files {
+    async fn connect(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(FileLock::open(self.0.path()).expect("opens"))
+    }
+
+    async fn evict(&self, name: &LockName) {
+        let digest = Sha256::digest(name.as_str());
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let file = self.0.path().join(format!("{digest}.lock"));
+        std::fs::remove_file(file).expect("there was such a lock");
+    }
+}
+
+lock_core::conformance_tests!(Files::new());

@@ -1,0 +1,91 @@
+//! Processes that take turns, some of which are killed in the middle of it.
+
+#![allow(clippy::expect_used)]
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lock_core::{FencingToken, LockClient, LockRequest};
+use lock_file::FileLock;
+
+/// Says to a process of this test that it is one, and in which directory it works.
+const HOME: &str = "LOCK_FILE_TEST_HOME";
+
+/// What a killed holder costs the others.
+const TTL: Duration = Duration::from_millis(50);
+
+/// A process that nobody kills, because the test was killed itself, ends after this long.
+const LIFE: Duration = Duration::from_secs(60);
+
+/// Takes the lock again and again, until it is killed, and writes each token down while it holds.
+/// Every other hold takes a while, so that some processes are killed as holders, and some while
+/// they change the record.
+#[tokio::main(flavor = "current_thread")]
+async fn take_turns(home: &Path) {
+    let locks = LockClient::new(FileLock::open(home.join("locks")).expect("opens"));
+    let mut log = OpenOptions::new();
+    let mut log = log.append(true).create(true).open(home.join("log")).expect("opens");
+    let born = Instant::now();
+    while born.elapsed() < LIFE {
+        let guard = locks.acquire(LockRequest::new("a").ttl(TTL)).await.expect("acquired");
+        let line = format!("{}\n", guard.token());
+        log.write_all(line.as_bytes()).expect("written");
+        if guard.token().get() % 2 == 1 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        guard.release().await.expect("released");
+    }
+}
+
+/// Runs this very test as a process that takes turns.
+fn spawn(home: &Path) -> Child {
+    let program = std::env::current_exe().expect("a path");
+    Command::new(program)
+        .args(["--exact", "killed_processes_leave_whole_records_and_growing_tokens"])
+        .env(HOME, home)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("spawned")
+}
+
+fn tokens(home: &Path) -> Vec<FencingToken> {
+    let log = std::fs::read_to_string(home.join("log")).unwrap_or_default();
+    log.lines().map(|line| line.parse().expect("a token")).collect()
+}
+
+/// Waits until the processes have taken `turns` more turns.
+fn wait_for_turns(home: &Path, turns: usize) {
+    let (before, started) = (tokens(home).len(), Instant::now());
+    while tokens(home).len() < before + turns {
+        assert!(started.elapsed() < Duration::from_secs(20), "nobody gets the lock");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn killed_processes_leave_whole_records_and_growing_tokens() {
+    if let Some(home) = std::env::var_os(HOME) {
+        return take_turns(Path::new(&home));
+    }
+    let home = tempfile::tempdir().expect("a directory");
+    let home = home.path();
+    let mut processes: Vec<Child> = (0..4).map(|_| spawn(home)).collect();
+    for round in 0..30 {
+        wait_for_turns(home, 5);
+        let victim = &mut processes[round % 4];
+        victim.kill().expect("killed");
+        victim.wait().expect("gone");
+        *victim = spawn(home);
+    }
+    for mut process in processes {
+        process.kill().expect("killed");
+        process.wait().expect("gone");
+    }
+    let tokens = tokens(home);
+    assert!(tokens.is_sorted_by(|a, b| a < b), "a token was granted twice or too late");
+    assert!(tokens.len() >= 150);
+}

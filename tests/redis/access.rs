@@ -1,0 +1,160 @@
+//! Ways in: password, ACL user, database, unix socket, TLS; and ways to be kept out.
+
+use std::time::Instant;
+
+use leasehold::redis::RedisOptions;
+use leasehold::{LockClient, LockError};
+use test_support::{RedisServer, TlsRedis};
+
+use crate::{REQUEST_TIMEOUT, SLACK, client, fresh_name, patient};
+
+const SECRET: &str = "pa55word-of-the-test";
+
+async fn works(client: &LockClient) {
+    let name = fresh_name();
+    let guard = client.acquire(patient(&name)).await.expect("a free lock");
+    let waiting = client.acquire(patient(&name));
+    let (released, next) = tokio::join!(guard.release(), waiting);
+    released.expect("an answer");
+    next.expect("its turn comes").release().await.expect("an answer");
+}
+
+async fn refusal(url: &str) -> String {
+    let asked = Instant::now();
+    let error = leasehold::connect(url).await.expect_err("we must be kept out");
+    assert!(asked.elapsed() < REQUEST_TIMEOUT * 3 + SLACK, "refused after {:?}", asked.elapsed());
+    let mut text = format!("{error:?} {error}");
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    assert!(!text.contains(SECRET), "a secret is shown: {text}");
+    text
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_password() {
+    let server = RedisServer::start_with(&["--requirepass", SECRET]).await;
+    let address = server.addr();
+    works(&client(&format!("redis://:{SECRET}@{address}")).await).await;
+    for wrong in [format!("redis://{address}"), format!("redis://:not-{SECRET}@{address}")] {
+        let text = refusal(&wrong).await;
+        assert!(text.contains("password"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_acl_user_with_the_rights_that_the_docs_name() {
+    let server = RedisServer::start().await;
+    let secret = format!(">{SECRET}");
+    let user = |name: &'static str, rights: &[&str]| {
+        let reply = server
+            .cli(&[&["ACL", "SETUSER", name, "on", &secret, "resetchannels"], rights].concat());
+        assert_eq!(reply.to_string(), "OK");
+        format!("redis://{name}:{SECRET}@{}", server.addr())
+    };
+    let rights = [
+        "~*",
+        "&leasehold-*",
+        "+ping",
+        "+evalsha",
+        "+eval",
+        "+publish",
+        "+subscribe",
+        "+time",
+        "+get",
+        "+set",
+        "+del",
+        "+exists",
+        "+pexpire",
+        "+pttl",
+        "+zrange",
+        "+zrank",
+        "+zadd",
+        "+zcard",
+        "+zrem",
+        "+hget",
+        "+hset",
+        "+hdel",
+        "+hlen",
+        "+hvals",
+        "+scan",
+    ];
+    let able = user("able", &rights);
+    works(&client(&able).await).await;
+
+    let mute: Vec<&str> = rights.iter().copied().filter(|right| *right != "+evalsha").collect();
+    let unable = user("unable", &mute);
+    let refused = client(&unable).await.acquire(patient(&fresh_name())).await;
+    let text = format!("{:?}", refused.expect_err("it lacks a right"));
+    assert!(text.contains("EVALSHA") && !text.contains(SECRET), "{text}");
+
+    let deaf: Vec<&str> = rights.iter().copied().filter(|right| *right != "&leasehold-*").collect();
+    let deaf = client(&user("deaf", &deaf)).await;
+    let name = fresh_name();
+    let guard = client(&able).await.acquire(patient(&name)).await.expect("a free lock");
+    let refused = deaf.acquire(patient(&name)).await.expect_err("it cannot be woken");
+    assert!(format!("{refused:?}").contains("SUBSCRIBE"), "{refused:?}");
+    guard.release().await.expect("an answer");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_database_number() {
+    let server = RedisServer::start().await;
+    let (one, two, name) =
+        (format!("{}1", server.url()), format!("{}2", server.url()), fresh_name());
+    let (one, two) = (client(&one).await, client(&two).await);
+    let guard = one.acquire(patient(&name)).await.expect("a free lock");
+    assert!(two.try_acquire(&*name).await.expect("an answer").is_some(), "databases are apart");
+    assert!(guard.is_held());
+    works(&one).await;
+    refusal(&format!("{}99", server.url())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_unix_socket() {
+    let server = RedisServer::start_unix().await;
+    assert!(server.url().starts_with("redis+unix:"), "{}", server.url());
+    works(&leasehold::connect(&server.url()).await.expect("a connection")).await;
+}
+
+#[cfg(feature = "redis-rustls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_tls() {
+    let server = TlsRedis::start().await;
+    let authority = std::fs::read(server.ca_path()).expect("the certificate of the authority");
+    let options = RedisOptions::new(server.url()).root_certificate(authority);
+    works(&LockClient::new(options.connect().await.expect("a connection"))).await;
+    // A server that nobody vouches for, and a plain one that is taken for one with TLS.
+    refusal(&server.url()).await;
+    let plain = RedisServer::start().await;
+    refusal(&plain.url().replace("redis:", "rediss:")).await;
+    refusal(&server.url().replace("rediss:", "redis:")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prefix_keeps_name_spaces_apart() {
+    let server = RedisServer::start().await;
+    let with = async |prefix: &str| {
+        let options = RedisOptions::new(server.url()).prefix(prefix);
+        LockClient::new(options.connect().await.expect("a connection"))
+    };
+    let (one, two) = (with("one:").await, with("two:").await);
+    let guard = one.acquire("a").await.expect("a free lock");
+    let other = two.acquire("a").await.expect("another lock");
+    assert_eq!(server.cli(&["EXISTS", "one:a", "two:a"]).integer(), 2);
+    assert_eq!(one.list("", 10).await.expect("an answer").len(), 1);
+    assert!(guard.is_held() && other.is_held());
+    let refused = RedisOptions::new(server.url()).prefix("{x}").connect().await;
+    assert!(matches!(refused, Err(LockError::Config { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_there() {
+    let text = refusal(&format!("redis://:{SECRET}@127.0.0.1:1")).await;
+    assert!(text.contains("cannot be reached"), "{text}");
+    for bad in ["redis://", "redis://host:port/", &format!("redis://:{SECRET}@:0/x")] {
+        refusal(bad).await;
+    }
+}

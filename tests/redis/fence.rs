@@ -1,0 +1,44 @@
+//! C24, C25: the resource side on Redis.
+
+use leasehold::redis::RedisLock;
+use leasehold::{Fence, FenceError, LockClient};
+use test_support::{RedisServer, Reply};
+
+use crate::{fresh_name, patient};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c24_a_stale_holder_can_neither_advance_nor_write() {
+    let server = RedisServer::start().await;
+    let lock = RedisLock::connect(&server.url()).await.expect("a connection");
+    let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
+    let fence = lock.fence("stock");
+
+    let stale = locks.acquire(patient(&name)).await.expect("a free lock");
+    fence.advance(stale.token()).await.expect("the only one");
+    fence.set(stale.token(), "stock", 99).await.expect("the only one");
+    server.cli(&["DEL", &name]);
+
+    let holder = locks.acquire(patient(&name)).await.expect("it is free");
+    fence.advance(holder.token()).await.expect("the newest");
+    // Between the new holder's read and its write, the stale one is refused already.
+    let refused = fence.set(stale.token(), "stock", 50).await;
+    assert!(matches!(refused, Err(FenceError::Stale { seen, .. }) if seen == holder.token()));
+    assert_eq!(server.cli(&["GET", "stock"]).text(), "99");
+    fence.set(holder.token(), "stock", 98).await.expect("the newest");
+    assert!(matches!(fence.advance(stale.token()).await, Err(FenceError::Stale { .. })));
+    assert_eq!(server.cli(&["GET", "stock"]).text(), "98");
+    // The mark is the resource's: it outlives the lock.
+    holder.release().await.expect("an answer");
+    assert_eq!(server.cli(&["PTTL", "{stock}:mark"]), Reply::Integer(-1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_mark_is_a_typed_error() {
+    let server = RedisServer::start().await;
+    let lock = RedisLock::connect(&server.url()).await.expect("a connection");
+    let token = LockClient::new(lock.clone()).acquire("x").await.expect("a free lock").token();
+    server.cli(&["SET", "{stock}:mark", "garbage"]);
+    let refused = lock.fence("stock").set(token, "stock", 1).await;
+    assert!(matches!(refused, Err(FenceError::Backend(_))), "{refused:?}");
+    assert_eq!(server.cli(&["EXISTS", "stock"]), Reply::Integer(0));
+}

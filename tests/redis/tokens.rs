@@ -1,0 +1,92 @@
+//! C22: tokens grow through what happens to a Redis server.
+
+use std::time::Duration;
+
+use leasehold::{FencingToken, LockClient, LockError, LockRequest, Wait};
+use test_support::{RedisServer, Reply};
+
+use crate::{client, fresh_name, patient};
+
+async fn token(client: &LockClient, name: &str) -> FencingToken {
+    let guard = client.acquire(patient(name)).await.expect("a free lock");
+    let token = guard.token();
+    guard.release().await.expect("an answer");
+    token
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_tokens_grow_through_a_loss_of_all_data() {
+    let mut server = RedisServer::start().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    let first = token(&client, &name).await;
+    server.cli(&["FLUSHALL"]);
+    let second = token(&client, &name).await;
+    server.cli(&["SCRIPT", "FLUSH"]);
+    let third = token(&client, &name).await;
+    server.kill();
+    server.restart().await;
+    let fourth = token(&client, &name).await;
+    assert!(
+        first < second && second < third && third < fourth,
+        "{first} {second} {third} {fourth}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_lock_and_its_token_survive_a_restart_with_persistence() {
+    let mut server = RedisServer::start_with(&["--appendonly", "yes"]).await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    let guard = client.acquire(patient(&name)).await.expect("a free lock");
+    server.kill();
+    server.restart().await;
+    let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
+    assert_eq!(holder.token, Some(guard.token()));
+    guard.extend(Duration::from_secs(60)).await.expect("still held");
+}
+
+/// A counter ahead of the clock, as after a step of the clock, goes on by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_counter_ahead_of_the_clock_goes_on() {
+    let server = RedisServer::start().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    server.cli(&["SET", &format!("{{{name}}}:fence"), "9007199254740000"]);
+    assert_eq!(token(&client, &name).await.get(), 9_007_199_254_740_001);
+    assert_eq!(token(&client, &name).await.get(), 9_007_199_254_740_002);
+}
+
+/// A damaged counter is refused before anything is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_damaged_counter_is_a_typed_error_and_takes_no_lock() {
+    let server = RedisServer::start().await;
+    let client = client(&server.url()).await;
+    for garbage in ["x", "-1", "1.5", "", "9007199254740991", "9007199254740992"] {
+        let name = fresh_name();
+        server.cli(&["SET", &format!("{{{name}}}:fence"), garbage]);
+        let refused = client.acquire(LockRequest::new(&name).wait(Wait::No)).await;
+        assert!(matches!(refused, Err(LockError::Backend { .. })), "{garbage:?}: {refused:?}");
+        assert_eq!(server.cli(&["EXISTS", &name]), Reply::Integer(0), "{garbage:?}");
+    }
+}
+
+/// Keys of another type in the place of ours: a typed error, and nothing is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_another_type_are_a_typed_error_and_take_no_lock() {
+    let server = RedisServer::start().await;
+    let client = client(&server.url()).await;
+    for companion in ["", "fence", "queue"] {
+        let name = fresh_name();
+        let key = match companion {
+            "" => name.clone(),
+            companion => format!("{{{name}}}:{companion}"),
+        };
+        server.cli(&["LPUSH", &key, "x"]);
+        let refused = client.acquire(LockRequest::new(&name).wait(Wait::No)).await;
+        let Err(LockError::Backend { source, .. }) = refused else {
+            panic!("{companion:?}: {refused:?}");
+        };
+        assert!(!source.is_transient(), "{source}");
+        if !companion.is_empty() {
+            assert_eq!(server.cli(&["EXISTS", &name]), Reply::Integer(0), "{companion:?}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A network between a client and a server that loses, delays and cuts.
+
+mod lane;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+use tokio::try_join;
+
+use crate::proxy::lane::{Direction, Lane};
+
+/// What a [`Proxy`] does with what goes through it.
+///
+/// TCP never loses bytes from the middle of a stream: it delivers them late, or the connection
+/// ends. Neither does the proxy: a connection from which something was swallowed is cut when it
+/// would pass again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Everything passes.
+    Pass,
+    /// Requests pass, replies are lost: the server has done what the client will never hear of.
+    SwallowReplies,
+    /// Requests are lost. Replies that are under way pass.
+    SwallowRequests,
+    /// Nothing passes either way, not even an end; connections stay open. What was sent meanwhile
+    /// arrives late if the connection passes again, as after a partition, even if the sender has
+    /// closed it since.
+    BlackHole,
+    /// New connections are reset. Existing ones pass; see [`Proxy::cut`].
+    Refuse,
+    /// Everything passes, this much later, each way.
+    Delay(Duration),
+    /// After this many more bytes of requests on it, a connection is cut; 0 cuts at once. The server
+    /// receives those bytes; a reply to the last of them is lost.
+    CutAfter(u64),
+}
+
+/// A TCP proxy on a port of its own, whose [`Mode`] a test changes as it goes.
+///
+/// It runs on the test's runtime, so a test that blocks its only thread blocks the network too. Its
+/// tasks and connections end when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    network: Arc<Network>,
+    acceptor: AbortHandle,
+}
+
+impl Proxy {
+    /// Starts a proxy before the server at `upstream`. It passes everything at first.
+    ///
+    /// # Panics
+    /// If no port can be had.
+    pub async fn start(upstream: SocketAddr) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .expect("a port can be had");
+        let address = listener.local_addr().expect("a bound port has an address");
+        let network = Arc::new(Network::before(upstream));
+        let acceptor = tokio::spawn(accept(listener, network.clone())).abort_handle();
+        Self {
+            address,
+            network,
+            acceptor,
+        }
+    }
+
+    /// Where clients connect.
+    pub fn addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where clients of Redis connect.
+    pub fn url(&self) -> String {
+        format!("redis://{}/", self.address)
+    }
+
+    /// Sets the mode of all connections, existing and new.
+    pub fn set(&self, mode: Mode) {
+        let mut links = self.network.links();
+        links.mode_of_new = mode;
+        links.set_existing(mode);
+    }
+
+    /// Sets the mode of the connections that exist, and leaves new ones as they were: a path that
+    /// went dead while others work.
+    pub fn set_existing(&self, mode: Mode) {
+        self.network.links().set_existing(mode);
+    }
+
+    /// Closes all existing connections. New ones follow the mode.
+    pub fn cut(&self) {
+        self.network.links().cut();
+    }
+
+    /// How many connections are open.
+    pub fn open_connections(&self) -> usize {
+        self.network.links().open()
+    }
+
+    /// How many bytes of requests were passed on so far.
+    pub fn request_bytes(&self) -> u64 {
+        self.network.request_bytes.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.acceptor.abort();
+        self.cut();
+    }
+}
+
+/// What the acceptor, the connections and the test share.
+#[derive(Debug)]
+struct Network {
+    upstream: SocketAddr,
+    request_bytes: AtomicU64,
+    links: Mutex<Links>,
+}
+
+impl Network {
+    fn before(upstream: SocketAddr) -> Self {
+        Self {
+            upstream,
+            request_bytes: AtomicU64::new(0),
+            links: Mutex::new(Links {
+                mode_of_new: Mode::Pass,
+                existing: Vec::new(),
+            }),
+        }
+    }
+
+    fn links(&self) -> MutexGuard<'_, Links> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+struct Links {
+    mode_of_new: Mode,
+    existing: Vec<Link>,
+}
+
+/// One connection through the proxy.
+#[derive(Debug)]
+struct Link {
+    mode: watch::Sender<Mode>,
+    task: AbortHandle,
+}
+
+impl Links {
+    fn set_existing(&mut self, mode: Mode) {
+        for link in &self.existing {
+            link.mode.send_replace(mode);
+        }
+    }
+
+    fn cut(&mut self) {
+        for link in self.existing.drain(..) {
+            link.task.abort();
+        }
+    }
+
+    fn open(&mut self) -> usize {
+        self.existing.retain(|link| !link.task.is_finished());
+        self.existing.len()
+    }
+}
+
+async fn accept(listener: TcpListener, network: Arc<Network>) {
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => admit(client, &network),
+            // Out of descriptors, mostly: that passes when some connection ends.
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+fn admit(client: TcpStream, network: &Arc<Network>) {
+    let mut links = network.links();
+    if links.mode_of_new == Mode::Refuse {
+        // Without lingering a close is a reset.
+        let _ = client.set_zero_linger();
+        return;
+    }
+    let (mode, _) = watch::channel(links.mode_of_new);
+    let task = tokio::spawn(connect(client, network.clone(), mode.clone())).abort_handle();
+    links.open();
+    links.existing.push(Link { mode, task });
+}
+
+/// Carries one connection until it ends. Dropping the halves closes it.
+async fn connect(
+    client: TcpStream,
+    network: Arc<Network>,
+    mode: watch::Sender<Mode>,
+) -> io::Result<()> {
+    let server = TcpStream::connect(network.upstream).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let requests = Lane::new(Direction::Requests, mode.clone(), network.clone());
+    let replies = Lane::new(Direction::Replies, mode, network);
+    try_join!(
+        requests.carry(from_client, to_server),
+        replies.carry(from_server, to_client)
+    )?;
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! One command of a chore.
+
+use std::io;
+use std::process::{Command, ExitCode, Stdio};
+
+/// Why a chore stopped, and the exit code that says so.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    why: String,
+    code: u8,
+}
+
+impl Failure {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        let (why, code) = (why.into(), 1);
+        Self { why, code }
+    }
+
+    pub(crate) fn report(self) -> ExitCode {
+        eprintln!("xtask: {}", self.why);
+        self.code.into()
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+pub(crate) type Done<T = ()> = Result<T, Failure>;
+
+/// A command from a line of words, without input: a chore asks nothing.
+pub(crate) fn command(line: &str) -> Command {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).stdin(Stdio::null());
+    command
+}
+
+/// Prints a command and runs it. A failure carries the command's own exit code.
+pub(crate) fn run(command: &mut Command) -> Done {
+    let line = shown(command);
+    println!("+ {line}");
+    let status = command
+        .status()
+        .map_err(|error| Failure::new(format!("cannot run `{line}`: {error}")))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        code => Err(Failure {
+            why: format!("`{line}` failed ({status})"),
+            code: code.and_then(|code| code.try_into().ok()).unwrap_or(1),
+        }),
+    }
+}
+
+/// Whether a command can be run and succeeds; prints nothing.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
+    silent.status().is_ok_and(|status| status.success())
+}
+
+fn shown(command: &Command) -> String {
+    let variables = command
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("{}={}", name.display(), value?.display())));
+    let words = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.display().to_string());
+    variables.chain(words).collect::<Vec<_>>().join(" ")
+}
