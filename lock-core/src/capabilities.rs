@@ -35,14 +35,7 @@ impl Capabilities {
         ttl_granularity: Duration,
         on_store_loss: &'static str,
     ) -> Self {
-        Self {
-            backend,
-            order,
-            wakeup,
-            tokens,
-            ttl_granularity,
-            on_store_loss,
-        }
+        Self { backend, order, wakeup, tokens, ttl_granularity, on_store_loss }
     }
 }
 
@@ -95,11 +88,7 @@ impl fmt::Display for Capabilities {
             TokenDurability::Store => "the store's own counter",
         };
         writeln!(f, "{}: waiters {order}, {wakeup}", self.backend)?;
-        writeln!(
-            f,
-            "  tokens from {tokens}; TTL in units of {:?}",
-            self.ttl_granularity
-        )?;
+        writeln!(f, "  tokens from {tokens}; TTL in units of {:?}", self.ttl_granularity)?;
         write!(f, "  {}", self.on_store_loss)
     }
 }

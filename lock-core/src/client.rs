@@ -32,15 +32,8 @@ pub struct ClientOptions {
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        let Limits {
-            request_timeout,
-            drift,
-        } = Limits::default();
-        Self {
-            request_timeout,
-            drift,
-            clock: Arc::new(SystemClock),
-        }
+        let Limits { request_timeout, drift } = Limits::default();
+        Self { request_timeout, drift, clock: Arc::new(SystemClock) }
     }
 }
 
@@ -67,9 +60,7 @@ impl LockClient {
 
     /// A client of `backend`.
     pub fn with_options(backend: impl DistributedLock, options: ClientOptions) -> Self {
-        Self {
-            shared: Arc::new(Shared::new(Arc::new(backend), options)),
-        }
+        Self { shared: Arc::new(Shared::new(Arc::new(backend), options)) }
     }
 
     /// What the backend can do.
@@ -150,11 +141,8 @@ impl LockClient {
         self.shared.admit(&lease.name)?;
         let (name, ttl) = (lease.name.clone(), lease.ttl);
         match self.shared.extend(lease, ttl).await? {
-            Some(lease) => Ok(self.shared.clone().guard(lease, None)),
-            None => Err(LockError::Lost {
-                name,
-                reason: LostReason::Evicted,
-            }),
+            Some(lease) => Ok(self.shared.clone().guard(lease, None, None)),
+            None => Err(LockError::Lost { name, reason: LostReason::Evicted }),
         }
     }
 
@@ -213,11 +201,7 @@ fn failed(
     name: Option<&LockName>,
     source: crate::BackendError,
 ) -> LockError {
-    LockError::Backend {
-        operation,
-        name: name.cloned(),
-        source,
-    }
+    LockError::Backend { operation, name: name.cloned(), source }
 }
 
 /// What the clones and guards of one client share.
@@ -245,15 +229,7 @@ impl Shared {
         let janitor = Arc::new(Janitor::new(backend.clone()));
         let local_queue = LocalQueue::default();
         let (tasks, closed) = (Mutex::default(), AtomicBool::new(false));
-        Self {
-            backend,
-            options,
-            keeper,
-            janitor,
-            local_queue,
-            tasks,
-            closed,
-        }
+        Self { backend, options, keeper, janitor, local_queue, tasks, closed }
     }
 
     /// Lets an acquisition in, unless the client was shut down.
@@ -299,12 +275,7 @@ impl Shared {
             Ok(Extension::Extended(granted)) => {
                 let believed = granted.min(ttl.as_duration());
                 let deadline = asked.after(self.options.drift.validity(believed));
-                Ok(Some(Lease {
-                    ttl,
-                    granted,
-                    deadline,
-                    ..lease
-                }))
+                Ok(Some(Lease { ttl, granted, deadline, ..lease }))
             }
             Ok(Extension::Lost) => Ok(None),
             Err(source) => Err(failed("extend", Some(&lease.name), source)),
@@ -344,12 +315,17 @@ impl Shared {
         self.options.clock.now().has_reached(lease.deadline)
     }
 
-    /// Puts a fresh lease under a guard.
-    fn guard(self: Arc<Self>, lease: Lease, max_hold: Option<Duration>) -> LockGuard {
+    /// Puts a fresh lease under a guard. A claim in doubt is withdrawn when the hold ends.
+    fn guard(
+        self: Arc<Self>,
+        lease: Lease,
+        max_hold: Option<Duration>,
+        doubt: Option<Claim>,
+    ) -> LockGuard {
         let (owner, clock) = (lease.owner, self.options.clock.clone());
         let hold = Arc::new(Hold::new(lease, max_hold, clock, self.options.drift));
         self.keeper.keep(owner, hold.clone());
-        LockGuard::new(self, hold)
+        LockGuard::new(self, hold, doubt)
     }
 }
 
@@ -375,30 +351,21 @@ struct Intent {
 impl Intent {
     fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self, LockError> {
         shared.admit(&claim.name)?;
-        Ok(Self {
-            shared,
-            claim,
-            traces: false,
-        })
+        Ok(Self { shared, claim, traces: false })
     }
 
     async fn acquire(mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
         let (_turn, wait) = self.turn(request.patience()).await?;
         let shared = self.shared.clone();
         let options = &shared.options;
-        let limits = Limits {
-            request_timeout: options.request_timeout,
-            drift: options.drift,
-        };
+        let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
         let waiting = Waiting::new(&*shared.backend, &*options.clock, limits);
         let lease = waiting.acquire(&self.claim, wait, &mut self.traces).await?;
-        self.traces = false;
-        let guard = shared.clone().guard(lease, request.hold_bound());
+        let doubt = std::mem::take(&mut self.traces).then(|| self.claim.clone());
+        let guard = shared.clone().guard(lease, request.hold_bound(), doubt);
         if shared.closed.load(Ordering::Acquire) {
             // Shut down while we asked: the guard goes the way of all others.
-            return Err(LockError::Closed {
-                name: self.claim.name.clone(),
-            });
+            return Err(LockError::Closed { name: self.claim.name.clone() });
         }
         Ok(guard)
     }
@@ -413,16 +380,10 @@ impl Intent {
                 let started = Instant::now();
                 let Ok(turn) = timeout(span, turn).await else {
                     let name = self.claim.name.clone();
-                    return Err(LockError::Timeout {
-                        name,
-                        waited: span,
-                        contention: None,
-                    });
+                    return Err(LockError::Timeout { name, waited: span, contention: None });
                 };
                 // Never zero, which would not wait at all.
-                let left = span
-                    .saturating_sub(started.elapsed())
-                    .max(Duration::from_nanos(1));
+                let left = span.saturating_sub(started.elapsed()).max(Duration::from_nanos(1));
                 Ok((Some(turn), Wait::AtMost(left)))
             }
         }

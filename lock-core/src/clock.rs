@@ -43,10 +43,7 @@ impl Moment {
     pub fn after(&self, span: Duration) -> Moment {
         // A century stands for ever, and does not overflow.
         let span = span.min(Duration::from_secs(100 * 365 * 24 * 3600));
-        Moment {
-            awake: self.awake + span,
-            boot: self.boot + span,
-        }
+        Moment { awake: self.awake + span, boot: self.boot + span }
     }
 }
 
@@ -79,10 +76,7 @@ const SUSPEND_CHECK: Duration = Duration::from_millis(50);
 #[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Moment {
-        Moment {
-            awake: Instant::now(),
-            boot: boot_time(),
-        }
+        Moment { awake: Instant::now(), boot: boot_time() }
     }
 
     async fn sleep_until(&self, deadline: Moment) {
@@ -126,10 +120,7 @@ pub struct FakeClock {
 impl FakeClock {
     /// A clock that stands still.
     pub fn new() -> Self {
-        Self {
-            now: Mutex::new(SystemClock.now()),
-            moved: watch::Sender::new(()),
-        }
+        Self { now: Mutex::new(SystemClock.now()), moved: watch::Sender::new(()) }
     }
 
     /// Lets `span` go by with the machine awake.
@@ -139,10 +130,7 @@ impl FakeClock {
 
     /// Lets `span` go by with the machine asleep: only the clock that counts suspend moves.
     pub fn suspend(&self, span: Duration) {
-        self.set(|now| Moment {
-            boot: now.boot + span,
-            ..now
-        });
+        self.set(|now| Moment { boot: now.boot + span, ..now });
     }
 
     fn set(&self, step: impl FnOnce(Moment) -> Moment) {
@@ -194,14 +182,8 @@ mod tests {
     #[test]
     fn c06_elapsed_time_is_the_larger_of_both_clocks() {
         let start = FakeClock::new().now();
-        let awake_ahead = Moment {
-            awake: start.awake + MINUTE,
-            ..start
-        };
-        let boot_ahead = Moment {
-            boot: start.boot + MINUTE,
-            ..start
-        };
+        let awake_ahead = Moment { awake: start.awake + MINUTE, ..start };
+        let boot_ahead = Moment { boot: start.boot + MINUTE, ..start };
         assert_eq!(awake_ahead.since(start), MINUTE);
         assert_eq!(boot_ahead.since(start), MINUTE);
         assert_eq!(start.since(boot_ahead), Duration::ZERO);

@@ -105,10 +105,7 @@ pub enum LockError {
 }
 
 fn last_seen(contention: &Option<Contention>) -> String {
-    contention
-        .as_ref()
-        .map(|seen| format!(": {seen}"))
-        .unwrap_or_default()
+    contention.as_ref().map(|seen| format!(": {seen}")).unwrap_or_default()
 }
 
 fn during(operation: &str, name: &Option<LockName>) -> String {
@@ -149,13 +146,7 @@ impl BackendError {
         source: impl Into<BoxError>,
     ) -> Self {
         let (context, source) = (context.into(), Some(source.into()));
-        Self {
-            backend,
-            context,
-            outcome,
-            transient: true,
-            source,
-        }
+        Self { backend, context, outcome, transient: true, source }
     }
 
     /// A refusal: wrong password, missing rights, a key of another type. A retry will not help.
@@ -166,25 +157,13 @@ impl BackendError {
         source: impl Into<BoxError>,
     ) -> Self {
         let (context, source) = (context.into(), Some(source.into()));
-        Self {
-            backend,
-            context,
-            outcome,
-            transient: false,
-            source,
-        }
+        Self { backend, context, outcome, transient: false, source }
     }
 
     /// No answer came within `limit`. The request may have been carried out.
     pub fn no_answer(backend: &'static str, limit: Duration) -> Self {
         let context = format!("no answer within {limit:?}");
-        Self {
-            backend,
-            context,
-            outcome: Outcome::Unknown,
-            transient: true,
-            source: None,
-        }
+        Self { backend, context, outcome: Outcome::Unknown, transient: true, source: None }
     }
 
     /// Which backend said so.

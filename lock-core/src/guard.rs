@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::client::Shared;
 use crate::hold::Hold;
 use crate::{
-    FencingToken, Lease, LockError, LockName, LostReason, LostSignal, Moment, Release, Ttl,
+    Claim, FencingToken, Lease, LockError, LockName, LostReason, LostSignal, Moment, Release, Ttl,
 };
 
 /// A lock that is held.
@@ -31,17 +31,15 @@ use crate::{
 pub struct LockGuard {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
+    /// The claim, if a request of it was never answered: it may come after the release.
+    doubt: Option<Claim>,
     /// Whether dropping the guard is to end the hold on the server.
     gives_back: bool,
 }
 
 impl LockGuard {
-    pub(crate) fn new(shared: Arc<Shared>, hold: Arc<Hold>) -> Self {
-        Self {
-            shared,
-            hold,
-            gives_back: true,
-        }
+    pub(crate) fn new(shared: Arc<Shared>, hold: Arc<Hold>, doubt: Option<Claim>) -> Self {
+        Self { shared, hold, doubt, gives_back: true }
     }
 
     /// The lock that is held.
@@ -133,6 +131,9 @@ impl LockGuard {
         let lease = self.hold.lease();
         let release = self.shared.release(&lease).await?;
         self.gives_back = false;
+        if let Some(claim) = &self.doubt {
+            self.shared.janitor.withdraw(claim);
+        }
         Ok(release)
     }
 
@@ -162,11 +163,11 @@ impl Drop for LockGuard {
         }
         let lost_before = self.hold.lost_reason();
         self.stop_keeping();
+        if let Some(claim) = &self.doubt {
+            return self.shared.janitor.withdraw(claim);
+        }
         // After an eviction there is nothing of ours left; a shutdown has given it back already.
-        if !matches!(
-            lost_before,
-            Some(LostReason::Evicted | LostReason::Shutdown)
-        ) {
+        if !matches!(lost_before, Some(LostReason::Evicted | LostReason::Shutdown)) {
             self.shared.janitor.give_back(&self.hold.lease());
         }
     }

@@ -49,11 +49,7 @@ impl LostSignal {
     /// Dropping the future has no effect; the signal can be awaited again.
     pub async fn wait(&self) -> LostReason {
         let mut lost = self.hold.lost.subscribe();
-        let reason = lost
-            .wait_for(Option::is_some)
-            .await
-            .ok()
-            .and_then(|reason| *reason);
+        let reason = lost.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
         reason.unwrap_or(LostReason::Released)
     }
 
@@ -100,20 +96,9 @@ impl Hold {
     ) -> Self {
         let now = clock.now();
         let renew_until = max_hold.map(|span| now.after(span));
-        let mut state = State {
-            lease,
-            renew_at: now,
-            ripe_at: now,
-            renewing: false,
-        };
+        let mut state = State { lease, renew_at: now, ripe_at: now, renewing: false };
         state.schedule(now);
-        Self {
-            clock,
-            drift,
-            renew_until,
-            state: Mutex::new(state),
-            lost: watch::Sender::new(None),
-        }
+        Self { clock, drift, renew_until, state: Mutex::new(state), lost: watch::Sender::new(None) }
     }
 
     pub(crate) fn signal(self: &Arc<Self>) -> LostSignal {
@@ -140,10 +125,7 @@ impl Hold {
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
-        LockError::Lost {
-            name: self.state().lease.name.clone(),
-            reason,
-        }
+        LockError::Lost { name: self.state().lease.name.clone(), reason }
     }
 
     /// Ends the hold, for good. The first reason stands.

@@ -76,22 +76,14 @@ impl Janitor {
 
     fn take(&self, what: Returned, ttl: Duration) {
         self.unfinished.send_modify(|count| *count += 1);
-        let chore = Chore {
-            what,
-            ttl,
-            _unfinished: Unfinished(self.unfinished.clone()),
-        };
+        let chore = Chore { what, ttl, _unfinished: Unfinished(self.unfinished.clone()) };
         self.chores().push_back(chore);
         self.arrived.notify_one();
     }
 
     /// Waits until everything that was taken is given back or expired.
     pub(crate) async fn idle(&self) {
-        let _ = self
-            .unfinished
-            .subscribe()
-            .wait_for(|count| *count == 0)
-            .await;
+        let _ = self.unfinished.subscribe().wait_for(|count| *count == 0).await;
     }
 
     /// Lets [`run`](Janitor::run) return once nothing is left to do.

@@ -37,12 +37,7 @@ struct Book {
 
 impl Keeper {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
-        Self {
-            backend,
-            clock,
-            book: Mutex::default(),
-            changed: Notify::new(),
-        }
+        Self { backend, clock, book: Mutex::default(), changed: Notify::new() }
     }
 
     /// Takes a hold into keeping.
@@ -104,17 +99,12 @@ impl Keeper {
             true
         });
         if due.is_empty() {
-            next = ripe
-                .iter()
-                .map(|(_, within)| *within)
-                .fold(next, Duration::min);
+            next = ripe.iter().map(|(_, within)| *within).fold(next, Duration::min);
         } else {
             due.extend(ripe.into_iter().map(|(hold, _)| hold));
             // What is being renewed is watched for its deadline from now on.
-            next = due
-                .iter()
-                .map(|hold| now.until(hold.lease().deadline))
-                .fold(next, Duration::min);
+            next =
+                due.iter().map(|hold| now.until(hold.lease().deadline)).fold(next, Duration::min);
         }
         let next = now.after(next);
         book.looks_at = Some(next);
@@ -122,16 +112,10 @@ impl Keeper {
     }
 
     async fn renew(&self, batch: Vec<(Arc<Hold>, Renewal)>) {
-        let limit = batch
-            .iter()
-            .map(|(hold, _)| hold.attempt_limit())
-            .min()
-            .unwrap_or_default();
+        let limit = batch.iter().map(|(hold, _)| hold.attempt_limit()).min().unwrap_or_default();
         let renewals: Vec<Renewal> = batch.iter().map(|(_, renewal)| renewal.clone()).collect();
         let asked = self.clock.now();
-        let answers = timeout(limit, self.backend.extend_all(&renewals))
-            .await
-            .unwrap_or_default();
+        let answers = timeout(limit, self.backend.extend_all(&renewals)).await.unwrap_or_default();
         let mut answers = answers.into_iter();
         for (hold, renewal) in batch {
             match answers.next() {
@@ -169,10 +153,7 @@ fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<(Arc<Hold>, Renewal)>> {
         let renewal = hold.begin_renewal();
         alike.entry(magnitude).or_default().push((hold, renewal));
     }
-    alike
-        .into_values()
-        .flat_map(|holds| chunks(holds, BATCH))
-        .collect()
+    alike.into_values().flat_map(|holds| chunks(holds, BATCH)).collect()
 }
 
 fn chunks<T>(items: Vec<T>, size: usize) -> Vec<Vec<T>> {

@@ -81,27 +81,17 @@ impl Lease {
         let mut parts = text.splitn(5, ':');
         let mut part = || parts.next().unwrap_or_default();
         if part() != "lease1" {
-            return Err(LockError::InvalidLease {
-                reason: "it does not start with lease1",
-            });
+            return Err(LockError::InvalidLease { reason: "it does not start with lease1" });
         }
         let owner = part().parse()?;
         let token = part().parse()?;
         let millis = part().parse();
-        let millis = millis.map_err(|_| LockError::InvalidLease {
-            reason: "its TTL is not a number of ms",
-        })?;
+        let millis = millis
+            .map_err(|_| LockError::InvalidLease { reason: "its TTL is not a number of ms" })?;
         let ttl = Ttl::new(Duration::from_millis(millis))?;
         let name = LockName::new(part())?;
         let deadline = SystemClock.now();
-        Ok(Self {
-            name,
-            owner,
-            token,
-            ttl,
-            granted: ttl.as_duration(),
-            deadline,
-        })
+        Ok(Self { name, owner, token, ttl, granted: ttl.as_duration(), deadline })
     }
 }
 
@@ -121,21 +111,13 @@ mod tests {
         };
         assert!(!format!("{lease:?}").contains(&lease.owner.expose()));
         let read = Lease::import(&lease.export()).expect("its own text");
-        assert_eq!(
-            (read.name, read.owner, read.token),
-            (lease.name, lease.owner, lease.token)
-        );
+        assert_eq!((read.name, read.owner, read.token), (lease.name, lease.owner, lease.token));
     }
 
     #[test]
     fn a_text_that_is_no_lease_is_refused_without_repeating_it() {
         let secret = "0123456789abcdef0123456789abcdeg";
-        for bad in [
-            "",
-            "lease1",
-            "lease2:x",
-            &format!("lease1:{secret}:5:1000:a"),
-        ] {
+        for bad in ["", "lease1", "lease2:x", &format!("lease1:{secret}:5:1000:a")] {
             let error = Lease::import(bad).expect_err("no lease").to_string();
             assert!(!error.contains("abcdef"), "{error}");
         }

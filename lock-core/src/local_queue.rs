@@ -21,33 +21,20 @@ impl LocalQueue {
     /// # Cancel safety
     /// Dropping the future leaves the line.
     pub(crate) async fn turn(&self, name: &LockName) -> Turn {
-        let place = Place {
-            queue: self.clone(),
-            name: name.clone(),
-            line: self.line(name),
-        };
+        let place = Place { queue: self.clone(), name: name.clone(), line: self.line(name) };
         // The semaphore is never closed, so there is always a permit to come.
         let permit = place.line.clone().acquire_owned().await.ok();
-        Turn {
-            _permit: permit,
-            _place: place,
-        }
+        Turn { _permit: permit, _place: place }
     }
 
     fn line(&self, name: &LockName) -> Arc<Semaphore> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines
-            .entry(name.clone())
-            .or_insert_with(|| Arc::new(Semaphore::new(1)))
-            .clone()
+        lines.entry(name.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.lines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
 
@@ -68,11 +55,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut lines = self
-            .queue
-            .lines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.queue.lines.lock().unwrap_or_else(PoisonError::into_inner);
         // The map and we: nobody else is in this line.
         if Arc::strong_count(&self.line) == 2 {
             lines.remove(&self.name);
@@ -95,10 +78,7 @@ mod tests {
         assert!((&mut second).now_or_never().is_none());
         assert!((&mut third).now_or_never().is_none());
         drop(first);
-        assert!(
-            (&mut third).now_or_never().is_none(),
-            "the third overtook the second"
-        );
+        assert!((&mut third).now_or_never().is_none(), "the third overtook the second");
         let second = second.await;
         drop(second);
         drop(third.await);

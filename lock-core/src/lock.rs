@@ -116,9 +116,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
         let claim = request.claim()?;
         let waiting = wait::Waiting::new(self, &SystemClock, wait::Limits::default());
         let mut traces = false;
-        let acquired = waiting
-            .acquire(&claim, request.patience(), &mut traces)
-            .await;
+        let acquired = waiting.acquire(&claim, request.patience(), &mut traces).await;
         if acquired.is_err() && traces {
             let _ = tokio::time::timeout(wait::WITHDRAW_LIMIT, self.withdraw(&claim)).await;
         }
@@ -169,12 +167,7 @@ pub struct Renewal {
 impl Renewal {
     /// Asks to extend the hold that `lease` proves, for `ttl` from now.
     pub fn new(lease: &Lease, ttl: Ttl) -> Self {
-        Self {
-            name: lease.name.clone(),
-            owner: lease.owner,
-            token: lease.token,
-            ttl,
-        }
+        Self { name: lease.name.clone(), owner: lease.owner, token: lease.token, ttl }
     }
 }
 
@@ -202,20 +195,13 @@ pub struct Grant {
 impl Grant {
     /// A grant of `token` for `ttl`.
     pub fn new(token: FencingToken, ttl: Duration) -> Self {
-        Self {
-            token,
-            ttl,
-            at: None,
-        }
+        Self { token, ttl, at: None }
     }
 
     /// The grant, made at `at` on the server's clock.
     #[must_use]
     pub fn at(self, at: ServerTime) -> Self {
-        Self {
-            at: Some(at),
-            ..self
-        }
+        Self { at: Some(at), ..self }
     }
 }
 
@@ -250,11 +236,7 @@ impl Contention {
 impl fmt::Display for Contention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("it is held")?;
-        if let Some(holder) = self
-            .holder
-            .as_ref()
-            .filter(|label| !label.as_str().is_empty())
-        {
+        if let Some(holder) = self.holder.as_ref().filter(|label| !label.as_str().is_empty()) {
             write!(f, " by {holder}")?;
         }
         if let Some(left) = self.ttl_left {
@@ -302,11 +284,7 @@ pub struct LockState {
 impl LockState {
     /// The state of the lock called `name`.
     pub fn new(name: LockName, holder: Option<Holder>, waiters: Option<u64>) -> Self {
-        Self {
-            name,
-            holder,
-            waiters,
-        }
+        Self { name, holder, waiters }
     }
 }
 
@@ -329,22 +307,12 @@ impl Holder {
     /// A holder that is one of ours.
     pub fn ours(owner: OwnerId, token: FencingToken, ttl_left: Duration, label: Label) -> Self {
         let (owner, token) = (Some(owner.to_string()), Some(token));
-        Self {
-            owner,
-            token,
-            ttl_left: Some(ttl_left),
-            label,
-        }
+        Self { owner, token, ttl_left: Some(ttl_left), label }
     }
 
     /// A holder of which no more is known than how long its lease lasts.
     pub fn foreign(ttl_left: Option<Duration>) -> Self {
-        Self {
-            owner: None,
-            token: None,
-            ttl_left,
-            label: Label::default(),
-        }
+        Self { owner: None, token: None, ttl_left, label: Label::default() }
     }
 }
 

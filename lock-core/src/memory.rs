@@ -66,11 +66,7 @@ impl MemoryLock {
     /// A store without locks, by a clock of the caller's.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let started = clock.now();
-        Self {
-            clock,
-            started,
-            store: Arc::default(),
-        }
+        Self { clock, started, store: Arc::default() }
     }
 
     /// Ends the hold of `name`, whoever holds it. The holder learns of it at its next renewal.
@@ -95,11 +91,7 @@ impl MemoryLock {
         name: &LockName,
         now: Moment,
     ) -> Result<(), BackendError> {
-        while let Some(waiter) = store
-            .locks
-            .get_mut(name)
-            .and_then(|lock| lock.queue.pop_front())
-        {
+        while let Some(waiter) = store.locks.get_mut(name).and_then(|lock| lock.queue.pop_front()) {
             if !waiter.waker.is_closed() {
                 let grant = store.grant(&waiter.claim, now)?;
                 waiter.waker.granted(grant.at(self.server_time(now)));
@@ -139,15 +131,8 @@ impl DistributedLock for MemoryLock {
         store.refuse_withdrawn(claim)?;
         store.expire(&claim.name, now);
         if store.lock(&claim.name).held.is_none() {
-            store
-                .lock(&claim.name)
-                .queue
-                .retain(|waiter| !waiter.waker.is_closed());
-            let first = store
-                .lock(&claim.name)
-                .queue
-                .front()
-                .map(|waiter| waiter.claim.owner);
+            store.lock(&claim.name).queue.retain(|waiter| !waiter.waker.is_closed());
+            let first = store.lock(&claim.name).queue.front().map(|waiter| waiter.claim.owner);
             if first.is_none_or(|owner| owner == claim.owner) {
                 store.lock(&claim.name).queue.pop_front();
                 let grant = store.grant(claim, now)?;
@@ -157,7 +142,7 @@ impl DistributedLock for MemoryLock {
         }
         let lock = store.lock(&claim.name);
         if let Some(held) = lock.held.as_mut().filter(|held| held.owner == claim.owner) {
-            held.expires = now.after(claim.ttl.as_duration());
+            held.last_at_least(now, claim.ttl.as_duration());
             let grant = Grant::new(held.token, claim.ttl.as_duration());
             return Ok(Attempt::Granted(grant.at(self.server_time(now))));
         }
@@ -173,10 +158,7 @@ impl DistributedLock for MemoryLock {
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let now = self.clock.now();
         let mut store = self.store();
-        renewals
-            .iter()
-            .map(|renewal| Ok(store.extend(renewal, now)))
-            .collect()
+        renewals.iter().map(|renewal| Ok(store.extend(renewal, now))).collect()
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
@@ -201,8 +183,7 @@ impl DistributedLock for MemoryLock {
             let mut store = self.store();
             store.withdraw(claim.owner, now);
             if let Some(lock) = store.locks.get_mut(&claim.name) {
-                lock.queue
-                    .retain(|waiter| waiter.claim.owner != claim.owner);
+                lock.queue.retain(|waiter| waiter.claim.owner != claim.owner);
             }
         }
         self.release(&claim.name, claim.owner).await.map(drop)
@@ -216,17 +197,11 @@ impl DistributedLock for MemoryLock {
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let now = self.clock.now();
         let store = self.store();
-        let mut names: Vec<&LockName> = store
-            .locks
-            .keys()
-            .filter(|name| name.as_str().starts_with(prefix))
-            .collect();
+        let mut names: Vec<&LockName> =
+            store.locks.keys().filter(|name| name.as_str().starts_with(prefix)).collect();
         names.sort_unstable();
         let states = names.into_iter().map(|name| store.state(name, now));
-        Ok(states
-            .filter(|state| state.holder.is_some())
-            .take(limit)
-            .collect())
+        Ok(states.filter(|state| state.holder.is_some()).take(limit).collect())
     }
 }
 
@@ -237,10 +212,7 @@ impl Store {
 
     fn held_by(&mut self, name: &LockName, owner: OwnerId) -> Option<&mut Lock> {
         let lock = self.locks.get_mut(name)?;
-        lock.held
-            .as_ref()
-            .is_some_and(|held| held.owner == owner)
-            .then_some(lock)
+        lock.held.as_ref().is_some_and(|held| held.owner == owner).then_some(lock)
     }
 
     fn expire(&mut self, name: &LockName, now: Moment) {
@@ -250,11 +222,7 @@ impl Store {
     }
 
     fn forget_if_idle(&mut self, name: &LockName) {
-        if self
-            .locks
-            .get(name)
-            .is_some_and(|lock| lock.held.is_none() && lock.queue.is_empty())
-        {
+        if self.locks.get(name).is_some_and(|lock| lock.held.is_none() && lock.queue.is_empty()) {
             self.locks.remove(name);
         }
     }
@@ -273,9 +241,7 @@ impl Store {
     /// One more than the last, or the time in microseconds, so that tokens also grow from one run
     /// of the process to the next.
     fn next_token(&mut self) -> Result<FencingToken, BackendError> {
-        let wall = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.last_token = (self.last_token + 1).max(wall.as_micros() as u64);
         FencingToken::from_stored(self.last_token).map_err(|error| {
             BackendError::permanent("memory", Outcome::NotApplied, "out of tokens", error)
@@ -288,10 +254,8 @@ impl Store {
             return Extension::Lost;
         };
         let ttl = renewal.ttl.as_duration();
-        if let Some(held) = &mut lock.held
-            && now.until(held.expires) < ttl
-        {
-            held.expires = now.after(ttl);
+        if let Some(held) = &mut lock.held {
+            held.last_at_least(now, ttl);
         }
         Extension::Extended(ttl)
     }
@@ -299,10 +263,7 @@ impl Store {
     fn withdraw(&mut self, owner: OwnerId, now: Moment) {
         self.withdrawn.insert(owner);
         self.forget.push_back((now.after(WITHDRAWN_FOR), owner));
-        while let Some((_, old)) = self
-            .forget
-            .front()
-            .filter(|(until, _)| now.has_reached(*until))
+        while let Some((_, old)) = self.forget.front().filter(|(until, _)| now.has_reached(*until))
         {
             self.withdrawn.remove(old);
             self.forget.pop_front();
@@ -312,12 +273,7 @@ impl Store {
     fn refuse_withdrawn(&self, claim: &Claim) -> Result<(), BackendError> {
         if self.withdrawn.contains(&claim.owner) {
             let context = "the claim was withdrawn";
-            return Err(BackendError::permanent(
-                "memory",
-                Outcome::NotApplied,
-                context,
-                context,
-            ));
+            return Err(BackendError::permanent("memory", Outcome::NotApplied, context, context));
         }
         Ok(())
     }
@@ -327,15 +283,19 @@ impl Store {
         let held = lock.and_then(|lock| lock.held.as_ref());
         let held = held.filter(|held| !now.has_reached(held.expires));
         let holder = held.map(|held| {
-            Holder::ours(
-                held.owner,
-                held.token,
-                now.until(held.expires),
-                held.label.clone(),
-            )
+            Holder::ours(held.owner, held.token, now.until(held.expires), held.label.clone())
         });
         let waiters = lock.map_or(0, |lock| lock.queue.len() as u64);
         LockState::new(name.clone(), holder, Some(waiters))
+    }
+}
+
+impl Held {
+    /// Lasts for at least `ttl` from `now`. Never shortened, so that requests may overtake each other.
+    fn last_at_least(&mut self, now: Moment, ttl: Duration) {
+        if now.until(self.expires) < ttl {
+            self.expires = now.after(ttl);
+        }
     }
 }
 
@@ -343,15 +303,9 @@ impl Lock {
     /// Takes a place at the end of the queue, or keeps the one there is; says how many are before.
     fn enqueue(&mut self, claim: &Claim, waker: &Waker) -> u64 {
         self.queue.retain(|waiter| !waiter.waker.is_closed());
-        let place = self
-            .queue
-            .iter()
-            .position(|waiter| waiter.claim.owner == claim.owner);
+        let place = self.queue.iter().position(|waiter| waiter.claim.owner == claim.owner);
         let place = place.unwrap_or_else(|| {
-            self.queue.push_back(Waiter {
-                claim: claim.clone(),
-                waker: waker.clone(),
-            });
+            self.queue.push_back(Waiter { claim: claim.clone(), waker: waker.clone() });
             self.queue.len() - 1
         });
         place as u64

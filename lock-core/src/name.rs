@@ -37,10 +37,7 @@ impl LockName {
         let name = name.as_ref();
         match text_fault(name, 1, MAX_NAME_BYTES) {
             None => Ok(Self(name.into())),
-            Some(reason) => Err(LockError::InvalidName {
-                name: excerpt(name),
-                reason,
-            }),
+            Some(reason) => Err(LockError::InvalidName { name: excerpt(name), reason }),
         }
     }
 
@@ -71,10 +68,7 @@ impl Label {
         let label = label.as_ref();
         match text_fault(label, 0, MAX_LABEL_BYTES) {
             None => Ok(Self(label.into())),
-            Some(reason) => Err(LockError::InvalidLabel {
-                label: excerpt(label),
-                reason,
-            }),
+            Some(reason) => Err(LockError::InvalidLabel { label: excerpt(label), reason }),
         }
     }
 
@@ -99,11 +93,7 @@ fn text_fault(text: &str, min: usize, max: usize) -> Option<&'static str> {
 /// As much of a refused text as an error message can bear, escaped.
 fn excerpt(text: &str) -> String {
     const SHOWN: usize = 40;
-    let mut shown: String = text
-        .chars()
-        .take(SHOWN)
-        .flat_map(char::escape_debug)
-        .collect();
+    let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN).is_some() {
         shown.push('…');
     }
@@ -164,35 +154,13 @@ mod tests {
 
     #[test]
     fn c01_a_name_is_1_to_512_bytes_without_control_characters() {
-        for good in [
-            "a",
-            " ",
-            "a/b",
-            "{x}",
-            "*?[",
-            "ü🔒",
-            "'; DROP TABLE x",
-            &"n".repeat(512),
-        ] {
+        for good in ["a", " ", "a/b", "{x}", "*?[", "ü🔒", "'; DROP TABLE x", &"n".repeat(512)] {
             assert_eq!(LockName::new(good).expect(good).as_str(), good);
         }
         let million = "n".repeat(1 << 20);
-        for bad in [
-            "",
-            "a\0b",
-            "a\nb",
-            "\u{7f}",
-            "*1\r\n$4\r\nPING",
-            &"n".repeat(513),
-            &million,
-        ] {
-            let error = LockName::new(bad)
-                .expect_err("a bad name was taken")
-                .to_string();
-            assert!(
-                error.len() < 300 && !error.contains(['\n', '\0']),
-                "{error}"
-            );
+        for bad in ["", "a\0b", "a\nb", "\u{7f}", "*1\r\n$4\r\nPING", &"n".repeat(513), &million] {
+            let error = LockName::new(bad).expect_err("a bad name was taken").to_string();
+            assert!(error.len() < 300 && !error.contains(['\n', '\0']), "{error}");
         }
     }
 

@@ -42,9 +42,7 @@ impl FromStr for OwnerId {
     fn from_str(text: &str) -> Result<Self, LockError> {
         let whole = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
         let id = whole.then(|| Uuid::try_parse(text).ok()).flatten();
-        id.map(Self).ok_or(LockError::InvalidLease {
-            reason: "its owner is not 32 hex digits",
-        })
+        id.map(Self).ok_or(LockError::InvalidLease { reason: "its owner is not 32 hex digits" })
     }
 }
 
@@ -69,10 +67,7 @@ mod tests {
         let owner = OwnerId::random();
         let secret = &owner.expose()[8..];
         assert!(!format!("{owner} {owner:?}").contains(secret));
-        assert_eq!(
-            owner.expose().parse::<OwnerId>().expect("its own text"),
-            owner
-        );
+        assert_eq!(owner.expose().parse::<OwnerId>().expect("its own text"), owner);
         assert_ne!(owner, OwnerId::random());
     }
 }

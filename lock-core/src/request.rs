@@ -65,19 +65,13 @@ impl LockRequest {
 
     /// What the holder says of itself to those who look, up to 128 bytes; default empty.
     pub fn label(self, label: impl Into<String>) -> Self {
-        Self {
-            label: label.into(),
-            ..self
-        }
+        Self { label: label.into(), ..self }
     }
 
     /// Stops renewing after `span`, so that a holder that hangs loses the lock at the latest one
     /// TTL later; default no bound.
     pub fn max_hold(self, span: Duration) -> Self {
-        Self {
-            max_hold: Some(span),
-            ..self
-        }
+        Self { max_hold: Some(span), ..self }
     }
 
     pub(crate) fn patience(&self) -> Wait {
@@ -88,8 +82,13 @@ impl LockRequest {
         self.max_hold
     }
 
-    /// Checks every part, and draws the owner of this acquisition.
-    pub(crate) fn claim(&self) -> Result<Claim, LockError> {
+    /// Checks every part, and draws the owner of one acquisition.
+    ///
+    /// Clients do it by themselves; it is for tests of backends.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidName`], [`LockError::InvalidTtl`] or [`LockError::InvalidLabel`].
+    pub fn claim(&self) -> Result<Claim, LockError> {
         Ok(Claim {
             name: LockName::new(&self.name)?,
             owner: OwnerId::random(),

@@ -18,11 +18,7 @@ const LONGEST_TRY: Duration = Duration::from_secs(1);
 /// The pause before try `tries + 1`: exponential, with full jitter over its upper half, so that
 /// clients that failed together do not return together.
 pub(crate) fn pause_after(tries: u32) -> Duration {
-    jittered(
-        FIRST_PAUSE
-            .saturating_mul(1 << tries.min(10))
-            .min(LONGEST_PAUSE),
-    )
+    jittered(FIRST_PAUSE.saturating_mul(1 << tries.min(10)).min(LONGEST_PAUSE))
 }
 
 /// Between one half and the whole of `span`.

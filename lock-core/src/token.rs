@@ -41,9 +41,7 @@ impl FencingToken {
     pub fn from_stored(value: u64) -> Result<Self, LockError> {
         match NonZeroU64::new(value) {
             Some(token) if Self(token) <= Self::MAX => Ok(Self(token)),
-            _ => Err(LockError::InvalidToken {
-                value: value.to_string(),
-            }),
+            _ => Err(LockError::InvalidToken { value: value.to_string() }),
         }
     }
 
@@ -59,9 +57,7 @@ impl FromStr for FencingToken {
     fn from_str(text: &str) -> Result<Self, LockError> {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let value = digits.then(|| text.parse().ok()).flatten();
-        let refused = || LockError::InvalidToken {
-            value: text.chars().take(24).collect(),
-        };
+        let refused = || LockError::InvalidToken { value: text.chars().take(24).collect() };
         Self::from_stored(value.ok_or_else(refused)?)
     }
 }
@@ -109,25 +105,9 @@ mod tests {
     #[test]
     fn c23_a_token_is_printed_parsed_compared_and_serialised() {
         let token = FencingToken::from_stored(1_795_251_431_457_582).expect("in range");
-        assert_eq!(
-            token
-                .to_string()
-                .parse::<FencingToken>()
-                .expect("its own text"),
-            token
-        );
+        assert_eq!(token.to_string().parse::<FencingToken>().expect("its own text"), token);
         assert!(token < FencingToken::MAX);
-        for bad in [
-            "",
-            "0",
-            "-1",
-            "+1",
-            " 1",
-            "1.5",
-            "1e3",
-            "9007199254740992",
-            "x",
-        ] {
+        for bad in ["", "0", "-1", "+1", " 1", "1.5", "1e3", "9007199254740992", "x"] {
             assert!(bad.parse::<FencingToken>().is_err(), "{bad:?}");
         }
     }
@@ -137,10 +117,7 @@ mod tests {
     fn c23_a_token_survives_json() {
         let json = serde_json::to_string(&FencingToken::MAX).expect("serialises");
         assert_eq!(json, "9007199254740991");
-        assert_eq!(
-            serde_json::from_str::<FencingToken>(&json).expect("reads"),
-            FencingToken::MAX
-        );
+        assert_eq!(serde_json::from_str::<FencingToken>(&json).expect("reads"), FencingToken::MAX);
         assert!(serde_json::from_str::<FencingToken>("0").is_err());
     }
 }

@@ -36,9 +36,7 @@ impl Ttl {
         if ttl < Self::MIN.0 || ttl > Self::MAX.0 {
             return Err(LockError::InvalidTtl { ttl });
         }
-        Ok(Self(Duration::from_millis(
-            ttl.as_nanos().div_ceil(1_000_000) as u64,
-        )))
+        Ok(Self(Duration::from_millis(ttl.as_nanos().div_ceil(1_000_000) as u64)))
     }
 
     /// The TTL as a span.
@@ -82,20 +80,12 @@ impl Drift {
     /// Takes `rate` of a TTL off, and `constant` besides. A rate outside 0.0 to 0.5 is brought
     /// into that range.
     pub fn new(rate: f64, constant: Duration) -> Self {
-        Self {
-            rate: if rate.is_nan() {
-                0.5
-            } else {
-                rate.clamp(0.0, 0.5)
-            },
-            constant,
-        }
+        Self { rate: if rate.is_nan() { 0.5 } else { rate.clamp(0.0, 0.5) }, constant }
     }
 
     /// How long a holder may believe in a hold of `ttl`, counted from before it asked.
     pub fn validity(&self, ttl: Duration) -> Duration {
-        ttl.saturating_sub(ttl.mul_f64(self.rate))
-            .saturating_sub(self.constant)
+        ttl.saturating_sub(ttl.mul_f64(self.rate)).saturating_sub(self.constant)
     }
 }
 
@@ -111,17 +101,10 @@ mod tests {
 
     #[test]
     fn c04_a_ttl_is_10_ms_to_24_h_and_rounds_up() {
-        let millis = |nanos| {
-            Ttl::new(Duration::from_nanos(nanos))
-                .map(Ttl::as_millis)
-                .ok()
-        };
+        let millis = |nanos| Ttl::new(Duration::from_nanos(nanos)).map(Ttl::as_millis).ok();
         assert_eq!(millis(10_000_000), Some(10));
         assert_eq!(millis(10_000_001), Some(11));
-        assert_eq!(
-            Ttl::new(Ttl::MAX.0).map(Ttl::as_millis).ok(),
-            Some(86_400_000)
-        );
+        assert_eq!(Ttl::new(Ttl::MAX.0).map(Ttl::as_millis).ok(), Some(86_400_000));
         for bad in [0, 1, 999_000, 9_999_999] {
             assert_eq!(millis(bad), None, "{bad}");
         }
@@ -134,9 +117,6 @@ mod tests {
     fn c05_the_drift_is_1_percent_and_2_ms() {
         let validity = Drift::default().validity(Duration::from_secs(10));
         assert_eq!(validity, Duration::from_millis(9_898));
-        assert_eq!(
-            Drift::default().validity(Duration::from_millis(1)),
-            Duration::ZERO
-        );
+        assert_eq!(Drift::default().validity(Duration::from_millis(1)), Duration::ZERO);
     }
 }

@@ -34,10 +34,7 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            request_timeout: Duration::from_secs(2),
-            drift: Drift::default(),
-        }
+        Self { request_timeout: Duration::from_secs(2), drift: Drift::default() }
     }
 }
 
@@ -50,17 +47,14 @@ pub(crate) struct Waiting<'a, L: ?Sized> {
 
 impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
     pub(crate) fn new(backend: &'a L, clock: &'a dyn Clock, limits: Limits) -> Self {
-        Self {
-            backend,
-            clock,
-            limits,
-        }
+        Self { backend, clock, limits }
     }
 
     /// Tries, and waits as the request says, until the claim is granted.
     ///
-    /// `traces` is true for as long as the server may know of the claim: whoever drops this future
-    /// withdraws the claim then.
+    /// `traces` is true for as long as a request of the claim may be known to the server, or still
+    /// be on its way: whoever drops this future withdraws the claim then. After a grant it is true
+    /// if an earlier request had no answer, and so may come after the release.
     pub(crate) async fn acquire(
         &self,
         claim: &Claim,
@@ -76,7 +70,10 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             *traces = true;
             match self.ask(claim, waker, progress.give_up_at()).await {
                 Ok(Attempt::Granted(grant)) => match self.lease(claim, &grant, asked) {
-                    Some(lease) => return Ok(lease),
+                    Some(lease) => {
+                        *traces = in_doubt;
+                        return Ok(lease);
+                    }
                     None => progress.granted_late(&self.limits),
                 },
                 Ok(Attempt::Busy(seen)) => {
@@ -95,6 +92,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             if let Some(grant) = self.woken(&mut woken, &progress).await
                 && let Some(lease) = self.pushed_lease(claim, &grant, &progress)
             {
+                *traces = in_doubt;
                 return Ok(lease);
             }
             if progress.is_over() {
@@ -147,21 +145,13 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         let passed = grant.at?.0.saturating_sub(seen.0);
         let granted_at = asked.after(passed);
         let received = self.clock.now();
-        let since = if received.has_reached(granted_at) {
-            granted_at
-        } else {
-            received
-        };
+        let since = if received.has_reached(granted_at) { granted_at } else { received };
         self.lease(claim, grant, since)
     }
 }
 
 fn refused(claim: &Claim, source: BackendError) -> LockError {
-    LockError::Backend {
-        operation: "acquire",
-        name: Some(claim.name.clone()),
-        source,
-    }
+    LockError::Backend { operation: "acquire", name: Some(claim.name.clone()), source }
 }
 
 /// What has come of an acquisition so far.
@@ -208,11 +198,7 @@ impl Progress {
     }
 
     fn failed(&mut self, error: BackendError) {
-        self.tries = if self.error.is_some() {
-            self.tries + 1
-        } else {
-            0
-        };
+        self.tries = if self.error.is_some() { self.tries + 1 } else { 0 };
         self.error = Some(error);
     }
 
@@ -246,44 +232,30 @@ impl Progress {
         let pause = match (&self.error, wakeup) {
             (Some(_), _) => pause_after(self.tries),
             (None, Wakeup::Push) => jittered(FALLBACK_POLL),
-            (None, Wakeup::Poll(longest)) => jittered(
-                FIRST_POLL
-                    .saturating_mul(1 << self.tries.min(10))
-                    .min(longest),
-            ),
+            (None, Wakeup::Poll(longest)) => {
+                jittered(FIRST_POLL.saturating_mul(1 << self.tries.min(10)).min(longest))
+            }
         };
         // A holder that died releases nothing: its lease ends unannounced.
-        let expiry = self
-            .seen
-            .as_ref()
-            .and_then(|seen| seen.ttl_left)
-            .unwrap_or(pause);
+        let expiry = self.seen.as_ref().and_then(|seen| seen.ttl_left).unwrap_or(pause);
         let left = self.give_up_at().saturating_duration_since(Instant::now());
-        let bound = if self.error.is_none() && self.wait == Wait::Forever {
-            pause
-        } else {
-            left
-        };
+        let bound = if self.error.is_none() && self.wait == Wait::Forever { pause } else { left };
         pause.min(expiry + FIRST_POLL).min(bound)
     }
 
     fn into_error(self, claim: &Claim) -> LockError {
         let name = claim.name.clone();
         match (self.error, self.seen) {
-            (Some(source), _) if !self.late => LockError::Backend {
-                operation: "acquire",
-                name: Some(name),
-                source,
-            },
+            (Some(source), _) if !self.late => {
+                LockError::Backend { operation: "acquire", name: Some(name), source }
+            }
             (Some(source), _) if self.wait == Wait::Forever => refused(claim, source),
             (None, Some(contention)) if self.wait == Wait::No => {
                 LockError::NotAcquired { name, contention }
             }
-            (_, contention) => LockError::Timeout {
-                name,
-                waited: self.started.elapsed(),
-                contention,
-            },
+            (_, contention) => {
+                LockError::Timeout { name, waited: self.started.elapsed(), contention }
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ macro_rules! script {
 }
 
 script!(ACQUIRE, "common", "acquire");
-script!(EXTEND, "extend");
+script!(EXTEND, "common", "extend");
 script!(RELEASE, "common", "release");
 script!(WITHDRAW, "common", "withdraw");
 script!(INSPECT, "common", "inspect");

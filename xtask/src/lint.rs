@@ -21,9 +21,7 @@ pub(crate) fn run() -> Done {
     require("clippy", "clippy")?;
     step::run(&mut cargo("fmt --all --check"))?;
     for features in FEATURE_SETS {
-        step::run(&mut cargo(&format!(
-            "clippy {features} --all-targets -- -D warnings"
-        )))?;
+        step::run(&mut cargo(&format!("clippy {features} --all-targets -- -D warnings")))?;
     }
     let docs = "doc --workspace --all-features --no-deps --document-private-items";
     step::run(cargo(docs).env("RUSTDOCFLAGS", "-Dwarnings"))

@@ -65,16 +65,10 @@ pub(crate) fn run(name: &str) -> Done {
 }
 
 fn chosen(name: &str) -> Done<Vec<&'static Mutant>> {
-    let chosen: Vec<_> = MUTANTS
-        .iter()
-        .filter(|mutant| mutant.name.contains(name))
-        .collect();
+    let chosen: Vec<_> = MUTANTS.iter().filter(|mutant| mutant.name.contains(name)).collect();
     if chosen.is_empty() {
         let names: Vec<_> = MUTANTS.iter().map(|mutant| mutant.name).collect();
-        let text = format!(
-            "no mutant is named \"{name}\"; there are:\n  {}",
-            names.join("\n  ")
-        );
+        let text = format!("no mutant is named \"{name}\"; there are:\n  {}", names.join("\n  "));
         return Err(Failure::new(text));
     }
     Ok(chosen)
@@ -82,25 +76,15 @@ fn chosen(name: &str) -> Done<Vec<&'static Mutant>> {
 
 /// Prints the table; fails if any mutant went unnoticed.
 fn conclude(mutants: &[&Mutant], verdicts: &[Verdict]) -> Done {
-    let width = mutants
-        .iter()
-        .map(|mutant| mutant.name.len())
-        .max()
-        .unwrap_or(0);
+    let width = mutants.iter().map(|mutant| mutant.name.len()).max().unwrap_or(0);
     println!();
     for (mutant, verdict) in mutants.iter().zip(verdicts) {
         println!("{:width$}  {verdict:20}  {}", mutant.name, mutant.test);
     }
-    let survivors = verdicts
-        .iter()
-        .filter(|verdict| **verdict == Verdict::Survived)
-        .count();
+    let survivors = verdicts.iter().filter(|verdict| **verdict == Verdict::Survived).count();
     match survivors {
         0 => Ok(()),
-        _ => Err(Failure::new(format!(
-            "{survivors} of {} mutants survived",
-            mutants.len()
-        ))),
+        _ => Err(Failure::new(format!("{survivors} of {} mutants survived", mutants.len()))),
     }
 }
 
@@ -108,20 +92,12 @@ fn conclude(mutants: &[&Mutant], verdicts: &[Verdict]) -> Done {
 mod tests {
     use super::*;
 
-    const SAMPLE: Mutant = Mutant {
-        name: "sample",
-        file: "sample.rs",
-        from: "a + b",
-        to: "a - b",
-        test: "",
-    };
+    const SAMPLE: Mutant =
+        Mutant { name: "sample", file: "sample.rs", from: "a + b", to: "a - b", test: "" };
 
     #[test]
     fn a_mutant_replaces_its_text() {
-        assert_eq!(
-            SAMPLE.apply("let c = a + b;").expect("once"),
-            "let c = a - b;"
-        );
+        assert_eq!(SAMPLE.apply("let c = a + b;").expect("once"), "let c = a - b;");
     }
 
     #[test]

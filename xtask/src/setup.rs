@@ -118,10 +118,7 @@ fn missing() -> Vec<&'static Need> {
 }
 
 fn install(manager: &Manager, missing: &[&Need]) -> Done {
-    let packages: Vec<_> = missing
-        .iter()
-        .flat_map(|need| (manager.packages)(need))
-        .collect();
+    let packages: Vec<_> = missing.iter().flat_map(|need| (manager.packages)(need)).collect();
     if packages.is_empty() {
         return Ok(());
     }

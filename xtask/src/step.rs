@@ -42,9 +42,8 @@ pub(crate) fn command(line: &str) -> Command {
 pub(crate) fn run(command: &mut Command) -> Done {
     let line = shown(command);
     println!("+ {line}");
-    let status = command
-        .status()
-        .map_err(|error| Failure::new(format!("cannot run `{line}`: {error}")))?;
+    let status =
+        command.status().map_err(|error| Failure::new(format!("cannot run `{line}`: {error}")))?;
     match status.code() {
         Some(0) => Ok(()),
         code => Err(Failure {

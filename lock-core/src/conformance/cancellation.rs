@@ -41,33 +41,19 @@ pub async fn c19_a_dropped_acquire_leaves_nothing(harness: &dyn Harness) {
 
 /// C19: a waiter that is dropped leaves the queue, and the next one gets in.
 pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
-    let (holder, leaver, next) = (
-        client(harness).await,
-        client(harness).await,
-        client(harness).await,
-    );
+    let (holder, leaver, next) =
+        (client(harness).await, client(harness).await, client(harness).await);
     let (name, ttl) = (fresh_name(), Duration::from_secs(60));
-    let guard = holder
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("a free lock");
+    let guard = holder.acquire(patient(&name, ttl)).await.expect("a free lock");
     for millis in [0, 1, 5, 50, 200] {
         let leaving = leaver.acquire(patient(&name, ttl));
-        assert!(
-            timeout(Duration::from_millis(millis), leaving)
-                .await
-                .is_err(),
-            "two holders"
-        );
+        assert!(timeout(Duration::from_millis(millis), leaving).await.is_err(), "two holders");
     }
     let waiting = tokio::spawn(async move { next.acquire(patient(&name, ttl)).await });
     sleep(Duration::from_millis(50)).await;
     let name = guard.name();
     guard.release().await.expect("an answer");
-    let guard = timeout(LIMIT, waiting)
-        .await
-        .expect("its turn comes")
-        .expect("no panic");
+    let guard = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
     guard.expect("granted").release().await.expect("an answer");
     until_free(&holder, &name).await;
 }
@@ -79,10 +65,7 @@ pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Ha
     let ghost = claim(&name, Duration::from_secs(60));
     backend.withdraw(&ghost).await.expect("an answer");
     let late = backend.try_acquire(&ghost, None).await;
-    assert!(
-        !matches!(late, Ok(Attempt::Granted(_))),
-        "a ghost took the lock"
-    );
+    assert!(!matches!(late, Ok(Attempt::Granted(_))), "a ghost took the lock");
     let claim = claim(&name, Duration::from_secs(60));
     let next = backend.try_acquire(&claim, None).await.expect("an answer");
     assert!(matches!(next, Attempt::Granted(_)), "{next:?}");
@@ -91,34 +74,45 @@ pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Ha
     assert_eq!(state.holder, None);
 }
 
+/// C19: a request that had no answer, and comes after its hold was released, takes nothing.
+pub async fn c19_a_request_that_outlived_its_hold_takes_nothing(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (backend, ttl) = (harness.connect().await, Duration::from_secs(60));
+    for drops in [false, true] {
+        let name = fresh_name();
+        faulty.once(Operation::TryAcquire, Fault::RequestLost);
+        let guard = client.acquire(patient(&name, ttl)).await.expect("the second try");
+        let ghost = faulty.last_claim().expect("it was tried");
+        if drops {
+            drop(guard);
+        } else {
+            guard.release().await.expect("an answer");
+        }
+        // Once the janitor has been there, the request may come.
+        until_free(&client, &name).await;
+        eventually("it is refused, or taken back", async || {
+            let late = backend.try_acquire(&ghost, None).await;
+            !matches!(late, Ok(Attempt::Granted(_)))
+        })
+        .await;
+        until_free(&client, &name).await;
+    }
+}
+
 /// C20: a guard is given back from any thread, outside a runtime, and during unwinding.
 pub async fn c20_a_guard_may_be_dropped_anywhere(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), Duration::from_secs(60));
-    let guard = client
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     drop(guard);
-    let guard = client
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("given back by a task");
-    std::thread::spawn(move || drop(guard))
-        .join()
-        .expect("no panic outside a runtime");
-    let guard = client
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("given back by a thread");
+    let guard = client.acquire(patient(&name, ttl)).await.expect("given back by a task");
+    std::thread::spawn(move || drop(guard)).join().expect("no panic outside a runtime");
+    let guard = client.acquire(patient(&name, ttl)).await.expect("given back by a thread");
     let unwound = tokio::spawn(async move {
         let _guard = guard;
         std::panic::resume_unwind(Box::new("a panic of the test"));
     });
     assert!(unwound.await.is_err());
-    let guard = client
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("given back by an unwinding");
+    let guard = client.acquire(patient(&name, ttl)).await.expect("given back by an unwinding");
     let signal = guard.lost_signal();
     drop(guard);
     assert_eq!(signal.wait().await, LostReason::Released);
@@ -138,22 +132,14 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
     faulty.once(Operation::Release, Fault::ReplyLost);
     guards.truncate(10);
     timeout(LIMIT, client.shutdown()).await.expect("it drains");
-    assert_eq!(
-        observer.list(tag.as_str(), 100).await.expect("an answer"),
-        []
-    );
+    assert_eq!(observer.list(tag.as_str(), 100).await.expect("an answer"), []);
     assert!(guards.iter().all(|guard| !guard.is_held()));
     let refused = client.acquire(request(0)).await;
-    assert!(
-        matches!(refused, Err(LockError::Closed { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(LockError::Closed { .. })), "{refused:?}");
     for guard in guards {
         assert_eq!(guard.release().await.expect("an answer"), Release::NotHeld);
     }
-    timeout(LIMIT, client.shutdown())
-        .await
-        .expect("twice does no harm");
+    timeout(LIMIT, client.shutdown()).await.expect("twice does no harm");
 }
 
 /// C21: after many calls were dropped in mid-flight, each further reply is its own request's.
@@ -171,27 +157,15 @@ pub async fn c21_no_reply_goes_to_the_wrong_caller(harness: &dyn Harness) {
     });
     join_all(dropped).await;
     eventually("everything dropped is given back", async || {
-        client
-            .list(tag.as_str(), 100)
-            .await
-            .expect("an answer")
-            .is_empty()
+        client.list(tag.as_str(), 100).await.expect("an answer").is_empty()
     })
     .await;
     for i in 0..10 {
         let label = format!("label {i}");
         let request = LockRequest::new(name(i)).label(&label).wait(Wait::No);
         let guard = client.acquire(request).await.expect("it is free");
-        let holder = client
-            .inspect(name(i))
-            .await
-            .expect("an answer")
-            .holder
-            .expect("held");
-        assert_eq!(
-            (holder.token, holder.label.as_str()),
-            (Some(guard.token()), &*label)
-        );
+        let holder = client.inspect(name(i)).await.expect("an answer").holder.expect("held");
+        assert_eq!((holder.token, holder.label.as_str()), (Some(guard.token()), &*label));
         guard.release().await.expect("an answer");
     }
 }

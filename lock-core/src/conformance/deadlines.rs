@@ -18,19 +18,13 @@ pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harne
     faulty.always(Operation::ExtendAll, Fault::Late(renewal_delay));
     let validity = Drift::default().validity(ttl);
     let before = SystemClock.now();
-    let guard = client
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     let first = guard.deadline();
     let allowed = before.after(validity + acquire_delay / 2);
     assert!(allowed.has_reached(first), "counted from the reply");
     eventually("the lock is renewed", async || guard.deadline() != first).await;
     let allowed = SystemClock.now().after(validity - renewal_delay);
-    assert!(
-        allowed.has_reached(guard.deadline()),
-        "counted from the reply of a renewal"
-    );
+    assert!(allowed.has_reached(guard.deadline()), "counted from the reply of a renewal");
     guard.release().await.expect("an answer");
 }
 
@@ -39,15 +33,10 @@ pub async fn c05_a_grant_that_comes_too_late_is_not_returned(harness: &dyn Harne
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), Duration::from_millis(20));
     faulty.always(Operation::TryAcquire, Fault::Late(ttl * 3));
-    let late = client
-        .acquire(LockRequest::from(&name).ttl(ttl).wait(Wait::No))
-        .await;
+    let late = client.acquire(LockRequest::from(&name).ttl(ttl).wait(Wait::No)).await;
     assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
     faulty.heal();
-    let guard = client
-        .acquire(patient(&name, harness.ttl()))
-        .await
-        .expect("it was given back");
+    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("it was given back");
     guard.release().await.expect("an answer");
 }
 
@@ -56,10 +45,7 @@ pub async fn c07_is_held_reads_the_clock(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let ttl = harness.ttl();
     faulty.always(Operation::ExtendAll, Fault::Silence);
-    let guard = client
-        .acquire(patient(&fresh_name(), ttl))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
     assert!(guard.is_held());
     // The thread sleeps, as it would in a pause: nothing polls, no timer of this task fires.
     std::thread::sleep(ttl);
@@ -70,10 +56,7 @@ pub async fn c07_is_held_reads_the_clock(harness: &dyn Harness) {
 /// C8: the signal can be cloned, and awaited before and after; it carries the first reason.
 pub async fn c08_the_signal_is_sticky_and_tells_the_reason(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
-    let guard = client
-        .acquire(patient(&name, harness.ttl()))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
     let before = guard.lost_signal();
     assert_eq!(before.reason(), None);
     let waiting = tokio::spawn({
@@ -81,10 +64,7 @@ pub async fn c08_the_signal_is_sticky_and_tells_the_reason(harness: &dyn Harness
         async move { signal.wait().await }
     });
     harness.evict(&name).await;
-    let reason = timeout(LIMIT, waiting)
-        .await
-        .expect("the loss is told")
-        .expect("no panic");
+    let reason = timeout(LIMIT, waiting).await.expect("the loss is told").expect("no panic");
     assert_eq!(reason, LostReason::Evicted);
     for signal in [before, guard.lost_signal()] {
         assert_eq!(signal.wait().await, LostReason::Evicted);
@@ -100,15 +80,9 @@ pub async fn c08_a_transient_error_is_no_loss(harness: &dyn Harness) {
         faulty.once(Operation::ExtendAll, fault);
     }
     let ttl = harness.ttl() * 2;
-    let guard = client
-        .acquire(patient(&fresh_name(), ttl))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
     let first = guard.deadline();
-    eventually("it is renewed after the errors", async || {
-        guard.deadline() != first
-    })
-    .await;
+    eventually("it is renewed after the errors", async || guard.deadline() != first).await;
     assert!(guard.is_held());
     assert!(faulty.calls(Operation::ExtendAll) > 3);
     guard.release().await.expect("an answer");
@@ -120,13 +94,8 @@ pub async fn c09_a_hung_renewal_does_not_delay_the_signal(harness: &dyn Harness)
     faulty.always(Operation::ExtendAll, Fault::Silence);
     let asked = Instant::now();
     let ttl = harness.ttl();
-    let guard = client
-        .acquire(patient(&fresh_name(), ttl))
-        .await
-        .expect("a free lock");
-    let reason = timeout(LIMIT, guard.lost())
-        .await
-        .expect("the loss is told");
+    let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
+    let reason = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
     assert_eq!(reason, LostReason::Expired);
     let told = asked.elapsed();
     let bound = ttl + Duration::from_millis(50) + SLACK;

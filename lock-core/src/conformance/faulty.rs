@@ -54,24 +54,18 @@ struct Plan {
     once: HashMap<Operation, VecDeque<Fault>>,
     always: HashMap<Operation, Fault>,
     calls: HashMap<Operation, usize>,
+    last_claim: Option<Claim>,
 }
 
 impl Faulty {
     /// Passes everything on to `backend` until told otherwise.
     pub fn new(backend: Arc<dyn DistributedLock>) -> Self {
-        Self {
-            backend,
-            plan: Arc::default(),
-        }
+        Self { backend, plan: Arc::default() }
     }
 
     /// The next call of `operation` that has no fault yet meets `fault`.
     pub fn once(&self, operation: Operation, fault: Fault) {
-        self.plan()
-            .once
-            .entry(operation)
-            .or_default()
-            .push_back(fault);
+        self.plan().once.entry(operation).or_default().push_back(fault);
     }
 
     /// Every further call of `operation` meets `fault`.
@@ -89,6 +83,11 @@ impl Faulty {
     /// How often `operation` was called.
     pub fn calls(&self, operation: Operation) -> usize {
         self.plan().calls.get(&operation).copied().unwrap_or(0)
+    }
+
+    /// The claim that was tried last, to try it again behind the client's back.
+    pub fn last_claim(&self) -> Option<Claim> {
+        self.plan().last_claim.clone()
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
@@ -142,42 +141,32 @@ impl DistributedLock for Faulty {
         claim: &Claim,
         waker: Option<&Waker>,
     ) -> Result<Attempt, BackendError> {
-        self.call(
-            Operation::TryAcquire,
-            self.backend.try_acquire(claim, waker),
-        )
-        .await
+        self.plan().last_claim = Some(claim.clone());
+        self.call(Operation::TryAcquire, self.backend.try_acquire(claim, waker)).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let extended = async { Ok(self.backend.extend_all(renewals).await) };
         match self.call(Operation::ExtendAll, extended).await {
             Ok(answers) => answers,
-            Err(error) => renewals
-                .iter()
-                .map(|_| Err(failure(error.outcome())))
-                .collect(),
+            Err(error) => renewals.iter().map(|_| Err(failure(error.outcome()))).collect(),
         }
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        self.call(Operation::Release, self.backend.release(name, owner))
-            .await
+        self.call(Operation::Release, self.backend.release(name, owner)).await
     }
 
     async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
-        self.call(Operation::Withdraw, self.backend.withdraw(claim))
-            .await
+        self.call(Operation::Withdraw, self.backend.withdraw(claim)).await
     }
 
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        self.call(Operation::Inspect, self.backend.inspect(name))
-            .await
+        self.call(Operation::Inspect, self.backend.inspect(name)).await
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        self.call(Operation::List, self.backend.list(prefix, limit))
-            .await
+        self.call(Operation::List, self.backend.list(prefix, limit)).await
     }
 
     async fn acquire(&self, request: &LockRequest) -> Result<Lease, LockError> {

@@ -44,8 +44,7 @@ use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Claim, ClientOptions, DistributedLock, Label, LockClient, LockName, LockRequest, OwnerId, Ttl,
-    Wait,
+    Claim, ClientOptions, DistributedLock, LockClient, LockName, LockRequest, OwnerId, Wait,
 };
 
 pub use self::cancellation::*;
@@ -88,10 +87,7 @@ fn fresh_name() -> LockName {
 }
 
 fn options() -> ClientOptions {
-    ClientOptions {
-        request_timeout: REQUEST_TIMEOUT,
-        ..ClientOptions::default()
-    }
+    ClientOptions { request_timeout: REQUEST_TIMEOUT, ..ClientOptions::default() }
 }
 
 /// A client with a connection of its own.
@@ -107,13 +103,7 @@ async fn faulty_client(harness: &dyn Harness) -> (LockClient, Faulty) {
 
 /// A claim on `name` by a new owner.
 fn claim(name: &LockName, ttl: Duration) -> Claim {
-    let (owner, label) = (OwnerId::random(), Label::default());
-    Claim {
-        name: name.clone(),
-        owner,
-        ttl: Ttl::new(ttl).expect("a good TTL"),
-        label,
-    }
+    LockRequest::from(name).ttl(ttl).claim().expect("a good claim")
 }
 
 /// A request for `name` that waits for as long as any test may take.
@@ -177,6 +167,7 @@ macro_rules! conformance_tests {
             c19_a_dropped_acquire_leaves_nothing
             c19_a_dropped_waiter_leaves_the_queue
             c19_a_late_request_of_a_withdrawn_claim_is_refused
+            c19_a_request_that_outlived_its_hold_takes_nothing
             c20_a_guard_may_be_dropped_anywhere
             c20_shutdown_gives_everything_back
             c21_no_reply_goes_to_the_wrong_caller

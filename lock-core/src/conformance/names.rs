@@ -11,40 +11,18 @@ pub async fn c01_a_bad_request_is_refused_before_any_io(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();
     let long = "n".repeat(513);
-    for bad in [
-        "",
-        "a\0b",
-        "a\nb",
-        "\u{1b}[2J",
-        "*1\r\n$8\r\nFLUSHALL\r\n",
-        &long,
-    ] {
+    for bad in ["", "a\0b", "a\nb", "\u{1b}[2J", "*1\r\n$8\r\nFLUSHALL\r\n", &long] {
         let refused = client.acquire(bad).await;
-        assert!(
-            matches!(refused, Err(LockError::InvalidName { .. })),
-            "{bad:?}: {refused:?}"
-        );
+        assert!(matches!(refused, Err(LockError::InvalidName { .. })), "{bad:?}: {refused:?}");
     }
-    let refused_ttls = [
-        Duration::ZERO,
-        Duration::from_nanos(1),
-        Duration::from_micros(999),
-        Duration::MAX,
-    ];
+    let refused_ttls =
+        [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999), Duration::MAX];
     for bad in refused_ttls {
         let refused = client.acquire(LockRequest::from(&name).ttl(bad)).await;
-        assert!(
-            matches!(refused, Err(LockError::InvalidTtl { .. })),
-            "{bad:?}: {refused:?}"
-        );
+        assert!(matches!(refused, Err(LockError::InvalidTtl { .. })), "{bad:?}: {refused:?}");
     }
-    let refused = client
-        .acquire(LockRequest::from(&name).label("l".repeat(129)))
-        .await;
-    assert!(
-        matches!(refused, Err(LockError::InvalidLabel { .. })),
-        "{refused:?}"
-    );
+    let refused = client.acquire(LockRequest::from(&name).label("l".repeat(129))).await;
+    assert!(matches!(refused, Err(LockError::InvalidLabel { .. })), "{refused:?}");
     assert_eq!(faulty.calls(Operation::TryAcquire), 0);
 }
 
@@ -84,18 +62,10 @@ pub async fn c02_names_are_data(harness: &dyn Harness) {
     let mut guards = Vec::new();
     for name in &names {
         let request = LockRequest::new(name).ttl(ttl).wait(Wait::No);
-        guards.push(
-            client
-                .acquire(request)
-                .await
-                .unwrap_or_else(|e| panic!("{name:?}: {e}")),
-        );
+        guards.push(client.acquire(request).await.unwrap_or_else(|e| panic!("{name:?}: {e}")));
     }
     let listed = client.list(tag.as_str(), 1000).await.expect("a listing");
-    let listed: HashSet<String> = listed
-        .into_iter()
-        .map(|state| state.name.to_string())
-        .collect();
+    let listed: HashSet<String> = listed.into_iter().map(|state| state.name.to_string()).collect();
     for name in names.iter().filter(|name| name.starts_with(tag.as_str())) {
         assert!(listed.contains(name), "{name:?} is not listed");
         let state = client.inspect(name).await.expect("its state");
@@ -117,10 +87,7 @@ pub async fn c02_a_listing_takes_prefixes_as_data(harness: &dyn Harness) {
     }
     let names = async |prefix: String, limit| {
         let states = client.list(&prefix, limit).await.expect("a listing");
-        states
-            .into_iter()
-            .map(|state| state.name.to_string())
-            .collect::<Vec<_>>()
+        states.into_iter().map(|state| state.name.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(names(format!("{tag}*"), 9).await, [format!("{tag}*x")]);
     let sorted = ["*x", "ax"].map(|part| format!("{tag}{part}"));
@@ -133,20 +100,9 @@ pub async fn c03_each_acquisition_has_an_owner_of_its_own(harness: &dyn Harness)
     let (client, name) = (client(harness).await, fresh_name());
     let mut owners = HashSet::new();
     for _ in 0..20 {
-        let lease = client
-            .acquire(&name)
-            .await
-            .expect("a free lock")
-            .detach()
-            .expect("held");
+        let lease = client.acquire(&name).await.expect("a free lock").detach().expect("held");
         assert!(owners.insert(lease.owner()), "an owner id came twice");
-        client
-            .attach(lease)
-            .await
-            .expect("held")
-            .release()
-            .await
-            .expect("an answer");
+        client.attach(lease).await.expect("held").release().await.expect("an answer");
     }
 }
 
@@ -155,26 +111,13 @@ pub async fn c04_a_lease_says_what_was_granted(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     for asked in [harness.ttl(), harness.ttl() + Duration::from_micros(1)] {
         let before = SystemClock.now();
-        let guard = client
-            .acquire(LockRequest::from(&name).ttl(asked))
-            .await
-            .expect("a free lock");
+        let guard = client.acquire(LockRequest::from(&name).ttl(asked)).await.expect("a free lock");
         let lease = guard.detach().expect("held");
-        assert!(
-            lease.ttl() >= asked,
-            "{:?} granted for {asked:?}",
-            lease.ttl()
-        );
+        assert!(lease.ttl() >= asked, "{:?} granted for {asked:?}", lease.ttl());
         let rounded = Ttl::new(asked).expect("a good TTL").as_duration();
         let latest = SystemClock.now().after(rounded);
         assert!(latest.has_reached(lease.deadline()) && !before.has_reached(lease.deadline()));
-        client
-            .attach(lease)
-            .await
-            .expect("held")
-            .release()
-            .await
-            .expect("an answer");
+        client.attach(lease).await.expect("held").release().await.expect("an answer");
     }
 }
 
@@ -185,10 +128,7 @@ pub async fn c30_capabilities_are_data(harness: &dyn Harness) {
     assert!(!capabilities.backend.is_empty() && !capabilities.on_store_loss.is_empty());
     assert!(capabilities.to_string().contains(capabilities.backend));
     assert_eq!(capabilities, other.capabilities());
-    let guard = holder
-        .acquire(patient(&name, harness.ttl()))
-        .await
-        .expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
     assert!(guard.is_held());
     guard.release().await.expect("an answer");
     until_free(&other, &name).await;
@@ -197,14 +137,9 @@ pub async fn c30_capabilities_are_data(harness: &dyn Harness) {
 /// C32: neither `Debug` nor `Display` of anything shows an owner id.
 pub async fn c32_no_text_shows_an_owner(harness: &dyn Harness) {
     let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
-    let guard = holder
-        .acquire(LockRequest::from(&name).ttl(harness.ttl() * 10))
-        .await;
+    let guard = holder.acquire(LockRequest::from(&name).ttl(harness.ttl() * 10)).await;
     let guard = guard.expect("a free lock");
-    let busy = other
-        .acquire(LockRequest::from(&name).wait(Wait::No))
-        .await
-        .expect_err("held");
+    let busy = other.acquire(LockRequest::from(&name).wait(Wait::No)).await.expect_err("held");
     let state = other.inspect(&name).await.expect("its state");
     let signal = guard.lost_signal();
     let mut shown = format!("{guard:?} {holder:?} {busy} {busy:?} {state:?} {signal:?}");
@@ -212,17 +147,8 @@ pub async fn c32_no_text_shows_an_owner(harness: &dyn Harness) {
     let lease = guard.detach().expect("held");
     shown += &format!("{lease:?}");
     let secret = lease.owner().expose();
-    assert!(
-        !shown.contains(&secret[8..]),
-        "an owner id is shown: {shown}"
-    );
+    assert!(!shown.contains(&secret[8..]), "an owner id is shown: {shown}");
     let holder_shown = state.holder.expect("held").owner;
     assert_eq!(holder_shown.as_deref(), Some(&secret[..8]));
-    holder
-        .attach(lease)
-        .await
-        .expect("held")
-        .release()
-        .await
-        .expect("an answer");
+    holder.attach(lease).await.expect("held").release().await.expect("an answer");
 }

@@ -19,59 +19,30 @@ pub async fn c14_busy_tells_what_is_known(harness: &dyn Harness) {
     let request = patient(&name, ttl).label("the holder: ü");
     let guard = holder.acquire(request).await.expect("a free lock");
     let busy = other.acquire(LockRequest::from(&name).wait(Wait::No)).await;
-    let Err(LockError::NotAcquired {
-        name: told,
-        contention,
-    }) = busy
-    else {
+    let Err(LockError::NotAcquired { name: told, contention }) = busy else {
         panic!("it is held, and we were told {busy:?}");
     };
     assert_eq!(told, name);
-    assert_eq!(
-        contention.holder.expect("a label").as_str(),
-        "the holder: ü"
-    );
+    assert_eq!(contention.holder.expect("a label").as_str(), "the holder: ü");
     let left = contention.ttl_left.expect("a TTL");
-    assert!(
-        left > ttl / 2 && left <= ttl + Duration::from_secs(2),
-        "{left:?} left of {ttl:?}"
-    );
-    let state = other
-        .inspect(&name)
-        .await
-        .expect("an answer")
-        .holder
-        .expect("held");
+    assert!(left > ttl / 2 && left <= ttl + Duration::from_secs(2), "{left:?} left of {ttl:?}");
+    let state = other.inspect(&name).await.expect("an answer").holder.expect("held");
     assert_eq!(state.token, Some(guard.token()));
     assert_eq!(state.label.as_str(), "the holder: ü");
     assert!(other.try_acquire(&name).await.expect("an answer").is_none());
     guard.release().await.expect("an answer");
-    drop(
-        other
-            .try_acquire(&name)
-            .await
-            .expect("an answer")
-            .expect("it is free"),
-    );
+    drop(other.try_acquire(&name).await.expect("an answer").expect("it is free"));
 }
 
 /// C14: a bounded wait ends in time, and leaves nothing in the queue.
 pub async fn c14_a_bounded_wait_times_out(harness: &dyn Harness) {
     let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
-    let guard = holder
-        .acquire(patient(&name, harness.ttl() * 10))
-        .await
-        .expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
     let (wait, asked) = (Duration::from_millis(300), Instant::now());
-    let late = other
-        .acquire(LockRequest::from(&name).wait(Wait::AtMost(wait)))
-        .await;
+    let late = other.acquire(LockRequest::from(&name).wait(Wait::AtMost(wait))).await;
     assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
     let waited = asked.elapsed();
-    assert!(
-        waited >= wait && waited < wait + Duration::from_millis(100) + SLACK,
-        "{waited:?}"
-    );
+    assert!(waited >= wait && waited < wait + Duration::from_millis(100) + SLACK, "{waited:?}");
     guard.release().await.expect("an answer");
     until_free(&holder, &name).await;
 }
@@ -80,43 +51,23 @@ pub async fn c14_a_bounded_wait_times_out(harness: &dyn Harness) {
 pub async fn c14_releasing_what_is_lost_is_not_held(harness: &dyn Harness) {
     let (client, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let ttl = harness.ttl() * 10;
-    let guard = client
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     harness.evict(&name).await;
-    let next = other
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("it is free");
+    let next = other.acquire(patient(&name, ttl)).await.expect("it is free");
     assert_eq!(guard.release().await.expect("an answer"), Release::NotHeld);
-    let holder = client
-        .inspect(&name)
-        .await
-        .expect("an answer")
-        .holder
-        .expect("held");
-    assert_eq!(
-        holder.token,
-        Some(next.token()),
-        "the release hit another's hold"
-    );
+    let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
+    assert_eq!(holder.token, Some(next.token()), "the release hit another's hold");
     assert_eq!(next.release().await.expect("an answer"), Release::Released);
 }
 
 /// C15: an error says whether the request was carried out, and unknown stays unknown.
 pub async fn c15_an_error_tells_whether_it_was_applied(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    let cases = [
-        (Fault::Refused, Outcome::NotApplied),
-        (Fault::RequestLost, Outcome::Unknown),
-    ];
+    let cases = [(Fault::Refused, Outcome::NotApplied), (Fault::RequestLost, Outcome::Unknown)];
     for (fault, outcome) in cases {
         let name = fresh_name();
         faulty.always(Operation::TryAcquire, fault);
-        let failed = client
-            .acquire(LockRequest::from(&name).wait(Wait::No))
-            .await;
+        let failed = client.acquire(LockRequest::from(&name).wait(Wait::No)).await;
         let Err(LockError::Backend { source, .. }) = failed else {
             panic!("nobody holds it, and we were told {failed:?}");
         };
@@ -125,16 +76,10 @@ pub async fn c15_an_error_tells_whether_it_was_applied(harness: &dyn Harness) {
         faulty.heal();
     }
     let name = fresh_name();
-    let guard = client
-        .acquire(patient(&name, harness.ttl() * 10))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
     faulty.always(Operation::Release, Fault::RequestLost);
     let unknown = guard.release().await;
-    assert!(
-        matches!(unknown, Err(LockError::Backend { .. })),
-        "{unknown:?}"
-    );
+    assert!(matches!(unknown, Err(LockError::Backend { .. })), "{unknown:?}");
     faulty.heal();
     until_free(&client, &name).await;
 }
@@ -151,39 +96,19 @@ pub async fn c16_a_repeated_acquire_finds_its_own_grant(harness: &dyn Harness) {
         }
     }
     assert!(tokens.iter().all(|token| *token == tokens[0]), "{tokens:?}");
-    assert_eq!(
-        backend
-            .release(&name, claim.owner)
-            .await
-            .expect("an answer"),
-        Release::Released
-    );
-    assert_eq!(
-        backend
-            .release(&name, claim.owner)
-            .await
-            .expect("an answer"),
-        Release::NotHeld
-    );
+    assert_eq!(backend.release(&name, claim.owner).await.expect("an answer"), Release::Released);
+    assert_eq!(backend.release(&name, claim.owner).await.expect("an answer"), Release::NotHeld);
 }
 
 /// C16: an acquire whose reply was lost succeeds on the next try.
 pub async fn c16_an_acquire_whose_reply_was_lost_is_granted(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    for (fault, wait) in [
-        (Fault::ReplyLost, Wait::No),
-        (Fault::SilenceAfter, Wait::Forever),
-    ] {
+    for (fault, wait) in [(Fault::ReplyLost, Wait::No), (Fault::SilenceAfter, Wait::Forever)] {
         let name = fresh_name();
         faulty.once(Operation::TryAcquire, fault);
         let request = patient(&name, harness.ttl() * 10).wait(wait);
         let guard = client.acquire(request).await.expect("our own grant");
-        let holder = client
-            .inspect(&name)
-            .await
-            .expect("an answer")
-            .holder
-            .expect("held");
+        let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
         assert_eq!(holder.token, Some(guard.token()));
         guard.release().await.expect("an answer");
     }
@@ -194,16 +119,9 @@ pub async fn c16_a_release_whose_reply_was_lost_is_released(harness: &dyn Harnes
     let (client, faulty) = faulty_client(harness).await;
     for fault in [Fault::ReplyLost, Fault::RequestLost, Fault::SilenceAfter] {
         let name = fresh_name();
-        let guard = client
-            .acquire(patient(&name, harness.ttl() * 10))
-            .await
-            .expect("a free lock");
+        let guard = client.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
         faulty.once(Operation::Release, fault);
-        assert_eq!(
-            guard.release().await.expect("an answer"),
-            Release::Released,
-            "{fault:?}"
-        );
+        assert_eq!(guard.release().await.expect("an answer"), Release::Released, "{fault:?}");
         until_free(&client, &name).await;
     }
 }
@@ -213,15 +131,8 @@ pub async fn c17_every_call_returns_in_time(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();
     let ttl = harness.ttl() * 100;
-    let guard = client
-        .acquire(patient(&fresh_name(), ttl))
-        .await
-        .expect("a free lock");
-    let lease = client
-        .acquire(patient(&fresh_name(), ttl))
-        .await
-        .expect("free")
-        .detach();
+    let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
+    let lease = client.acquire(patient(&fresh_name(), ttl)).await.expect("free").detach();
     let lease = lease.expect("held");
     for operation in [
         Operation::TryAcquire,
@@ -234,45 +145,24 @@ pub async fn c17_every_call_returns_in_time(harness: &dyn Harness) {
     }
     let short = Duration::from_millis(200);
     let request = |wait| LockRequest::from(&name).wait(wait);
-    in_time(short, async {
-        client.acquire(request(Wait::AtMost(short))).await.is_err()
-    })
-    .await;
-    in_time(REQUEST_TIMEOUT, async {
-        client.acquire(request(Wait::No)).await.is_err()
-    })
-    .await;
+    in_time(short, async { client.acquire(request(Wait::AtMost(short))).await.is_err() }).await;
+    in_time(REQUEST_TIMEOUT, async { client.acquire(request(Wait::No)).await.is_err() }).await;
     in_time(REQUEST_TIMEOUT, async { guard.extend(ttl).await.is_err() }).await;
-    in_time(REQUEST_TIMEOUT, async {
-        client.inspect(&name).await.is_err()
-    })
-    .await;
+    in_time(REQUEST_TIMEOUT, async { client.inspect(&name).await.is_err() }).await;
     in_time(REQUEST_TIMEOUT, async { client.list("", 1).await.is_err() }).await;
-    in_time(REQUEST_TIMEOUT, async {
-        client.attach(lease).await.is_err()
-    })
-    .await;
+    in_time(REQUEST_TIMEOUT, async { client.attach(lease).await.is_err() }).await;
     in_time(REQUEST_TIMEOUT, async { guard.release().await.is_err() }).await;
     let outage = REQUEST_TIMEOUT * 5;
-    in_time(outage, async {
-        client.acquire(request(Wait::Forever)).await.is_err()
-    })
-    .await;
+    in_time(outage, async { client.acquire(request(Wait::Forever)).await.is_err() }).await;
     faulty.heal();
     client.shutdown().await;
 }
 
 async fn in_time(limit: Duration, call: impl Future<Output = bool>) {
     let asked = Instant::now();
-    assert!(
-        call.await,
-        "a call succeeded without an answer of the server"
-    );
+    assert!(call.await, "a call succeeded without an answer of the server");
     let took = asked.elapsed();
-    assert!(
-        took <= limit + Duration::from_millis(100) + SLACK,
-        "{took:?} at a limit of {limit:?}"
-    );
+    assert!(took <= limit + Duration::from_millis(100) + SLACK, "{took:?} at a limit of {limit:?}");
 }
 
 /// C18: a wait of zero, and no wait, are one attempt on a busy lock, and no place in the queue.
@@ -280,35 +170,17 @@ pub async fn c18_a_wait_of_zero_is_one_attempt(harness: &dyn Harness) {
     let holder = client(harness).await;
     let (other, faulty) = faulty_client(harness).await;
     let name = fresh_name();
-    let guard = holder
-        .acquire(patient(&name, harness.ttl() * 10))
-        .await
-        .expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
     for wait in [Wait::No, Wait::AtMost(Duration::ZERO)] {
         let before = faulty.calls(Operation::TryAcquire);
         let busy = other.acquire(LockRequest::from(&name).wait(wait)).await;
         assert!(busy.is_err(), "two holders");
         assert_eq!(faulty.calls(Operation::TryAcquire), before + 1);
-        assert_eq!(
-            holder
-                .inspect(&name)
-                .await
-                .expect("an answer")
-                .waiters
-                .unwrap_or(0),
-            0
-        );
+        assert_eq!(holder.inspect(&name).await.expect("an answer").waiters.unwrap_or(0), 0);
     }
     guard.release().await.expect("an answer");
-    for wait in [
-        Wait::No,
-        Wait::AtMost(Duration::ZERO),
-        Wait::AtMost(Duration::MAX),
-    ] {
-        let guard = other
-            .acquire(LockRequest::from(&name).wait(wait))
-            .await
-            .expect("it is free");
+    for wait in [Wait::No, Wait::AtMost(Duration::ZERO), Wait::AtMost(Duration::MAX)] {
+        let guard = other.acquire(LockRequest::from(&name).wait(wait)).await.expect("it is free");
         guard.release().await.expect("an answer");
     }
 }
@@ -317,10 +189,7 @@ pub async fn c18_a_wait_of_zero_is_one_attempt(harness: &dyn Harness) {
 pub async fn a_lease_is_detached_and_attached(harness: &dyn Harness) {
     let (first, second, name) = (client(harness).await, client(harness).await, fresh_name());
     let ttl = harness.ttl() * 2;
-    let guard = first
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("a free lock");
+    let guard = first.acquire(patient(&name, ttl)).await.expect("a free lock");
     let (token, signal) = (guard.token(), guard.lost_signal());
     let text = guard.detach().expect("held").export();
     assert_eq!(signal.reason(), Some(LostReason::Released));
@@ -328,14 +197,9 @@ pub async fn a_lease_is_detached_and_attached(harness: &dyn Harness) {
     let guard = second.attach(lease).await.expect("still held");
     assert_eq!(guard.token(), token);
     let start = guard.deadline();
-    eventually("the new guard renews it", async || {
-        guard.deadline() != start
-    })
-    .await;
+    eventually("the new guard renews it", async || guard.deadline() != start).await;
     assert_eq!(guard.release().await.expect("an answer"), Release::Released);
-    let lost = second
-        .attach(Lease::import(&text).expect("an exported lease"))
-        .await;
+    let lost = second.attach(Lease::import(&text).expect("an exported lease")).await;
     assert!(matches!(lost, Err(LockError::Lost { .. })), "{lost:?}");
 }
 
@@ -343,18 +207,10 @@ pub async fn a_lease_is_detached_and_attached(harness: &dyn Harness) {
 pub async fn the_trait_acquires_without_a_client(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let request = patient(&name, harness.ttl() * 2);
-    let lease = backend
-        .acquire(&request.clone().wait(Wait::No))
-        .await
-        .expect("a free lock");
+    let lease = backend.acquire(&request.clone().wait(Wait::No)).await.expect("a free lock");
     let busy = backend.acquire(&request.clone().wait(Wait::No)).await;
-    assert!(
-        matches!(busy, Err(LockError::NotAcquired { .. })),
-        "{busy:?}"
-    );
-    let late = backend
-        .acquire(&request.clone().wait(Wait::AtMost(SLACK)))
-        .await;
+    assert!(matches!(busy, Err(LockError::NotAcquired { .. })), "{busy:?}");
+    let late = backend.acquire(&request.clone().wait(Wait::AtMost(SLACK))).await;
     assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
     let renewal = Renewal::new(&lease, Ttl::new(harness.ttl() * 2).expect("a good TTL"));
     backend.extend(&renewal).await.expect("an answer");
@@ -362,17 +218,9 @@ pub async fn the_trait_acquires_without_a_client(harness: &dyn Harness) {
         let (backend, request) = (backend.clone(), request.wait(Wait::Forever));
         async move { backend.acquire(&request).await }
     });
-    backend
-        .release(&name, lease.owner())
-        .await
-        .expect("an answer");
-    let next = tokio::time::timeout(LIMIT, waiting)
-        .await
-        .expect("its turn comes");
+    backend.release(&name, lease.owner()).await.expect("an answer");
+    let next = tokio::time::timeout(LIMIT, waiting).await.expect("its turn comes");
     let next = next.expect("no panic").expect("granted");
     assert!(next.token() > lease.token());
-    backend
-        .release(&name, next.owner())
-        .await
-        .expect("an answer");
+    backend.release(&name, next.owner()).await.expect("an answer");
 }

@@ -14,10 +14,7 @@ use crate::{Extension, LockError, LostReason, Release, Renewal, Ttl};
 pub async fn c10_lost_is_final(harness: &dyn Harness) {
     let (client, other) = (client(harness).await, client(harness).await);
     let (name, ttl) = (fresh_name(), harness.ttl() * 10);
-    let guard = client
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     harness.evict(&name).await;
     let lost = guard.extend(ttl).await;
     assert!(matches!(lost, Err(LockError::Lost { .. })), "{lost:?}");
@@ -26,56 +23,28 @@ pub async fn c10_lost_is_final(harness: &dyn Harness) {
 
     // Neither does the server make it anew while another holds it, or afterwards.
     let backend = harness.connect().await;
-    let lease = client
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("free")
-        .detach()
-        .expect("held");
+    let lease = client.acquire(patient(&name, ttl)).await.expect("free").detach().expect("held");
     let renewal = Renewal::new(&lease, Ttl::new(ttl).expect("a good TTL"));
     harness.evict(&name).await;
-    let next = other
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("it is free");
-    assert_eq!(
-        backend.extend(&renewal).await.expect("an answer"),
-        Extension::Lost
-    );
+    let next = other.acquire(patient(&name, ttl)).await.expect("it is free");
+    assert_eq!(backend.extend(&renewal).await.expect("an answer"), Extension::Lost);
     assert!(next.is_held());
     next.release().await.expect("an answer");
-    assert_eq!(
-        backend.extend(&renewal).await.expect("an answer"),
-        Extension::Lost
-    );
+    assert_eq!(backend.extend(&renewal).await.expect("an answer"), Extension::Lost);
     until_free(&other, &name).await;
-    assert!(matches!(
-        client.attach(lease).await,
-        Err(LockError::Lost { .. })
-    ));
-    assert!(matches!(
-        guard.extend(ttl).await,
-        Err(LockError::Lost { .. })
-    ));
+    assert!(matches!(client.attach(lease).await, Err(LockError::Lost { .. })));
+    assert!(matches!(guard.extend(ttl).await, Err(LockError::Lost { .. })));
 }
 
 /// C10: extensions that overtake each other leave the hold no shorter than the longest of them.
 pub async fn c10_extending_twice_at_once_is_safe(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     let (short, long) = (harness.ttl(), harness.ttl() * 20);
-    let guard = client
-        .acquire(patient(&name, short))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, short)).await.expect("a free lock");
     let (one, two, three) =
         tokio::join!(guard.extend(short), guard.extend(long), guard.extend(short));
     one.and(two).and(three).expect("all of them hold");
-    let holder = client
-        .inspect(&name)
-        .await
-        .expect("an answer")
-        .holder
-        .expect("held");
+    let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
     let left = holder.ttl_left.expect("it has a TTL");
     assert!(left > long / 2, "the server keeps it for {left:?} only");
     guard.release().await.expect("an answer");
@@ -85,22 +54,13 @@ pub async fn c10_extending_twice_at_once_is_safe(harness: &dyn Harness) {
 pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();
-    let guard = client
-        .acquire(patient(&name, harness.ttl() * 10))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
     let signal = guard.lost_signal();
     faulty.once(Operation::Release, Fault::Late(SLACK));
     let release = tokio::spawn(guard.release());
-    eventually("the release is under way", async || {
-        faulty.calls(Operation::Release) > 0
-    })
-    .await;
+    eventually("the release is under way", async || faulty.calls(Operation::Release) > 0).await;
     assert_eq!(signal.reason(), Some(LostReason::Released));
-    assert_eq!(
-        release.await.expect("no panic").expect("an answer"),
-        Release::Released
-    );
+    assert_eq!(release.await.expect("no panic").expect("an answer"), Release::Released);
 }
 
 /// C11: a renewal that was in flight at the release changes nothing, and none follows.
@@ -110,25 +70,16 @@ pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
     for _ in 0..3 {
         faulty.once(Operation::ExtendAll, Fault::Late(ttl / 8));
         let before = faulty.calls(Operation::ExtendAll);
-        let guard = client
-            .acquire(patient(&name, ttl))
-            .await
-            .expect("a free lock");
+        let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
         let signal = guard.lost_signal();
-        eventually("a renewal is in flight", async || {
-            faulty.calls(Operation::ExtendAll) > before
-        })
-        .await;
+        eventually("a renewal is in flight", async || faulty.calls(Operation::ExtendAll) > before)
+            .await;
         guard.release().await.expect("an answer");
         let after = faulty.calls(Operation::ExtendAll);
         until_free(&client, &name).await;
         // Two periods in which a renewal would have come.
         sleep(ttl).await;
-        assert_eq!(
-            faulty.calls(Operation::ExtendAll),
-            after,
-            "renewed after the release"
-        );
+        assert_eq!(faulty.calls(Operation::ExtendAll), after, "renewed after the release");
         assert_eq!(signal.reason(), Some(LostReason::Released));
         assert_eq!(client.inspect(&name).await.expect("an answer").holder, None);
     }
@@ -138,17 +89,11 @@ pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
 pub async fn c12_a_hold_is_renewed_past_its_ttl(harness: &dyn Harness) {
     let (client, other) = (client(harness).await, client(harness).await);
     let (name, ttl) = (fresh_name(), harness.ttl());
-    let guard = client
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     let end = Instant::now() + ttl * 3;
     while Instant::now() < end {
         assert!(guard.is_held(), "lost: {:?}", guard.lost_signal());
-        assert!(
-            other.try_acquire(&name).await.expect("an answer").is_none(),
-            "two holders"
-        );
+        assert!(other.try_acquire(&name).await.expect("an answer").is_none(), "two holders");
         sleep(ttl / 10).await;
     }
     assert_eq!(guard.release().await.expect("an answer"), Release::Released);
@@ -166,17 +111,11 @@ pub async fn c12_renewals_go_in_batches(harness: &dyn Harness) {
     }
     let first: Vec<_> = guards.iter().map(|guard| guard.deadline()).collect();
     eventually("all are renewed", async || {
-        guards
-            .iter()
-            .zip(&first)
-            .all(|(guard, first)| guard.deadline() != *first)
+        guards.iter().zip(&first).all(|(guard, first)| guard.deadline() != *first)
     })
     .await;
     let requests = faulty.calls(Operation::ExtendAll);
-    assert!(
-        requests <= HOLDS / 10,
-        "{requests} requests to renew {HOLDS} holds"
-    );
+    assert!(requests <= HOLDS / 10, "{requests} requests to renew {HOLDS} holds");
     assert!(guards.iter().all(|guard| guard.is_held()));
     client.shutdown().await;
 }
@@ -188,10 +127,7 @@ pub async fn c12_renewing_survives_errors(harness: &dyn Harness) {
     let (name, ttl) = (fresh_name(), harness.ttl() * 2);
     for fault in [Fault::Silence, Fault::SilenceAfter, Fault::Refused] {
         faulty.once(Operation::ExtendAll, fault);
-        let guard = client
-            .acquire(patient(&name, ttl))
-            .await
-            .expect("a free lock");
+        let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
         let first = guard.deadline();
         eventually("it is renewed", async || guard.deadline() != first).await;
         assert!(guard.is_held(), "lost after {fault:?}");
@@ -203,17 +139,11 @@ pub async fn c12_renewing_survives_errors(harness: &dyn Harness) {
 pub async fn c13_max_hold_ends_renewing(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl());
     let asked = Instant::now();
-    let guard = client
-        .acquire(patient(&name, ttl).max_hold(ttl))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, ttl).max_hold(ttl)).await.expect("a free lock");
     let reason = timeout(LIMIT, guard.lost()).await.expect("it ends");
     assert_eq!(reason, LostReason::Expired);
     let held = asked.elapsed();
-    assert!(
-        held > ttl && held < ttl * 2 + SLACK,
-        "held for {held:?} at a TTL of {ttl:?}"
-    );
+    assert!(held > ttl && held < ttl * 2 + SLACK, "held for {held:?} at a TTL of {ttl:?}");
     until_free(&client, &name).await;
 }
 
@@ -226,43 +156,23 @@ pub async fn c13_run_drops_the_work_at_the_loss(harness: &dyn Harness) {
         }
     }
     let (client, name) = (client(harness).await, fresh_name());
-    let guard = client
-        .acquire(patient(&name, harness.ttl()))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
     let (sender, dropped) = tokio::sync::watch::channel(false);
     let work = async {
         let _witness = Dropped(sender);
         harness.evict(&name).await;
         std::future::pending::<()>().await;
     };
-    let ran = timeout(LIMIT, guard.run(work))
-        .await
-        .expect("the loss is told");
-    assert!(
-        matches!(
-            ran,
-            Err(LockError::Lost {
-                reason: LostReason::Evicted,
-                ..
-            })
-        ),
-        "{ran:?}"
-    );
+    let ran = timeout(LIMIT, guard.run(work)).await.expect("the loss is told");
+    assert!(matches!(ran, Err(LockError::Lost { reason: LostReason::Evicted, .. })), "{ran:?}");
     assert!(*dropped.borrow(), "the work goes on after the loss");
-    assert!(matches!(
-        guard.run(async {}).await,
-        Err(LockError::Lost { .. })
-    ));
+    assert!(matches!(guard.run(async {}).await, Err(LockError::Lost { .. })));
 }
 
 /// C13: the lock is renewed for as long as the work takes.
 pub async fn c13_run_renews_until_the_work_has_ended(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl());
-    let guard = client
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     let output = guard.run(async { sleep(ttl * 2).await }).await;
     assert!(output.is_ok() && guard.is_held());
     assert_eq!(guard.release().await.expect("an answer"), Release::Released);

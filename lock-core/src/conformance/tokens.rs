@@ -14,15 +14,8 @@ pub async fn c22_tokens_grow_through_release_expiry_and_eviction(harness: &dyn H
     let (client, name) = (client(harness).await, fresh_name());
     let mut last = None;
     for round in 0..6 {
-        let guard = client
-            .acquire(patient(&name, harness.ttl()))
-            .await
-            .expect("its turn comes");
-        assert!(
-            Some(guard.token()) > last,
-            "{:?} after {last:?}",
-            guard.token()
-        );
+        let guard = client.acquire(patient(&name, harness.ttl())).await.expect("its turn comes");
+        assert!(Some(guard.token()) > last, "{:?} after {last:?}", guard.token());
         last = Some(guard.token());
         match round % 3 {
             0 => drop(guard.release().await.expect("an answer")),
@@ -39,20 +32,12 @@ pub async fn c22_tokens_grow_through_release_expiry_and_eviction(harness: &dyn H
 /// C22: a hold has one token.
 pub async fn c22_extending_keeps_the_token(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
-    let guard = client
-        .acquire(patient(&name, harness.ttl()))
-        .await
-        .expect("a free lock");
+    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
     let (token, first) = (guard.token(), guard.deadline());
     guard.extend(harness.ttl() * 2).await.expect("held");
     eventually("it is renewed", async || guard.deadline() != first).await;
     assert_eq!(guard.token(), token);
-    let holder = client
-        .inspect(&name)
-        .await
-        .expect("an answer")
-        .holder
-        .expect("held");
+    let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
     assert_eq!(holder.token, Some(token));
     guard.release().await.expect("an answer");
 }
@@ -65,10 +50,7 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
     let workers = (0..CLIENTS).map(async |_| {
         let client = client(harness).await;
         for _ in 0..ROUNDS {
-            let guard = client
-                .acquire(patient(&name, LIMIT))
-                .await
-                .expect("its turn comes");
+            let guard = client.acquire(patient(&name, LIMIT)).await.expect("its turn comes");
             let (token, entered) = (guard.token(), Instant::now());
             tokio::task::yield_now().await;
             let left = Instant::now();
@@ -83,10 +65,7 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
     for pair in log.windows(2) {
         let ((first, _, left), (second, entered, _)) = (pair[0], pair[1]);
         assert!(first < second, "{first} was granted twice");
-        assert!(
-            left <= entered,
-            "{second} was granted while {first} was held"
-        );
+        assert!(left <= entered, "{second} was granted while {first} was held");
     }
     // No queue entry or hold is left behind.
     let backend = harness.connect().await;

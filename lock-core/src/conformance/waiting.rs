@@ -18,16 +18,10 @@ async fn waiters(observer: &LockClient, name: &LockName) -> Option<u64> {
 pub async fn c26_waiters_of_a_client_share_one_place(harness: &dyn Harness) {
     const TASKS: usize = 50;
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
-    let guard = holder
-        .acquire(patient(&name, LIMIT))
-        .await
-        .expect("a free lock");
+    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
     let (most, served) = (Mutex::new(0), Mutex::new(0));
     let tasks = (0..TASKS).map(async |_| {
-        let guard = waiter
-            .acquire(patient(&name, LIMIT))
-            .await
-            .expect("its turn comes");
+        let guard = waiter.acquire(patient(&name, LIMIT)).await.expect("its turn comes");
         *served.lock().expect("no panic") += 1;
         let seen = waiters(&holder, &name).await.unwrap_or(0);
         let most_before = most.lock().map(|most| *most).expect("no panic");
@@ -36,19 +30,13 @@ pub async fn c26_waiters_of_a_client_share_one_place(harness: &dyn Harness) {
     });
     let release = async {
         if waiters(&holder, &name).await.is_some() {
-            eventually("they queue", async || {
-                waiters(&holder, &name).await == Some(1)
-            })
-            .await;
+            eventually("they queue", async || waiters(&holder, &name).await == Some(1)).await;
         }
         guard.release().await.expect("an answer");
     };
     tokio::join!(join_all(tasks), release);
     assert_eq!(served.into_inner().expect("no panic"), TASKS);
-    assert!(
-        most.into_inner().expect("no panic") <= 1,
-        "more than one place on the server"
-    );
+    assert!(most.into_inner().expect("no panic") <= 1, "more than one place on the server");
     until_free(&holder, &name).await;
 }
 
@@ -58,10 +46,7 @@ pub async fn c27_first_come_first_served(harness: &dyn Harness) {
     if holder.capabilities().order != Order::Fair {
         return;
     }
-    let guard = holder
-        .acquire(patient(&name, LIMIT))
-        .await
-        .expect("a free lock");
+    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
     let (served, mut tasks) = (std::sync::Arc::new(Mutex::new(Vec::new())), Vec::new());
     for place in 0..6u64 {
         let (waiter, served) = (client(harness).await, served.clone());
@@ -71,15 +56,10 @@ pub async fn c27_first_come_first_served(harness: &dyn Harness) {
             served.lock().expect("no panic").push(place);
             guard.release().await.expect("an answer");
         }));
-        eventually("it queues", async || {
-            waiters(&holder, &name).await == Some(place + 1)
-        })
-        .await;
+        eventually("it queues", async || waiters(&holder, &name).await == Some(place + 1)).await;
     }
     guard.release().await.expect("an answer");
-    timeout(LIMIT, join_all(tasks))
-        .await
-        .expect("all are served");
+    timeout(LIMIT, join_all(tasks)).await.expect("all are served");
     assert_eq!(*served.lock().expect("no panic"), [0, 1, 2, 3, 4, 5]);
 }
 
@@ -89,10 +69,7 @@ pub async fn c27_a_release_lets_the_next_one_in(harness: &dyn Harness) {
     let ttl = Duration::from_secs(60);
     let asked = Instant::now();
     for _ in 0..20 {
-        let guard = one
-            .acquire(patient(&name, ttl))
-            .await
-            .expect("its turn comes");
+        let guard = one.acquire(patient(&name, ttl)).await.expect("its turn comes");
         let waiting = two.acquire(patient(&name, ttl));
         let (released, next) = tokio::join!(guard.release(), waiting);
         released.expect("an answer");
@@ -100,32 +77,18 @@ pub async fn c27_a_release_lets_the_next_one_in(harness: &dyn Harness) {
         let waiting = one.acquire(patient(&name, ttl));
         let (released, next) = tokio::join!(guard.release(), waiting);
         released.expect("an answer");
-        next.expect("its turn comes")
-            .release()
-            .await
-            .expect("an answer");
+        next.expect("its turn comes").release().await.expect("an answer");
     }
-    assert!(
-        asked.elapsed() < ttl / 2,
-        "{:?} for 60 hand-offs",
-        asked.elapsed()
-    );
+    assert!(asked.elapsed() < ttl / 2, "{:?} for 60 hand-offs", asked.elapsed());
 }
 
 /// C28: a holder that died costs the next one no more than the rest of its TTL and a second.
 pub async fn c28_a_dead_holder_costs_no_more_than_its_ttl(harness: &dyn Harness) {
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
     let ttl = harness.ttl();
-    let died = holder
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("a free lock")
-        .detach();
+    let died = holder.acquire(patient(&name, ttl)).await.expect("a free lock").detach();
     let (died, asked) = (died.expect("held"), Instant::now());
-    let guard = waiter
-        .acquire(patient(&name, ttl))
-        .await
-        .expect("its turn comes");
+    let guard = waiter.acquire(patient(&name, ttl)).await.expect("its turn comes");
     let waited = asked.elapsed();
     assert!(guard.token() > died.token());
     let bound = died.ttl() + Duration::from_secs(1) + SLACK;
@@ -136,31 +99,19 @@ pub async fn c28_a_dead_holder_costs_no_more_than_its_ttl(harness: &dyn Harness)
 /// C28: a waiter whose client has gone does not keep the others waiting.
 pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     let (holder, next, name) = (client(harness).await, client(harness).await, fresh_name());
-    let guard = holder
-        .acquire(patient(&name, LIMIT))
-        .await
-        .expect("a free lock");
+    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
     // A client whose runtime is gone can neither renew its place nor withdraw it.
     let gone = harness.connect().await;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let dead = LockClient::new(gone);
     runtime.spawn({
         let (dead, name) = (dead.clone(), name.clone());
-        async move {
-            dead.acquire(patient(&name, LIMIT))
-                .await
-                .map(|guard| guard.detach())
-        }
+        async move { dead.acquire(patient(&name, LIMIT)).await.map(|guard| guard.detach()) }
     });
     if waiters(&holder, &name).await.is_some() {
-        eventually("it queues", async || {
-            waiters(&holder, &name).await == Some(1)
-        })
-        .await;
+        eventually("it queues", async || waiters(&holder, &name).await == Some(1)).await;
     }
     runtime.shutdown_background();
     let waiting = tokio::spawn({
@@ -170,16 +121,10 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     tokio::time::sleep(Duration::from_millis(50)).await;
     let released = Instant::now();
     guard.release().await.expect("an answer");
-    let guard = timeout(LIMIT, waiting)
-        .await
-        .expect("its turn comes")
-        .expect("no panic");
+    let guard = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
     let waited = released.elapsed();
     // Three seconds is the liveness bound; a connection that is seen gone costs nothing.
-    assert!(
-        waited < Duration::from_secs(4) + SLACK,
-        "waited {waited:?} for a dead waiter"
-    );
+    assert!(waited < Duration::from_secs(4) + SLACK, "waited {waited:?} for a dead waiter");
     guard.expect("granted").release().await.expect("an answer");
     drop(dead);
 }

@@ -34,7 +34,7 @@ async fn c16_a_repeated_attempt_finds_its_own_grant_for_a_full_ttl() {
     let home = tempdir().expect("a directory");
     let early = on(home.path(), "boot", || Duration::from_secs(100), ZERO);
     let later = on(home.path(), "boot", || Duration::from_secs(120), ZERO);
-    let claim = claim("a").await;
+    let claim = claim("a");
     let first = granted(&early, &claim).await;
     let second = granted(&later, &claim).await;
     assert_eq!((second.token, second.ttl), (first.token, TTL));
@@ -47,8 +47,8 @@ async fn c14_busy_says_what_is_known_of_the_holder() {
     let home = tempdir().expect("a directory");
     let early = on(home.path(), "boot", || Duration::from_secs(100), ZERO);
     let later = on(home.path(), "boot", || Duration::from_secs(110), ZERO);
-    granted(&early, &claim("a").await).await;
-    let attempt = later.try_acquire(&claim("a").await, None).await;
+    granted(&early, &claim("a")).await;
+    let attempt = later.try_acquire(&claim("a"), None).await;
     let Attempt::Busy(seen) = attempt.expect("an answer") else {
         panic!("granted twice");
     };
@@ -65,21 +65,21 @@ async fn c22_tokens_grow_through_release_expiry_reboot_and_a_clock_set_back() {
     let expired = on(home.path(), "one", || TTL * 2, ZERO);
     let rebooted = on(home.path(), "two", ZERO, ZERO);
     let mut tokens = Vec::new();
-    let first = claim("a").await;
+    let first = claim("a");
     tokens.push(granted(&now, &first).await.token.get());
     back.release(&first.name, first.owner).await.expect("done");
-    tokens.push(granted(&back, &claim("a").await).await.token.get());
-    tokens.push(granted(&expired, &claim("a").await).await.token.get());
-    tokens.push(granted(&rebooted, &claim("a").await).await.token.get());
+    tokens.push(granted(&back, &claim("a")).await.token.get());
+    tokens.push(granted(&expired, &claim("a")).await.token.get());
+    tokens.push(granted(&rebooted, &claim("a")).await.token.get());
     assert_eq!(tokens, [1000, 1001, 1002, 1003]);
 }
 
 #[tokio::test]
 async fn c22_tokens_grow_when_the_files_are_lost_and_the_clock_goes_on() {
     let (home, lock) = home();
-    let first = granted(&lock, &claim("a").await).await.token;
+    let first = granted(&lock, &claim("a")).await.token;
     fs::remove_file(only_file(&home)).expect("removed");
-    assert!(granted(&lock, &claim("a").await).await.token > first);
+    assert!(granted(&lock, &claim("a")).await.token > first);
 }
 
 #[tokio::test]
@@ -87,10 +87,10 @@ async fn a_reboot_ends_a_hold_though_the_clock_is_behind_its_deadline() {
     let home = tempdir().expect("a directory");
     let before = on(home.path(), "one", || Duration::from_secs(1000), ZERO);
     let after = on(home.path(), "two", || Duration::from_secs(3), ZERO);
-    let claim = claim("a").await;
+    let claim = claim("a");
     granted(&before, &claim).await;
     assert_eq!(after.inspect(&claim.name).await.expect("an answer").holder, None);
-    let extended = after.extend(&renewal(&claim, TTL).await).await;
+    let extended = after.extend(&renewal(&claim, TTL)).await;
     assert_eq!(extended.expect("an answer"), Extension::Lost);
     let released = after.release(&claim.name, claim.owner).await;
     assert_eq!(released.expect("an answer"), Release::NotHeld);
@@ -102,7 +102,7 @@ async fn a_hold_ends_at_its_deadline_and_not_before() {
     let start = on(home.path(), "boot", ZERO, ZERO);
     let last = on(home.path(), "boot", || TTL - Duration::from_nanos(1), ZERO);
     let end = on(home.path(), "boot", || TTL, ZERO);
-    let (first, second) = (claim("a").await, claim("a").await);
+    let (first, second) = (claim("a"), claim("a"));
     granted(&start, &first).await;
     assert!(is_busy(&last, &second).await);
     granted(&end, &second).await;
@@ -112,8 +112,8 @@ async fn a_hold_ends_at_its_deadline_and_not_before() {
 #[tokio::test]
 async fn c10_extending_never_shortens_and_never_recreates() {
     let (home, lock) = home();
-    let claim = claim("a").await;
-    let (short, long) = (renewal(&claim, TTL / 2).await, renewal(&claim, TTL * 2).await);
+    let claim = claim("a");
+    let (short, long) = (renewal(&claim, TTL / 2), renewal(&claim, TTL * 2));
     assert_eq!(lock.extend(&long).await.expect("an answer"), Extension::Lost);
     assert_eq!(fs::read_dir(home.path()).expect("readable").count(), 0);
 
@@ -133,7 +133,7 @@ async fn c10_extending_never_shortens_and_never_recreates() {
 #[tokio::test]
 async fn a_withdrawn_claim_is_given_back_and_refused_from_then_on() {
     let (_home, lock) = home();
-    let (withdrawn, other) = (claim("a").await, claim("a").await);
+    let (withdrawn, other) = (claim("a"), claim("a"));
     granted(&lock, &withdrawn).await;
     lock.clone().withdraw(&withdrawn).await.expect("withdrawn");
     let refused = lock.try_acquire(&withdrawn, None).await.expect_err("refused");
@@ -144,7 +144,7 @@ async fn a_withdrawn_claim_is_given_back_and_refused_from_then_on() {
 #[tokio::test]
 async fn c19_an_attempt_that_was_given_up_before_it_began_never_happens() {
     let (home, lock) = home();
-    let (given_up, other) = (claim("a").await, claim("a").await);
+    let (given_up, other) = (claim("a"), claim("a"));
     granted(&lock, &other).await;
     lock.release(&other.name, other.owner).await.expect("released");
     let file = File::open(only_file(&home)).expect("opens");
@@ -183,7 +183,7 @@ async fn c02_names_are_data() {
     ];
     let mut claims = Vec::new();
     for name in names {
-        claims.push(claim(name).await);
+        claims.push(claim(name));
         granted(&lock, &claims[claims.len() - 1]).await;
     }
     let listed = lock.list("", usize::MAX).await.expect("an answer");
@@ -200,9 +200,9 @@ async fn c02_names_are_data() {
 async fn list_filters_sorts_limits_and_skips_what_is_foreign() {
     let (home, lock) = home();
     for name in ["b:2", "a:3", "a:1", "a:2"] {
-        granted(&lock, &claim(name).await).await;
+        granted(&lock, &claim(name)).await;
     }
-    let free = claim("a:0").await;
+    let free = claim("a:0");
     granted(&lock, &free).await;
     lock.release(&free.name, free.owner).await.expect("released");
     let copied = fs::read_dir(home.path()).expect("readable").next().expect("a file");
@@ -224,7 +224,7 @@ async fn list_filters_sorts_limits_and_skips_what_is_foreign() {
 #[tokio::test]
 async fn a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remedy() {
     let (home, lock) = home();
-    let claim = claim("precious").await;
+    let claim = claim("precious");
     granted(&lock, &claim).await;
     let path = only_file(&home);
     for garbage in [&b"garbage"[..], &[1; 5000]] {
@@ -243,9 +243,9 @@ async fn a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remedy() 
 #[tokio::test]
 async fn the_file_of_another_lock_is_refused() {
     let (home, lock) = home();
-    granted(&lock, &claim("a").await).await;
+    granted(&lock, &claim("a")).await;
     let a = only_file(&home);
-    let b = claim("b").await;
+    let b = claim("b");
     granted(&lock, &b).await;
     let mut paths = fs::read_dir(home.path()).expect("readable");
     let other = paths.find_map(|entry| Some(entry.ok()?.path()).filter(|path| *path != a));
@@ -257,11 +257,11 @@ async fn the_file_of_another_lock_is_refused() {
 #[tokio::test]
 async fn c17_a_process_that_is_stopped_in_its_critical_section_costs_a_bounded_time() {
     let (home, lock) = home();
-    let claim = claim("a").await;
+    let claim = claim("a");
     let token = granted(&lock, &claim).await.token;
     let stopped = File::open(only_file(&home)).expect("opens");
     stopped.lock().expect("locked");
-    let renewal = renewal(&claim, TTL).await;
+    let renewal = renewal(&claim, TTL);
     let started = Instant::now();
     for answer in lock.extend_all(&vec![renewal; 20]).await {
         let error = answer.expect_err("stuck");
@@ -277,10 +277,10 @@ async fn c17_a_process_that_is_stopped_in_its_critical_section_costs_a_bounded_t
 #[tokio::test]
 async fn a_file_that_was_deleted_while_we_waited_for_it_is_not_used() {
     let (home, lock) = home();
-    granted(&lock, &claim("a").await).await;
+    granted(&lock, &claim("a")).await;
     let deleted = File::open(only_file(&home)).expect("opens");
     deleted.lock().expect("locked");
-    let (second, third) = (claim("a").await, claim("a").await);
+    let (second, third) = (claim("a"), claim("a"));
     let waiting = tokio::spawn({
         let lock = lock.clone();
         async move { granted(&lock, &second).await }
@@ -342,7 +342,7 @@ fn tokens_grow_in_the_order_of_the_grants() {
         let runtime = { runtime }.enable_all().build().expect("a runtime");
         runtime.block_on(async {
             for round in 0..50 {
-                let mut claim = claim("a").await;
+                let mut claim = claim("a");
                 claim.label = lock_core::Label::new(format!("{thread}/{round}")).expect("short");
                 let grant = loop {
                     match lock.try_acquire(&claim, None).await {
@@ -389,7 +389,7 @@ async fn directory_and_files_are_private_and_no_text_shows_an_owner() {
     let home = tempdir().expect("a directory");
     let nested = home.path().join("x/y");
     let lock = FileLock::open(&nested).expect("opens");
-    let claim = claim_of(LockRequest::new("a")).await;
+    let claim = claim_of(LockRequest::new("a"));
     granted(&lock, &claim).await;
     let mode = |path: &std::path::Path| {
         let metadata = fs::metadata(path).expect("there");
@@ -415,7 +415,7 @@ async fn a_directory_that_cannot_be_used_is_said_when_it_is_opened_or_lost() {
     let removed = home.path().join("removed");
     let lock = FileLock::open(&removed).expect("opens");
     fs::remove_dir(&removed).expect("removed");
-    let error = lock.try_acquire(&claim("a").await, None).await.expect_err("gone");
+    let error = lock.try_acquire(&claim("a"), None).await.expect_err("gone");
     assert!(!error.is_transient() && error.outcome() == Outcome::NotApplied, "{error}");
 }
 
@@ -423,7 +423,7 @@ async fn a_directory_that_cannot_be_used_is_said_when_it_is_opened_or_lost() {
 fn a_runtime_that_shuts_down_is_a_transient_error() {
     let (_home, lock) = home();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let claim = runtime.block_on(claim("a"));
+    let claim = claim("a");
     let handle = runtime.handle().clone();
     runtime.shutdown_background();
     let _inside = handle.enter();

@@ -14,7 +14,7 @@ if now > tonumber(limit) then
   return { err = 'CLOCK the clock of the server is more than a day ahead of the client' }
 end
 if holder == me then
-  redis.call('PEXPIRE', lock, ttl_ms)
+  last_at_least(lock, ttl_ms)
   return { 1, held_token, integer(now) }
 end
 

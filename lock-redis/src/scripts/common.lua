@@ -32,6 +32,11 @@ local function next_token(fence, now)
   return integer(math.max(counter + 1, now))
 end
 
+-- Never shortened, so that requests may overtake each other.
+local function last_at_least(lock, ttl_ms)
+  if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
+end
+
 local function grant(lock, fence, owner, token, ttl_ms, label)
   redis.call('SET', fence, token, 'PX', COUNTER_MS)
   redis.call('SET', lock, owner .. ':' .. token .. ':' .. label, 'PX', ttl_ms)

@@ -6,10 +6,7 @@ for i, lock in ipairs(KEYS) do
   -- A key of another type is not ours, and must not fail the whole batch.
   local value = redis.pcall('GET', lock)
   local ours = type(value) == 'string' and string.sub(value, 1, 33) == owner .. ':'
-  -- Never shortened, so that answers may overtake each other.
-  if ours and redis.call('PTTL', lock) < tonumber(ttl_ms) then
-    redis.call('PEXPIRE', lock, ttl_ms)
-  end
+  if ours then last_at_least(lock, ttl_ms) end
   answers[i] = ours and 1 or 0
 end
 return answers

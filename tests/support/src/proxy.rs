@@ -60,17 +60,12 @@ impl Proxy {
     /// # Panics
     /// If no port can be had.
     pub async fn start(upstream: SocketAddr) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .await
-            .expect("a port can be had");
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port can be had");
         let address = listener.local_addr().expect("a bound port has an address");
         let network = Arc::new(Network::before(upstream));
         let acceptor = tokio::spawn(accept(listener, network.clone())).abort_handle();
-        Self {
-            address,
-            network,
-            acceptor,
-        }
+        Self { address, network, acceptor }
     }
 
     /// Where clients connect.
@@ -132,10 +127,7 @@ impl Network {
         Self {
             upstream,
             request_bytes: AtomicU64::new(0),
-            links: Mutex::new(Links {
-                mode_of_new: Mode::Pass,
-                existing: Vec::new(),
-            }),
+            links: Mutex::new(Links { mode_of_new: Mode::Pass, existing: Vec::new() }),
         }
     }
 
@@ -212,9 +204,6 @@ async fn connect(
     let (from_server, to_server) = server.into_split();
     let requests = Lane::new(Direction::Requests, mode.clone(), network.clone());
     let replies = Lane::new(Direction::Replies, mode, network);
-    try_join!(
-        requests.carry(from_client, to_server),
-        replies.carry(from_server, to_client)
-    )?;
+    try_join!(requests.carry(from_client, to_server), replies.carry(from_server, to_client))?;
     Ok(())
 }

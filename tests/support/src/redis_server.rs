@@ -57,12 +57,7 @@ impl RedisServer {
             let endpoint = Endpoint::Tcp((Ipv4Addr::LOCALHOST, free_port()).into());
             match launch(&endpoint, &owned(args), folder.path()).await {
                 Ok(process) => {
-                    return Self {
-                        process,
-                        endpoint,
-                        args: owned(args),
-                        folder,
-                    };
+                    return Self { process, endpoint, args: owned(args), folder };
                 }
                 Err(log) if is_port_taken(&log) => {}
                 Err(log) => panic!("{log}"),
@@ -86,12 +81,7 @@ impl RedisServer {
     pub(crate) async fn start_at_socket(folder: TempDir, args: &[&str]) -> Result<Self, String> {
         let endpoint = Endpoint::Unix(folder.path().join("redis.sock"));
         let process = launch(&endpoint, &owned(args), folder.path()).await?;
-        Ok(Self {
-            process,
-            endpoint,
-            args: owned(args),
-            folder,
-        })
+        Ok(Self { process, endpoint, args: owned(args), folder })
     }
 
     /// Where clients connect: `redis://127.0.0.1:…/` or `redis+unix:///…`, with the password of
@@ -201,10 +191,7 @@ async fn launch(endpoint: &Endpoint, args: &[String], folder: &Path) -> Result<T
     let deadline = Instant::now() + LIMIT;
     while !answers(endpoint, args, process.pid()) {
         if !signal::is_running(process.pid()) || Instant::now() > deadline {
-            return Err(format!(
-                "redis-server does not start:\n{}",
-                read_log(folder)
-            ));
+            return Err(format!("redis-server does not start:\n{}", read_log(folder)));
         }
         sleep(GLANCE).await;
     }
@@ -215,12 +202,7 @@ async fn launch(endpoint: &Endpoint, args: &[String], folder: &Path) -> Result<T
 fn arguments(endpoint: &Endpoint, folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
     let mut args = owned(&["--dir", &folder, "--bind", "127.0.0.1", "--save", ""]);
-    args.extend(owned(&[
-        "--appendonly",
-        "no",
-        "--repl-diskless-sync-delay",
-        "0",
-    ]));
+    args.extend(owned(&["--appendonly", "no", "--repl-diskless-sync-delay", "0"]));
     args.extend(owned(&["--enable-debug-command", "local"]));
     args.extend(match endpoint {
         Endpoint::Tcp(address) => owned(&["--port", &address.port().to_string()]),
@@ -262,10 +244,7 @@ pub(crate) fn is_port_taken(log: &str) -> bool {
 }
 
 pub(crate) fn new_folder() -> TempDir {
-    tempfile::Builder::new()
-        .prefix("leasehold-")
-        .tempdir()
-        .expect("a temporary folder can be made")
+    tempfile::Builder::new().prefix("leasehold-").tempdir().expect("a temporary folder can be made")
 }
 
 fn log_path(folder: &Path) -> PathBuf {

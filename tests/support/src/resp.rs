@@ -117,9 +117,7 @@ impl Session {
             Endpoint::Unix(path) => Box::new(UnixStream::connect(path)?),
         };
         stream.set_patience(PATIENCE)?;
-        Ok(Self {
-            stream: BufReader::new(stream),
-        })
+        Ok(Self { stream: BufReader::new(stream) })
     }
 
     /// Waits so long for a reply from now on, instead of five seconds.
@@ -136,8 +134,7 @@ impl Session {
     /// # Panics
     /// If there is no reply within five seconds. An error reply is a [`Reply`].
     pub fn call(&mut self, command: &[&str]) -> Reply {
-        self.try_call(command)
-            .unwrap_or_else(|error| panic!("no reply to {command:?}: {error}"))
+        self.try_call(command).unwrap_or_else(|error| panic!("no reply to {command:?}: {error}"))
     }
 
     /// Sends one command and reads its reply.
@@ -172,9 +169,7 @@ impl Session {
         };
         let mut bytes = vec![0; length + "\r\n".len()];
         self.stream.read_exact(&mut bytes)?;
-        Ok(Reply::Text(
-            String::from_utf8_lossy(&bytes[..length]).into_owned(),
-        ))
+        Ok(Reply::Text(String::from_utf8_lossy(&bytes[..length]).into_owned()))
     }
 
     fn parts(&mut self, count: i64) -> io::Result<Reply> {
@@ -207,8 +202,5 @@ fn number(text: &str) -> io::Result<i64> {
 }
 
 fn malformed(text: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("not a Redis reply: {text:?}"),
-    )
+    io::Error::new(io::ErrorKind::InvalidData, format!("not a Redis reply: {text:?}"))
 }

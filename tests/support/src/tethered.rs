@@ -72,9 +72,7 @@ impl Drop for Tethered {
 fn reported_pid(shell: &mut Child) -> u32 {
     let output = shell.stdout.take().expect("the output is a pipe");
     let mut line = String::new();
-    BufReader::new(output)
-        .read_line(&mut line)
-        .expect("the shell's output can be read");
+    BufReader::new(output).read_line(&mut line).expect("the shell's output can be read");
     line.trim().parse().expect("the shell prints a process id")
 }
 

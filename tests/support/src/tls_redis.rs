@@ -80,20 +80,9 @@ async fn start_on(port: u16) -> Result<RedisServer, String> {
     let folder = new_folder();
     make_certificates(folder.path());
     let file = |name| folder.path().join(name).display().to_string();
-    let (port, certificate, key, ca) = (
-        port.to_string(),
-        file("server.crt"),
-        file("server.key"),
-        file("ca.crt"),
-    );
-    let mut args = vec![
-        "--port",
-        "0",
-        "--tls-port",
-        &port,
-        "--tls-auth-clients",
-        "no",
-    ];
+    let (port, certificate, key, ca) =
+        (port.to_string(), file("server.crt"), file("server.key"), file("ca.crt"));
+    let mut args = vec!["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no"];
     args.extend(["--tls-cert-file", &certificate, "--tls-key-file", &key]);
     args.extend(["--tls-ca-cert-file", &ca]);
     RedisServer::start_at_socket(folder, &args).await

@@ -38,10 +38,7 @@ async fn start_echo() -> (SocketAddr, Received) {
 async fn echo(mut stream: TcpStream, received: Received) {
     let mut chunk = [0; 1024];
     while let Ok(read @ 1..) = stream.read(&mut chunk).await {
-        received
-            .lock()
-            .expect("not poisoned")
-            .extend(&chunk[..read]);
+        received.lock().expect("not poisoned").extend(&chunk[..read]);
         if stream.write_all(&chunk[..read]).await.is_err() {
             return;
         }
@@ -49,9 +46,7 @@ async fn echo(mut stream: TcpStream, received: Received) {
 }
 
 async fn connect(proxy: &Proxy) -> TcpStream {
-    TcpStream::connect(proxy.addr())
-        .await
-        .expect("a connection")
+    TcpStream::connect(proxy.addr()).await.expect("a connection")
 }
 
 /// A connection that has already carried something both ways.
@@ -115,10 +110,7 @@ async fn hands_an_end_on() {
     let mut stream = connected(&proxy).await;
     stream.shutdown().await.expect("closed on our side");
     assert_closed(&mut stream).await;
-    eventually("the connection is forgotten", SOON, async || {
-        proxy.open_connections() == 0
-    })
-    .await;
+    eventually("the connection is forgotten", SOON, async || proxy.open_connections() == 0).await;
 }
 
 #[tokio::test]
@@ -248,8 +240,5 @@ async fn ends_its_connections_when_it_is_dropped() {
     let (mut stream, address) = (connected(&proxy).await, proxy.addr());
     drop(proxy);
     assert_closed(&mut stream).await;
-    eventually("nobody listens", SOON, async || {
-        TcpStream::connect(address).await.is_err()
-    })
-    .await;
+    eventually("nobody listens", SOON, async || TcpStream::connect(address).await.is_err()).await;
 }

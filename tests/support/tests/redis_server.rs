@@ -56,11 +56,7 @@ async fn dies_when_it_is_dropped() {
 async fn a_missing_server_says_what_to_install() {
     let mut child = child::spawn("without redis", &[("PATH", "/nowhere")]);
     let said = child.line().await;
-    for remedy in [
-        "apt-get install redis-server",
-        "brew install redis",
-        "cargo xtask test",
-    ] {
+    for remedy in ["apt-get install redis-server", "brew install redis", "cargo xtask test"] {
         assert!(said.contains(remedy), "{said}");
     }
 }
@@ -137,11 +133,7 @@ async fn wants_a_password_if_told_to() {
 #[tokio::test]
 async fn shows_every_kind_of_reply() {
     let server = RedisServer::start().await;
-    let replies = server.cli(&[
-        "EVAL",
-        "return {1, 'two', redis.error_reply('E 3'), {}}",
-        "0",
-    ]);
+    let replies = server.cli(&["EVAL", "return {1, 'two', redis.error_reply('E 3'), {}}", "0"]);
     let parts = [
         Reply::Integer(1),
         Reply::Text("two".into()),

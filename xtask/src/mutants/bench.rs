@@ -47,11 +47,8 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) fn set_up() -> Done<Self> {
         let home = workspace::target().join("mutants");
-        let bench = Self {
-            tree: home.join("tree"),
-            build: home.join("build"),
-            log: home.join("log"),
-        };
+        let bench =
+            Self { tree: home.join("tree"), build: home.join("build"), log: home.join("log") };
         fs::create_dir_all(&bench.tree)?;
         copy::refresh(workspace::root(), &bench.tree)?;
         Ok(bench)
@@ -96,11 +93,7 @@ impl Bench {
     }
 
     fn compile(&self, test: &str) -> Done {
-        match self
-            .cargo(&format!("test --no-run {test}"))?
-            .status()?
-            .success()
-        {
+        match self.cargo(&format!("test --no-run {test}"))?.status()?.success() {
             true => Ok(()),
             false => Err(self.failure(&format!("`{test}` does not compile"))),
         }
@@ -109,10 +102,7 @@ impl Bench {
     /// Runs a test; `None` if it did not end in time.
     fn run(&self, test: &str) -> Done<Option<ExitStatus>> {
         // A group of its own, so that the test is killed along with cargo.
-        let mut child = self
-            .cargo(&format!("test {test}"))?
-            .process_group(0)
-            .spawn()?;
+        let mut child = self.cargo(&format!("test {test}"))?.process_group(0).spawn()?;
         let deadline = Instant::now() + TEST_LIMIT;
         while Instant::now() < deadline {
             if let Some(status) = child.try_wait()? {
@@ -153,9 +143,7 @@ fn kill_group(child: &mut Child) {
 
 /// Whether the test harness ran any test at all.
 fn ran_a_test(said: &str) -> bool {
-    let counts = said
-        .lines()
-        .filter_map(|line| line.strip_prefix("running "));
+    let counts = said.lines().filter_map(|line| line.strip_prefix("running "));
     counts.into_iter().any(|count| !count.starts_with("0 "))
 }
 

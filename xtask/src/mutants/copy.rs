@@ -32,10 +32,7 @@ pub(super) fn refresh(original: &Path, copy: &Path) -> Done {
 pub(super) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
     fs::write(path, content)?;
-    File::options()
-        .append(true)
-        .open(path)?
-        .set_modified(SystemTime::now())
+    File::options().append(true).open(path)?.set_modified(SystemTime::now())
 }
 
 fn files_of(original: &Path) -> Done<Vec<PathBuf>> {
@@ -44,14 +41,9 @@ fn files_of(original: &Path) -> Done<Vec<PathBuf>> {
         .output()?;
     if !listed.status.success() {
         let said = String::from_utf8_lossy(&listed.stderr);
-        return Err(Failure::new(format!(
-            "git cannot list the workspace: {said}"
-        )));
+        return Err(Failure::new(format!("git cannot list the workspace: {said}")));
     }
-    let names = listed
-        .stdout
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty());
+    let names = listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let files = names.map(|name| PathBuf::from(OsStr::from_bytes(name)));
     // Git still lists what was removed but not committed.
     Ok(files.filter(|file| original.join(file).is_file()).collect())
@@ -63,10 +55,7 @@ fn remove_others(copy: &Path, folder: &Path, files: &HashSet<PathBuf>) -> io::Re
         let path = entry?.path();
         if path.is_dir() {
             remove_others(copy, &path, files)?;
-        } else if !path
-            .strip_prefix(copy)
-            .is_ok_and(|file| files.contains(file))
-        {
+        } else if !path.strip_prefix(copy).is_ok_and(|file| files.contains(file)) {
             fs::remove_file(&path)?;
         }
     }
@@ -91,10 +80,7 @@ mod tests {
         let (original, copy) = (original(), tempfile::tempdir().expect("a temporary folder"));
         let kept = copy.path().join("kept");
         refresh(original.path(), copy.path()).expect("a copy");
-        let first = fs::metadata(&kept)
-            .expect("copied")
-            .modified()
-            .expect("a time");
+        let first = fs::metadata(&kept).expect("copied").modified().expect("a time");
 
         fs::write(copy.path().join("stray"), "1").expect("written");
         fs::create_dir(original.path().join("new")).expect("made");
@@ -102,14 +88,8 @@ mod tests {
         refresh(original.path(), copy.path()).expect("a copy");
 
         assert!(!copy.path().join("stray").exists());
-        assert_eq!(
-            fs::read(copy.path().join("new/file")).expect("copied"),
-            b"2"
-        );
-        let second = fs::metadata(&kept)
-            .expect("copied")
-            .modified()
-            .expect("a time");
+        assert_eq!(fs::read(copy.path().join("new/file")).expect("copied"), b"2");
+        let second = fs::metadata(&kept).expect("copied").modified().expect("a time");
         assert_eq!(first, second);
     }
 

@@ -113,10 +113,7 @@ impl Child {
         let ended = timeout(PATIENCE, silent).await;
         assert!(ended.is_ok(), "the child {} goes on and on", self.role);
         self.tether = None;
-        self.process
-            .wait()
-            .await
-            .expect("a child can be waited for")
+        self.process.wait().await.expect("a child can be waited for")
     }
 
     async fn next_marked(&mut self) -> Option<String> {

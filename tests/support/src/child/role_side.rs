@@ -55,8 +55,7 @@ pub async fn hear() -> String {
 /// Hears the parent in a thread of its own, which ends the process when the parent has ended.
 fn listen() {
     let (tell, told) = mpsc::unbounded_channel();
-    TOLD.set(Mutex::new(told))
-        .expect("a process plays one role");
+    TOLD.set(Mutex::new(told)).expect("a process plays one role");
     thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             let _ = tell.send(line);

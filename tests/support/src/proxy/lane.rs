@@ -29,9 +29,7 @@ enum Fate {
 
 impl Fate {
     fn of(mode: Mode, direction: Direction) -> Self {
-        let passes = Self::Pass {
-            after: Duration::ZERO,
-        };
+        let passes = Self::Pass { after: Duration::ZERO };
         match (mode, direction) {
             (Mode::SwallowReplies, Direction::Replies) => Self::Swallow,
             (Mode::SwallowRequests, Direction::Requests) => Self::Swallow,
@@ -75,14 +73,7 @@ impl Lane {
     ) -> Self {
         let mut changes = mode.subscribe();
         let fate = Fate::of(*changes.borrow_and_update(), direction);
-        Self {
-            direction,
-            mode,
-            changes,
-            fate,
-            swallowed: false,
-            network,
-        }
+        Self { direction, mode, changes, fate, swallowed: false, network }
     }
 
     /// Carries bytes until the sender closes its side, which closes the receiver's. An error means
@@ -200,9 +191,7 @@ impl Lane {
     fn count(&self, passed: &[u8]) {
         if self.direction == Direction::Requests {
             let bytes = passed.len() as u64;
-            self.network
-                .request_bytes
-                .fetch_add(bytes, Ordering::AcqRel);
+            self.network.request_bytes.fetch_add(bytes, Ordering::AcqRel);
         }
     }
 }

@@ -1,0 +1,80 @@
+//! The acts, and what differs between them.
+
+use std::time::Duration;
+
+/// One run of the whole sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Workers read and write the stock as they like.
+    WithoutLock,
+    /// Workers hold a lock from the read to the write.
+    WithLock,
+    /// One holder is stopped past its lease; the shop takes every write.
+    StoppedUnfenced,
+    /// One holder is stopped past its lease; the shop checks tokens.
+    StoppedFenced,
+}
+
+impl Act {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::WithoutLock, Self::WithLock, Self::StoppedUnfenced, Self::StoppedFenced];
+
+    /// Names the act in directories, locks and arguments.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::WithoutLock => "without-lock",
+            Self::WithLock => "with-lock",
+            Self::StoppedUnfenced => "stopped-unfenced",
+            Self::StoppedFenced => "stopped-fenced",
+        }
+    }
+
+    /// Names the act in the summary.
+    pub(crate) fn in_short(self) -> &'static str {
+        match self {
+            Self::WithoutLock => "no lock",
+            Self::WithLock => "lock",
+            Self::StoppedUnfenced => "lock, holder stopped",
+            Self::StoppedFenced => "lock and fence, holder stopped",
+        }
+    }
+
+    pub(crate) fn locks(self) -> bool {
+        self != Self::WithoutLock
+    }
+
+    pub(crate) fn is_fenced(self) -> bool {
+        self == Self::StoppedFenced
+    }
+
+    pub(crate) fn stops_a_worker(self) -> bool {
+        matches!(self, Self::StoppedUnfenced | Self::StoppedFenced)
+    }
+
+    /// How long a payment takes: it stands between the read and the write. In the third act it is
+    /// longer, so that single holds can be seen in the picture.
+    pub(crate) fn payment(self) -> Duration {
+        match self.stops_a_worker() {
+            false => Duration::from_millis(1),
+            true => Duration::from_millis(8),
+        }
+    }
+
+    /// How many buyers a worker serves at a time. Its tills share one client, and one place in the
+    /// line for the lock. A worker that is to be stopped has a single one: so it is stopped between
+    /// its read and its write, and nowhere else.
+    pub(crate) fn tills(self) -> u32 {
+        match self.stops_a_worker() {
+            false => 2,
+            true => 1,
+        }
+    }
+
+    /// How long a lease lasts without renewal. The third act waits for one to end.
+    pub(crate) fn ttl(self) -> Duration {
+        match self.stops_a_worker() {
+            false => Duration::from_secs(10),
+            true => Duration::from_secs(1),
+        }
+    }
+}

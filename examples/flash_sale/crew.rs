@@ -1,0 +1,111 @@
+//! The worker processes, as their parent sees them.
+
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use crate::news::News;
+use crate::orders::Orders;
+use crate::{Failure, WORKERS, stop};
+
+/// A crew that says nothing for so long is stuck.
+const SILENCE: Duration = Duration::from_secs(20);
+
+type Line = (u32, Result<News, Failure>);
+
+/// The worker processes of one act. Dropping it ends them.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    workers: Vec<Child>,
+    lines: Receiver<Line>,
+}
+
+impl Crew {
+    /// Starts the workers: this very program, with other arguments.
+    pub(crate) fn hire(orders: impl Fn(u32) -> Orders) -> Result<Self, Failure> {
+        let (sender, lines) = mpsc::channel();
+        let workers = Vec::new();
+        let mut crew = Self { workers, lines };
+        for number in 0..WORKERS {
+            let mut worker = start(&orders(number))?;
+            let stdout = worker.stdout.take();
+            crew.workers.push(worker);
+            let sender = sender.clone();
+            thread::spawn(move || stdout.map(|stdout| forward(number, stdout, &sender)));
+        }
+        Ok(crew)
+    }
+
+    /// Lets the buyers in, once all workers stand ready, so that all start at the same time.
+    pub(crate) fn open_doors(&mut self) -> Result<(), Failure> {
+        for _ in 0..WORKERS {
+            match self.next_news()? {
+                Some((_, News::Ready)) => {}
+                _ => return Err("a worker did not come to work".into()),
+            }
+        }
+        for worker in &mut self.workers {
+            if let Some(stdin) = &mut worker.stdin {
+                stdin.write_all(b"open\n")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a worker says next, and which; `None` when all have gone home.
+    pub(crate) fn next_news(&self) -> Result<Option<(u32, News)>, Failure> {
+        match self.lines.recv_timeout(SILENCE) {
+            Ok((worker, news)) => Ok(Some((worker, news?))),
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => Err("the workers are stuck".into()),
+        }
+    }
+
+    pub(crate) fn stop(&self, worker: u32) -> io::Result<()> {
+        stop::stop(self.workers[worker as usize].id())
+    }
+
+    pub(crate) fn let_go_on(&self, worker: u32) -> io::Result<()> {
+        stop::let_go_on(self.workers[worker as usize].id())
+    }
+
+    /// Sees every worker out. One that failed has said why on its standard error.
+    pub(crate) fn go_home(mut self) -> Result<(), Failure> {
+        for (number, worker) in self.workers.iter_mut().enumerate() {
+            let status = worker.wait()?;
+            if !status.success() {
+                return Err(format!("worker {number} failed: {status}").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            // Those who have gone home do not mind.
+            let _ = worker.kill();
+            let _ = worker.wait();
+        }
+    }
+}
+
+fn start(orders: &Orders) -> io::Result<Child> {
+    Command::new(std::env::current_exe()?)
+        .args(orders.to_args())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+}
+
+fn forward(worker: u32, stdout: ChildStdout, news: &Sender<Line>) {
+    for line in BufReader::new(stdout).lines() {
+        let line = line.map_err(Failure::from).and_then(|line| line.parse());
+        if news.send((worker, line)).is_err() {
+            return;
+        }
+    }
+}

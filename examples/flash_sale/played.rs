@@ -1,0 +1,126 @@
+//! What came of an act, and the questions one may ask of it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use leasehold::FencingToken;
+
+use crate::act::Act;
+use crate::news::News;
+
+/// Everything that was said, and by which worker.
+pub(crate) type Heard = Vec<(u32, News)>;
+
+/// An act that is over.
+#[derive(Debug)]
+pub(crate) struct Played {
+    pub(crate) act: Act,
+    pub(crate) began: Duration,
+    pub(crate) took: Duration,
+    pub(crate) heard: Heard,
+    /// What was done to the worker with the slow payment.
+    pub(crate) stop: Option<Stop>,
+    /// How many sales the shop's log holds.
+    pub(crate) sold: u32,
+    /// What the shop's stock says at the end.
+    pub(crate) left: u32,
+}
+
+/// A worker that was stopped between its read and its write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stop {
+    pub(crate) worker: u32,
+    pub(crate) token: FencingToken,
+    /// The stock that it had read.
+    pub(crate) read: u32,
+    pub(crate) stopped: Duration,
+    /// When it was let go on; zero until then.
+    pub(crate) went_on: Duration,
+}
+
+/// One hold of the lock, as its worker saw it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    pub(crate) worker: u32,
+    pub(crate) token: FencingToken,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+    /// Whether it was still the worker's own when it was released.
+    pub(crate) kept: bool,
+    /// Whether an item was sold under it.
+    pub(crate) sold: bool,
+}
+
+/// What became of the write of the stopped worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LateWrite {
+    /// The shop took it.
+    Taken { at: Duration, left: u32 },
+    /// The shop had seen a newer token.
+    Refused { at: Duration, seen: FencingToken },
+}
+
+impl Played {
+    /// How many buyers were told that nothing is left.
+    pub(crate) fn turned_away(&self) -> usize {
+        let turned_away = |(_, news): &&(u32, News)| matches!(news, News::SoldOut);
+        self.heard.iter().filter(turned_away).count()
+    }
+
+    /// The holds of the lock, in the order of their tokens.
+    pub(crate) fn holds(&self) -> Vec<Hold> {
+        let mut sold = HashSet::new();
+        let mut holds = Vec::new();
+        for &(worker, news) in &self.heard {
+            match news {
+                News::Sold { .. } => drop(sold.insert(worker)),
+                News::Held { token, from, to, kept } => {
+                    holds.push(Hold { worker, token, from, to, kept, sold: sold.remove(&worker) })
+                }
+                _ => {}
+            }
+        }
+        holds.sort_by_key(|hold| hold.token);
+        holds
+    }
+
+    /// The stock after each write, in the order of time.
+    pub(crate) fn stock(&self) -> Vec<(Duration, u32)> {
+        let written = |(_, news): &(u32, News)| match *news {
+            News::Sold { at, left } => Some((at, left)),
+            _ => None,
+        };
+        let mut stock: Vec<_> = self.heard.iter().filter_map(written).collect();
+        stock.sort();
+        stock
+    }
+
+    /// What became of the write of the worker that was stopped.
+    pub(crate) fn late_write(&self) -> Option<LateWrite> {
+        let stop = self.stop?;
+        let its_own = self.heard.iter().filter(|(worker, _)| *worker == stop.worker);
+        its_own.map(|(_, news)| *news).find_map(|news| match news {
+            News::Sold { at, left } if at >= stop.stopped && left + 1 == stop.read => {
+                Some(LateWrite::Taken { at, left })
+            }
+            News::Refused { at, token, seen } if token == stop.token => {
+                Some(LateWrite::Refused { at, seen })
+            }
+            _ => None,
+        })
+    }
+
+    /// The first hold that began after the worker was stopped: by then its lease was over.
+    pub(crate) fn taken_over(&self) -> Option<Hold> {
+        let stop = self.stop?;
+        self.holds().into_iter().find(|hold| hold.token > stop.token)
+    }
+}
+
+impl LateWrite {
+    pub(crate) fn at(&self) -> Duration {
+        match *self {
+            Self::Taken { at, .. } | Self::Refused { at, .. } => at,
+        }
+    }
+}

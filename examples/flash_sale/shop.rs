@@ -1,0 +1,128 @@
+//! The shop: what the lock protects. A number in a file, and a log of sales.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use leasehold::file::FileFence;
+use leasehold::{Fence as _, FenceError, FencingToken};
+use tempfile::NamedTempFile;
+
+use crate::{Failure, STOCK};
+
+/// Why a buyer got nothing.
+#[derive(Debug)]
+pub(crate) enum NoSale {
+    /// There is nothing left.
+    SoldOut,
+    /// The shop has seen a newer token than the worker's.
+    Stale { token: FencingToken, seen: FencingToken },
+    /// The shop could not be asked.
+    Failed(Failure),
+}
+
+impl From<FenceError> for NoSale {
+    fn from(error: FenceError) -> Self {
+        match error {
+            FenceError::Stale { token, seen } => Self::Stale { token, seen },
+            other => Self::Failed(other.into()),
+        }
+    }
+}
+
+impl From<io::Error> for NoSale {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// A shop in a directory, as one process sees it.
+#[derive(Debug)]
+pub(crate) struct Shop {
+    dir: PathBuf,
+    /// Refuses stale tokens, in a fenced shop.
+    fence: Option<FileFence>,
+}
+
+impl Shop {
+    /// Fills the shelves of a new shop.
+    pub(crate) fn found(dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)?;
+        fs::write(dir.join("stock.txt"), STOCK.to_string())?;
+        fs::write(dir.join("sales.log"), "")
+    }
+
+    pub(crate) fn enter(dir: &Path, is_fenced: bool) -> Result<Self, Failure> {
+        let (dir, fence) = (dir.to_owned(), is_fenced.then(|| dir.join("fence")));
+        let fence = fence.map(FileFence::open).transpose()?;
+        Ok(Self { dir, fence })
+    }
+
+    /// Shows the token before anything is read: from then on a fenced shop takes no write of an
+    /// earlier holder, so that what is read stays true until it is written.
+    pub(crate) async fn show(&self, token: Option<FencingToken>) -> Result<(), NoSale> {
+        if let (Some(fence), Some(token)) = (&self.fence, token) {
+            fence.advance(token).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads how many items are left.
+    pub(crate) fn stock(&self) -> Result<u32, NoSale> {
+        let text = fs::read_to_string(self.stock_path())?;
+        let number = text.trim().parse();
+        number.map_err(|error| NoSale::Failed(Box::new(error)))
+    }
+
+    /// Writes how many are left; a fenced shop checks the token in the same step.
+    pub(crate) async fn set_stock(
+        &self,
+        stock: u32,
+        token: Option<FencingToken>,
+    ) -> Result<(), NoSale> {
+        let (target, text) = (self.stock_path(), stock.to_string());
+        match (&self.fence, token) {
+            (Some(fence), Some(token)) => fence.write(token, &target, text.as_bytes()).await?,
+            _ => self.replace_stock(&text)?,
+        }
+        Ok(())
+    }
+
+    /// Replaces the file as a whole, so that nobody reads half a number: the damage of the first act
+    /// is not due to torn writes.
+    fn replace_stock(&self, text: &str) -> io::Result<()> {
+        let mut file = NamedTempFile::new_in(&self.dir)?;
+        file.write_all(text.as_bytes())?;
+        file.persist(self.stock_path())?;
+        Ok(())
+    }
+
+    pub(crate) fn record_sale(&self, buyer: u32, worker: u32) -> io::Result<()> {
+        let mut log = OpenOptions::new().append(true).open(self.log_path())?;
+        log.write_all(format!("buyer {buyer} by worker {worker}\n").as_bytes())
+    }
+
+    /// How many sales the log holds.
+    pub(crate) fn sales(&self) -> io::Result<usize> {
+        Ok(fs::read_to_string(self.log_path())?.lines().count())
+    }
+
+    /// Whether this payment is to be the slow one. The shop has one slow payment: of the first who
+    /// asks, in whichever process.
+    pub(crate) fn takes_slow_payment(&self) -> io::Result<bool> {
+        let mark = self.dir.join("slow-payment");
+        match OpenOptions::new().write(true).create_new(true).open(mark) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn stock_path(&self) -> PathBuf {
+        self.dir.join("stock.txt")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.join("sales.log")
+    }
+}

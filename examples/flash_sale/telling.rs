@@ -1,0 +1,123 @@
+//! The story in words.
+
+use std::cmp::Ordering;
+use std::error::Error;
+use std::iter::successors;
+
+use crate::act::Act;
+use crate::played::{LateWrite, Played, Stop};
+use crate::stage::Stage;
+use crate::{BUYERS, STOCK, WORKERS};
+
+pub(crate) fn opening(stage: &Stage) {
+    println!(
+        "A shop has {STOCK} items. {BUYERS} buyers want one, and {WORKERS} processes serve them."
+    );
+    println!("The shop is a few files; the locks come from the {} backend.", stage.backend);
+}
+
+/// Tells what happened in an act.
+pub(crate) fn act(played: &Played) {
+    match played.act {
+        Act::WithoutLock => without_lock(played),
+        Act::WithLock => with_lock(played),
+        Act::StoppedUnfenced => {
+            stopped(played);
+            println!("\n  A shop that trusts the lock:");
+            late_write(played);
+        }
+        Act::StoppedFenced => {
+            println!("\n  The same again, in a shop that checks fencing tokens:");
+            late_write(played);
+        }
+    }
+}
+
+fn without_lock(played: &Played) {
+    println!("\nAct 1. No lock.");
+    println!("  A worker reads the stock, takes a payment for a millisecond, writes one less.");
+    sales(played);
+    println!("  Those who read the same number sold the same item.");
+}
+
+fn with_lock(played: &Played) {
+    println!("\nAct 2. The same, under a lock from the read to the write.");
+    sales(played);
+    let holds = played.holds();
+    if let [first, .., last] = holds[..] {
+        let (count, first, last) = (holds.len(), first.token, last.token);
+        println!("  {count} holds, one at a time, each with a greater token than the one before:");
+        println!("  the first had {first}, the last {last}.");
+    }
+}
+
+fn stopped(played: &Played) {
+    println!("\nAct 3. Under the lock again, and the system stops one of the workers.");
+    let Some(Stop { worker, token, read, stopped, went_on }) = played.stop else {
+        return println!("  No worker came to be stopped.");
+    };
+    let span = went_on.saturating_sub(stopped).as_secs_f64();
+    println!(
+        "  Worker {worker} holds the lock under token {token}, and has read a stock of {read}."
+    );
+    println!("  Before it writes, it is stopped for {span:.1} s. Its lease lasts 1 s, then others");
+    println!(
+        "  hold the lock and sell the rest. It goes on, knows of nothing, and writes {}.",
+        read - 1
+    );
+    println!(
+        "  It learns of its loss when it releases the lock, too late. It did not ask before it"
+    );
+    println!(
+        "  wrote; had it asked, it could have been stopped right after the answer. No check on"
+    );
+    println!("  its side closes that gap.");
+}
+
+fn late_write(played: &Played) {
+    let (Some(stop), Some(late)) = (played.stop, played.late_write()) else {
+        return println!("  No late write came.");
+    };
+    let Stop { worker, token, .. } = stop;
+    match late {
+        LateWrite::Taken { left, .. } => {
+            println!("  The write of worker {worker} is taken: the stock jumps from 0 to {left}.");
+        }
+        LateWrite::Refused { seen, .. } => {
+            println!("  The write of worker {worker} is refused: its token {token} is stale,");
+            println!("  since the shop has seen {seen}. Its buyer is served anew.");
+        }
+    }
+    sales(played);
+}
+
+fn sales(played: &Played) {
+    let (sold, turned_away, left) = (played.sold, played.turned_away(), played.left);
+    println!(
+        "  {sold} buyers paid for one of {STOCK} items, {turned_away} were told \"sold out\"."
+    );
+    if left > 0 {
+        println!("  The stock still says {left}.");
+    }
+}
+
+/// The acts side by side.
+pub(crate) fn summary(played: &[Played]) {
+    println!("\n{:<32}{:>6}{:>10}{:>6}{:>8}", "", "paid", "sold out", "left", "took");
+    for played in played {
+        let (sold, turned_away, left) = (played.sold, played.turned_away(), played.left);
+        let (name, took) = (played.act.in_short(), played.took.as_secs_f64());
+        let result = match sold.cmp(&STOCK) {
+            Ordering::Less => format!("{} unsold", STOCK - sold),
+            Ordering::Equal => "exact".to_owned(),
+            Ordering::Greater => format!("{} too many", sold - STOCK),
+        };
+        println!("{name:<32}{sold:>6}{turned_away:>10}{left:>6}{took:>6.1} s  {result}");
+    }
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let chain = successors(Some(error), |&error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

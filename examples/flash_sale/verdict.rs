@@ -1,0 +1,67 @@
+//! Whether an act came out as told.
+
+use crate::act::Act;
+use crate::played::{Hold, LateWrite, Played};
+use crate::{BUYERS, STOCK};
+
+/// What is wrong with an act; nothing if it came out as told.
+pub(crate) fn objections(played: &Played) -> Vec<String> {
+    let mut objections = match played.act {
+        Act::WithoutLock => vec![oversold(played)],
+        Act::WithLock => vec![exact(played), all_kept(played)],
+        Act::StoppedUnfenced => vec![oversold(played), taken(played), noticed(played)],
+        Act::StoppedFenced => vec![exact(played), refused(played), noticed(played)],
+    };
+    objections.push(in_turn(played));
+    let named = |objection| format!("in {}, {objection}", played.act.key());
+    objections.into_iter().flatten().map(named).collect()
+}
+
+fn oversold(played: &Played) -> Option<String> {
+    let sold = played.sold;
+    (sold <= STOCK).then(|| format!("the shop did not oversell: {sold} sales"))
+}
+
+fn exact(played: &Played) -> Option<String> {
+    let (sold, left, turned_away) = (played.sold, played.left, played.turned_away());
+    let right = (sold, left, turned_away) == (STOCK, 0, (BUYERS - STOCK) as usize);
+    (!right).then(|| format!("{sold} paid, {turned_away} were turned away, {left} are left"))
+}
+
+fn taken(played: &Played) -> Option<String> {
+    match played.late_write() {
+        Some(LateWrite::Taken { .. }) => None,
+        other => Some(format!("the late write was not taken: {other:?}")),
+    }
+}
+
+fn refused(played: &Played) -> Option<String> {
+    match played.late_write() {
+        Some(LateWrite::Refused { .. }) => None,
+        other => Some(format!("the late write was not refused: {other:?}")),
+    }
+}
+
+fn all_kept(played: &Played) -> Option<String> {
+    let lost = played.holds().into_iter().find(|hold| !hold.kept)?;
+    Some(format!("worker {} lost the lock while it worked", lost.worker))
+}
+
+/// The release of the stopped worker must say that its hold was over.
+fn noticed(played: &Played) -> Option<String> {
+    let stop = played.stop?;
+    let own = played.holds().into_iter().find(|hold| hold.token == stop.token)?;
+    own.kept.then(|| format!("the stopped worker {} still held the lock", own.worker))
+}
+
+/// In the order of tokens, each hold begins after the one before it has ended; but for the one that
+/// was stopped, which believed in its hold for too long.
+fn in_turn(played: &Played) -> Option<String> {
+    let kept: Vec<_> = played.holds().into_iter().filter(|hold| hold.kept).collect();
+    let out_of_turn = |pair: &&[Hold]| pair[0].token == pair[1].token || pair[0].to > pair[1].from;
+    let [before, after] = kept.windows(2).find(out_of_turn)? else {
+        return None;
+    };
+    let (one, other) = (before.worker, after.worker);
+    Some(format!("workers {one} and {other} held the lock together"))
+}

@@ -1,0 +1,65 @@
+//! From a URL to a client: what is chosen, and what is said of a bad one.
+
+use leasehold::{LockError, connect};
+
+async fn refusal(url: &str) -> String {
+    match connect(url).await {
+        Err(error @ LockError::Config { .. }) => error.to_string(),
+        other => panic!("{url:?}: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn each_scheme_chooses_its_backend() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = format!("file:{}/a%20b", folder.path().display());
+    for (url, backend) in [("memory:", "memory"), ("memory:x", "memory"), (&*file, "file")] {
+        let client = connect(url).await.expect(url);
+        assert_eq!(client.capabilities().backend, backend);
+        let guard = client.acquire("a").await.expect("a free lock");
+        guard.release().await.expect("an answer");
+    }
+    assert!(folder.path().join("a b").is_dir(), "a URL is percent-decoded");
+    let whole = format!("file://{}/c", folder.path().display());
+    connect(&whole).await.expect("a file URL with an empty host");
+}
+
+#[tokio::test]
+async fn stores_in_memory_are_shared_by_name() {
+    let (one, two) = (connect("memory:shared").await, connect("memory:shared").await);
+    let (one, two) = (one.expect("a client"), two.expect("a client"));
+    let guard = one.acquire("a").await.expect("a free lock");
+    assert!(two.try_acquire("a").await.expect("an answer").is_none());
+    let apart = connect("memory:").await.expect("a client");
+    assert!(apart.try_acquire("a").await.expect("an answer").is_some());
+    guard.release().await.expect("an answer");
+}
+
+#[tokio::test]
+async fn a_bad_url_is_refused_with_what_to_do_and_without_its_password() {
+    for (url, says) in [
+        ("", "starts with its scheme"),
+        ("localhost", "starts with its scheme"),
+        ("zookeeper://localhost", "no backend is called `zookeeper`"),
+        ("file:", "names a directory"),
+        ("file://elsewhere/locks", "names a directory"),
+    ] {
+        let text = refusal(url).await;
+        assert!(text.contains(says), "{url:?}: {text}");
+    }
+    let text = refusal("mysql://user:secret@localhost").await;
+    assert!(!text.contains("secret"), "{text}");
+}
+
+#[cfg(not(feature = "redis"))]
+#[tokio::test]
+async fn a_backend_that_is_not_compiled_in_names_its_feature() {
+    for (url, feature) in [
+        ("redis://localhost", "`redis`"),
+        ("redis+unix:///tmp/x", "`redis`"),
+        ("rediss://:secret@localhost", "`redis-rustls`"),
+    ] {
+        let text = refusal(url).await;
+        assert!(text.contains(feature) && !text.contains("secret"), "{text}");
+    }
+}

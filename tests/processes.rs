@@ -1,0 +1,247 @@
+//! What only several processes can show: kills, pauses, and increments of one file, on the file
+//! backend and on a real Redis.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::file::FileFence;
+use leasehold::{Fence, FenceError, LockRequest, Wait};
+use tempfile::TempDir;
+use test_support::{RedisServer, child};
+
+/// What a loaded machine may add to a bound of the contract.
+const SLACK: Duration = Duration::from_millis(500);
+
+const NAME: &str = "shared";
+
+#[test]
+fn child_role() {
+    child::run(async |role| match role.as_str() {
+        "incrementer" => increment().await,
+        "holder" => hold().await,
+        "waiter" => wait().await,
+        "pausing writer" => write_after_a_pause().await,
+        other => panic!("no such role: {other}"),
+    });
+}
+
+/// Where a test's processes meet.
+struct Place {
+    folder: TempDir,
+    server: Option<RedisServer>,
+}
+
+impl Place {
+    fn file() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder"), server: None }
+    }
+
+    async fn redis() -> Self {
+        Self { server: Some(RedisServer::start().await), ..Self::file() }
+    }
+
+    fn url(&self) -> String {
+        let directory = format!("file:{}", self.path("locks").display());
+        self.server.as_ref().map_or(directory, RedisServer::url)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn spawn(&self, role: &str, ttl: Duration) -> child::Child {
+        let (url, folder) = (self.url(), self.folder.path().display().to_string());
+        let ttl = ttl.as_millis().to_string();
+        child::spawn(role, &[("LOCK_URL", &*url), ("FOLDER", &*folder), ("TTL_MS", &*ttl)])
+    }
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"))
+}
+
+fn request() -> LockRequest {
+    let ttl = variable("TTL_MS").parse().expect("milliseconds");
+    LockRequest::new(NAME).ttl(Duration::from_millis(ttl)).wait(Wait::Forever)
+}
+
+async fn client() -> leasehold::LockClient {
+    leasehold::connect(&variable("LOCK_URL")).await.expect("a connection")
+}
+
+fn count(file: &Path) -> u64 {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+/// A hundred read-modify-writes of a file, each under the lock.
+async fn increment() {
+    let (client, file) = (client().await, Path::new(&variable("FOLDER")).join("count"));
+    for _ in 0..100 {
+        let guard = client.acquire(request()).await.expect("its turn comes");
+        let seen = count(&file);
+        tokio::task::yield_now().await;
+        std::fs::write(&file, (seen + 1).to_string()).expect("written");
+        guard.release().await.expect("an answer");
+    }
+    child::say("done");
+}
+
+/// Takes the lock and keeps it until it is killed.
+async fn hold() {
+    let guard = client().await.acquire(request()).await.expect("its turn comes");
+    child::say(&guard.token().to_string());
+    std::future::pending::<()>().await;
+    drop(guard);
+}
+
+/// Takes the lock again and again, and says so.
+async fn wait() {
+    let client = client().await;
+    loop {
+        let guard = client.acquire(request()).await.expect("its turn comes");
+        child::say(&guard.token().to_string());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        guard.release().await.expect("an answer");
+    }
+}
+
+/// Advances, reads, is paused, and writes: with and without the fence.
+async fn write_after_a_pause() {
+    let folder = PathBuf::from(variable("FOLDER"));
+    let guard = client().await.acquire(request()).await.expect("its turn comes");
+    let fence = FileFence::open(folder.join("fence")).expect("a fence");
+    fence.advance(guard.token()).await.expect("the newest");
+    let seen = count(&folder.join("count"));
+    child::say("read");
+    // The parent stops us here. No check before this point would see it.
+    child::hear().await;
+    let contents = (seen + 1).to_string();
+    std::fs::write(folder.join("unfenced"), &contents).expect("written");
+    let written = fence.write(guard.token(), folder.join("count"), contents.as_bytes()).await;
+    child::say(match written {
+        Ok(()) => "written",
+        Err(FenceError::Stale { .. }) => "stale",
+        Err(_) => "failed",
+    });
+    child::say(if guard.is_held() { "held" } else { "lost" });
+}
+
+async fn ten_processes_times_a_hundred_increments(place: Place) {
+    let mut children: Vec<_> =
+        (0..10).map(|_| place.spawn("incrementer", Duration::from_secs(30))).collect();
+    for said in join_all(children.iter_mut().map(child::Child::line)).await {
+        assert_eq!(said, "done");
+    }
+    assert_eq!(count(&place.path("count")), 1000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_ten_processes_lose_no_increment_on_files() {
+    ten_processes_times_a_hundred_increments(Place::file()).await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_ten_processes_lose_no_increment_on_redis() {
+    ten_processes_times_a_hundred_increments(Place::redis().await).await;
+}
+
+async fn a_killed_holder_lets_the_next_one_in(place: Place) {
+    let ttl = Duration::from_secs(2);
+    let mut holder = place.spawn("holder", ttl);
+    let first: u64 = holder.line().await.parse().expect("a token");
+    let mut waiter = place.spawn("waiter", ttl);
+    holder.kill().await;
+    let killed = Instant::now();
+    let second: u64 = waiter.line().await.parse().expect("a token");
+    let waited = killed.elapsed();
+    assert!(second > first);
+    assert!(waited < ttl + Duration::from_secs(1) + SLACK, "waited {waited:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_killed_holder_costs_its_ttl_on_files() {
+    a_killed_holder_lets_the_next_one_in(Place::file()).await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_killed_holder_costs_its_ttl_on_redis() {
+    a_killed_holder_lets_the_next_one_in(Place::redis().await).await;
+}
+
+/// C28: waiters are killed and stopped at random, in the queue and as holders; nobody waits longer
+/// than the liveness bound and, for a holder, its TTL.
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_queue_whose_members_are_killed_never_stalls_for_3_s() {
+    use rand::seq::IndexedRandom;
+
+    let place = Place::redis().await;
+    let ttl = Duration::from_millis(1500);
+    let mut waiters: Vec<_> = (0..12).map(|_| place.spawn("waiter", ttl)).collect();
+    join_all(waiters.iter_mut().map(child::Child::line)).await;
+    let (mut last, mut worst) = (0, Duration::ZERO);
+    while waiters.len() > 2 {
+        let victim =
+            *(0..waiters.len()).collect::<Vec<_>>().choose(&mut rand::rng()).expect("some");
+        let mut victim = waiters.swap_remove(victim);
+        match waiters.len() % 3 {
+            0 => victim.stop(),
+            _ => victim.kill().await,
+        }
+        let struck = Instant::now();
+        // Everyone who is left gets in again, with greater tokens than before.
+        let said = join_all(waiters.iter_mut().map(fresh_line)).await;
+        worst = worst.max(struck.elapsed());
+        let newest = said.into_iter().max().expect("some are left");
+        assert!(newest > last, "{newest} after {last}");
+        last = newest;
+        drop(victim);
+    }
+    assert!(worst < Duration::from_secs(3) + SLACK, "a stall of {worst:?}");
+}
+
+/// The next token that a child says after what it has said so far.
+#[cfg(feature = "redis")]
+async fn fresh_line(child: &mut child::Child) -> u64 {
+    let soon = Duration::from_millis(1);
+    while tokio::time::timeout(soon, child.line()).await.is_ok() {}
+    child.line().await.parse().expect("a token")
+}
+
+/// P1: a holder that is paused past its TTL damages the resource that does not check tokens (the
+/// positive control), and is refused by the one that does.
+async fn a_paused_holder_is_refused_by_the_fence(place: Place) {
+    let ttl = Duration::from_secs(1);
+    let mut paused = place.spawn("pausing writer", ttl);
+    assert_eq!(paused.line().await, "read");
+    paused.stop();
+    let mut next = place.spawn("pausing writer", ttl);
+    assert_eq!(next.line().await, "read");
+    next.tell("go on").await;
+    assert_eq!(next.line().await, "written");
+    assert_eq!(next.line().await, "held");
+    std::fs::write(place.path("unfenced"), "by the next holder").expect("written");
+
+    paused.cont();
+    paused.tell("go on").await;
+    assert_eq!(paused.line().await, "stale");
+    assert_eq!(paused.line().await, "lost");
+    assert_eq!(count(&place.path("count")), 1);
+    let unfenced = std::fs::read_to_string(place.path("unfenced")).expect("its text");
+    assert_eq!(unfenced, "1", "the harness is blind: the stale write did no damage");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p1_a_paused_holder_is_refused_by_the_fence_on_files() {
+    a_paused_holder_is_refused_by_the_fence(Place::file()).await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p1_a_paused_holder_is_refused_by_the_fence_on_redis() {
+    a_paused_holder_is_refused_by_the_fence(Place::redis().await).await;
+}
