@@ -1,5 +1,7 @@
 //! From a URL to a client: what is chosen, and what is said of a bad one.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use leasehold::{LockError, connect};
 
 async fn refusal(url: &str) -> String {

@@ -1,6 +1,8 @@
 //! What only several processes can show: kills, pauses, and increments of one file, on the file
 //! backend and on a real Redis.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

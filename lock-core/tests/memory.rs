@@ -1,5 +1,7 @@
 //! The memory backend keeps the whole contract.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use std::sync::Arc;
 
 use lock_core::conformance::Harness;

@@ -58,8 +58,8 @@ use crate::replacement::Replacement;
 ///   that dies at any instruction leaves the old token or the new one. Unlike a lock's record,
 ///   which a reboot ends anyway, the token is synced to the disk, once per new token.
 /// - The target is at every moment, and after every crash, the old file or the new one, whole.
-/// - A writer that is stopped inside its critical section makes the others fail after a quarter of
-///   a second with a transient error; nobody goes past it.
+/// - A writer that is stopped inside its critical section makes the others fail after five seconds
+///   with a transient error; nobody goes past it.
 ///
 /// The fence's file is kept for as long as the resource lives: without it the fence has seen
 /// nothing.
@@ -143,7 +143,8 @@ impl Seen {
     fn open(path: &Path) -> Result<Self, BackendError> {
         let place = Place { path: path.to_owned(), keeps: Keeps::Fence };
         // Made at the start: a new one now would have forgotten what the fence has seen.
-        let file = LockedFile::find(&place, Patience::new())?.ok_or_else(|| missing(&place))?;
+        let file =
+            LockedFile::find(&place, Patience::with_disk())?.ok_or_else(|| missing(&place))?;
         let greatest = file.value().map(token_in).transpose();
         let greatest = greatest.map_err(|why| fault::unusable(&place, why))?;
         Ok(Self { file, greatest })

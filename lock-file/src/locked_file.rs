@@ -16,6 +16,9 @@ use crate::slots::{self, FILE_BYTES, Version};
 /// microseconds: whoever is slower was stopped, and nobody knows for how long.
 const PATIENCE: Duration = Duration::from_millis(250);
 
+/// The same for sections that sync to the disk, which takes seconds on a busy one.
+const PATIENCE_WITH_DISK: Duration = Duration::from_secs(5);
+
 /// The first pause between tries; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 
@@ -24,15 +27,28 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// When an operation stops waiting for others. One patience serves a whole batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience(Instant);
+pub(crate) struct Patience {
+    span: Duration,
+    end: Instant,
+}
 
 impl Patience {
+    /// For sections that only the processor takes part in.
     pub(crate) fn new() -> Self {
-        Self(Instant::now() + PATIENCE)
+        Self::of(PATIENCE)
+    }
+
+    /// For sections that wait for the disk.
+    pub(crate) fn with_disk() -> Self {
+        Self::of(PATIENCE_WITH_DISK)
+    }
+
+    fn of(span: Duration) -> Self {
+        Self { span, end: Instant::now() + span }
     }
 
     fn is_over(self) -> bool {
-        Instant::now() >= self.0
+        Instant::now() >= self.end
     }
 }
 
@@ -135,7 +151,7 @@ impl Drop for LockedFile {
 enum Unlocked {
     Open(io::Error),
     Lock(io::Error),
-    Stuck,
+    Stuck(Duration),
 }
 
 impl Unlocked {
@@ -143,7 +159,7 @@ impl Unlocked {
         match self {
             Self::Open(error) => fault::refused("open", place, Outcome::NotApplied, error),
             Self::Lock(error) => fault::refused("lock", place, Outcome::NotApplied, error),
-            Self::Stuck => fault::stuck(place, PATIENCE),
+            Self::Stuck(waited) => fault::stuck(place, waited),
         }
     }
 }
@@ -176,7 +192,9 @@ fn lock(file: &File, patience: Patience) -> Result<(), Unlocked> {
         match file.try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(Unlocked::Lock(error)),
-            Err(TryLockError::WouldBlock) if patience.is_over() => return Err(Unlocked::Stuck),
+            Err(TryLockError::WouldBlock) if patience.is_over() => {
+                return Err(Unlocked::Stuck(patience.span));
+            }
             Err(TryLockError::WouldBlock) => thread::sleep(pause),
         }
         pause = LONGEST_PAUSE.min(pause * 2);
