@@ -39,6 +39,7 @@ impl Place {
         Self { folder: tempfile::tempdir().expect("a folder"), server: None }
     }
 
+    #[cfg(feature = "redis")]
     async fn redis() -> Self {
         Self { server: Some(RedisServer::start().await), ..Self::file() }
     }

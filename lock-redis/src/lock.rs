@@ -147,14 +147,12 @@ impl DistributedLock for RedisLock {
         waker: Option<&Waker>,
     ) -> Result<Attempt, BackendError> {
         let push = &self.shared.push;
-        let channel = waker.and_then(|waker| {
-            push.register(claim.owner, waker);
-            push.channel()
-        });
+        let channel = waker.and_then(|waker| push.listen(claim.owner, waker));
         let mut attempt = self.try_once(claim, channel.unwrap_or_default()).await?;
-        if matches!(attempt, Attempt::Busy(_)) && waker.is_some() && channel.is_none() {
+        if let (Attempt::Busy(_), Some(waker), None) = (&attempt, waker, channel) {
             // Subscribed first, queued after: else the grant could be published in between.
-            let channel = push.open().await?;
+            push.open().await?;
+            let channel = push.listen(claim.owner, waker).unwrap_or_default();
             attempt = self.try_once(claim, channel).await?;
         }
         if matches!(attempt, Attempt::Granted(_)) {

@@ -50,30 +50,30 @@ impl Push {
         Self { shared, task: Mutex::default() }
     }
 
-    /// The channel, if the server will reach us there.
-    pub(crate) fn channel(&self) -> Option<&str> {
+    /// Remembers whom to wake for `owner`, and returns the channel on which the server is to say so;
+    /// `None` if it would not reach us there.
+    pub(crate) fn listen(&self, owner: OwnerId, waker: &Waker) -> Option<&str> {
         let subscribed = matches!(*self.shared.state.borrow(), State::Subscribed);
-        (subscribed && self.is_running()).then_some(&*self.shared.channel)
-    }
-
-    /// Opens the connection if it is not open, and returns once it is subscribed.
-    pub(crate) async fn open(&self) -> Result<&str, Failure> {
-        self.ensure_running();
-        let mut state = self.shared.state.subscribe();
-        let settled = state.wait_for(|state| !matches!(state, State::Opening)).await;
-        match settled.as_deref() {
-            Ok(State::Refused(error)) => Err(Failure::Asking(error.clone())),
-            _ => Ok(&self.shared.channel),
+        if !subscribed || !self.is_running() {
+            return None;
         }
-    }
-
-    /// Remembers whom to wake for `owner`.
-    pub(crate) fn register(&self, owner: OwnerId, waker: &Waker) {
         let mut wakers = self.shared.wakers();
         if wakers.len() == wakers.capacity() {
             wakers.retain(|_, waker| !waker.is_closed());
         }
         wakers.insert(owner, waker.clone());
+        Some(&self.shared.channel)
+    }
+
+    /// Opens the connection if it is not open, and returns once it is subscribed.
+    pub(crate) async fn open(&self) -> Result<(), Failure> {
+        self.ensure_running();
+        let mut state = self.shared.state.subscribe();
+        let settled = state.wait_for(|state| !matches!(state, State::Opening)).await;
+        match settled.as_deref() {
+            Ok(State::Refused(error)) => Err(Failure::Asking(error.clone())),
+            _ => Ok(()),
+        }
     }
 
     /// Forgets whom to wake for `owner`.

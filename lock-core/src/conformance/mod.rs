@@ -178,6 +178,7 @@ macro_rules! conformance_tests {
             c27_first_come_first_served
             c27_a_release_lets_the_next_one_in
             c28_a_dead_holder_costs_no_more_than_its_ttl
+            c28_a_waiter_is_queued_by_its_first_attempt
             c28_a_waiter_that_left_costs_nothing
             c30_capabilities_are_data
             c32_no_text_shows_an_owner

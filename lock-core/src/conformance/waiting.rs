@@ -6,8 +6,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
-use super::{Harness, LIMIT, SLACK, client, eventually, fresh_name, patient, until_free};
-use crate::{LockClient, LockName, Order};
+use super::{
+    Harness, LIMIT, Operation, SLACK, client, eventually, faulty_client, fresh_name, patient,
+    until_free,
+};
+use crate::{LockClient, LockName, Order, Wakeup};
 
 /// How many the server says wait for `name`; `None` where the backend has no queue.
 async fn waiters(observer: &LockClient, name: &LockName) -> Option<u64> {
@@ -94,6 +97,26 @@ pub async fn c28_a_dead_holder_costs_no_more_than_its_ttl(harness: &dyn Harness)
     let bound = died.ttl() + Duration::from_secs(1) + SLACK;
     assert!(waited < bound, "waited {waited:?} for a TTL of {ttl:?}");
     guard.release().await.expect("an answer");
+}
+
+/// C28: where waiters are woken by push, the first attempt of a waiter ends with a place in the queue
+/// and an open ear: a release between its look and its subscription is not missed.
+pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) {
+    let (holder, name) = (client(harness).await, fresh_name());
+    let queue = waiters(&holder, &name).await.is_some();
+    if holder.capabilities().wakeup != Wakeup::Push || !queue {
+        return;
+    }
+    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    let (waiter, faulty) = faulty_client(harness).await;
+    let waiting = waiter.acquire(patient(&name, LIMIT));
+    let release = async {
+        eventually("it queues", async || waiters(&holder, &name).await == Some(1)).await;
+        assert_eq!(faulty.calls(Operation::TryAcquire), 1, "it was queued by a poll");
+        guard.release().await.expect("an answer");
+    };
+    let (next, ()) = tokio::join!(waiting, release);
+    next.expect("granted").release().await.expect("an answer");
 }
 
 /// C28: a waiter whose client has gone does not keep the others waiting.
