@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use leasehold::redis::RedisOptions;
 use leasehold::{LockClient, LockError};
-use test_support::{RedisServer, TlsRedis};
+use test_support::RedisServer;
 
 use crate::{REQUEST_TIMEOUT, SLACK, client, fresh_name, patient};
 
@@ -122,7 +122,7 @@ async fn by_unix_socket() {
 #[cfg(feature = "redis-rustls")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_tls() {
-    let server = TlsRedis::start().await;
+    let server = test_support::TlsRedis::start().await;
     let authority = std::fs::read(server.ca_path()).expect("the certificate of the authority");
     let options = RedisOptions::new(server.url()).root_certificate(authority);
     works(&LockClient::new(options.connect().await.expect("a connection"))).await;
