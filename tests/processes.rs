@@ -17,12 +17,16 @@ const SLACK: Duration = Duration::from_millis(500);
 
 const NAME: &str = "shared";
 
+/// How many locks a paused waiter waits for.
+const LOCKS: usize = 30;
+
 #[test]
 fn child_role() {
     child::run(async |role| match role.as_str() {
         "incrementer" => increment().await,
         "holder" => hold().await,
         "waiter" => wait().await,
+        "paused waiter" => wait_for_many().await,
         "pausing writer" => write_after_a_pause().await,
         other => panic!("no such role: {other}"),
     });
@@ -65,8 +69,12 @@ fn variable(name: &str) -> String {
 }
 
 fn request() -> LockRequest {
+    request_for(NAME)
+}
+
+fn request_for(name: &str) -> LockRequest {
     let ttl = variable("TTL_MS").parse().expect("milliseconds");
-    LockRequest::new(NAME).ttl(Duration::from_millis(ttl)).wait(Wait::Forever)
+    LockRequest::new(name).ttl(Duration::from_millis(ttl)).wait(Wait::Forever)
 }
 
 async fn client() -> leasehold::LockClient {
@@ -108,6 +116,19 @@ async fn wait() {
         tokio::time::sleep(Duration::from_millis(5)).await;
         guard.release().await.expect("an answer");
     }
+}
+
+/// Waits for many locks at once, and says of each whether it believes in it beside another holder.
+async fn wait_for_many() {
+    let client = client().await;
+    let waiting = (0..LOCKS).map(async |i| {
+        let guard = client.acquire(request_for(&format!("{NAME}-{i}"))).await.expect("its turn");
+        let holder = client.inspect(guard.name()).await.expect("an answer").holder;
+        let ours = holder.and_then(|holder| holder.token) == Some(guard.token());
+        child::say(if guard.is_held() && !ours { "two holders" } else { "right" });
+        guard.release().await.expect("an answer");
+    });
+    join_all(waiting).await;
 }
 
 /// Advances, reads, is paused, and writes: with and without the fence.
@@ -247,4 +268,47 @@ async fn p1_a_paused_holder_is_refused_by_the_fence_on_files() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p1_a_paused_holder_is_refused_by_the_fence_on_redis() {
     a_paused_holder_is_refused_by_the_fence(Place::redis().await).await;
+}
+
+/// S3: a waiter is paused while its grant is on its way. The grant expires, another takes the lock;
+/// when the waiter goes on and reads of its grant, it must not believe in it.
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_a_grant_that_waited_out_its_time_is_not_believed() {
+    use test_support::eventually;
+
+    let (place, limit) = (Place::redis().await, Duration::from_secs(30));
+    let client = leasehold::connect(&place.url()).await.expect("a connection");
+    let name = |i: usize| format!("{NAME}-{i}");
+    let request = |i| LockRequest::new(name(i)).ttl(limit).wait(Wait::AtMost(limit));
+    let queued = async |count| {
+        eventually("all are queued", limit, async || {
+            let states =
+                (0..LOCKS).map(async |i| client.inspect(name(i)).await.expect("an answer"));
+            join_all(states).await.iter().all(|state| state.waiters == Some(count))
+        })
+        .await;
+    };
+    let mut guards = Vec::new();
+    for i in 0..LOCKS {
+        guards.push(client.acquire(request(i)).await.expect("a free lock"));
+    }
+    let mut waiter = place.spawn("paused waiter", limit);
+    queued(1).await;
+    waiter.stop();
+    // Granted to the waiter, which does not hear of it, and in the end to us again.
+    for guard in guards.drain(..) {
+        guard.release().await.expect("an answer");
+    }
+    for i in 0..LOCKS {
+        guards.push(client.acquire(request(i)).await.expect("the waiter's grant expires"));
+    }
+    waiter.cont();
+    queued(1).await;
+    for guard in guards {
+        guard.release().await.expect("an answer");
+    }
+    for _ in 0..LOCKS {
+        assert_eq!(waiter.line().await, "right");
+    }
 }

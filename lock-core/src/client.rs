@@ -4,25 +4,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::hold::Hold;
-use crate::janitor::Janitor;
+use crate::janitor::{Janitor, Unfinished};
 use crate::keeper::Keeper;
 use crate::local_queue::{LocalQueue, Turn};
 use crate::wait::{Limits, Waiting};
 use crate::{
     Capabilities, Claim, Clock, DistributedLock, Drift, Extension, Lease, LockError, LockGuard,
-    LockName, LockRequest, LockState, LostReason, Release, Renewal, SystemClock, Ttl, Wait, retry,
+    LockName, LockRequest, LockState, LostReason, Outcome, Release, Renewal, SystemClock, Ttl,
+    Wait, retry,
 };
+
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// How a client treats its backend. The defaults suit most.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientOptions {
     /// How long a request may take, retries included; default 2 s. Waiting for a lock that others
-    /// hold is not part of it. At least 10 ms.
+    /// hold is not part of it. What is outside 10 ms to 1 h is brought into that range.
     pub request_timeout: Duration,
     /// What is taken off each TTL for the difference between clocks.
     pub drift: Drift,
@@ -110,7 +115,7 @@ impl LockClient {
     /// It is [`acquire`](Self::acquire) with [`Wait::No`], for callers to whom "no" is an answer.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), but for `NotAcquired` and `Timeout`.
+    /// As [`acquire`](Self::acquire), but for `NotAcquired`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -141,7 +146,10 @@ impl LockClient {
         self.shared.admit(&lease.name)?;
         let (name, ttl) = (lease.name.clone(), lease.ttl);
         match self.shared.extend(lease, ttl).await? {
-            Some(lease) => Ok(self.shared.clone().guard(lease, None, None)),
+            Some(lease) if self.shared.has_expired(&lease) => {
+                Err(LockError::Lost { name, reason: LostReason::Expired })
+            }
+            Some(lease) => self.shared.clone().guard(lease, None, None),
             None => Err(LockError::Lost { name, reason: LostReason::Evicted }),
         }
     }
@@ -171,19 +179,23 @@ impl LockClient {
     /// Dropping the future has no effect.
     pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, LockError> {
         let shared = &self.shared;
-        let answer = shared.ask(|| shared.backend.list(prefix, limit)).await;
+        // In one try, since it may take many requests.
+        let end = Instant::now() + shared.options.request_timeout;
+        let backend = self.capabilities().backend;
+        let answer = retry::try_once(end, backend, shared.backend.list(prefix, limit)).await;
         answer.map_err(|source| failed("list locks", None, source))
     }
 
     /// Gives everything back: ends all holds of this client and waits until the server knows, or
-    /// until their TTLs have ended them. No lock can be acquired afterwards.
+    /// until their TTLs have ended them. Acquisitions under way end with [`LockError::Closed`], and no
+    /// lock can be acquired afterwards.
     ///
     /// Guards that are still alive see the loss with [`LostReason::Shutdown`].
     ///
     /// # Cancel safety
     /// If the future is dropped, giving back goes on in the background.
     pub async fn shutdown(&self) {
-        self.shared.closed.store(true, Ordering::Release);
+        self.shared.closed.send_replace(true);
         self.shared.ensure_tasks();
         for hold in self.shared.keeper.forget_all() {
             let lost_before = hold.lost_reason();
@@ -213,7 +225,7 @@ pub(crate) struct Shared {
     pub(crate) janitor: Arc<Janitor>,
     local_queue: LocalQueue,
     tasks: Mutex<Option<Tasks>>,
-    closed: AtomicBool,
+    closed: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -224,17 +236,17 @@ struct Tasks {
 
 impl Shared {
     fn new(backend: Arc<dyn DistributedLock>, mut options: ClientOptions) -> Self {
-        options.request_timeout = options.request_timeout.max(Duration::from_millis(10));
+        options.request_timeout = options.request_timeout.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
         let keeper = Arc::new(Keeper::new(backend.clone(), options.clock.clone()));
         let janitor = Arc::new(Janitor::new(backend.clone()));
         let local_queue = LocalQueue::default();
-        let (tasks, closed) = (Mutex::default(), AtomicBool::new(false));
+        let (tasks, closed) = (Mutex::default(), watch::Sender::new(false));
         Self { backend, options, keeper, janitor, local_queue, tasks, closed }
     }
 
     /// Lets an acquisition in, unless the client was shut down.
     fn admit(&self, name: &LockName) -> Result<(), LockError> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(LockError::Closed { name: name.clone() });
         }
         self.ensure_tasks();
@@ -242,7 +254,7 @@ impl Shared {
     }
 
     /// Starts the tasks, or starts them again if the runtime that ran them is gone.
-    fn ensure_tasks(&self) {
+    pub(crate) fn ensure_tasks(&self) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let running = |tasks: &Tasks| !tasks.keeper.is_finished() && !tasks.janitor.is_finished();
         if tasks.as_ref().is_some_and(running) {
@@ -285,6 +297,7 @@ impl Shared {
     /// Extends a hold on behalf of its guard.
     pub(crate) async fn extend_hold(&self, hold: &Hold, ttl: Ttl) -> Result<(), LockError> {
         hold.error_if_lost()?;
+        self.ensure_tasks();
         let asked = self.options.clock.now();
         match self.extend(hold.lease(), ttl).await? {
             Some(lease) => hold.extended(asked, ttl, lease.granted),
@@ -297,18 +310,23 @@ impl Shared {
     /// Ends a hold on the server.
     ///
     /// A try whose reply was lost may have released it: then the next one finds nothing, and while
-    /// the lease has not expired nobody else can have ended it.
+    /// the lease has not expired that is taken for ours.
     pub(crate) async fn release(&self, lease: &Lease) -> Result<Release, LockError> {
-        let mut tries = 0;
-        let answer = self.ask(|| {
-            tries += 1;
-            self.backend.release(&lease.name, lease.owner)
+        let in_doubt = AtomicBool::new(false);
+        let answer = self.ask(async || {
+            // Until there is an answer, also if this try is given up.
+            let lost_before = in_doubt.swap(true, Ordering::Relaxed);
+            let answer = self.backend.release(&lease.name, lease.owner).await;
+            let lost = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
+            in_doubt.store(lost_before || lost, Ordering::Relaxed);
+            match answer {
+                Ok(Release::NotHeld) if lost_before && !self.has_expired(lease) => {
+                    Ok(Release::Released)
+                }
+                answer => answer,
+            }
         });
-        match answer.await {
-            Ok(Release::NotHeld) if tries > 1 && !self.has_expired(lease) => Ok(Release::Released),
-            Ok(release) => Ok(release),
-            Err(source) => Err(failed("release", Some(&lease.name), source)),
-        }
+        answer.await.map_err(|source| failed("release", Some(&lease.name), source))
     }
 
     fn has_expired(&self, lease: &Lease) -> bool {
@@ -321,11 +339,21 @@ impl Shared {
         lease: Lease,
         max_hold: Option<Duration>,
         doubt: Option<Claim>,
-    ) -> LockGuard {
-        let (owner, clock) = (lease.owner, self.options.clock.clone());
-        let hold = Arc::new(Hold::new(lease, max_hold, clock, self.options.drift));
-        self.keeper.keep(owner, hold.clone());
-        LockGuard::new(self, hold, doubt)
+    ) -> Result<LockGuard, LockError> {
+        let name = lease.name.clone();
+        let hold = Hold::new(lease, max_hold, self.options.clock.clone(), self.options.drift);
+        let hold = Arc::new(hold);
+        self.keeper.keep(hold.clone());
+        let guard = LockGuard::new(self, hold, doubt);
+        match guard.shared().is_closed() {
+            // Shut down while we asked: the guard goes the way of all others.
+            true => Err(LockError::Closed { name }),
+            false => Ok(guard),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        *self.closed.borrow()
     }
 }
 
@@ -346,15 +374,36 @@ struct Intent {
     claim: Claim,
     /// Whether the server may know of the claim.
     traces: bool,
+    /// A shutdown waits for it.
+    _unfinished: Unfinished,
 }
 
 impl Intent {
     fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self, LockError> {
         shared.admit(&claim.name)?;
-        Ok(Self { shared, claim, traces: false })
+        let _unfinished = shared.janitor.begin();
+        Ok(Self { shared, claim, traces: false, _unfinished })
     }
 
+    /// Acquires, unless the client is shut down first.
     async fn acquire(mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
+        let (started, mut closed) = (Instant::now(), self.shared.closed.subscribe());
+        let name = self.claim.name.clone();
+        let acquired = tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => Err(LockError::Closed { name }),
+            acquired = self.acquire_in_turn(request) => acquired,
+        };
+        // The wait in line is part of it.
+        acquired.map_err(|error| match error {
+            LockError::Timeout { name, contention, .. } => {
+                LockError::Timeout { name, waited: started.elapsed(), contention }
+            }
+            other => other,
+        })
+    }
+
+    async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
         let (_turn, wait) = self.turn(request.patience()).await?;
         let shared = self.shared.clone();
         let options = &shared.options;
@@ -362,12 +411,7 @@ impl Intent {
         let waiting = Waiting::new(&*shared.backend, &*options.clock, limits);
         let lease = waiting.acquire(&self.claim, wait, &mut self.traces).await?;
         let doubt = std::mem::take(&mut self.traces).then(|| self.claim.clone());
-        let guard = shared.clone().guard(lease, request.hold_bound(), doubt);
-        if shared.closed.load(Ordering::Acquire) {
-            // Shut down while we asked: the guard goes the way of all others.
-            return Err(LockError::Closed { name: self.claim.name.clone() });
-        }
-        Ok(guard)
+        shared.clone().guard(lease, request.hold_bound(), doubt)
     }
 
     /// Waits to be first among this client's waiters; says how much of the wait is left.

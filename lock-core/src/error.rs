@@ -145,8 +145,7 @@ impl BackendError {
         context: impl Into<String>,
         source: impl Into<BoxError>,
     ) -> Self {
-        let (context, source) = (context.into(), Some(source.into()));
-        Self { backend, context, outcome, transient: true, source }
+        Self { transient: true, ..Self::permanent(backend, outcome, context, source) }
     }
 
     /// A refusal: wrong password, missing rights, a key of another type. A retry will not help.

@@ -64,6 +64,13 @@ pub enum FenceError {
     Backend(#[from] BackendError),
 }
 
+impl FenceError {
+    /// Whether the caller is not the holder any more: a retry will not help.
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Self::Stale { .. })
+    }
+}
+
 /// A fence for a resource of one process, and for tests.
 #[derive(Debug, Default)]
 pub struct MemoryFence {

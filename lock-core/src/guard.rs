@@ -1,8 +1,10 @@
 //! A hold that is kept alive, and given back when it is dropped.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::client::Shared;
@@ -42,6 +44,10 @@ impl LockGuard {
         Self { shared, hold, doubt, gives_back: true }
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// The lock that is held.
     pub fn name(&self) -> LockName {
         self.hold.lease().name
@@ -58,6 +64,11 @@ impl LockGuard {
         self.hold.lease().deadline
     }
 
+    /// How long is left until the deadline, by the clock; zero once the lock is lost.
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
     /// Whether the lock is still held, by the clock. It does not depend on any task having run, so
     /// it is right even after a pause; it is out of date as soon as it is returned.
     pub fn is_held(&self) -> bool {
@@ -69,7 +80,8 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn lost(&self) -> LostReason {
-        self.hold.signal().wait().await
+        self.shared.ensure_tasks();
+        self.hold.ended().await
     }
 
     /// A signal of the loss that other tasks can keep; it outlives the guard.
@@ -89,13 +101,16 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropping the future drops `work`, and leaves the lock held.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
-        self.hold.error_if_lost()?;
-        let work = pin!(work);
-        tokio::select! {
-            biased;
-            reason = self.lost() => Err(self.hold.lost_error(reason)),
-            output = work => Ok(output),
-        }
+        let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
+        poll_fn(|context| {
+            // By the clock before each step: after a pause the work may be polled first.
+            self.hold.error_if_lost()?;
+            if let Poll::Ready(reason) = lost.as_mut().poll(context) {
+                return Poll::Ready(Err(self.hold.lost_error(reason)));
+            }
+            work.as_mut().poll(context).map(Ok)
+        })
+        .await
     }
 
     /// Makes the hold last for at least `ttl` from now, and renews it with that TTL from then on.
@@ -144,6 +159,7 @@ impl LockGuard {
     pub fn detach(mut self) -> Result<Lease, LockError> {
         self.hold.error_if_lost()?;
         self.stop_keeping();
+        // A claim in doubt stays so: to withdraw it would end the hold that is handed on.
         self.gives_back = false;
         Ok(self.hold.lease())
     }
@@ -152,7 +168,7 @@ impl LockGuard {
     /// watches stops first.
     fn stop_keeping(&self) {
         self.hold.end(LostReason::Released);
-        self.shared.keeper.forget(self.hold.lease().owner);
+        self.shared.keeper.forget(&self.hold);
     }
 }
 

@@ -1,12 +1,16 @@
 //! The state that a guard, its keeper and its lost signals share.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::{Clock, Drift, Lease, LockError, Moment, Renewal, Ttl};
+
+/// How long a grant for less than was asked stays so.
+const SHORT_GRANT_RENEWED_AFTER: Duration = Duration::from_millis(100);
 
 /// How a hold came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,9 +52,7 @@ impl LostSignal {
     /// # Cancel safety
     /// Dropping the future has no effect; the signal can be awaited again.
     pub async fn wait(&self) -> LostReason {
-        let mut lost = self.hold.lost.subscribe();
-        let reason = lost.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
-        reason.unwrap_or(LostReason::Released)
+        self.hold.ended().await
     }
 
     /// How the hold ended; `None` while it is held. It reads the clock, and does not depend on any
@@ -66,9 +68,21 @@ impl fmt::Debug for LostSignal {
     }
 }
 
+/// Tells the holds of a process apart. An owner does not: its lease may be attached twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HoldId(u64);
+
+impl HoldId {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// One hold of this client.
 #[derive(Debug)]
 pub(crate) struct Hold {
+    pub(crate) id: HoldId,
     clock: Arc<dyn Clock>,
     drift: Drift,
     /// When renewing stops, if it does.
@@ -80,6 +94,10 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 struct State {
     lease: Lease,
+    /// Whether it was granted for less than was asked: a pushed grant, until it is renewed.
+    is_short: bool,
+    /// A third of what was left when the server last confirmed the hold.
+    third: Duration,
     /// When the next renewal is due.
     renew_at: Moment,
     /// From when on a renewal may go along with one that is due.
@@ -96,9 +114,18 @@ impl Hold {
     ) -> Self {
         let now = clock.now();
         let renew_until = max_hold.map(|span| now.after(span));
-        let mut state = State { lease, renew_at: now, ripe_at: now, renewing: false };
+        let is_short = lease.granted < lease.ttl.as_duration();
+        let mut state = State {
+            lease,
+            is_short,
+            third: Duration::ZERO,
+            renew_at: now,
+            ripe_at: now,
+            renewing: false,
+        };
         state.schedule(now);
-        Self { clock, drift, renew_until, state: Mutex::new(state), lost: watch::Sender::new(None) }
+        let (state, lost) = (Mutex::new(state), watch::Sender::new(None));
+        Self { id: HoldId::next(), clock, drift, renew_until, state, lost }
     }
 
     pub(crate) fn signal(self: &Arc<Self>) -> LostSignal {
@@ -115,6 +142,30 @@ impl Hold {
             self.end(LostReason::Expired);
         }
         *self.lost.borrow()
+    }
+
+    /// How long is left, by the clock.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.lost_reason() {
+            None => self.clock.now().until(self.state().lease.deadline),
+            Some(_) => Duration::ZERO,
+        }
+    }
+
+    /// Waits until the hold is over. It watches the deadline itself, so that the keeper's runtime
+    /// may be gone.
+    pub(crate) async fn ended(&self) -> LostReason {
+        let mut lost = self.lost.subscribe();
+        loop {
+            if let Some(reason) = self.lost_reason() {
+                return reason;
+            }
+            let deadline = self.state().lease.deadline;
+            tokio::select! {
+                _ = lost.changed() => {}
+                () = self.clock.sleep_until(deadline) => {}
+            }
+        }
     }
 
     pub(crate) fn error_if_lost(&self) -> Result<(), LockError> {
@@ -137,26 +188,38 @@ impl Hold {
         });
     }
 
-    /// Notes that the server keeps the hold for `granted` from after `asked`, as was asked with
-    /// `ttl`. A hold that is over stays over, and a deadline never moves back.
+    /// Notes an extension that the holder asked for: later renewals ask for the same `ttl`.
     pub(crate) fn extended(&self, asked: Moment, ttl: Ttl, granted: Duration) {
-        let deadline = asked.after(self.drift.validity(granted.min(ttl.as_duration())));
+        let mut state = self.state();
+        state.lease.ttl = ttl;
+        self.confirmed(&mut state, asked, ttl, granted);
+    }
+
+    /// Notes the answer to a renewal.
+    pub(crate) fn renewed(&self, asked: Moment, ttl: Ttl, granted: Duration) {
         let mut state = self.state();
         state.renewing = false;
+        self.confirmed(&mut state, asked, ttl, granted);
+    }
+
+    /// The server keeps the hold for `granted` from after `asked`, as was asked with `ttl`. A hold
+    /// that is over stays over, and a deadline never moves back.
+    fn confirmed(&self, state: &mut State, asked: Moment, ttl: Ttl, granted: Duration) {
         if self.lost.borrow().is_some() || self.clock.now().has_reached(state.lease.deadline) {
             return;
         }
-        state.lease.ttl = ttl;
+        let deadline = asked.after(self.drift.validity(granted.min(ttl.as_duration())));
         if deadline.has_reached(state.lease.deadline) {
             (state.lease.deadline, state.lease.granted) = (deadline, granted);
         }
+        state.is_short = false;
         state.schedule(asked);
     }
 
     /// Notes that a renewal had no answer: the next try is soon, and the deadline stands.
     pub(crate) fn renewal_failed(&self) {
-        let retry_at = self.clock.now().after(self.attempt_limit() / 2);
         let mut state = self.state();
+        let retry_at = self.clock.now().after(state.third / 4);
         (state.renewing, state.renew_at, state.ripe_at) = (false, retry_at, retry_at);
     }
 
@@ -167,7 +230,8 @@ impl Hold {
         }
         let state = self.state();
         let expires_in = now.until(state.lease.deadline);
-        if state.renewing || self.renew_until.is_some_and(|end| now.has_reached(end)) {
+        let bound_reached = self.renew_until.is_some_and(|end| now.has_reached(end));
+        if state.renewing || (bound_reached && !state.is_short) {
             Duty::Watch(expires_in)
         } else if now.has_reached(state.renew_at) {
             Duty::Renew
@@ -187,7 +251,7 @@ impl Hold {
 
     /// How long one renewal may take: a sixth of the TTL.
     pub(crate) fn attempt_limit(&self) -> Duration {
-        self.state().lease.granted / 6
+        self.state().third / 2
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -196,12 +260,17 @@ impl Hold {
 }
 
 impl State {
-    /// Plans the next renewal at a third of the TTL after `asked`, a little earlier by chance, so
+    /// Plans the next renewal at a third of what is left at `asked`, a little earlier by chance, so
     /// that holds taken together by many clients do not renew together.
+    ///
+    /// A short grant is renewed soon, but not at once: most holds are over by then, and a hand-off
+    /// costs no further request.
     fn schedule(&mut self, asked: Moment) {
-        let third = self.lease.granted / 3;
-        self.renew_at = asked.after(third.mul_f64(rand::random_range(0.9..1.0)));
-        self.ripe_at = asked.after(third * 3 / 4);
+        self.third = asked.until(self.lease.deadline).min(self.lease.granted) / 3;
+        let due =
+            if self.is_short { self.third.min(SHORT_GRANT_RENEWED_AFTER) } else { self.third };
+        self.renew_at = asked.after(due.mul_f64(rand::random_range(0.9..1.0)));
+        self.ripe_at = asked.after(due * 3 / 4);
     }
 }
 

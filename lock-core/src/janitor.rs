@@ -44,11 +44,23 @@ enum Returned {
 
 /// Counts a chore as unfinished for as long as it lives, wherever it is dropped.
 #[derive(Debug)]
-struct Unfinished(Arc<watch::Sender<usize>>);
+pub(crate) struct Unfinished(Arc<watch::Sender<usize>>);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// A chore that goes back to the others if the runtime that carries it out ends first.
+struct UnderWay<'a> {
+    janitor: &'a Janitor,
+    chore: Option<Chore>,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.janitor.chores().extend(self.chore.take());
     }
 }
 
@@ -75,13 +87,17 @@ impl Janitor {
     }
 
     fn take(&self, what: Returned, ttl: Duration) {
-        self.unfinished.send_modify(|count| *count += 1);
-        let chore = Chore { what, ttl, _unfinished: Unfinished(self.unfinished.clone()) };
-        self.chores().push_back(chore);
+        self.chores().push_back(Chore { what, ttl, _unfinished: self.begin() });
         self.arrived.notify_one();
     }
 
-    /// Waits until everything that was taken is given back or expired.
+    /// Counts something as unfinished that may yet have to be given back.
+    pub(crate) fn begin(&self) -> Unfinished {
+        self.unfinished.send_modify(|count| *count += 1);
+        Unfinished(self.unfinished.clone())
+    }
+
+    /// Waits until everything unfinished is given back or expired.
     pub(crate) async fn idle(&self) {
         let _ = self.unfinished.subscribe().wait_for(|count| *count == 0).await;
     }
@@ -113,8 +129,12 @@ impl Janitor {
 
     async fn carry_out(&self, chore: Chore) {
         let backend = self.backend.capabilities().backend;
-        // An error here is a lease that ends by itself: there is nobody to tell.
-        let _ = retry::within(chore.ttl, backend, || self.ask(&chore.what)).await;
+        let mut under_way = UnderWay { janitor: self, chore: Some(chore) };
+        if let Some(chore) = &under_way.chore {
+            // An error here is a lease that ends by itself: there is nobody to tell.
+            let _ = retry::within(chore.ttl, backend, || self.ask(&chore.what)).await;
+        }
+        under_way.chore = None;
     }
 
     async fn ask(&self, what: &Returned) -> Result<(), BackendError> {

@@ -8,8 +8,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::hold::{Duty, Hold};
-use crate::{Clock, DistributedLock, Extension, LostReason, Moment, OwnerId, Renewal};
+use crate::hold::{Duty, Hold, HoldId};
+use crate::{Clock, DistributedLock, Extension, LostReason, Moment, Renewal};
 
 /// How many holds are renewed in one call to the backend: enough that ten thousand are a hundred
 /// requests, few enough that one of them does not keep a server from its other clients.
@@ -30,7 +30,7 @@ pub(crate) struct Keeper {
 
 #[derive(Debug, Default)]
 struct Book {
-    holds: HashMap<OwnerId, Arc<Hold>>,
+    holds: HashMap<HoldId, Arc<Hold>>,
     /// When the keeper looks next by itself.
     looks_at: Option<Moment>,
 }
@@ -41,11 +41,11 @@ impl Keeper {
     }
 
     /// Takes a hold into keeping.
-    pub(crate) fn keep(&self, owner: OwnerId, hold: Arc<Hold>) {
+    pub(crate) fn keep(&self, hold: Arc<Hold>) {
         let now = self.clock.now();
         let due = duty_within(&hold, now);
         let mut book = self.book();
-        book.holds.insert(owner, hold);
+        book.holds.insert(hold.id, hold);
         let in_time = book.looks_at.is_some_and(|at| now.until(at) <= due);
         drop(book);
         if !in_time {
@@ -59,8 +59,8 @@ impl Keeper {
     }
 
     /// Ends the keeping of a hold.
-    pub(crate) fn forget(&self, owner: OwnerId) {
-        self.book().holds.remove(&owner);
+    pub(crate) fn forget(&self, hold: &Hold) {
+        self.book().holds.remove(&hold.id);
     }
 
     /// Ends the keeping of all holds, and returns them.
@@ -69,7 +69,10 @@ impl Keeper {
     }
 
     /// Keeps, for ever.
+    ///
+    /// It may be the second to do so: the renewals of one whose runtime ended have no answer.
     pub(crate) async fn run(self: Arc<Self>) {
+        self.book().holds.values().for_each(|hold| hold.renewal_failed());
         let mut renewals = FuturesUnordered::new();
         loop {
             let Sweep { due, next } = self.sweep();
@@ -120,7 +123,7 @@ impl Keeper {
         for (hold, renewal) in batch {
             match answers.next() {
                 Some(Ok(Extension::Extended(granted))) => {
-                    hold.extended(asked, renewal.ttl, granted);
+                    hold.renewed(asked, renewal.ttl, granted);
                 }
                 Some(Ok(Extension::Lost)) => hold.end(LostReason::Evicted),
                 Some(Err(_)) | None => hold.renewal_failed(),

@@ -21,9 +21,10 @@ impl LocalQueue {
     /// # Cancel safety
     /// Dropping the future leaves the line.
     pub(crate) async fn turn(&self, name: &LockName) -> Turn {
-        let place = Place { queue: self.clone(), name: name.clone(), line: self.line(name) };
+        let line = self.line(name);
+        let place = Place { queue: self.clone(), name: name.clone(), line: Some(line.clone()) };
         // The semaphore is never closed, so there is always a permit to come.
-        let permit = place.line.clone().acquire_owned().await.ok();
+        let permit = line.acquire_owned().await.ok();
         Turn { _permit: permit, _place: place }
     }
 
@@ -50,14 +51,15 @@ pub(crate) struct Turn {
 struct Place {
     queue: LocalQueue,
     name: LockName,
-    line: Arc<Semaphore>,
+    line: Option<Arc<Semaphore>>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut lines = self.queue.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        // The map and we: nobody else is in this line.
-        if Arc::strong_count(&self.line) == 2 {
+        // Let go under the lock, so that of two who leave together the second sees that it is last.
+        self.line = None;
+        if lines.get(&self.name).is_some_and(|line| Arc::strong_count(line) == 1) {
             lines.remove(&self.name);
         }
     }

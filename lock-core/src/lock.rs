@@ -100,7 +100,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// request says.
     ///
     /// The lease is not renewed and not given back when it is dropped; hold it through a
-    /// [`LockClient`](crate::LockClient) for both.
+    /// [`LockClient`](crate::LockClient) for both. One that was waited for may be shorter than was
+    /// asked ([`Lease::ttl`]): extend it to have the rest.
     ///
     /// # Errors
     /// - [`LockError::InvalidName`], [`LockError::InvalidTtl`], [`LockError::InvalidLabel`]: nothing

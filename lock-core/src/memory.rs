@@ -71,9 +71,11 @@ impl MemoryLock {
 
     /// Ends the hold of `name`, whoever holds it. The holder learns of it at its next renewal.
     pub fn evict(&self, name: &LockName) {
-        if let Some(lock) = self.store().locks.get_mut(name) {
+        let mut store = self.store();
+        if let Some(lock) = store.locks.get_mut(name) {
             lock.held = None;
         }
+        store.forget_if_idle(name);
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -130,17 +132,17 @@ impl DistributedLock for MemoryLock {
         let mut store = self.store();
         store.refuse_withdrawn(claim)?;
         store.expire(&claim.name, now);
-        if store.lock(&claim.name).held.is_none() {
-            store.lock(&claim.name).queue.retain(|waiter| !waiter.waker.is_closed());
-            let first = store.lock(&claim.name).queue.front().map(|waiter| waiter.claim.owner);
+        if store.lock(&claim.name, now).held.is_none() {
+            store.lock(&claim.name, now).queue.retain(|waiter| !waiter.waker.is_closed());
+            let first = store.lock(&claim.name, now).queue.front().map(|waiter| waiter.claim.owner);
             if first.is_none_or(|owner| owner == claim.owner) {
-                store.lock(&claim.name).queue.pop_front();
+                store.lock(&claim.name, now).queue.pop_front();
                 let grant = store.grant(claim, now)?;
                 return Ok(Attempt::Granted(grant.at(self.server_time(now))));
             }
             self.hand_over(&mut store, &claim.name, now)?;
         }
-        let lock = store.lock(&claim.name);
+        let lock = store.lock(&claim.name, now);
         if let Some(held) = lock.held.as_mut().filter(|held| held.owner == claim.owner) {
             held.last_at_least(now, claim.ttl.as_duration());
             let grant = Grant::new(held.token, claim.ttl.as_duration());
@@ -206,7 +208,10 @@ impl DistributedLock for MemoryLock {
 }
 
 impl Store {
-    fn lock(&mut self, name: &LockName) -> &mut Lock {
+    fn lock(&mut self, name: &LockName, now: Moment) -> &mut Lock {
+        if self.locks.len() == self.locks.capacity() {
+            self.locks.retain(|_, lock| !lock.is_idle(now));
+        }
         self.locks.entry(name.clone()).or_default()
     }
 
@@ -229,7 +234,7 @@ impl Store {
 
     fn grant(&mut self, claim: &Claim, now: Moment) -> Result<Grant, BackendError> {
         let token = self.next_token()?;
-        self.lock(&claim.name).held = Some(Held {
+        self.lock(&claim.name, now).held = Some(Held {
             owner: claim.owner,
             token,
             label: claim.label.clone(),
@@ -300,6 +305,12 @@ impl Held {
 }
 
 impl Lock {
+    /// Whether nobody holds it or waits for it.
+    fn is_idle(&self, now: Moment) -> bool {
+        let expired = |held: &Held| now.has_reached(held.expires);
+        self.held.as_ref().is_none_or(expired) && self.queue.is_empty()
+    }
+
     /// Takes a place at the end of the queue, or keeps the one there is; says how many are before.
     fn enqueue(&mut self, claim: &Claim, waker: &Waker) -> u64 {
         self.queue.retain(|waiter| !waiter.waker.is_closed());

@@ -85,7 +85,8 @@ impl Drift {
 
     /// How long a holder may believe in a hold of `ttl`, counted from before it asked.
     pub fn validity(&self, ttl: Duration) -> Duration {
-        ttl.saturating_sub(ttl.mul_f64(self.rate)).saturating_sub(self.constant)
+        let Self { rate, constant } = Self::new(self.rate, self.constant);
+        ttl.saturating_sub(ttl.mul_f64(rate)).saturating_sub(constant)
     }
 }
 

@@ -138,12 +138,13 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
     /// The lease of a grant that was pushed.
     ///
     /// The server granted it `at − seen` after it answered our last request, and answered that
-    /// after we sent it: so the grant is no older than that span after the sending. It is also no
-    /// younger than its receipt, which bounds what a step of the server's clock can do.
+    /// after we sent it: so the grant is no older than that span, less the drift of the clocks,
+    /// after the sending. It is also no younger than its receipt, which bounds what a step of the
+    /// server's clock can do. A grant from before that answer was over when the server said "busy".
     fn pushed_lease(&self, claim: &Claim, grant: &Grant, progress: &Progress) -> Option<Lease> {
         let (asked, seen) = progress.last_answer?;
-        let passed = grant.at?.0.saturating_sub(seen.0);
-        let granted_at = asked.after(passed);
+        let passed = grant.at?.0.checked_sub(seen.0)?;
+        let granted_at = asked.after(self.limits.drift.validity(passed));
         let received = self.clock.now();
         let since = if received.has_reached(granted_at) { granted_at } else { received };
         self.lease(claim, grant, since)

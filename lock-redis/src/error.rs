@@ -1,6 +1,8 @@
 //! What the server's errors mean for the caller: was it done, and may a retry help?
 
-use lock_core::{BackendError, Outcome};
+use std::error::Error;
+
+use lock_core::{BackendError, BoxError, Outcome};
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 pub(crate) const BACKEND: &str = "redis";
@@ -30,7 +32,7 @@ impl From<Failure> for BackendError {
             ),
             Failure::Connecting(error) => {
                 let context = "the server cannot be reached";
-                BackendError::transient(BACKEND, Outcome::NotApplied, context, error)
+                BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
             }
             Failure::Asking(error) => asked(error),
         }
@@ -47,12 +49,12 @@ fn asked(error: RedisError) -> BackendError {
     match code_of(&error).as_str() {
         _ if error.is_io_error() => {
             let context = "the connection failed before the answer came";
-            BackendError::transient(BACKEND, Outcome::Unknown, context, error)
+            BackendError::transient(BACKEND, Outcome::Unknown, context, source(error))
         }
         code @ ("LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "READONLY"
         | "NOREPLICAS" | "MISCONF" | "OOM") => {
             let context = format!("the server does not take writes now ({code})");
-            BackendError::transient(BACKEND, Outcome::NotApplied, context, error)
+            BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
         }
         "NOAUTH" | "WRONGPASS" => {
             refused(error, "the server wants other credentials: check user and password")
@@ -60,7 +62,7 @@ fn asked(error: RedisError) -> BackendError {
         "NOPERM" => {
             let context = "the user lacks rights: it needs EVALSHA, EVAL, the commands of the \
                            scripts, PUBLISH and SUBSCRIBE on leasehold-*, and the keys";
-            BackendError::permanent(BACKEND, Outcome::Unknown, context, error)
+            BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
         }
         "WRONGTYPE" => refused(error, "a key of another type is in the way: choose another name"),
         "COUNTER" => refused(error, "the fencing counter is damaged: delete that key"),
@@ -71,13 +73,13 @@ fn asked(error: RedisError) -> BackendError {
         }
         _ => {
             let context = "the server reports an error";
-            BackendError::permanent(BACKEND, Outcome::Unknown, context, error)
+            BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
         }
     }
 }
 
 fn refused(error: RedisError, context: &'static str) -> BackendError {
-    BackendError::permanent(BACKEND, Outcome::NotApplied, context, error)
+    BackendError::permanent(BACKEND, Outcome::NotApplied, context, source(error))
 }
 
 /// Whether the server, or our own configuration, keeps us out: no retry will help.
@@ -90,12 +92,33 @@ fn is_refusal(error: &RedisError) -> bool {
         || kind == ErrorKind::Server(ServerErrorKind::ResponseError)
 }
 
-/// The error's code; before Redis 7 the code of an error within a script is buried in its text.
+/// The codes that an error within a script may have.
+const CODES: [&str; 7] =
+    ["COUNTER", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "WRONGTYPE", "NOPERM"];
+
+/// The error's code. That of an error within a script may be buried in its text: Redis 6 puts its
+/// own before it, and all versions do so with errors that a script raises itself.
 fn code_of(error: &RedisError) -> String {
-    let code = error.code().unwrap_or_default();
-    let buried = error.detail().and_then(|text| text.split(": -").nth(1));
-    match buried.and_then(|text| text.split(' ').next()) {
-        Some(inner) if code == "ERR" => inner.to_owned(),
-        _ => code.to_owned(),
+    let (code, text) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+    if code != "ERR" {
+        return code.to_owned();
+    }
+    if text.contains("can't run this command") {
+        return "NOPERM".to_owned();
+    }
+    let words = text.split(": ").filter_map(|part| part.split(' ').next());
+    let mut codes = words.map(|word| word.trim_start_matches('-'));
+    codes.find(|word| CODES.contains(word)).unwrap_or(code).to_owned()
+}
+
+/// The driver's error, without what the server repeats of our request, in which an owner id may be,
+/// and without a source that says the same again.
+fn source(error: RedisError) -> BoxError {
+    let text = error.to_string();
+    let says_it_twice = error.source().is_some_and(|inner| inner.to_string() == text);
+    match text.split_once("with args beginning with") {
+        Some((told, _)) => told.trim_end_matches([',', ' ']).into(),
+        None if says_it_twice => text.into(),
+        None => error.into(),
     }
 }

@@ -37,7 +37,8 @@ impl RedisFence {
     /// - [`FenceError::Backend`] if the server cannot be reached or refuses.
     ///
     /// # Cancel safety
-    /// If the future is dropped the value may or may not have been written.
+    /// If the future is dropped, or fails with an unknown outcome, the value may have been written, or
+    /// may be written yet: within one hold, do not go on writing after that.
     pub async fn set(
         &self,
         token: FencingToken,

@@ -33,6 +33,11 @@
 //! and a second holder can then be granted it. The first learns of it at its next renewal, and its
 //! token is the smaller one: check tokens at the resource ([`RedisFence`]).
 //!
+//! # Listing
+//! Locks are found by their token counters, which outlast a hold by a week. Locks that foreign clients
+//! hold are therefore listed only if we held them too, and one that was held for more than a week
+//! without being granted anew is not.
+//!
 //! Redis 6.2 or newer. Scripts use `EVALSHA`, `PUBLISH` and `TIME`; an ACL user needs these, the
 //! commands in the scripts, and the channels `leasehold-*`.
 

@@ -25,6 +25,9 @@ const CLOCK_AHEAD_ALLOWED: Duration = Duration::from_secs(24 * 60 * 60);
 /// How many keys one step of a listing looks at.
 const SCAN_STEP: usize = 1000;
 
+/// How many locks one request of a listing looks at.
+const INSPECT_STEP: usize = 100;
+
 /// Locks on one logical Redis server, or one that speaks its protocol.
 ///
 /// Clones share one connection for requests and, once one of them waits, one for pushed grants.
@@ -84,6 +87,14 @@ impl RedisLock {
         let args = [&*owner, &ttl, claim.label.as_str(), channel, &limit];
         let keys = self.keys(&claim.name).claiming(claim.owner);
         reply::attempt(claim, self.shared.run(&ACQUIRE, &keys, &args).await?)
+    }
+
+    /// Looks at several locks in one request.
+    async fn inspect_all(&self, names: &[LockName]) -> Result<Vec<LockState>, BackendError> {
+        let keys = names.iter().map(|name| self.keys(name));
+        let keys: Vec<String> = keys.flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
+        let args: [&str; 0] = [];
+        reply::states(names, self.shared.run(&INSPECT, &keys, &args).await?)
     }
 
     /// The counters that match `glob`, some of them more than once.
@@ -150,10 +161,12 @@ impl DistributedLock for RedisLock {
         let channel = waker.and_then(|waker| push.listen(claim.owner, waker));
         let mut attempt = self.try_once(claim, channel.unwrap_or_default()).await?;
         if let (Attempt::Busy(_), Some(waker), None) = (&attempt, waker, channel) {
-            // Subscribed first, queued after: else the grant could be published in between.
+            // Subscribed first, queued after: else the grant could be published in between. A waiter
+            // that cannot be reached polls.
             push.open().await?;
-            let channel = push.listen(claim.owner, waker).unwrap_or_default();
-            attempt = self.try_once(claim, channel).await?;
+            if let Some(channel) = push.listen(claim.owner, waker) {
+                attempt = self.try_once(claim, channel).await?;
+            }
         }
         if matches!(attempt, Attempt::Granted(_)) {
             push.forget(claim.owner);
@@ -200,10 +213,8 @@ impl DistributedLock for RedisLock {
     }
 
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let keys = self.keys(name);
-        let args: [&str; 0] = [];
-        let reply = self.shared.run(&INSPECT, &[keys.lock(), keys.waiters()], &args).await?;
-        reply::state(name.clone(), reply)
+        let state = self.inspect_all(std::slice::from_ref(name)).await?.pop();
+        state.ok_or_else(|| unreadable("the state of a lock"))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
@@ -213,12 +224,14 @@ impl DistributedLock for RedisLock {
         names.sort_unstable();
         names.dedup();
         let mut held = Vec::new();
-        for name in names {
-            if held.len() == limit {
+        for page in names.chunks(INSPECT_STEP) {
+            let states = self.inspect_all(page).await?;
+            held.extend(states.into_iter().filter(|state| state.holder.is_some()));
+            if held.len() >= limit {
                 break;
             }
-            held.extend(Some(self.inspect(&name).await?).filter(|state| state.holder.is_some()));
         }
+        held.truncate(limit);
         Ok(held)
     }
 }

@@ -18,6 +18,9 @@ use crate::error::Failure;
 /// How often to ask whether the connection still lives, and how long to wait for the answer.
 const PING_EVERY: Duration = Duration::from_secs(3);
 
+/// How long a waiter waits for the connection before it polls instead.
+const OPEN_LIMIT: Duration = Duration::from_millis(300);
+
 /// The pause before a lost connection is opened again. Waiters poll meanwhile.
 const REOPEN_AFTER: Duration = Duration::from_millis(200);
 
@@ -65,14 +68,15 @@ impl Push {
         Some(&self.shared.channel)
     }
 
-    /// Opens the connection if it is not open, and returns once it is subscribed.
+    /// Opens the connection if it is not open, and returns once it is subscribed, or when that takes
+    /// longer than a waiter wants to go without a look at the lock.
     pub(crate) async fn open(&self) -> Result<(), Failure> {
         self.ensure_running();
         let mut state = self.shared.state.subscribe();
-        let settled = state.wait_for(|state| !matches!(state, State::Opening)).await;
-        match settled.as_deref() {
-            Ok(State::Refused(error)) => Err(Failure::Asking(error.clone())),
-            _ => Ok(()),
+        let settled = timeout(OPEN_LIMIT, state.wait_for(|state| !matches!(state, State::Opening)));
+        match settled.await.ok().and_then(Result::ok).as_deref() {
+            Some(State::Refused(error)) => Err(Failure::Asking(error.clone())),
+            Some(State::Opening | State::Subscribed) | None => Ok(()),
         }
     }
 

@@ -38,11 +38,14 @@ fn busy([_busy, left, holder, place, now]: [Value; 5]) -> Result<Attempt, Backen
     Ok(Attempt::Busy(contention))
 }
 
-/// Reads the answer of the inspect script.
-pub(crate) fn state(name: LockName, reply: Value) -> Result<LockState, BackendError> {
-    let (value, left, waiters): (Option<Vec<u8>>, i64, u64) = read(reply, "the state of a lock")?;
-    let holder = value.map(|value| holder(&value, millis(left)));
-    Ok(LockState::new(name, holder, Some(waiters)))
+/// Reads the answer of the inspect script about the locks called `names`.
+pub(crate) fn states(names: &[LockName], reply: Value) -> Result<Vec<LockState>, BackendError> {
+    let states: Vec<(Option<Vec<u8>>, i64, u64)> = read(reply, "the state of locks")?;
+    let state = |(name, (value, left, waiters)): (&LockName, (Option<Vec<u8>>, i64, u64))| {
+        let holder = value.map(|value| holder(&value, millis(left)));
+        LockState::new(name.clone(), holder, Some(waiters))
+    };
+    Ok(names.iter().zip(states).map(state).collect())
 }
 
 /// Reads the value of a lock key; what is not of our making is a foreign client's.

@@ -158,3 +158,48 @@ async fn nobody_there() {
         refusal(bad).await;
     }
 }
+
+/// C32: a server that does not know our commands repeats them in its error; we do not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c32_an_unknown_command_shows_no_owner() {
+    let server = RedisServer::start_with(&["--rename-command", "EVALSHA", ""]).await;
+    let refused = client(&server.url()).await.acquire(patient(&fresh_name())).await;
+    let error = refused.expect_err("it cannot run scripts");
+    let mut text = format!("{error:?} {error}");
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        text += &format!(": {cause:?} {cause}");
+        source = cause.source();
+    }
+    assert!(text.contains("EVALSHA"), "{text}");
+    let longest = text.split(|c: char| !c.is_ascii_hexdigit()).map(str::len).max();
+    let name_digits = 32;
+    assert!(longest <= Some(name_digits) && !text.contains("args"), "{text}");
+}
+
+/// A key of another type hides no lock from a listing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listing_survives_keys_of_another_type() {
+    let server = RedisServer::start().await;
+    let client = client(&server.url()).await;
+    let tag = fresh_name();
+    for part in ["a", "b", "c"] {
+        let name = format!("{tag}{part}");
+        let guard = client.acquire(patient(&name)).await.expect("a free lock");
+        if part == "b" {
+            server.cli(&["DEL", &name]);
+            server.cli(&["LPUSH", &name, "x"]);
+        } else {
+            guard.detach().expect("held");
+        }
+    }
+    let listed = client.list(&tag, 10).await.expect("a listing");
+    assert_eq!(listed.len(), 3);
+    assert_eq!(
+        listed
+            .iter()
+            .filter(|state| state.holder.as_ref().is_some_and(|h| h.token.is_some()))
+            .count(),
+        2
+    );
+}

@@ -294,3 +294,45 @@ async fn a_waiter_outlives_a_restart_of_the_server() {
     let next = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
     next.expect("granted").release().await.expect("an answer");
 }
+
+/// C28: a waiter that cannot open a push connection polls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_waiter_without_a_push_connection_polls() {
+    let server = RedisServer::start().await;
+    let holder = client(&server.url()).await;
+    let proxy = Proxy::start(server.addr()).await;
+    let waiter = client(&proxy.url()).await;
+    // The connection for requests works, and no further one does.
+    proxy.set(Mode::BlackHole);
+    proxy.set_existing(Mode::Pass);
+    let name = fresh_name();
+    let guard = holder.acquire(patient(&name)).await.expect("a free lock");
+    let bounded = patient(&name).wait(Wait::AtMost(Duration::from_millis(1500)));
+    let late = waiter.acquire(bounded).await;
+    assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
+    let waiting = tokio::spawn({
+        let request = patient(&name).wait(Wait::Forever);
+        async move { waiter.acquire(request).await }
+    });
+    // Longer than an endless wait bears with a server that does not answer.
+    tokio::time::sleep(REQUEST_TIMEOUT * 6).await;
+    guard.release().await.expect("an answer");
+    let next = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
+    next.expect("granted").release().await.expect("an answer");
+}
+
+/// C19: a server out of memory takes nothing new, but what is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_full_server_takes_back_what_was_dropped() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (client, name) = (client(&proxy.url()).await, fresh_name());
+    drop(client.acquire(patient(&fresh_name())).await.expect("a free lock"));
+    proxy.set(Mode::Delay(Duration::from_millis(100)));
+    let cancelled = timeout(Duration::from_millis(150), client.acquire(patient(&name))).await;
+    assert!(cancelled.is_err(), "it was to be dropped before the reply");
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    until_free(&server, &name).await;
+    client.shutdown().await;
+    assert_eq!(server.cli(&["EXISTS", &name]), Reply::Integer(0));
+}

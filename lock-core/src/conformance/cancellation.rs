@@ -142,6 +142,24 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
     timeout(LIMIT, client.shutdown()).await.expect("twice does no harm");
 }
 
+/// C20: a shutdown ends acquisitions under way, and leaves nothing of them.
+pub async fn c20_shutdown_ends_acquisitions_under_way(harness: &dyn Harness) {
+    let (holder, name) = (client(harness).await, fresh_name());
+    let (waiter, faulty) = faulty_client(harness).await;
+    let guard = holder.acquire(patient(&name, Duration::from_secs(60))).await.expect("free");
+    let waiting = tokio::spawn({
+        let (waiter, request) = (waiter.clone(), patient(&name, LIMIT).wait(Wait::Forever));
+        async move { waiter.acquire(request).await }
+    });
+    eventually("it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
+    timeout(LIMIT, waiter.shutdown()).await.expect("it does not wait for the lock");
+    let closed = waiting.await.expect("no panic");
+    assert!(matches!(closed, Err(LockError::Closed { .. })), "{closed:?}");
+    assert_eq!(holder.inspect(&name).await.expect("an answer").waiters.unwrap_or(0), 0);
+    guard.release().await.expect("an answer");
+    assert_eq!(holder.inspect(&name).await.expect("an answer").holder, None);
+}
+
 /// C21: after many calls were dropped in mid-flight, each further reply is its own request's.
 pub async fn c21_no_reply_goes_to_the_wrong_caller(harness: &dyn Harness) {
     let (client, tag) = (client(harness).await, fresh_name());

@@ -7,13 +7,15 @@ use tokio::time::{Instant, timeout};
 use super::{
     Fault, Harness, LIMIT, Operation, SLACK, client, eventually, faulty_client, fresh_name, patient,
 };
-use crate::{Clock, Drift, LockError, LockRequest, LostReason, SystemClock, Wait};
+use crate::{
+    Clock, Drift, LockClient, LockError, LockGuard, LockRequest, LostReason, SystemClock, Wait,
+};
 
 /// C5: a slow answer shortens what is left; it does not move the deadline.
 pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl());
-    let (acquire_delay, renewal_delay) = (ttl / 3, ttl / 8);
+    let (acquire_delay, renewal_delay) = (ttl / 3, ttl / 16);
     faulty.once(Operation::TryAcquire, Fault::Late(acquire_delay));
     faulty.always(Operation::ExtendAll, Fault::Late(renewal_delay));
     let validity = Drift::default().validity(ttl);
@@ -46,10 +48,10 @@ pub async fn c07_is_held_reads_the_clock(harness: &dyn Harness) {
     let ttl = harness.ttl();
     faulty.always(Operation::ExtendAll, Fault::Silence);
     let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
-    assert!(guard.is_held());
+    assert!(guard.is_held() && guard.remaining() > ttl / 2);
     // The thread sleeps, as it would in a pause: nothing polls, no timer of this task fires.
     std::thread::sleep(ttl);
-    assert!(!guard.is_held());
+    assert!(!guard.is_held() && guard.remaining().is_zero());
     assert_eq!(guard.lost_signal().reason(), Some(LostReason::Expired));
 }
 
@@ -100,4 +102,34 @@ pub async fn c09_a_hung_renewal_does_not_delay_the_signal(harness: &dyn Harness)
     let told = asked.elapsed();
     let bound = ttl + Duration::from_millis(50) + SLACK;
     assert!(told <= bound, "told after {told:?} at a TTL of {ttl:?}");
+}
+
+/// C9: the runtime on which the client started may be gone; the loss is told all the same, and a
+/// hold that somebody watches is renewed.
+pub async fn c09_the_loss_is_told_without_the_keepers_runtime(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let ttl = harness.ttl() * 2;
+    let first = elsewhere(client.clone(), patient(&fresh_name(), ttl)).await;
+    let deadline = first.deadline();
+    let renewed = eventually("it is renewed", async || first.deadline() != deadline);
+    tokio::select! {
+        reason = first.lost() => panic!("lost on a healthy server: {reason}"),
+        () = renewed => {}
+    }
+    faulty.always(Operation::ExtendAll, Fault::Silence);
+    let (asked, second) = (Instant::now(), elsewhere(client, patient(&fresh_name(), ttl)).await);
+    let signal = second.lost_signal();
+    let reason = timeout(LIMIT, signal.wait()).await.expect("the loss is told");
+    assert_eq!(reason, LostReason::Expired);
+    let told = asked.elapsed();
+    assert!(told <= ttl + Duration::from_millis(50) + SLACK, "told after {told:?}");
+}
+
+/// Acquires on a runtime that is gone when this returns.
+async fn elsewhere(client: LockClient, request: LockRequest) -> LockGuard {
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(client.acquire(request)).expect("a free lock")
+    });
+    tokio::task::spawn_blocking(|| thread.join()).await.expect("no panic").expect("no panic")
 }

@@ -2,7 +2,12 @@
 //!
 //! A backend's tests are its [`Harness`] and one line:
 //!
-//! ```ignore
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use lock_core::conformance::Harness;
+//! use lock_core::{DistributedLock, LockName, MemoryLock, async_trait};
+//!
 //! struct Memory(MemoryLock);
 //!
 //! #[async_trait]
@@ -10,8 +15,9 @@
 //!     async fn connect(&self) -> Arc<dyn DistributedLock> {
 //!         Arc::new(self.0.clone())
 //!     }
+//!
 //!     async fn evict(&self, name: &LockName) {
-//!         self.0.evict(name)
+//!         self.0.evict(name);
 //!     }
 //! }
 //!
@@ -145,11 +151,14 @@ macro_rules! conformance_tests {
             c08_the_signal_is_sticky_and_tells_the_reason
             c08_a_transient_error_is_no_loss
             c09_a_hung_renewal_does_not_delay_the_signal
+            c09_the_loss_is_told_without_the_keepers_runtime
             c10_lost_is_final
             c10_extending_twice_at_once_is_safe
+            c10_a_shorter_extension_keeps_the_hold
             c11_not_held_from_the_start_of_the_release
             c11_no_renewal_brings_a_released_lock_back
             c12_a_hold_is_renewed_past_its_ttl
+            c12_a_slow_grant_is_renewed_in_time
             c12_renewals_go_in_batches
             c12_renewing_survives_errors
             c13_max_hold_ends_renewing
@@ -158,6 +167,7 @@ macro_rules! conformance_tests {
             c14_busy_tells_what_is_known
             c14_a_bounded_wait_times_out
             c14_releasing_what_is_lost_is_not_held
+            c14_a_refused_release_claims_nothing
             c15_an_error_tells_whether_it_was_applied
             c16_a_repeated_acquire_finds_its_own_grant
             c16_an_acquire_whose_reply_was_lost_is_granted
@@ -170,6 +180,7 @@ macro_rules! conformance_tests {
             c19_a_request_that_outlived_its_hold_takes_nothing
             c20_a_guard_may_be_dropped_anywhere
             c20_shutdown_gives_everything_back
+            c20_shutdown_ends_acquisitions_under_way
             c21_no_reply_goes_to_the_wrong_caller
             c22_tokens_grow_through_release_expiry_and_eviction
             c22_extending_keeps_the_token

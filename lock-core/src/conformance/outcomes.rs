@@ -60,6 +60,17 @@ pub async fn c14_releasing_what_is_lost_is_not_held(harness: &dyn Harness) {
     assert_eq!(next.release().await.expect("an answer"), Release::Released);
 }
 
+/// C14: a release that was refused at first, and then finds nothing, does not claim the end of a hold
+/// that somebody else ended.
+pub async fn c14_a_refused_release_claims_nothing(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let name = fresh_name();
+    let guard = client.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
+    harness.evict(&name).await;
+    faulty.once(Operation::Release, Fault::Refused);
+    assert_eq!(guard.release().await.expect("an answer"), Release::NotHeld);
+}
+
 /// C15: an error says whether the request was carried out, and unknown stays unknown.
 pub async fn c15_an_error_tells_whether_it_was_applied(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Fault, Harness, LIMIT, Operation, SLACK, client, eventually, faulty_client, fresh_name,
-    patient, until_free,
+    Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, client, eventually, faulty_client,
+    fresh_name, patient, until_free,
 };
 use crate::{Extension, LockError, LostReason, Release, Renewal, Ttl};
 
@@ -48,6 +48,19 @@ pub async fn c10_extending_twice_at_once_is_safe(harness: &dyn Harness) {
     let left = holder.ttl_left.expect("it has a TTL");
     assert!(left > long / 2, "the server keeps it for {left:?} only");
     guard.release().await.expect("an answer");
+}
+
+/// C10: asking for less than is left takes nothing away, and the hold is renewed as before.
+pub async fn c10_a_shorter_extension_keeps_the_hold(harness: &dyn Harness) {
+    let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl());
+    let guard = client.acquire(patient(&name, ttl * 3)).await.expect("a free lock");
+    guard.extend(ttl).await.expect("held");
+    let end = Instant::now() + ttl * 5;
+    while Instant::now() < end {
+        assert!(guard.is_held(), "lost: {:?}", guard.lost_signal());
+        sleep(ttl / 10).await;
+    }
+    assert_eq!(guard.release().await.expect("an answer"), Release::Released);
 }
 
 /// C11: whoever watches the lock has stopped before the server hears of the release.
@@ -97,6 +110,20 @@ pub async fn c12_a_hold_is_renewed_past_its_ttl(harness: &dyn Harness) {
         sleep(ttl / 10).await;
     }
     assert_eq!(guard.release().await.expect("an answer"), Release::Released);
+}
+
+/// C12: a grant that took most of its TTL to arrive is renewed before the rest is over.
+pub async fn c12_a_slow_grant_is_renewed_in_time(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (name, ttl) = (fresh_name(), harness.ttl());
+    faulty.once(Operation::TryAcquire, Fault::Late((ttl * 2 / 3).min(REQUEST_TIMEOUT / 3)));
+    let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
+    let end = Instant::now() + ttl * 2;
+    while Instant::now() < end {
+        assert!(guard.is_held(), "lost: {:?}", guard.lost_signal());
+        sleep(ttl / 10).await;
+    }
+    guard.release().await.expect("an answer");
 }
 
 /// C12: many holds are renewed in few requests.

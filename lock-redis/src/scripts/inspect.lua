@@ -1,8 +1,14 @@
--- KEYS: lock, waiters   -> {value or nil, ms left or -1, waiters that are alive}
-local value = redis.call('GET', KEYS[1])
-local now, alive = server_time(), 0
-for _, entry in ipairs(redis.call('HVALS', KEYS[2])) do
-  local seen = tonumber(string.match(entry, '^%d+'))
-  if seen and now - seen <= LIVENESS then alive = alive + 1 end
+-- KEYS: (lock, waiters)…
+-- -> for each lock {value or nil, ms left or -1, waiters that are alive}
+local now, states = server_time(), {}
+for i = 1, #KEYS, 2 do
+  local value, alive = redis.pcall('GET', KEYS[i]), 0
+  -- A key of another type is held by whoever made it.
+  if type(value) == 'table' then value = '' end
+  for _, entry in ipairs(redis.pcall('HVALS', KEYS[i + 1])) do
+    local seen = tonumber(string.match(entry, '^%d+'))
+    if seen and now - seen <= LIVENESS then alive = alive + 1 end
+  end
+  states[#states + 1] = { value, redis.call('PTTL', KEYS[i]), alive }
 end
-return { value, redis.call('PTTL', KEYS[1]), alive }
+return states

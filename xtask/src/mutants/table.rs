@@ -6,8 +6,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "drift ignored",
         file: "lock-core/src/ttl.rs",
-        from: "ttl.saturating_sub(ttl.mul_f64(self.rate))",
-        to: "ttl",
+        from: "ttl.saturating_sub(ttl.mul_f64(rate))",
+        to: "ttl.saturating_sub(ttl.mul_f64(rate * 0.0))",
         test: "-p lock-core --lib c05_the_drift_is_1_percent_and_2_ms",
     },
     Mutant {
@@ -42,8 +42,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "deadline from the reply of the renewal",
         file: "lock-core/src/keeper.rs",
-        from: "hold.extended(asked, renewal.ttl, granted);",
-        to: "hold.extended(asked.after(self.clock.now().since(asked)), renewal.ttl, granted);",
+        from: "hold.renewed(asked, renewal.ttl, granted);",
+        to: "hold.renewed(asked.after(self.clock.now().since(asked)), renewal.ttl, granted);",
         test: "-p lock-core --test memory c05_the_deadline_counts_from_before_the_request",
     },
     Mutant {
@@ -66,7 +66,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "renewal not stopped by release",
         file: "lock-core/src/guard.rs",
         from: "self.hold.end(LostReason::Released);
-        self.shared.keeper.forget(self.hold.lease().owner);",
+        self.shared.keeper.forget(&self.hold);",
         to: "",
         test: "-p lock-core --test memory c11_no_renewal_brings_a_released_lock_back",
     },
@@ -121,6 +121,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "(hold.boot == now.boot && now.uptime < hold.deadline)",
         to: "(now.uptime < hold.deadline)",
         test: "-p lock-file --lib a_reboot_ends_a_hold_though_the_clock_is_behind_its_deadline",
+    },
+    Mutant {
+        name: "a pushed grant is believed however late",
+        file: "lock-core/src/wait.rs",
+        from: "grant.at?.0.checked_sub(seen.0)?",
+        to: "grant.at?.0.saturating_sub(seen.0)",
+        test: "-p leasehold --all-features --test processes s3_a_grant_that_waited_out_its_time_is_not_believed",
     },
     Mutant {
         name: "plain DEL",
