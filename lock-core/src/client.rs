@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
+use crate::acquisition::Acquisition;
 use crate::hold::Hold;
-use crate::janitor::{Janitor, Unfinished};
+use crate::janitor::Janitor;
 use crate::keeper::Keeper;
-use crate::local_queue::{LocalQueue, Turn};
-use crate::wait::{Limits, Waiting};
+use crate::local_queue::LocalQueue;
+use crate::wait::Limits;
 use crate::{
     Capabilities, Claim, Clock, DistributedLock, Drift, Extension, Lease, LockError, LockGuard,
     LockName, LockRequest, LockState, LostReason, Outcome, Release, Renewal, SystemClock, Ttl,
@@ -106,8 +107,8 @@ impl LockClient {
     /// ```
     pub async fn acquire(&self, request: impl Into<LockRequest>) -> Result<LockGuard, LockError> {
         let request = request.into();
-        let intent = Intent::new(self.shared.clone(), request.claim()?)?;
-        intent.acquire(&request).await
+        let acquisition = Acquisition::new(self.shared.clone(), request.claim()?)?;
+        acquisition.run(&request).await
     }
 
     /// Acquires a lock if it is free: `None` if another holds it.
@@ -219,13 +220,13 @@ fn failed(
 /// What the clones and guards of one client share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    backend: Arc<dyn DistributedLock>,
-    options: ClientOptions,
+    pub(crate) backend: Arc<dyn DistributedLock>,
+    pub(crate) options: ClientOptions,
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) janitor: Arc<Janitor>,
-    local_queue: LocalQueue,
+    pub(crate) local_queue: LocalQueue,
     tasks: Mutex<Option<Tasks>>,
-    closed: watch::Sender<bool>,
+    pub(crate) closed: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -245,7 +246,7 @@ impl Shared {
     }
 
     /// Lets an acquisition in, unless the client was shut down.
-    fn admit(&self, name: &LockName) -> Result<(), LockError> {
+    pub(crate) fn admit(&self, name: &LockName) -> Result<(), LockError> {
         if self.is_closed() {
             return Err(LockError::Closed { name: name.clone() });
         }
@@ -334,7 +335,7 @@ impl Shared {
     }
 
     /// Puts a fresh lease under a guard. A claim in doubt is withdrawn when the hold ends.
-    fn guard(
+    pub(crate) fn guard(
         self: Arc<Self>,
         lease: Lease,
         max_hold: Option<Duration>,
@@ -363,81 +364,6 @@ impl Drop for Shared {
         let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(tasks) = tasks {
             tasks.keeper.abort();
-        }
-    }
-}
-
-/// An acquisition under way. Made before the first byte is sent; dropped at any point, it takes
-/// back whatever the server may have granted by then.
-struct Intent {
-    shared: Arc<Shared>,
-    claim: Claim,
-    /// Whether the server may know of the claim.
-    traces: bool,
-    /// A shutdown waits for it.
-    _unfinished: Unfinished,
-}
-
-impl Intent {
-    fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self, LockError> {
-        shared.admit(&claim.name)?;
-        let _unfinished = shared.janitor.begin();
-        Ok(Self { shared, claim, traces: false, _unfinished })
-    }
-
-    /// Acquires, unless the client is shut down first.
-    async fn acquire(mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
-        let (started, mut closed) = (Instant::now(), self.shared.closed.subscribe());
-        let name = self.claim.name.clone();
-        let acquired = tokio::select! {
-            biased;
-            _ = closed.wait_for(|closed| *closed) => Err(LockError::Closed { name }),
-            acquired = self.acquire_in_turn(request) => acquired,
-        };
-        // The wait in line is part of it.
-        acquired.map_err(|error| match error {
-            LockError::Timeout { name, contention, .. } => {
-                LockError::Timeout { name, waited: started.elapsed(), contention }
-            }
-            other => other,
-        })
-    }
-
-    async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
-        let (_turn, wait) = self.turn(request.patience()).await?;
-        let shared = self.shared.clone();
-        let options = &shared.options;
-        let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
-        let waiting = Waiting::new(&*shared.backend, &*options.clock, limits);
-        let lease = waiting.acquire(&self.claim, wait, &mut self.traces).await?;
-        let doubt = std::mem::take(&mut self.traces).then(|| self.claim.clone());
-        shared.clone().guard(lease, request.hold_bound(), doubt)
-    }
-
-    /// Waits to be first among this client's waiters; says how much of the wait is left.
-    async fn turn(&self, wait: Wait) -> Result<(Option<Turn>, Wait), LockError> {
-        let turn = self.shared.local_queue.turn(&self.claim.name);
-        match wait {
-            Wait::No | Wait::AtMost(Duration::ZERO) => Ok((None, wait)),
-            Wait::Forever => Ok((Some(turn.await), wait)),
-            Wait::AtMost(span) => {
-                let started = Instant::now();
-                let Ok(turn) = timeout(span, turn).await else {
-                    let name = self.claim.name.clone();
-                    return Err(LockError::Timeout { name, waited: span, contention: None });
-                };
-                // Never zero, which would not wait at all.
-                let left = span.saturating_sub(started.elapsed()).max(Duration::from_nanos(1));
-                Ok((Some(turn), Wait::AtMost(left)))
-            }
-        }
-    }
-}
-
-impl Drop for Intent {
-    fn drop(&mut self) {
-        if self.traces {
-            self.shared.janitor.withdraw(&self.claim);
         }
     }
 }

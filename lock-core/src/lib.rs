@@ -29,6 +29,7 @@
 //! - [`Lease`] is the proof of a hold, as plain data.
 //! - [`MemoryLock`] is the executable specification: the same contract within one process.
 
+mod acquisition;
 mod capabilities;
 mod client;
 mod clock;

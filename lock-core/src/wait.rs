@@ -246,11 +246,10 @@ impl Progress {
 
     fn into_error(self, claim: &Claim) -> LockError {
         let name = claim.name.clone();
+        // A last look that our own end cut short says nothing of the server.
+        let cut_short = self.seen.is_some() && self.tries == 0 && self.wait != Wait::Forever;
         match (self.error, self.seen) {
-            (Some(source), _) if !self.late => {
-                LockError::Backend { operation: "acquire", name: Some(name), source }
-            }
-            (Some(source), _) if self.wait == Wait::Forever => refused(claim, source),
+            (Some(source), _) if !self.late && !cut_short => refused(claim, source),
             (None, Some(contention)) if self.wait == Wait::No => {
                 LockError::NotAcquired { name, contention }
             }

@@ -8,9 +8,9 @@ use lock_core::{BackendError, Fence, FenceError, FencingToken};
 use redis::ToRedisArgs;
 
 use crate::error::unreadable;
-use crate::lock::Shared;
 use crate::reply;
 use crate::scripts::FENCE;
+use crate::server::Server;
 
 /// The fence of a resource on a Redis server: the greatest token it has seen, kept beside it.
 ///
@@ -19,13 +19,13 @@ use crate::scripts::FENCE;
 /// then read, then [`set`](Self::set).
 #[derive(Clone)]
 pub struct RedisFence {
-    shared: Arc<Shared>,
+    server: Arc<Server>,
     mark: String,
 }
 
 impl RedisFence {
-    pub(crate) fn new(shared: Arc<Shared>, mark: String) -> Self {
-        Self { shared, mark }
+    pub(crate) fn new(server: Arc<Server>, mark: String) -> Self {
+        Self { server, mark }
     }
 
     /// Sets `key` to `value` unless a greater token than `token` was seen, in one atomic step.
@@ -57,7 +57,7 @@ impl RedisFence {
         keys: &[String],
         args: Vec<Vec<u8>>,
     ) -> Result<(), FenceError> {
-        let reply = self.shared.run(&FENCE, keys, &args).await?;
+        let reply = self.server.run(&FENCE, keys, &args).await?;
         match reply::read::<Option<String>>(reply, "the answer of a fence")? {
             None => Ok(()),
             Some(seen) => Err(stale(token, &seen)?),

@@ -50,6 +50,7 @@ mod options;
 mod push;
 mod reply;
 mod scripts;
+mod server;
 
 pub use crate::fence::RedisFence;
 pub use crate::lock::RedisLock;

@@ -8,7 +8,6 @@ use lock_core::{
     Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, LockError, LockName,
     LockState, Order, OwnerId, Release, Renewal, TokenDurability, Waker, Wakeup,
 };
-use redis::{ToRedisArgs, Value};
 
 use crate::connection::Connection;
 use crate::error::{BACKEND, unreadable};
@@ -17,7 +16,8 @@ use crate::keys::{self, Keys};
 use crate::options::RedisOptions;
 use crate::push::Push;
 use crate::reply;
-use crate::scripts::{ACQUIRE, EXTEND, INSPECT, Program, RELEASE, WITHDRAW};
+use crate::scripts::{ACQUIRE, EXTEND, INSPECT, RELEASE, WITHDRAW};
+use crate::server::Server;
 
 /// A server's clock further ahead than this would poison the token counters.
 const CLOCK_AHEAD_ALLOWED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -34,13 +34,9 @@ const INSPECT_STEP: usize = 100;
 /// See the [crate documentation](crate) for what it guarantees.
 #[derive(Clone)]
 pub struct RedisLock {
-    shared: Arc<Shared>,
-}
-
-pub(crate) struct Shared {
-    connection: Connection,
-    push: Push,
-    prefix: String,
+    server: Arc<Server>,
+    push: Arc<Push>,
+    prefix: Arc<str>,
     trusts_any_clock: bool,
 }
 
@@ -60,33 +56,39 @@ impl RedisLock {
 
     pub(crate) async fn with_options(options: RedisOptions) -> Result<Self, LockError> {
         let client = options.client()?;
-        let shared = Shared {
-            connection: Connection::new(client.clone()),
-            push: Push::new(client),
-            prefix: options.prefix,
+        let server = Server::new(Connection::new(client.clone()));
+        let ping = server.send(&redis::cmd("PING")).await;
+        ping.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
+        Ok(Self {
+            server: Arc::new(server),
+            push: Arc::new(Push::new(client)),
+            prefix: options.prefix.into(),
             trusts_any_clock: options.trusts_any_clock,
-        };
-        let ping = shared.connection.send(&redis::cmd("PING")).await;
-        let refused = |source| LockError::Backend { operation: "connect", name: None, source };
-        ping.map_err(|failure| refused(failure.into()))?;
-        Ok(Self { shared: Arc::new(shared) })
+        })
     }
 
     /// The fence of a resource on this server.
     pub fn fence(&self, resource: impl AsRef<str>) -> RedisFence {
-        RedisFence::new(self.shared.clone(), keys::mark(resource.as_ref()))
+        RedisFence::new(self.server.clone(), keys::mark(resource.as_ref()))
     }
 
     fn keys(&self, name: &LockName) -> Keys {
-        Keys::new(&self.shared.prefix, name)
+        Keys::new(&self.prefix, name)
+    }
+
+    /// The latest server time that a grant may be made at, in µs.
+    fn clock_limit(&self) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let limit = if self.trusts_any_clock { Duration::MAX } else { now + CLOCK_AHEAD_ALLOWED };
+        limit.as_micros().to_string()
     }
 
     async fn try_once(&self, claim: &Claim, channel: &str) -> Result<Attempt, BackendError> {
         let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis().to_string());
-        let limit = self.shared.clock_limit();
+        let limit = self.clock_limit();
         let args = [&*owner, &ttl, claim.label.as_str(), channel, &limit];
         let keys = self.keys(&claim.name).claiming(claim.owner);
-        reply::attempt(claim, self.shared.run(&ACQUIRE, &keys, &args).await?)
+        reply::attempt(claim, self.server.run(&ACQUIRE, &keys, &args).await?)
     }
 
     /// Looks at several locks in one request.
@@ -94,7 +96,7 @@ impl RedisLock {
         let keys = names.iter().map(|name| self.keys(name));
         let keys: Vec<String> = keys.flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
         let args: [&str; 0] = [];
-        reply::states(names, self.shared.run(&INSPECT, &keys, &args).await?)
+        reply::states(names, self.server.run(&INSPECT, &keys, &args).await?)
     }
 
     /// The counters that match `glob`, some of them more than once.
@@ -103,7 +105,7 @@ impl RedisLock {
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
-            let page = self.shared.connection.send(&scan).await?;
+            let page = self.server.send(&scan).await?;
             let (next, keys): (u64, Vec<String>) = reply::read(page, "a page of keys")?;
             found.extend(keys);
             if next == 0 {
@@ -111,30 +113,6 @@ impl RedisLock {
             }
             cursor = next;
         }
-    }
-}
-
-impl Shared {
-    /// Runs a program, teaching it to a server that does not know it.
-    pub(crate) async fn run(
-        &self,
-        program: &Program,
-        keys: &[String],
-        args: &[impl ToRedisArgs],
-    ) -> Result<Value, BackendError> {
-        match self.connection.send(&program.by_hash(keys, args)).await {
-            Err(failure) if failure.is_unknown_program() => {
-                Ok(self.connection.send(&program.by_text(keys, args)).await?)
-            }
-            reply => Ok(reply?),
-        }
-    }
-
-    /// The latest server time that a grant may be made at, in µs.
-    fn clock_limit(&self) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let limit = if self.trusts_any_clock { Duration::MAX } else { now + CLOCK_AHEAD_ALLOWED };
-        limit.as_micros().to_string()
     }
 }
 
@@ -157,7 +135,7 @@ impl DistributedLock for RedisLock {
         claim: &Claim,
         waker: Option<&Waker>,
     ) -> Result<Attempt, BackendError> {
-        let push = &self.shared.push;
+        let push = &self.push;
         let channel = waker.and_then(|waker| push.listen(claim.owner, waker));
         let mut attempt = self.try_once(claim, channel.unwrap_or_default()).await?;
         if let (Attempt::Busy(_), Some(waker), None) = (&attempt, waker, channel) {
@@ -181,7 +159,7 @@ impl DistributedLock for RedisLock {
             .iter()
             .flat_map(|renewal| [renewal.owner.expose(), renewal.ttl.as_millis().to_string()])
             .collect();
-        let reply = self.shared.run(&EXTEND, &keys, &args).await;
+        let reply = self.server.run(&EXTEND, &keys, &args).await;
         let answers = reply.and_then(|reply| reply::read::<Vec<u8>>(reply, "renewals"));
         match answers {
             Ok(answers) => {
@@ -196,8 +174,8 @@ impl DistributedLock for RedisLock {
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let args = [owner.expose(), self.shared.clock_limit()];
-        let reply = self.shared.run(&RELEASE, &self.keys(name).granting(), &args).await?;
+        let args = [owner.expose(), self.clock_limit()];
+        let reply = self.server.run(&RELEASE, &self.keys(name).granting(), &args).await?;
         match reply::read(reply, "the answer to a release")? {
             1 => Ok(Release::Released),
             0 => Ok(Release::NotHeld),
@@ -206,10 +184,10 @@ impl DistributedLock for RedisLock {
     }
 
     async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
-        self.shared.push.forget(claim.owner);
-        let args = [claim.owner.expose(), self.shared.clock_limit()];
+        self.push.forget(claim.owner);
+        let args = [claim.owner.expose(), self.clock_limit()];
         let keys = self.keys(&claim.name).claiming(claim.owner);
-        self.shared.run(&WITHDRAW, &keys, &args).await.map(drop)
+        self.server.run(&WITHDRAW, &keys, &args).await.map(drop)
     }
 
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
@@ -218,8 +196,8 @@ impl DistributedLock for RedisLock {
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let counters = self.counters(&keys::counters(&self.shared.prefix, prefix)).await?;
-        let name = |counter: &String| keys::name_of_counter(&self.shared.prefix, counter);
+        let counters = self.counters(&keys::counters(&self.prefix, prefix)).await?;
+        let name = |counter: &String| keys::name_of_counter(&self.prefix, counter);
         let mut names: Vec<LockName> = counters.iter().filter_map(name).collect();
         names.sort_unstable();
         names.dedup();
@@ -250,6 +228,6 @@ fn spread(error: BackendError, count: usize) -> Vec<Result<Extension, BackendErr
 
 impl std::fmt::Debug for RedisLock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RedisLock").field("prefix", &self.shared.prefix).finish_non_exhaustive()
+        f.debug_struct("RedisLock").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use redis::aio::PubSub;
 use redis::{Client, ErrorKind, RedisError, ServerErrorKind};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::connection::CONNECT_LIMIT;
 use crate::error::Failure;
@@ -39,7 +39,8 @@ struct Shared {
 
 #[derive(Clone, Debug)]
 enum State {
-    Opening,
+    /// Since when.
+    Opening(Instant),
     Subscribed,
     /// The server will never let us subscribe.
     Refused(RedisError),
@@ -48,7 +49,8 @@ enum State {
 impl Push {
     pub(crate) fn new(client: Client) -> Self {
         let channel = format!("leasehold-{}", uuid::Uuid::new_v4().as_simple());
-        let (wakers, state) = (Mutex::default(), watch::Sender::new(State::Opening));
+        let (wakers, state) =
+            (Mutex::default(), watch::Sender::new(State::Opening(Instant::now())));
         let shared = Arc::new(Shared { client, channel, wakers, state });
         Self { shared, task: Mutex::default() }
     }
@@ -69,14 +71,18 @@ impl Push {
     }
 
     /// Opens the connection if it is not open, and returns once it is subscribed, or when that takes
-    /// longer than a waiter wants to go without a look at the lock.
+    /// or took longer than a waiter wants to go without a look at the lock.
     pub(crate) async fn open(&self) -> Result<(), Failure> {
         self.ensure_running();
         let mut state = self.shared.state.subscribe();
-        let settled = timeout(OPEN_LIMIT, state.wait_for(|state| !matches!(state, State::Opening)));
+        let end = match *state.borrow() {
+            State::Opening(since) => since + OPEN_LIMIT,
+            State::Subscribed | State::Refused(_) => Instant::now() + OPEN_LIMIT,
+        };
+        let settled = timeout_at(end, state.wait_for(|state| !matches!(state, State::Opening(_))));
         match settled.await.ok().and_then(Result::ok).as_deref() {
             Some(State::Refused(error)) => Err(Failure::Asking(error.clone())),
-            Some(State::Opening | State::Subscribed) | None => Ok(()),
+            Some(State::Opening(_) | State::Subscribed) | None => Ok(()),
         }
     }
 
@@ -93,7 +99,7 @@ impl Push {
     fn ensure_running(&self) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
-            self.shared.state.send_replace(State::Opening);
+            self.shared.state.send_replace(State::Opening(Instant::now()));
             *task = Some(tokio::spawn(self.shared.clone().run()));
         }
     }
@@ -144,7 +150,7 @@ impl Shared {
                 },
             }
         }
-        self.state.send_replace(State::Opening);
+        self.state.send_replace(State::Opening(Instant::now()));
         self.wake_all();
     }
 

@@ -1,0 +1,87 @@
+//! One acquisition, from before its first byte to its guard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use crate::client::Shared;
+use crate::janitor::Unfinished;
+use crate::local_queue::Turn;
+use crate::wait::{Limits, Waiting};
+use crate::{Claim, LockError, LockGuard, LockRequest, Wait};
+
+/// An acquisition under way. Made before the first byte is sent; dropped at any point, it takes
+/// back whatever the server may have granted by then.
+pub(crate) struct Acquisition {
+    shared: Arc<Shared>,
+    claim: Claim,
+    /// Whether the server may know of the claim.
+    traces: bool,
+    /// A shutdown waits for it.
+    _unfinished: Unfinished,
+}
+
+impl Acquisition {
+    pub(crate) fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self, LockError> {
+        shared.admit(&claim.name)?;
+        let _unfinished = shared.janitor.begin();
+        Ok(Self { shared, claim, traces: false, _unfinished })
+    }
+
+    /// Acquires, unless the client is shut down first.
+    pub(crate) async fn run(mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
+        let (started, mut closed) = (Instant::now(), self.shared.closed.subscribe());
+        let name = self.claim.name.clone();
+        let acquired = tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => Err(LockError::Closed { name }),
+            acquired = self.acquire_in_turn(request) => acquired,
+        };
+        // The wait in line is part of it.
+        acquired.map_err(|error| match error {
+            LockError::Timeout { name, contention, .. } => {
+                LockError::Timeout { name, waited: started.elapsed(), contention }
+            }
+            other => other,
+        })
+    }
+
+    async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
+        let (_turn, wait) = self.turn(request.patience()).await?;
+        let shared = self.shared.clone();
+        let options = &shared.options;
+        let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
+        let waiting = Waiting::new(&*shared.backend, &*options.clock, limits);
+        let lease = waiting.acquire(&self.claim, wait, &mut self.traces).await?;
+        let doubt = std::mem::take(&mut self.traces).then(|| self.claim.clone());
+        shared.clone().guard(lease, request.hold_bound(), doubt)
+    }
+
+    /// Waits to be first among this client's waiters; says how much of the wait is left.
+    async fn turn(&self, wait: Wait) -> Result<(Option<Turn>, Wait), LockError> {
+        let turn = self.shared.local_queue.turn(&self.claim.name);
+        match wait {
+            Wait::No | Wait::AtMost(Duration::ZERO) => Ok((None, wait)),
+            Wait::Forever => Ok((Some(turn.await), wait)),
+            Wait::AtMost(span) => {
+                let started = Instant::now();
+                let Ok(turn) = timeout(span, turn).await else {
+                    let name = self.claim.name.clone();
+                    return Err(LockError::Timeout { name, waited: span, contention: None });
+                };
+                // Never zero, which would not wait at all.
+                let left = span.saturating_sub(started.elapsed()).max(Duration::from_nanos(1));
+                Ok((Some(turn), Wait::AtMost(left)))
+            }
+        }
+    }
+}
+
+impl Drop for Acquisition {
+    fn drop(&mut self) {
+        if self.traces {
+            self.shared.janitor.withdraw(&self.claim);
+        }
+    }
+}
