@@ -152,18 +152,18 @@ impl Hold {
         }
     }
 
-    /// Waits until the hold is over. It watches the deadline itself, so that the keeper's runtime
-    /// may be gone.
+    /// Waits until the hold is over. It also watches the deadline itself, since the keeper's runtime
+    /// may be gone; by a plain timer, which costs one wake-up a TTL. The keeper watches for suspend.
     pub(crate) async fn ended(&self) -> LostReason {
         let mut lost = self.lost.subscribe();
         loop {
             if let Some(reason) = self.lost_reason() {
                 return reason;
             }
-            let deadline = self.state().lease.deadline;
+            let left = self.remaining();
             tokio::select! {
                 _ = lost.changed() => {}
-                () = self.clock.sleep_until(deadline) => {}
+                () = tokio::time::sleep(left) => {}
             }
         }
     }

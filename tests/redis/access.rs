@@ -10,6 +10,35 @@ use crate::{REQUEST_TIMEOUT, SLACK, client, fresh_name, patient};
 
 const SECRET: &str = "pa55word-of-the-test";
 
+/// What an ACL user needs.
+const RIGHTS: [&str; 25] = [
+    "~*",
+    "&leasehold-*",
+    "+ping",
+    "+evalsha",
+    "+eval",
+    "+publish",
+    "+subscribe",
+    "+time",
+    "+get",
+    "+set",
+    "+del",
+    "+exists",
+    "+pexpire",
+    "+pttl",
+    "+zrange",
+    "+zrank",
+    "+zadd",
+    "+zcard",
+    "+zrem",
+    "+hget",
+    "+hset",
+    "+hdel",
+    "+hlen",
+    "+hvals",
+    "+scan",
+];
+
 async fn works(client: &LockClient) {
     let name = fresh_name();
     let guard = client.acquire(patient(&name)).await.expect("a free lock");
@@ -54,43 +83,16 @@ async fn by_acl_user_with_the_rights_that_the_docs_name() {
         assert_eq!(reply.to_string(), "OK");
         format!("redis://{name}:{SECRET}@{}", server.addr())
     };
-    let rights = [
-        "~*",
-        "&leasehold-*",
-        "+ping",
-        "+evalsha",
-        "+eval",
-        "+publish",
-        "+subscribe",
-        "+time",
-        "+get",
-        "+set",
-        "+del",
-        "+exists",
-        "+pexpire",
-        "+pttl",
-        "+zrange",
-        "+zrank",
-        "+zadd",
-        "+zcard",
-        "+zrem",
-        "+hget",
-        "+hset",
-        "+hdel",
-        "+hlen",
-        "+hvals",
-        "+scan",
-    ];
-    let able = user("able", &rights);
+    let able = user("able", &RIGHTS);
     works(&client(&able).await).await;
 
-    let mute: Vec<&str> = rights.iter().copied().filter(|right| *right != "+evalsha").collect();
+    let mute: Vec<&str> = RIGHTS.iter().copied().filter(|right| *right != "+evalsha").collect();
     let unable = user("unable", &mute);
     let refused = client(&unable).await.acquire(patient(&fresh_name())).await;
     let text = format!("{:?}", refused.expect_err("it lacks a right"));
     assert!(text.contains("EVALSHA") && !text.contains(SECRET), "{text}");
 
-    let deaf: Vec<&str> = rights.iter().copied().filter(|right| *right != "&leasehold-*").collect();
+    let deaf: Vec<&str> = RIGHTS.iter().copied().filter(|right| *right != "&leasehold-*").collect();
     let deaf = client(&user("deaf", &deaf)).await;
     let name = fresh_name();
     let guard = client(&able).await.acquire(patient(&name)).await.expect("a free lock");

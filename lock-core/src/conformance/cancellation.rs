@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{
     Fault, Harness, LIMIT, Operation, claim, client, eventually, faulty_client, fresh_name,
@@ -41,8 +41,8 @@ pub async fn c19_a_dropped_acquire_leaves_nothing(harness: &dyn Harness) {
 
 /// C19: a waiter that is dropped leaves the queue, and the next one gets in.
 pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
-    let (holder, leaver, next) =
-        (client(harness).await, client(harness).await, client(harness).await);
+    let (holder, leaver) = (client(harness).await, client(harness).await);
+    let (next, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), Duration::from_secs(60));
     let guard = holder.acquire(patient(&name, ttl)).await.expect("a free lock");
     for millis in [0, 1, 5, 50, 200] {
@@ -50,7 +50,7 @@ pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
         assert!(timeout(Duration::from_millis(millis), leaving).await.is_err(), "two holders");
     }
     let waiting = tokio::spawn(async move { next.acquire(patient(&name, ttl)).await });
-    sleep(Duration::from_millis(50)).await;
+    eventually("it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
     let name = guard.name();
     guard.release().await.expect("an answer");
     let guard = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{Harness, LIMIT, claim, client, eventually, fresh_name, patient};
-use crate::{Attempt, LockRequest};
+use crate::Attempt;
 
 /// C22: each grant has a greater token than all before, however the holds before it ended.
 pub async fn c22_tokens_grow_through_release_expiry_and_eviction(harness: &dyn Harness) {
@@ -73,5 +73,4 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
     let free = backend.try_acquire(&claim, None).await.expect("an answer");
     assert!(matches!(free, Attempt::Granted(_)), "{free:?}");
     backend.withdraw(&claim).await.expect("an answer");
-    let _: LockRequest = (&name).into();
 }

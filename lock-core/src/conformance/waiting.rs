@@ -121,7 +121,8 @@ pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) 
 
 /// C28: a waiter whose client has gone does not keep the others waiting.
 pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
-    let (holder, next, name) = (client(harness).await, client(harness).await, fresh_name());
+    let (holder, name) = (client(harness).await, fresh_name());
+    let (next, faulty) = faulty_client(harness).await;
     let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
     // A client whose runtime is gone can neither renew its place nor withdraw it.
     let gone = harness.connect().await;
@@ -141,7 +142,7 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
         let name = name.clone();
         async move { next.acquire(patient(&name, LIMIT)).await }
     });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    eventually("it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
     let released = Instant::now();
     guard.release().await.expect("an answer");
     let guard = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
