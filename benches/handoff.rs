@@ -2,8 +2,8 @@
 //!
 //! Every worker is a client of its own, as if on a host of its own. It holds the lock for 1 ms, and
 //! after a release stays away until another has been in: each acquisition changes hands. Measured
-//! is the time from the call of release to the next holder's return. Rounds of the peers alternate,
-//! and each peer's figures are the median of its rounds.
+//! is the time from the call of release to the next holder's return. Rounds of the peers
+//! and of the floor alternate; each figure is the median of its rounds.
 //!
 //! `cargo bench --features redis --bench handoff [-- [--url URL] [--seconds N] [--rounds N]]`
 
@@ -34,17 +34,20 @@ async fn main() -> Result<(), Error> {
         "{:24} {:>4} {:>9} {:>9} {:>7} {:>9} {:>9}",
         "peer", "W", "p50 µs", "p99 µs", "× floor", "cmds/acq", "slow/fast"
     );
-    let floor = floor(&url).await?;
-    println!("{:24} {:>4} {:>9} {:>9} {:>7.2}", "PUBLISH to wake-up", "", floor.0, floor.1, 1.0);
     for workers in WORKERS {
         let mut rounds: Vec<Vec<Round>> = PEERS.iter().map(|_| Vec::new()).collect();
+        let mut floors = Vec::new();
         for _ in 0..options.rounds {
+            floors.push(floor(&url).await?);
             for (peer, rounds) in PEERS.iter().zip(&mut rounds) {
                 rounds.push(round(*peer, &url, workers, options.span).await?);
             }
         }
+        let floor = median(floors.iter().map(|(p50, _)| *p50 as f64));
+        let floor_p99 = median(floors.iter().map(|(_, p99)| *p99 as f64));
+        println!("{:24} {workers:>4} {floor:>9} {floor_p99:>9} {:>7.2}", "PUBLISH to wake-up", 1.0);
         for (peer, rounds) in PEERS.iter().zip(&rounds) {
-            report(peer.name(), workers, rounds, floor.0);
+            report(peer.name(), workers, rounds, floor);
         }
     }
     Ok(())
@@ -254,12 +257,12 @@ async fn commands(url: &str) -> Result<u64, Error> {
     Ok(count.unwrap_or("0").trim().parse()?)
 }
 
-fn report(peer: &str, workers: usize, rounds: &[Round], floor: u64) {
+fn report(peer: &str, workers: usize, rounds: &[Round], floor: f64) {
     let p50 = median(rounds.iter().map(|round| round.gaps.value_at_quantile(0.5) as f64));
     let p99 = median(rounds.iter().map(|round| round.gaps.value_at_quantile(0.99) as f64));
     let commands = median(rounds.iter().map(|round| round.commands_per_acquisition));
     let fairness = median(rounds.iter().map(|round| round.fairness));
-    let ratio = p50 / floor.max(1) as f64;
+    let ratio = p50 / floor.max(1.0);
     println!(
         "{peer:24} {workers:>4} {p50:>9} {p99:>9} {ratio:>7.2} {commands:>9.1} {fairness:>9.2}"
     );
