@@ -137,9 +137,7 @@ impl Shared {
 
     async fn listen(&self, connection: PubSub) {
         let (mut sink, mut messages) = connection.split();
-        self.state.send_replace(State::Subscribed);
-        // What was published before is gone: everyone looks again.
-        self.wake_all();
+        self.subscribed();
         loop {
             match timeout(PING_EVERY, messages.next()).await {
                 Ok(Some(message)) => self.wake(message.get_payload_bytes()),
@@ -152,6 +150,14 @@ impl Shared {
         }
         self.state.send_replace(State::Opening(Instant::now()));
         self.wake_all();
+    }
+
+    /// Lets waiters in, and has those look again who listened before: what was published to them
+    /// meanwhile is gone.
+    fn subscribed(&self) {
+        let listening = self.wakers();
+        self.state.send_replace(State::Subscribed);
+        listening.values().for_each(Waker::try_again);
     }
 
     /// Delivers the message of a grant. One that nobody waits for any more is withdrawn by whoever

@@ -203,7 +203,6 @@ fn arguments(endpoint: &Endpoint, folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
     let mut args = owned(&["--dir", &folder, "--bind", "127.0.0.1", "--save", ""]);
     args.extend(owned(&["--appendonly", "no", "--repl-diskless-sync-delay", "0"]));
-    args.extend(owned(&["--enable-debug-command", "local"]));
     args.extend(match endpoint {
         Endpoint::Tcp(address) => owned(&["--port", &address.port().to_string()]),
         Endpoint::Unix(path) => owned(&["--unixsocket", &path.display().to_string()]),
