@@ -53,7 +53,8 @@ impl Acquisition {
         let options = &shared.options;
         let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
         let waiting = Waiting::new(&*shared.backend, &*options.clock, limits);
-        let lease = waiting.acquire(&self.claim, wait, &mut self.traces).await?;
+        let lease =
+            waiting.acquire(&self.claim, wait, request.listener(), &mut self.traces).await?;
         let doubt = std::mem::take(&mut self.traces).then(|| self.claim.clone());
         shared.clone().guard(lease, request.hold_bound(), doubt)
     }

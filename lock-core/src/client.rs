@@ -15,9 +15,9 @@ use crate::keeper::Keeper;
 use crate::local_queue::LocalQueue;
 use crate::wait::Limits;
 use crate::{
-    Capabilities, Claim, Clock, DistributedLock, Drift, Extension, Lease, LockError, LockGuard,
-    LockName, LockRequest, LockState, LostReason, Outcome, Release, Renewal, SystemClock, Ttl,
-    Wait, retry,
+    Capabilities, Claim, Clock, DistributedLock, Drift, Extension, Finding, Holder, Lease,
+    LockError, LockGuard, LockName, LockRequest, LockState, LostReason, Outcome, Release, Renewal,
+    SystemClock, Ttl, Wait, retry,
 };
 
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
@@ -179,12 +179,41 @@ impl LockClient {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, LockError> {
-        let shared = &self.shared;
         // In one try, since it may take many requests.
-        let end = Instant::now() + shared.options.request_timeout;
-        let backend = self.capabilities().backend;
-        let answer = retry::try_once(end, backend, shared.backend.list(prefix, limit)).await;
+        let answer = self.shared.ask_once(self.shared.backend.list(prefix, limit)).await;
         answer.map_err(|source| failed("list locks", None, source))
+    }
+
+    /// Ends the hold of whoever has the lock, and lets the next waiter in; says whose it was, `None`
+    /// if nobody held it.
+    ///
+    /// It is for operators. The holder is not asked, and may go on believing until its next renewal:
+    /// only a [`Fence`](crate::Fence) keeps it from writing meanwhile. It is tried once, because a
+    /// repeat might end the hold of the next one.
+    ///
+    /// # Errors
+    /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses. Its
+    ///   [outcome](crate::BackendError::outcome) says whether the hold may be over.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the hold may or may not be over.
+    pub async fn evict(&self, name: impl AsRef<str>) -> Result<Option<Holder>, LockError> {
+        let name = LockName::new(name)?;
+        let answer = self.shared.ask_once(self.shared.backend.evict(&name)).await;
+        answer.map_err(|source| failed("evict the holder of", Some(&name), source))
+    }
+
+    /// Looks at the live server for what endangers locks: settings, rights, its role, its clock.
+    ///
+    /// # Errors
+    /// [`LockError::Backend`] if the server cannot be reached. What it refuses to show is a finding.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn doctor(&self) -> Result<Vec<Finding>, LockError> {
+        let answer = self.shared.ask_once(self.shared.backend.doctor()).await;
+        answer.map_err(|source| failed("examine the server", None, source))
     }
 
     /// Gives everything back: ends all holds of this client and waits until the server knows, or
@@ -278,6 +307,15 @@ impl Shared {
     {
         let backend = self.backend.capabilities().backend;
         retry::within(self.options.request_timeout, backend, question).await
+    }
+
+    /// Puts a question to the backend that is not to be repeated.
+    async fn ask_once<T>(
+        &self,
+        answer: impl Future<Output = Result<T, crate::BackendError>>,
+    ) -> Result<T, crate::BackendError> {
+        let end = Instant::now() + self.options.request_timeout;
+        retry::try_once(end, self.backend.capabilities().backend, answer).await
     }
 
     /// Extends a lease on the server: the lease with its new deadline, or `None` if it is lost.

@@ -168,6 +168,11 @@ impl Hold {
         }
     }
 
+    /// Waits until somebody noted that the hold is over.
+    pub(crate) async fn ended_by_someone(&self) {
+        let _ = self.lost.subscribe().wait_for(Option::is_some).await;
+    }
+
     pub(crate) fn error_if_lost(&self) -> Result<(), LockError> {
         match self.lost_reason() {
             None => Ok(()),

@@ -1,6 +1,7 @@
 //! Renews everything a client holds, and tells what is lost.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::hold::{Duty, Hold, HoldId};
-use crate::{Clock, DistributedLock, Extension, LostReason, Moment, Renewal};
+use crate::{Clock, DistributedLock, Extension, LossWatch, LostReason, Moment, Renewal};
 
 /// How many holds are renewed in one call to the backend: enough that ten thousand are a hundred
 /// requests, few enough that one of them does not keep a server from its other clients.
@@ -28,9 +29,11 @@ pub(crate) struct Keeper {
     changed: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Book {
     holds: HashMap<HoldId, Arc<Hold>>,
+    /// What the backend watches, until the keeper takes it up.
+    watches: Vec<(Arc<Hold>, LossWatch)>,
     /// When the keeper looks next by itself.
     looks_at: Option<Moment>,
 }
@@ -42,11 +45,13 @@ impl Keeper {
 
     /// Takes a hold into keeping.
     pub(crate) fn keep(&self, hold: Arc<Hold>) {
+        let watch = self.backend.watch(&hold.lease());
         let now = self.clock.now();
         let due = duty_within(&hold, now);
         let mut book = self.book();
-        book.holds.insert(hold.id, hold);
-        let in_time = book.looks_at.is_some_and(|at| now.until(at) <= due);
+        book.holds.insert(hold.id, hold.clone());
+        let in_time = watch.is_none() && book.looks_at.is_some_and(|at| now.until(at) <= due);
+        book.watches.extend(watch.map(|watch| (hold, watch)));
         drop(book);
         if !in_time {
             self.changed.notify_one();
@@ -72,9 +77,11 @@ impl Keeper {
     ///
     /// It may be the second to do so: the renewals of one whose runtime ended have no answer.
     pub(crate) async fn run(self: Arc<Self>) {
-        self.book().holds.values().for_each(|hold| hold.renewal_failed());
-        let mut renewals = FuturesUnordered::new();
+        self.begin();
+        let (mut renewals, mut watches) = (FuturesUnordered::new(), FuturesUnordered::new());
         loop {
+            let begun = std::mem::take(&mut self.book().watches);
+            watches.extend(begun.into_iter().map(|(hold, watch)| heed(hold, watch)));
             let Sweep { due, next } = self.sweep();
             for batch in batches(due) {
                 renewals.push(self.renew(batch));
@@ -83,8 +90,18 @@ impl Keeper {
                 () = self.clock.sleep_until(next) => {}
                 () = self.changed.notified() => {}
                 Some(()) = renewals.next() => {}
+                Some(()) = watches.next() => {}
             }
         }
+    }
+
+    /// Takes over from a keeper whose runtime ended: what it had under way has no answer.
+    fn begin(&self) {
+        let mut book = self.book();
+        let holds: Vec<_> = book.holds.values().cloned().collect();
+        holds.iter().for_each(|hold| hold.renewal_failed());
+        let watch = |hold: Arc<Hold>| Some((hold.clone(), self.backend.watch(&hold.lease())?));
+        book.watches = holds.into_iter().filter_map(watch).collect();
     }
 
     /// Ends what is over, and collects what is to be renewed.
@@ -133,6 +150,20 @@ impl Keeper {
 
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a hold once its backend sees that it is over; returns once it is.
+async fn heed(hold: Arc<Hold>, watch: LossWatch) {
+    tokio::select! {
+        reason = watch => hold.end(reason),
+        () = hold.ended_by_someone() => {}
+    }
+}
+
+impl fmt::Debug for Book {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Book").field("holds", &self.holds.len()).finish_non_exhaustive()
     }
 }
 

@@ -37,6 +37,7 @@ mod clock;
 pub mod conformance;
 mod error;
 mod fence;
+mod finding;
 mod guard;
 mod hold;
 mod janitor;
@@ -61,12 +62,13 @@ pub use crate::client::{ClientOptions, LockClient};
 pub use crate::clock::{Clock, FakeClock, Moment, SystemClock};
 pub use crate::error::{BackendError, BoxError, LockError, Outcome};
 pub use crate::fence::{Fence, FenceError, MemoryFence};
+pub use crate::finding::{Finding, Health};
 pub use crate::guard::LockGuard;
 pub use crate::hold::{LostReason, LostSignal};
 pub use crate::lease::Lease;
 pub use crate::lock::{
-    Attempt, Claim, Contention, DistributedLock, Extension, Grant, Holder, LockState, Release,
-    Renewal, ServerTime,
+    Attempt, Claim, Contention, DistributedLock, Extension, Grant, Holder, LockState, LossWatch,
+    Release, Renewal, ServerTime,
 };
 pub use crate::memory::MemoryLock;
 pub use crate::name::{Label, LockName, MAX_LABEL_BYTES, MAX_NAME_BYTES};

@@ -1,15 +1,19 @@
 //! The trait that a backend implements: protocol, and no policy.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::{
-    BackendError, Capabilities, FencingToken, Label, Lease, LockError, LockName, LockRequest,
-    OwnerId, SystemClock, Ttl, Waker, wait,
+    BackendError, Capabilities, FencingToken, Finding, Label, Lease, LockError, LockName,
+    LockRequest, LostReason, OwnerId, SystemClock, Ttl, Waker, wait,
 };
+
+/// Completes when a hold is seen to be over, and says how.
+pub type LossWatch = Pin<Box<dyn Future<Output = LostReason> + Send>>;
 
 /// A place where locks are held: Redis, a directory, this process.
 ///
@@ -22,8 +26,9 @@ use crate::{
 /// own beyond its connections: waiting, renewing, time-outs, retries and the repair of unknown
 /// outcomes are written once, in this crate. It keeps these rules:
 ///
-/// - Every method may be called again with the same arguments after any outcome, and then does no
-///   harm: an owner that already holds the lock is granted it again with the **same** token.
+/// - Every method but [`evict`](Self::evict) may be called again with the same arguments after any
+///   outcome, and then does no harm: an owner that already holds the lock is granted it again with
+///   the **same** token.
 /// - Time is the server's. No decision depends on a client's clock.
 /// - Every method may be dropped at any await. What the server then does is found again by owner.
 /// - "No" is a value ([`Attempt::Busy`], [`Extension::Lost`], [`Release::NotHeld`]); an error means
@@ -96,6 +101,39 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// [`BackendError`] if the server did not answer.
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError>;
 
+    /// Ends the hold of whoever has it, hands the lock to the next waiter, and says whose it was;
+    /// `None` if nobody held it. A holder that is not one of ours is ended too.
+    ///
+    /// The holder is not asked. It learns of it at its next renewal or by its watch; until then a
+    /// [`Fence`](crate::Fence) keeps it out, because the next token is greater. A repeat may end
+    /// the hold of the next one.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer.
+    ///
+    /// # Cancel safety
+    /// After a drop the hold may or may not be over.
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError>;
+
+    /// Looks at the live server for what endangers locks: settings, rights, its role, its clock.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer. What it refuses to show is a [`Finding`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError>;
+
+    /// Watches a hold: the future completes once the backend itself sees that it is over. `None`
+    /// where only the answer to a renewal tells, which is the default.
+    ///
+    /// It completes on certainty alone: while the backend cannot tell, it stays pending, and the
+    /// deadline decides.
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        let _ = lease;
+        None
+    }
+
     /// Acquires a lock as a plain lease: without waiting, within a bound, or for ever, as the
     /// request says.
     ///
@@ -117,7 +155,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
         let claim = request.claim()?;
         let waiting = wait::Waiting::new(self, &SystemClock, wait::Limits::default());
         let mut traces = false;
-        let acquired = waiting.acquire(&claim, request.patience(), &mut traces).await;
+        let (wait, listener) = (request.patience(), request.listener());
+        let acquired = waiting.acquire(&claim, wait, listener, &mut traces).await;
         if acquired.is_err() && traces {
             let _ = tokio::time::timeout(wait::WITHDRAW_LIMIT, self.withdraw(&claim)).await;
         }
@@ -351,6 +390,18 @@ impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         (**self).list(prefix, limit).await
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        (**self).evict(name).await
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        (**self).doctor().await
+    }
+
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        (**self).watch(lease)
     }
 
     async fn acquire(&self, request: &LockRequest) -> Result<Lease, LockError> {

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 
 use crate::{
     Attempt, BackendError, Capabilities, Claim, Clock, Contention, DistributedLock, Extension,
-    FencingToken, Grant, Holder, Label, LockName, LockState, Moment, Order, Outcome, OwnerId,
-    Release, Renewal, ServerTime, SystemClock, TokenDurability, Waker, Wakeup,
+    FencingToken, Finding, Grant, Holder, Label, LockName, LockState, Moment, Order, Outcome,
+    OwnerId, Release, Renewal, ServerTime, SystemClock, TokenDurability, Waker, Wakeup,
 };
 
 /// How long a withdrawn claim is remembered, so that a request of it that comes late is refused.
@@ -67,15 +67,6 @@ impl MemoryLock {
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let started = clock.now();
         Self { clock, started, store: Arc::default() }
-    }
-
-    /// Ends the hold of `name`, whoever holds it. The holder learns of it at its next renewal.
-    pub fn evict(&self, name: &LockName) {
-        let mut store = self.store();
-        if let Some(lock) = store.locks.get_mut(name) {
-            lock.held = None;
-        }
-        store.forget_if_idle(name);
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -204,6 +195,22 @@ impl DistributedLock for MemoryLock {
         names.sort_unstable();
         let states = names.into_iter().map(|name| store.state(name, now));
         Ok(states.filter(|state| state.holder.is_some()).take(limit).collect())
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        let now = self.clock.now();
+        let mut store = self.store();
+        let ended = store.state(name, now).holder;
+        if let Some(lock) = store.locks.get_mut(name) {
+            lock.held = None;
+        }
+        self.hand_over(&mut store, name, now)?;
+        store.forget_if_idle(name);
+        Ok(ended)
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        Ok(vec![Finding::good("reach", "the locks exclude tasks of this process alone")])
     }
 }
 

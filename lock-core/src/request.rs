@@ -1,8 +1,10 @@
 //! What a caller asks for.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Claim, Label, LockError, LockName, OwnerId, Ttl};
+use crate::{Claim, Contention, Label, LockError, LockName, OwnerId, Ttl};
 
 /// How long an acquisition may wait for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,25 @@ pub struct LockRequest {
     wait: Wait,
     label: String,
     max_hold: Option<Duration>,
+    listener: Listener,
+}
+
+/// Whom to tell of each answer while an acquisition waits.
+#[derive(Clone, Default)]
+pub(crate) struct Listener(Option<Arc<dyn Fn(&Contention) + Send + Sync>>);
+
+impl Listener {
+    pub(crate) fn tell(&self, seen: &Contention) {
+        if let Some(tell) = &self.0 {
+            tell(seen);
+        }
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "told" } else { "none" })
+    }
 }
 
 impl LockRequest {
@@ -48,6 +69,7 @@ impl LockRequest {
             wait: Wait::Forever,
             label: String::new(),
             max_hold: None,
+            listener: Listener::default(),
         }
     }
 
@@ -72,6 +94,16 @@ impl LockRequest {
     /// TTL later; default no bound.
     pub fn max_hold(self, span: Duration) -> Self {
         Self { max_hold: Some(span), ..self }
+    }
+
+    /// Calls `listener` with each answer that the lock is busy, about once a second while it waits:
+    /// to show who holds it, and how many are before us. It must not block.
+    pub fn on_wait(self, listener: impl Fn(&Contention) + Send + Sync + 'static) -> Self {
+        Self { listener: Listener(Some(Arc::new(listener))), ..self }
+    }
+
+    pub(crate) fn listener(&self) -> &Listener {
+        &self.listener
     }
 
     pub(crate) fn patience(&self) -> Wait {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, timeout};
 
+use crate::request::Listener;
 use crate::retry::{jittered, pause_after, try_once};
 use crate::waker::Woken;
 use crate::{
@@ -59,6 +60,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         &self,
         claim: &Claim,
         wait: Wait,
+        listener: &Listener,
         traces: &mut bool,
     ) -> Result<Lease, LockError> {
         let (waker, mut woken) = Waker::channel();
@@ -78,6 +80,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
                 },
                 Ok(Attempt::Busy(seen)) => {
                     *traces = waker.is_some() || in_doubt;
+                    listener.tell(&seen);
                     progress.busy(asked, seen);
                 }
                 Err(error) if error.is_transient() => {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use lock_core::{
-    Attempt, BackendError, Claim, Extension, Grant, LockError, LockName, LockState, Outcome,
-    OwnerId, Release, Renewal,
+    Attempt, BackendError, Claim, Extension, Finding, Grant, Holder, LockError, LockName,
+    LockState, Outcome, OwnerId, Release, Renewal,
 };
 use sha2::{Digest, Sha256};
 
@@ -114,6 +114,34 @@ impl Directory {
         held.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         held.truncate(limit);
         Ok(held)
+    }
+
+    pub(crate) fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        let Some((mut file, record)) = self.find(name, Patience::new())? else {
+            return Ok(None);
+        };
+        let ended = record.holder(&self.machine.now());
+        if ended.is_some() {
+            file.replace(record.released().encode())?;
+        }
+        Ok(ended)
+    }
+
+    /// What opening it proved may have changed since.
+    pub(crate) fn doctor(&self) -> Vec<Finding> {
+        let mount = match refuse_network_mount(&self.path) {
+            Ok(()) => Finding::good("mount", "the directory is on a local file system"),
+            Err(error) => Finding::risk("mount", error.to_string(), "use a local directory"),
+        };
+        let rights = match platform::check_rights(&self.path) {
+            Ok(()) => Finding::good("rights", "this user may read and write the directory"),
+            Err(error) => Finding::risk(
+                "rights",
+                format!("the directory cannot be read and written: {error}"),
+                "run as its owner, or choose another directory",
+            ),
+        };
+        vec![mount, rights]
     }
 
     /// The files that may be of locks.

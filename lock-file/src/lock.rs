@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, LockError, LockName,
-    LockState, Order, OwnerId, Release, Renewal, TokenDurability, Waker, Wakeup,
+    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder,
+    LockError, LockName, LockState, Order, OwnerId, Release, Renewal, TokenDurability, Waker,
+    Wakeup,
 };
 
 use crate::blocking::blocking;
@@ -149,6 +150,16 @@ impl DistributedLock for FileLock {
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let (directory, prefix) = (self.directory.clone(), prefix.to_owned());
         blocking(move |_| directory.list(&prefix, limit)).await
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        let (directory, name) = (self.directory.clone(), name.clone());
+        blocking(move |_| directory.evict(&name)).await
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        let directory = self.directory.clone();
+        blocking(move |_| Ok(directory.doctor())).await
     }
 }
 

@@ -1,22 +1,23 @@
 //! The resource side, for resources that live on Redis.
 
-use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::{fmt, iter};
 
 use async_trait::async_trait;
-use lock_core::{BackendError, Fence, FenceError, FencingToken};
-use redis::ToRedisArgs;
+use lock_core::{Fence, FenceError, FencingToken};
+use redis::{FromRedisValue, ToRedisArgs, Value};
 
 use crate::error::unreadable;
 use crate::reply;
-use crate::scripts::FENCE;
+use crate::scripts::Program;
 use crate::server::Server;
 
 /// The fence of a resource on a Redis server: the greatest token it has seen, kept beside it.
 ///
 /// Made by [`RedisLock::fence`](crate::RedisLock::fence). The mark is a key without an expiry and
 /// belongs to the resource, not to the lock: deleting the lock does not lower it. Advance first,
-/// then read, then [`set`](Self::set).
+/// then read, then [`set`](Self::set) or
+/// [`run`](Self::run) a write.
 #[derive(Clone)]
 pub struct RedisFence {
     server: Arc<Server>,
@@ -45,35 +46,87 @@ impl RedisFence {
         key: &str,
         value: impl ToRedisArgs + Send,
     ) -> Result<(), FenceError> {
-        let keys = [self.mark.clone(), key.to_owned()];
-        let mut args = token.get().to_redis_args();
-        args.extend(value.to_redis_args());
-        self.ask(token, &keys, args).await
+        static SET: LazyLock<FencedScript> =
+            LazyLock::new(|| FencedScript::new("return redis.call('SET', KEYS[1], ARGV[1])"));
+        self.ask(token, &SET, &[key], value.to_redis_args()).await.map(drop)
+    }
+
+    /// Runs `script` unless a greater token than `token` was seen, in one atomic step, and returns
+    /// what it answers: for writes that are more than one key set to one value. `args` is one
+    /// argument, a slice or tuple of them, or `None::<&str>`.
+    ///
+    /// An accepted token advances the fence, also if the script then fails.
+    ///
+    /// # Errors
+    /// - [`FenceError::Stale`] if a greater token was seen; the script did not run.
+    /// - [`FenceError::Backend`] if the server cannot be reached or refuses, if the script fails (what
+    ///   it wrote before stays written), or if its answer is no `T`.
+    ///
+    /// # Cancel safety
+    /// As [`set`](Self::set).
+    ///
+    /// ```no_run
+    /// # async fn sell(fence: lock_redis::RedisFence, token: lock_core::FencingToken)
+    /// # -> Result<(), lock_core::FenceError> {
+    /// use lock_redis::FencedScript;
+    ///
+    /// let sell = FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])");
+    /// let left: i64 = fence.run(token, &sell, &["stock:42"], 1).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<T: FromRedisValue>(
+        &self,
+        token: FencingToken,
+        script: &FencedScript,
+        keys: &[&str],
+        args: impl ToRedisArgs + Send,
+    ) -> Result<T, FenceError> {
+        let answer = self.ask(token, script, keys, args.to_redis_args()).await?;
+        Ok(reply::read(answer, "the answer of a fenced script")?)
     }
 
     async fn ask(
         &self,
         token: FencingToken,
-        keys: &[String],
+        script: &FencedScript,
+        keys: &[&str],
         args: Vec<Vec<u8>>,
-    ) -> Result<(), FenceError> {
-        let reply = self.server.run(&FENCE, keys, &args).await?;
-        match reply::read::<Option<String>>(reply, "the answer of a fence")? {
-            None => Ok(()),
-            Some(seen) => Err(stale(token, &seen)?),
+    ) -> Result<Value, FenceError> {
+        const WHAT: &str = "the answer of a fence";
+        let keys: Vec<String> =
+            iter::once(&*self.mark).chain(keys.iter().copied()).map(str::to_owned).collect();
+        let args = [token.get().to_redis_args(), args].concat();
+        let reply = self.server.run(&script.0, &keys, &args).await?;
+        let mut parts: Vec<Value> = reply::read(reply, WHAT)?;
+        let answer = if parts.len() > 1 { parts.pop() } else { None };
+        match reply::read::<Option<String>>(parts.pop().unwrap_or(Value::Nil), WHAT)? {
+            None => Ok(answer.unwrap_or(Value::Nil)),
+            Some(seen) => {
+                let seen = seen.parse().map_err(|_| unreadable("the mark of a fence"))?;
+                Err(FenceError::Stale { token, seen })
+            }
         }
     }
 }
 
-fn stale(token: FencingToken, seen: &str) -> Result<FenceError, BackendError> {
-    let seen = seen.parse().map_err(|_| unreadable("the mark of a fence"))?;
-    Ok(FenceError::Stale { token, seen })
+/// A Lua script that runs only if a fence lets its token pass: see [`RedisFence::run`].
+///
+/// It finds its own keys and arguments in `KEYS` and `ARGV`, from 1. Make it once and keep it: it is hashed, and sent to a server only once.
+#[derive(Debug)]
+pub struct FencedScript(Program);
+
+impl FencedScript {
+    /// The body of a Lua function; what it returns is the answer.
+    pub fn new(lua: &str) -> Self {
+        Self(Program::fenced(lua))
+    }
 }
 
 #[async_trait]
 impl Fence for RedisFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
-        self.ask(token, std::slice::from_ref(&self.mark), token.get().to_redis_args()).await
+        static NOTHING: LazyLock<FencedScript> = LazyLock::new(|| FencedScript::new(""));
+        self.ask(token, &NOTHING, &[], Vec::new()).await.map(drop)
     }
 }
 

@@ -39,9 +39,10 @@
 //! without being granted anew is not.
 //!
 //! Redis 6.2 or newer. Scripts use `EVALSHA`, `PUBLISH` and `TIME`; an ACL user needs these, the
-//! commands in the scripts, and the channels `leasehold-*`.
+//! commands in the scripts, the channels `leasehold-*`, and `INFO` for the doctor.
 
 mod connection;
+mod doctor;
 mod error;
 mod fence;
 mod keys;
@@ -52,6 +53,6 @@ mod reply;
 mod scripts;
 mod server;
 
-pub use crate::fence::RedisFence;
+pub use crate::fence::{FencedScript, RedisFence};
 pub use crate::lock::RedisLock;
 pub use crate::options::RedisOptions;

@@ -5,18 +5,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use lock_core::{
-    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, LockError, LockName,
-    LockState, Order, OwnerId, Release, Renewal, TokenDurability, Waker, Wakeup,
+    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder,
+    LockError, LockName, LockState, Order, OwnerId, Release, Renewal, TokenDurability, Waker,
+    Wakeup,
 };
 
 use crate::connection::Connection;
+use crate::doctor;
 use crate::error::{BACKEND, unreadable};
 use crate::fence::RedisFence;
 use crate::keys::{self, Keys};
 use crate::options::RedisOptions;
 use crate::push::Push;
 use crate::reply;
-use crate::scripts::{ACQUIRE, EXTEND, INSPECT, RELEASE, WITHDRAW};
+use crate::scripts::{ACQUIRE, EVICT, EXTEND, INSPECT, RELEASE, WITHDRAW};
 use crate::server::Server;
 
 /// A server's clock further ahead than this would poison the token counters.
@@ -211,6 +213,16 @@ impl DistributedLock for RedisLock {
         }
         held.truncate(limit);
         Ok(held)
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        let args = [self.clock_limit()];
+        let reply = self.server.run(&EVICT, &self.keys(name).granting(), &args).await?;
+        reply::ended(reply)
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        doctor::examine(self, &self.server, &self.push).await
     }
 }
 

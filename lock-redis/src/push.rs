@@ -86,6 +86,11 @@ impl Push {
         }
     }
 
+    /// The channel on which the server tells this client of its grants.
+    pub(crate) fn channel(&self) -> &str {
+        &self.shared.channel
+    }
+
     /// Forgets whom to wake for `owner`.
     pub(crate) fn forget(&self, owner: OwnerId) {
         self.shared.wakers().remove(&owner);

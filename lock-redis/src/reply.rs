@@ -48,6 +48,12 @@ pub(crate) fn states(names: &[LockName], reply: Value) -> Result<Vec<LockState>,
     Ok(names.iter().zip(states).map(state).collect())
 }
 
+/// Reads the answer of the evict script.
+pub(crate) fn ended(reply: Value) -> Result<Option<Holder>, BackendError> {
+    let ended: Option<(Vec<u8>, i64)> = read(reply, "the answer to an eviction")?;
+    Ok(ended.map(|(value, left)| holder(&value, millis(left))))
+}
+
 /// Reads the value of a lock key; what is not of our making is a foreign client's.
 fn holder(value: &[u8], ttl_left: Option<Duration>) -> Holder {
     let ours = || {

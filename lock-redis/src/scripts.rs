@@ -1,5 +1,6 @@
 //! The server's half of the protocol, and how it is called.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use redis::{Cmd, Script, ToRedisArgs, cmd};
@@ -7,7 +8,7 @@ use redis::{Cmd, Script, ToRedisArgs, cmd};
 macro_rules! script {
     ($name:ident, $($part:literal),+) => {
         pub(crate) static $name: LazyLock<Program> =
-            LazyLock::new(|| Program::new(concat!($(include_str!(concat!("scripts/", $part, ".lua"))),+)));
+            LazyLock::new(|| Program::new(Cow::Borrowed(concat!($(include_str!(concat!("scripts/", $part, ".lua"))),+))));
     };
 }
 
@@ -16,18 +17,26 @@ script!(EXTEND, "common", "extend");
 script!(RELEASE, "common", "release");
 script!(WITHDRAW, "common", "withdraw");
 script!(INSPECT, "common", "inspect");
-script!(FENCE, "fence");
+script!(EVICT, "common", "evict");
 
 /// A Lua program, hashed once.
 #[derive(Debug)]
 pub(crate) struct Program {
-    text: &'static str,
+    text: Cow<'static, str>,
     hash: String,
 }
 
 impl Program {
-    fn new(text: &'static str) -> Self {
-        Self { text, hash: Script::new(text).get_hash().to_owned() }
+    fn new(text: Cow<'static, str>) -> Self {
+        let hash = Script::new(&text).get_hash().to_owned();
+        Self { text, hash }
+    }
+
+    /// `write`, run if the fence lets its token pass.
+    pub(crate) fn fenced(write: &str) -> Self {
+        let (check, end) =
+            (include_str!("scripts/fence.lua"), include_str!("scripts/fence_end.lua"));
+        Self::new(Cow::Owned([check, write, end].concat()))
     }
 
     /// The call of a program that the server probably knows.
@@ -37,7 +46,7 @@ impl Program {
 
     /// The call that also teaches it to the server.
     pub(crate) fn by_text(&self, keys: &[String], args: &[impl ToRedisArgs]) -> Cmd {
-        call("EVAL", self.text, keys, args)
+        call("EVAL", &self.text, keys, args)
     }
 }
 

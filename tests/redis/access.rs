@@ -11,7 +11,7 @@ use crate::{REQUEST_TIMEOUT, SLACK, client, fresh_name, patient};
 const SECRET: &str = "pa55word-of-the-test";
 
 /// What an ACL user needs.
-const RIGHTS: [&str; 25] = [
+pub(crate) const RIGHTS: [&str; 25] = [
     "~*",
     "&leasehold-*",
     "+ping",

@@ -1,6 +1,6 @@
 //! C24, C25: the resource side on Redis.
 
-use leasehold::redis::RedisLock;
+use leasehold::redis::{FencedScript, RedisLock};
 use leasehold::{Fence, FenceError, LockClient};
 use test_support::{RedisServer, Reply};
 
@@ -41,4 +41,38 @@ async fn a_damaged_mark_is_a_typed_error() {
     let refused = lock.fence("stock").set(token, "stock", 1).await;
     assert!(matches!(refused, Err(FenceError::Backend(_))), "{refused:?}");
     assert_eq!(server.cli(&["EXISTS", "stock"]), Reply::Integer(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c24_a_script_runs_only_if_the_fence_allows() {
+    let server = RedisServer::start().await;
+    let lock = RedisLock::connect(&server.url()).await.expect("a connection");
+    let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
+    let fence = lock.fence("stock");
+    let sell = FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])");
+
+    let stale = locks.acquire(patient(&name)).await.expect("a free lock");
+    let left: i64 = fence.run(stale.token(), &sell, &["left"], 3).await.expect("the only one");
+    assert_eq!(left, -3);
+    server.cli(&["DEL", &name]);
+    let holder = locks.acquire(patient(&name)).await.expect("it is free");
+    let left: i64 = fence.run(holder.token(), &sell, &["left"], 1).await.expect("the newest");
+    assert_eq!(left, -4);
+    let refused = fence.run::<i64>(stale.token(), &sell, &["left"], 1).await;
+    assert!(matches!(refused, Err(FenceError::Stale { seen, .. }) if seen == holder.token()));
+    assert_eq!(server.cli(&["GET", "left"]).text(), "-4");
+
+    let keys = ["one", "two"];
+    let answers = FencedScript::new("return { #KEYS, KEYS[2], #ARGV, ARGV[2] }");
+    let told: (u64, String, u64, String) =
+        fence.run(holder.token(), &answers, &keys, &["x", "y"]).await.expect("the newest");
+    assert_eq!(told, (2, "two".into(), 2, "y".into()));
+    let nothing = FencedScript::new("return nil");
+    let told: Option<u64> =
+        fence.run(holder.token(), &nothing, &[], None::<u64>).await.expect("the newest");
+    assert_eq!(told, None);
+    let failing = FencedScript::new("return redis.call('INCR', KEYS[1])");
+    server.cli(&["SET", "text", "words"]);
+    let failed = fence.run::<i64>(holder.token(), &failing, &["text"], None::<u64>).await;
+    assert!(matches!(failed, Err(FenceError::Backend(_))), "{failed:?}");
 }

@@ -97,3 +97,13 @@ async fn c08_a_deleted_or_overwritten_key_is_noticed_at_the_next_renewal() {
         assert!(took < ttl / 3 + Duration::from_millis(300), "{command:?} noticed after {took:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c29_a_foreign_holder_is_evicted_too() {
+    let server = RedisServer::start().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    server.cli(&["SET", &name, "theirs", "NX"]);
+    let ended = client.evict(&name).await.expect("an answer").expect("it was held");
+    assert_eq!((ended.owner, ended.token, ended.ttl_left), (None, None, None));
+    client.acquire(patient(&name)).await.expect("it is free").release().await.expect("an answer");
+}

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod access;
+mod doctor;
 mod faults;
 mod fence;
 mod foreign;

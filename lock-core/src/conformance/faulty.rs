@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use tokio::time::sleep;
 
 use crate::{
-    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Lease, LockError,
-    LockName, LockRequest, LockState, Outcome, OwnerId, Release, Renewal, Waker,
+    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder, Lease,
+    LockError, LockName, LockRequest, LockState, LossWatch, Outcome, OwnerId, Release, Renewal,
+    Waker,
 };
 
 /// An operation that may fail.
@@ -23,6 +24,8 @@ pub enum Operation {
     Withdraw,
     Inspect,
     List,
+    Evict,
+    Doctor,
 }
 
 /// What goes wrong.
@@ -167,6 +170,18 @@ impl DistributedLock for Faulty {
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         self.call(Operation::List, self.backend.list(prefix, limit)).await
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        self.call(Operation::Evict, self.backend.evict(name)).await
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        self.call(Operation::Doctor, self.backend.doctor()).await
+    }
+
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        self.backend.watch(lease)
     }
 
     async fn acquire(&self, request: &LockRequest) -> Result<Lease, LockError> {

@@ -17,7 +17,7 @@
 //!     }
 //!
 //!     async fn evict(&self, name: &LockName) {
-//!         self.0.evict(name);
+//!         self.0.evict(name).await.expect("an answer");
 //!     }
 //! }
 //!
@@ -185,13 +185,16 @@ macro_rules! conformance_tests {
             c22_tokens_grow_through_release_expiry_and_eviction
             c22_extending_keeps_the_token
             c22_concurrent_grants_have_distinct_growing_tokens
+            c24_an_evicted_holder_has_the_lesser_token
             c26_waiters_of_a_client_share_one_place
             c27_first_come_first_served
             c27_a_release_lets_the_next_one_in
             c28_a_dead_holder_costs_no_more_than_its_ttl
             c28_a_waiter_is_queued_by_its_first_attempt
             c28_a_waiter_that_left_costs_nothing
+            c28_an_eviction_lets_the_next_one_in
             c30_capabilities_are_data
+            c31_the_doctor_examines_the_server
             c32_no_text_shows_an_owner
             a_lease_is_detached_and_attached
             the_trait_acquires_without_a_client

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{Harness, Operation, client, faulty_client, fresh_name, patient, until_free};
-use crate::{Contention, LockError, LockRequest, SystemClock, Ttl, Wait, clock::Clock};
+use crate::{Contention, Health, LockError, LockRequest, SystemClock, Ttl, Wait, clock::Clock};
 
 /// C1, C4: a request that cannot be is refused with a typed error, and nothing is sent.
 pub async fn c01_a_bad_request_is_refused_before_any_io(harness: &dyn Harness) {
@@ -151,4 +151,16 @@ pub async fn c32_no_text_shows_an_owner(harness: &dyn Harness) {
     let holder_shown = state.holder.expect("held").owner;
     assert_eq!(holder_shown.as_deref(), Some(&secret[..8]));
     holder.attach(lease).await.expect("held").release().await.expect("an answer");
+}
+
+/// C31: the doctor looks at the server, and has a remedy for whatever is not well.
+pub async fn c31_the_doctor_examines_the_server(harness: &dyn Harness) {
+    let findings = client(harness).await.doctor().await.expect("an answer");
+    assert!(!findings.is_empty(), "it looked at nothing");
+    for finding in findings {
+        let is_good = finding.health == Health::Good;
+        assert!(!finding.check.is_empty() && !finding.seen.is_empty(), "{finding:?}");
+        assert_eq!(finding.remedy.is_none(), is_good, "{finding:?}");
+        assert!(finding.to_string().contains(finding.check), "{finding}");
+    }
 }

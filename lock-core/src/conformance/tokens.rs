@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{Harness, LIMIT, claim, client, eventually, fresh_name, patient};
-use crate::Attempt;
+use crate::{Attempt, LostReason};
 
 /// C22: each grant has a greater token than all before, however the holds before it ended.
 pub async fn c22_tokens_grow_through_release_expiry_and_eviction(harness: &dyn Harness) {
@@ -73,4 +73,20 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
     let free = backend.try_acquire(&claim, None).await.expect("an answer");
     assert!(matches!(free, Attempt::Granted(_)), "{free:?}");
     backend.withdraw(&claim).await.expect("an answer");
+}
+
+/// C8, C24: an operator ends a hold: the next token is greater, and the holder learns of its loss.
+pub async fn c24_an_evicted_holder_has_the_lesser_token(harness: &dyn Harness) {
+    let (holder, operator, name) = (client(harness).await, client(harness).await, fresh_name());
+    let request = patient(&name, harness.ttl() * 5).label("evicted");
+    let evicted = holder.acquire(request).await.expect("a free lock");
+    let whose = operator.evict(&name).await.expect("an answer").expect("it was held");
+    assert_eq!((whose.token, whose.label.as_str()), (Some(evicted.token()), "evicted"));
+    assert_eq!(operator.evict(&name).await.expect("an answer"), None);
+    let next = operator.acquire(patient(&name, LIMIT)).await.expect("it is free");
+    assert!(next.token() > evicted.token());
+    let reason = timeout(LIMIT, evicted.lost()).await.expect("the loss is told");
+    assert_eq!(reason, LostReason::Evicted);
+    assert!(next.is_held());
+    next.release().await.expect("an answer");
 }

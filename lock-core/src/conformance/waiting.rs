@@ -154,3 +154,23 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     guard.expect("granted").release().await.expect("an answer");
     drop(dead);
 }
+
+/// C28: whoever waits gets in after an eviction, long before any TTL ends.
+pub async fn c28_an_eviction_lets_the_next_one_in(harness: &dyn Harness) {
+    let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
+    let evicted = holder.acquire(patient(&name, LIMIT * 10)).await.expect("a free lock");
+    let (told, heard) = std::sync::mpsc::channel();
+    let request = patient(&name, LIMIT * 10).on_wait(move |seen| {
+        let _ = told.send(seen.clone());
+    });
+    let (asked, waiting) = (Instant::now(), waiter.acquire(request));
+    let evict = async {
+        eventually("it waits", async || heard.try_recv().is_ok()).await;
+        holder.evict(&name).await.expect("an answer").expect("it was held")
+    };
+    let (next, _) = tokio::join!(waiting, evict);
+    let next = next.expect("its turn comes");
+    assert!(next.token() > evicted.token());
+    assert!(asked.elapsed() < LIMIT, "waited {:?}", asked.elapsed());
+    next.release().await.expect("an answer");
+}

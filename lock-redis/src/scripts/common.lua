@@ -65,13 +65,18 @@ local function hand_over(lock, fence, queue, waiters, now, me)
   end
 end
 
--- Ends the hold of `owner` and hands the lock over. Beyond `limit` the clock is not to be trusted
--- with a token, and the waiters see for themselves.
-local function release(lock, fence, queue, waiters, owner, limit)
-  if parse(redis.call('GET', lock)) ~= owner then return 0 end
+-- Takes the lock from its holder, for the next waiter if there is one. Beyond `limit` the clock is
+-- not to be trusted with a token, and the waiters see for themselves.
+local function pass_on(lock, fence, queue, waiters, limit)
   local now = server_time()
   if now > tonumber(limit) or not hand_over(lock, fence, queue, waiters, now) then
     redis.call('DEL', lock)
   end
+end
+
+-- Ends the hold of `owner`, if it is its own.
+local function release(lock, fence, queue, waiters, owner, limit)
+  if parse(redis.call('GET', lock)) ~= owner then return 0 end
+  pass_on(lock, fence, queue, waiters, limit)
   return 1
 end

@@ -1,9 +1,10 @@
--- KEYS: mark [, resource key]   ARGV: token [, value]   -> nil if accepted, else the token seen
-local seen = redis.call('GET', KEYS[1])
+-- KEYS: mark, then those of the write   ARGV: token, then those of the write
+-- -> {token seen} if that is greater, else {nil, what the write answers}
+local mark, token = table.remove(KEYS, 1), table.remove(ARGV, 1)
+local seen = redis.call('GET', mark)
 if seen and not string.match(seen, '^%d+$') then
-  return { err = 'COUNTER the mark ' .. KEYS[1] .. ' holds no token' }
+  return { err = 'COUNTER the mark ' .. mark .. ' holds no token' }
 end
-if seen and tonumber(seen) > tonumber(ARGV[1]) then return seen end
-redis.call('SET', KEYS[1], ARGV[1])
-if KEYS[2] then redis.call('SET', KEYS[2], ARGV[2]) end
-return nil
+if seen and tonumber(seen) > tonumber(token) then return { seen } end
+redis.call('SET', mark, token)
+local function write()

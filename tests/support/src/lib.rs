@@ -1,6 +1,7 @@
 //! Servers, child processes and faulty networks for Leasehold's tests.
 //!
 //! - [`RedisServer`] and [`TlsRedis`]: a real server of one's own, which ends with the test.
+//! - [`EtcdServer`] and [`EtcdCluster`]: the same for etcd.
 //! - [`Proxy`]: a network that loses, delays and cuts, at the test's word.
 //! - [`child`]: another role of the same test binary, in a process of its own.
 //! - [`eventually()`]: waits for a condition, and names it if it does not come.
@@ -8,6 +9,8 @@
 //! What cannot be set up is a panic that says what to install. Nothing is ever skipped.
 
 pub mod child;
+mod etcd_cluster;
+mod etcd_server;
 mod eventually;
 mod free_port;
 mod program;
@@ -18,6 +21,8 @@ mod signal;
 mod tethered;
 mod tls_redis;
 
+pub use crate::etcd_cluster::EtcdCluster;
+pub use crate::etcd_server::EtcdServer;
 pub use crate::eventually::eventually;
 pub use crate::proxy::{Mode, Proxy};
 pub use crate::redis_server::RedisServer;

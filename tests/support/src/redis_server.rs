@@ -254,6 +254,6 @@ fn read_log(folder: &Path) -> String {
     fs::read_to_string(log_path(folder)).unwrap_or_default()
 }
 
-fn owned(words: &[&str]) -> Vec<String> {
+pub(crate) fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }

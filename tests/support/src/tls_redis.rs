@@ -95,7 +95,8 @@ fn without_tls(log: &str) -> &'static str {
     }
 }
 
-fn make_certificates(folder: &Path) {
+/// Makes `ca.crt`, `server.crt` and `server.key` in `folder`.
+pub(crate) fn make_certificates(folder: &Path) {
     program::require("openssl", "openssl", "openssl");
     fs::write(folder.join("openssl.cnf"), CONFIG).expect("the folder can be written");
     let authority = "req -x509 -newkey rsa:2048 -nodes -subj /CN=Leasehold-tests \

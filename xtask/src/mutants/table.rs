@@ -190,7 +190,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the fenced write is not checked",
         file: "lock-redis/src/scripts/fence.lua",
-        from: "if seen and tonumber(seen) > tonumber(ARGV[1]) then return seen end",
+        from: "if seen and tonumber(seen) > tonumber(token) then return { seen } end",
         to: "",
         test: "-p leasehold --all-features --test redis c24_a_stale_holder_can_neither_advance_nor_write",
     },

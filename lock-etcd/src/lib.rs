@@ -1,0 +1,1 @@
+//! Leasehold's locks on etcd.

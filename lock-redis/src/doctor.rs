@@ -1,0 +1,214 @@
+//! What endangers locks on a live server.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lock_core::{BackendError, DistributedLock, Finding, LockRequest};
+use redis::cmd;
+
+use crate::error::unreadable;
+use crate::lock::RedisLock;
+use crate::push::Push;
+use crate::reply;
+use crate::server::Server;
+
+/// The lock that is taken to see whether the user may; one name, so that it leaves one counter.
+const PROBE: &str = "leasehold-doctor";
+
+/// How long the probe stays if it cannot be taken back.
+const PROBE_TTL: Duration = Duration::from_secs(1);
+
+/// A clock that is further off than this is not being kept.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
+
+/// The oldest version that the scripts run on.
+const OLDEST: (u32, u32) = (6, 2);
+
+/// Looks at a server.
+pub(crate) async fn examine(
+    lock: &RedisLock,
+    server: &Server,
+    push: &Push,
+) -> Result<Vec<Finding>, BackendError> {
+    let clock = clock(server).await?;
+    let info = match server.send(&cmd("INFO")).await {
+        Ok(reply) => reply::read::<String>(reply, "INFO")?,
+        Err(error) if error.is_transient() => return Err(error),
+        Err(_) => return Ok(vec![unseen(), rights(lock, server, push).await?, clock]),
+    };
+    let info = Info::parse(&info);
+    let rights = match info.get("role") {
+        "master" => rights(lock, server, push).await?,
+        _ => Finding::unknown("rights", "a replica takes no locks", "examine the primary"),
+    };
+    Ok(vec![version(&info), role(&info), eviction(&info), persistence(&info), rights, clock])
+}
+
+fn unseen() -> Finding {
+    let why = "the user may not run INFO: version, role, eviction and persistence are not known";
+    Finding::unknown("settings", why, "grant the right +info to examine the server")
+}
+
+fn version(info: &Info<'_>) -> Finding {
+    let version = info.get("redis_version");
+    let mut parts = version.split('.').map_while(|part| part.parse().ok());
+    let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    match number >= OLDEST {
+        true => Finding::good("version", format!("it speaks as Redis {version}")),
+        false => {
+            let seen =
+                format!("Redis \"{version}\" is older than what the scripts are written for");
+            Finding::risk("version", seen, "use Redis 6.2 or newer")
+        }
+    }
+}
+
+fn role(info: &Info<'_>) -> Finding {
+    match (info.get("role"), info.get("connected_slaves")) {
+        ("master", "" | "0") => Finding::good("role", "a primary without replicas"),
+        ("master", count) => Finding::good(
+            "role",
+            format!("a primary with {count} replicas; a failover can lose the last writes"),
+        ),
+        (role, _) => Finding::risk(
+            "role",
+            format!("the server is a replica (\"{role}\"): it takes no locks"),
+            "use the URL of the primary",
+        ),
+    }
+}
+
+fn eviction(info: &Info<'_>) -> Finding {
+    let (policy, limit) = (info.get("maxmemory_policy"), info.get("maxmemory"));
+    let limit = if matches!(limit, "" | "0") { "no limit of memory is set now" } else { "" };
+    match policy {
+        "noeviction" => {
+            Finding::good("eviction", "nothing is evicted (maxmemory-policy noeviction)")
+        }
+        "" => Finding::unknown("eviction", "the server does not tell its policy", "see its manual"),
+        policy => {
+            let mut seen = format!("maxmemory-policy {policy} may evict locks and token counters");
+            if !limit.is_empty() {
+                seen += &format!(", although {limit}");
+            }
+            Finding::risk("eviction", seen, "set maxmemory-policy noeviction")
+        }
+    }
+}
+
+fn persistence(info: &Info<'_>) -> Finding {
+    match info.get("aof_enabled") {
+        "1" => Finding::good("persistence", "an append-only file is written"),
+        _ => Finding::risk(
+            "persistence",
+            "no append-only file is written: a restart forgets locks that are held",
+            "set appendonly yes, or keep a restarted server out for the longest TTL",
+        ),
+    }
+}
+
+/// Does what a client does, since no command tells what a user may do.
+async fn rights(lock: &RedisLock, server: &Server, push: &Push) -> Result<Finding, BackendError> {
+    match probe(lock, server, push).await {
+        Ok(()) => {
+            Ok(Finding::good("rights", "the user may run the scripts, publish and subscribe"))
+        }
+        Err(error) if error.is_transient() => Err(error),
+        Err(error) => {
+            let remedy = "grant the user what the documentation of the Redis backend lists";
+            Ok(Finding::risk("rights", error.to_string(), remedy))
+        }
+    }
+}
+
+async fn probe(lock: &RedisLock, server: &Server, push: &Push) -> Result<(), BackendError> {
+    let claim = LockRequest::new(PROBE).ttl(PROBE_TTL).claim().map_err(|_| unreadable(PROBE))?;
+    let attempt = lock.try_acquire(&claim, None).await;
+    lock.withdraw(&claim).await.and(attempt.map(drop))?;
+    server.send(cmd("PUBLISH").arg(push.channel()).arg("")).await?;
+    Ok(push.open().await?)
+}
+
+async fn clock(server: &Server) -> Result<Finding, BackendError> {
+    let before = wall_time();
+    let reply = server.send(&cmd("TIME")).await;
+    let after = wall_time();
+    let (secs, micros): (u64, u32) = match reply {
+        Ok(reply) => reply::read(reply, "TIME")?,
+        Err(error) if error.is_transient() => return Err(error),
+        Err(error) => return Ok(Finding::unknown("clock", error.to_string(), "grant +time")),
+    };
+    let theirs = Duration::new(secs, micros.saturating_mul(1000).min(999_999_999));
+    Ok(offset(theirs.saturating_sub(after), before.saturating_sub(theirs)))
+}
+
+/// Between the two readings of our clock the server's may be anything.
+fn offset(ahead: Duration, behind: Duration) -> Finding {
+    let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
+    if off <= CLOCK_TOLERANCE {
+        return Finding::good("clock", "the server's clock agrees with ours");
+    }
+    let seen = format!(
+        "the server's clock is {off:.0?} {way} ours; if it is set, leases end early or late"
+    );
+    Finding::risk("clock", seen, "let both hosts follow a time server, which adjusts by slewing")
+}
+
+fn wall_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// What the server tells of itself: lines of `key:value`.
+struct Info<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Info<'a> {
+    fn parse(text: &'a str) -> Self {
+        Self(text.lines().filter_map(|line| line.split_once(':')).collect())
+    }
+
+    /// The value, or nothing.
+    fn get(&self, key: &str) -> &'a str {
+        self.0.get(key).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::Health;
+
+    use super::*;
+
+    fn health(check: fn(&Info<'_>) -> Finding, info: &str) -> Health {
+        check(&Info::parse(info)).health
+    }
+
+    #[test]
+    fn c31_versions_are_compared_as_numbers() {
+        for (version, expected) in [
+            ("7.0.15", Health::Good),
+            ("6.2.0", Health::Good),
+            ("10.0", Health::Good),
+            ("6.0.16", Health::Risk),
+            ("5.9.9", Health::Risk),
+            ("", Health::Risk),
+        ] {
+            assert_eq!(health(self::version, &format!("redis_version:{version}\r\n")), expected);
+        }
+    }
+
+    #[test]
+    fn c31_an_evicting_policy_is_a_risk_with_and_without_a_limit() {
+        assert_eq!(health(eviction, "maxmemory:0\r\nmaxmemory_policy:volatile-lru"), Health::Risk);
+        assert_eq!(health(eviction, "maxmemory:9\r\nmaxmemory_policy:allkeys-lru"), Health::Risk);
+        assert_eq!(health(eviction, "maxmemory:9\r\nmaxmemory_policy:noeviction"), Health::Good);
+        assert_eq!(health(eviction, ""), Health::Unknown);
+    }
+
+    #[test]
+    fn c31_a_clock_is_judged_by_its_distance() {
+        let (none, far) = (Duration::ZERO, Duration::from_secs(60));
+        assert_eq!(offset(none, none).health, Health::Good);
+        assert!(offset(far, none).seen.contains("60s ahead of"));
+        assert!(offset(none, far).seen.contains("60s behind"));
+    }
+}

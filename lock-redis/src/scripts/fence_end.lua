@@ -1,0 +1,3 @@
+
+end
+return { false, write() }

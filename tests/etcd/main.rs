@@ -1,0 +1,1 @@
+//! The etcd backend keeps the whole contract, on real servers.

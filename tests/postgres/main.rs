@@ -1,0 +1,1 @@
+//! The Postgres backend keeps the whole contract, in both modes, on real servers.

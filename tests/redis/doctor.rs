@@ -1,0 +1,74 @@
+//! C31: what the doctor says of real servers.
+
+use leasehold::{Finding, Health};
+use test_support::RedisServer;
+
+use crate::access::RIGHTS;
+use crate::client;
+
+const SAFE: [&str; 2] = ["--appendonly", "yes"];
+
+async fn findings(url: &str) -> Vec<Finding> {
+    client(url).await.doctor().await.expect("an answer")
+}
+
+/// What is not well.
+async fn ills(url: &str) -> Vec<(&'static str, Health)> {
+    let ill = findings(url).await.into_iter().filter(|finding| finding.health != Health::Good);
+    ill.map(|finding| (finding.check, finding.health)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_good_server_passes() {
+    let server = RedisServer::start_with(&SAFE).await;
+    let findings = findings(&server.url()).await;
+    assert!(findings.iter().all(|finding| finding.health == Health::Good), "{findings:?}");
+    let checks: Vec<_> = findings.iter().map(|finding| finding.check).collect();
+    assert_eq!(checks, ["version", "role", "eviction", "persistence", "rights", "clock"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_server_that_forgets_is_named() {
+    let evicting = RedisServer::start_with(&["--maxmemory-policy", "volatile-lru"]).await;
+    let ills = ills(&evicting.url()).await;
+    assert_eq!(ills, [("eviction", Health::Risk), ("persistence", Health::Risk)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_replica_is_named() {
+    let primary = RedisServer::start_with(&SAFE).await;
+    let port = primary.port().to_string();
+    let replica =
+        RedisServer::start_with(&[&SAFE[..], &["--replicaof", "127.0.0.1", &port]].concat()).await;
+    let ills = ills(&replica.url()).await;
+    assert_eq!(ills, [("role", Health::Risk), ("rights", Health::Unknown)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_missing_rights_are_named() {
+    let server = RedisServer::start_with(&SAFE).await;
+    let user = |name: &str, missing: &str| {
+        let rights = RIGHTS.iter().copied().chain(["+info"]).filter(|right| *right != missing);
+        let rights: Vec<&str> = rights.collect();
+        server.cli(
+            &[&["ACL", "SETUSER", name, "on", "nopass", "resetchannels"][..], &rights].concat(),
+        );
+        format!("redis://{name}:any@{}", server.addr())
+    };
+    assert_eq!(ills(&user("able", "")).await, []);
+    for (name, missing) in
+        [("a", "+evalsha"), ("b", "+zrem"), ("c", "+publish"), ("d", "&leasehold-*"), ("e", "~*")]
+    {
+        assert_eq!(ills(&user(name, missing)).await, [("rights", Health::Risk)], "{missing}");
+    }
+    assert_eq!(ills(&user("f", "+info")).await, [("settings", Health::Unknown)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_the_probe_leaves_no_lock() {
+    let server = RedisServer::start_with(&SAFE).await;
+    let client = client(&server.url()).await;
+    client.doctor().await.expect("an answer");
+    assert_eq!(client.list("", 10).await.expect("an answer"), []);
+    assert!(client.inspect("leasehold-doctor").await.expect("an answer").holder.is_none());
+}
