@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
+use tracing::Instrument;
 
 use crate::client::Shared;
 use crate::janitor::Unfinished;
@@ -18,6 +19,8 @@ pub(crate) struct Acquisition {
     claim: Claim,
     /// Whether the server may know of the claim.
     traces: bool,
+    started: Instant,
+    ended: bool,
     /// A shutdown waits for it.
     _unfinished: Unfinished,
 }
@@ -26,25 +29,47 @@ impl Acquisition {
     pub(crate) fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self, LockError> {
         shared.admit(&claim.name)?;
         let _unfinished = shared.janitor.begin();
-        Ok(Self { shared, claim, traces: false, _unfinished })
+        Ok(Self {
+            shared,
+            claim,
+            traces: false,
+            started: Instant::now(),
+            ended: false,
+            _unfinished,
+        })
     }
 
-    /// Acquires, unless the client is shut down first.
+    /// Acquires, and tells of it.
     pub(crate) async fn run(mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
-        let (started, mut closed) = (Instant::now(), self.shared.closed.subscribe());
-        let name = self.claim.name.clone();
-        let acquired = tokio::select! {
-            biased;
-            _ = closed.wait_for(|closed| *closed) => Err(LockError::Closed { name }),
-            acquired = self.acquire_in_turn(request) => acquired,
-        };
+        let telemetry = self.shared.telemetry.clone();
+        #[cfg(feature = "metrics")]
+        let _waiter = telemetry.waiter(&self.claim.name);
+        let span = telemetry.acquiring(&self.claim.name);
+        let outcome = self.acquire_unless_closed(request).instrument(span.clone()).await;
+        let waited = self.started.elapsed();
+        self.ended = true;
+        span.in_scope(|| telemetry.acquisition_ended(&self.claim.name, &outcome, waited));
         // The wait in line is part of it.
-        acquired.map_err(|error| match error {
+        outcome.map_err(|error| match error {
             LockError::Timeout { name, contention, .. } => {
-                LockError::Timeout { name, waited: started.elapsed(), contention }
+                LockError::Timeout { name, waited, contention }
             }
             other => other,
         })
+    }
+
+    /// Acquires, unless the client is shut down first.
+    async fn acquire_unless_closed(
+        &mut self,
+        request: &LockRequest,
+    ) -> Result<LockGuard, LockError> {
+        let mut closed = self.shared.closed.subscribe();
+        let name = self.claim.name.clone();
+        tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => Err(LockError::Closed { name }),
+            acquired = self.acquire_in_turn(request) => acquired,
+        }
     }
 
     async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
@@ -83,6 +108,9 @@ impl Drop for Acquisition {
     fn drop(&mut self) {
         if self.traces {
             self.shared.janitor.withdraw(&self.claim);
+        }
+        if !self.ended {
+            self.shared.telemetry.acquisition_dropped(&self.claim.name, self.started.elapsed());
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::hold::Hold;
 use crate::janitor::Janitor;
 use crate::keeper::Keeper;
 use crate::local_queue::LocalQueue;
+use crate::telemetry::Telemetry;
 use crate::wait::Limits;
 use crate::{
     Capabilities, Claim, Clock, DistributedLock, Drift, Extension, Finding, Holder, Lease,
@@ -34,12 +35,22 @@ pub struct ClientOptions {
     pub drift: Drift,
     /// Where the holder reads the time; another one is for tests.
     pub clock: Arc<dyn Clock>,
+    /// What metrics show of a lock's name, as the label `group`; default "all". The names of a
+    /// service may be without number, and metrics bear only a few values of a label.
+    #[cfg(feature = "metrics")]
+    pub metric_group: fn(&LockName) -> &'static str,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
         let Limits { request_timeout, drift } = Limits::default();
-        Self { request_timeout, drift, clock: Arc::new(SystemClock) }
+        Self {
+            request_timeout,
+            drift,
+            clock: Arc::new(SystemClock),
+            #[cfg(feature = "metrics")]
+            metric_group: |_| "all",
+        }
     }
 }
 
@@ -254,6 +265,7 @@ pub(crate) struct Shared {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) janitor: Arc<Janitor>,
     pub(crate) local_queue: LocalQueue,
+    pub(crate) telemetry: Arc<Telemetry>,
     tasks: Mutex<Option<Tasks>>,
     pub(crate) closed: watch::Sender<bool>,
 }
@@ -268,10 +280,11 @@ impl Shared {
     fn new(backend: Arc<dyn DistributedLock>, mut options: ClientOptions) -> Self {
         options.request_timeout = options.request_timeout.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
         let keeper = Arc::new(Keeper::new(backend.clone(), options.clock.clone()));
-        let janitor = Arc::new(Janitor::new(backend.clone()));
+        let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
+        let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone()));
         let local_queue = LocalQueue::default();
         let (tasks, closed) = (Mutex::default(), watch::Sender::new(false));
-        Self { backend, options, keeper, janitor, local_queue, tasks, closed }
+        Self { backend, options, keeper, janitor, local_queue, telemetry, tasks, closed }
     }
 
     /// Lets an acquisition in, unless the client was shut down.
@@ -380,8 +393,9 @@ impl Shared {
         doubt: Option<Claim>,
     ) -> Result<LockGuard, LockError> {
         let name = lease.name.clone();
-        let hold = Hold::new(lease, max_hold, self.options.clock.clone(), self.options.drift);
-        let hold = Arc::new(hold);
+        let (options, telemetry) = (&self.options, self.telemetry.clone());
+        let hold =
+            Arc::new(Hold::new(lease, max_hold, options.clock.clone(), options.drift, telemetry));
         self.keeper.keep(hold.clone());
         let guard = LockGuard::new(self, hold, doubt);
         match guard.shared().is_closed() {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::{Clock, Drift, Lease, LockError, Moment, Renewal, Ttl};
+use crate::telemetry::Telemetry;
+use crate::{BackendError, Clock, Drift, Lease, LockError, Moment, Renewal, Ttl};
 
 /// How long a grant for less than was asked stays so.
 const SHORT_GRANT_RENEWED_AFTER: Duration = Duration::from_millis(100);
@@ -85,6 +86,8 @@ pub(crate) struct Hold {
     pub(crate) id: HoldId,
     clock: Arc<dyn Clock>,
     drift: Drift,
+    telemetry: Arc<Telemetry>,
+    began: Moment,
     /// When renewing stops, if it does.
     renew_until: Option<Moment>,
     state: Mutex<State>,
@@ -99,6 +102,8 @@ struct State {
     /// A third of what was left when the server last confirmed the hold.
     third: Duration,
     /// When the next renewal is due.
+    due_at: Moment,
+    /// When it is tried: when it is due, or later if a try had no answer.
     renew_at: Moment,
     /// From when on a renewal may go along with one that is due.
     ripe_at: Moment,
@@ -111,6 +116,7 @@ impl Hold {
         max_hold: Option<Duration>,
         clock: Arc<dyn Clock>,
         drift: Drift,
+        telemetry: Arc<Telemetry>,
     ) -> Self {
         let now = clock.now();
         let renew_until = max_hold.map(|span| now.after(span));
@@ -119,13 +125,14 @@ impl Hold {
             lease,
             is_short,
             third: Duration::ZERO,
+            due_at: now,
             renew_at: now,
             ripe_at: now,
             renewing: false,
         };
         state.schedule(now);
         let (state, lost) = (Mutex::new(state), watch::Sender::new(None));
-        Self { id: HoldId::next(), clock, drift, renew_until, state, lost }
+        Self { id: HoldId::next(), clock, drift, telemetry, began: now, renew_until, state, lost }
     }
 
     pub(crate) fn signal(self: &Arc<Self>) -> LostSignal {
@@ -186,11 +193,15 @@ impl Hold {
 
     /// Ends the hold, for good. The first reason stands.
     pub(crate) fn end(&self, reason: LostReason) {
-        self.lost.send_if_modified(|ended| {
+        let first = self.lost.send_if_modified(|ended| {
             let first = ended.is_none();
             ended.get_or_insert(reason);
             first
         });
+        if first {
+            let held = self.clock.now().since(self.began);
+            self.telemetry.hold_ended(&self.lease(), reason, held);
+        }
     }
 
     /// Notes an extension that the holder asked for: later renewals ask for the same `ttl`.
@@ -203,8 +214,12 @@ impl Hold {
     /// Notes the answer to a renewal.
     pub(crate) fn renewed(&self, asked: Moment, ttl: Ttl, granted: Duration) {
         let mut state = self.state();
+        let late = self.clock.now().since(state.due_at);
         state.renewing = false;
         self.confirmed(&mut state, asked, ttl, granted);
+        let (name, token) = (state.lease.name.clone(), state.lease.token);
+        drop(state);
+        self.telemetry.renewed(&name, token, late);
     }
 
     /// The server keeps the hold for `granted` from after `asked`, as was asked with `ttl`. A hold
@@ -222,10 +237,13 @@ impl Hold {
     }
 
     /// Notes that a renewal had no answer: the next try is soon, and the deadline stands.
-    pub(crate) fn renewal_failed(&self) {
+    pub(crate) fn renewal_failed(&self, error: Option<&BackendError>) {
         let mut state = self.state();
         let retry_at = self.clock.now().after(state.third / 4);
         (state.renewing, state.renew_at, state.ripe_at) = (false, retry_at, retry_at);
+        let lease = state.lease.clone();
+        drop(state);
+        self.telemetry.renewal_failed(&lease, error);
     }
 
     /// What the keeper has to do for this hold at `now`.
@@ -274,7 +292,8 @@ impl State {
         self.third = asked.until(self.lease.deadline).min(self.lease.granted) / 3;
         let due =
             if self.is_short { self.third.min(SHORT_GRANT_RENEWED_AFTER) } else { self.third };
-        self.renew_at = asked.after(due.mul_f64(rand::random_range(0.9..1.0)));
+        self.due_at = asked.after(due.mul_f64(rand::random_range(0.9..1.0)));
+        self.renew_at = self.due_at;
         self.ripe_at = asked.after(due * 3 / 4);
     }
 }

@@ -9,6 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, watch};
 
 use crate::retry;
+use crate::telemetry::Telemetry;
 use crate::{BackendError, Claim, DistributedLock, Lease, LockName, OwnerId};
 
 /// How many leases are given back at once.
@@ -21,6 +22,7 @@ const AT_ONCE: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Janitor {
     backend: Arc<dyn DistributedLock>,
+    telemetry: Arc<Telemetry>,
     chores: Mutex<VecDeque<Chore>>,
     arrived: Notify,
     unfinished: Arc<watch::Sender<usize>>,
@@ -40,6 +42,15 @@ struct Chore {
 enum Returned {
     Hold(LockName, OwnerId),
     Claim(Claim),
+}
+
+impl Returned {
+    fn name(&self) -> &LockName {
+        match self {
+            Self::Hold(name, _) => name,
+            Self::Claim(claim) => &claim.name,
+        }
+    }
 }
 
 /// Counts a chore as unfinished for as long as it lives, wherever it is dropped.
@@ -65,9 +76,10 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Janitor {
-    pub(crate) fn new(backend: Arc<dyn DistributedLock>) -> Self {
+    pub(crate) fn new(backend: Arc<dyn DistributedLock>, telemetry: Arc<Telemetry>) -> Self {
         Self {
             backend,
+            telemetry,
             chores: Mutex::default(),
             arrived: Notify::new(),
             unfinished: Arc::new(watch::Sender::new(0)),
@@ -131,8 +143,10 @@ impl Janitor {
         let backend = self.backend.capabilities().backend;
         let mut under_way = UnderWay { janitor: self, chore: Some(chore) };
         if let Some(chore) = &under_way.chore {
-            // An error here is a lease that ends by itself: there is nobody to tell.
-            let _ = retry::within(chore.ttl, backend, || self.ask(&chore.what)).await;
+            let done = retry::within(chore.ttl, backend, || self.ask(&chore.what)).await;
+            if let Err(error) = done {
+                self.telemetry.not_given_back(chore.what.name(), &error);
+            }
         }
         under_way.chore = None;
     }

@@ -99,7 +99,7 @@ impl Keeper {
     fn begin(&self) {
         let mut book = self.book();
         let holds: Vec<_> = book.holds.values().cloned().collect();
-        holds.iter().for_each(|hold| hold.renewal_failed());
+        holds.iter().for_each(|hold| hold.renewal_failed(None));
         let watch = |hold: Arc<Hold>| Some((hold.clone(), self.backend.watch(&hold.lease())?));
         book.watches = holds.into_iter().filter_map(watch).collect();
     }
@@ -143,7 +143,8 @@ impl Keeper {
                     hold.renewed(asked, renewal.ttl, granted);
                 }
                 Some(Ok(Extension::Lost)) => hold.end(LostReason::Evicted),
-                Some(Err(_)) | None => hold.renewal_failed(),
+                Some(Err(error)) => hold.renewal_failed(Some(&error)),
+                None => hold.renewal_failed(None),
             }
         }
     }

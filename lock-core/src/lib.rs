@@ -46,10 +46,13 @@ mod lease;
 mod local_queue;
 mod lock;
 mod memory;
+#[cfg(feature = "metrics")]
+mod meter;
 mod name;
 mod owner;
 mod request;
 mod retry;
+mod telemetry;
 mod token;
 mod ttl;
 mod wait;

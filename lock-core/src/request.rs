@@ -44,7 +44,9 @@ pub struct LockRequest {
 
 /// Whom to tell of each answer while an acquisition waits.
 #[derive(Clone, Default)]
-pub(crate) struct Listener(Option<Arc<dyn Fn(&Contention) + Send + Sync>>);
+pub(crate) struct Listener(Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&Contention) + Send + Sync;
 
 impl Listener {
     pub(crate) fn tell(&self, seen: &Contention) {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, timeout};
+use tracing::debug;
 
 use crate::request::Listener;
 use crate::retry::{jittered, pause_after, try_once};
@@ -81,9 +82,11 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
                 Ok(Attempt::Busy(seen)) => {
                     *traces = waker.is_some() || in_doubt;
                     listener.tell(&seen);
+                    debug!(position = seen.position, ttl_left = ?seen.ttl_left, "busy");
                     progress.busy(asked, seen);
                 }
                 Err(error) if error.is_transient() => {
+                    debug!(%error, "no answer, asking again");
                     in_doubt |= error.outcome() == crate::Outcome::Unknown;
                     progress.failed(error);
                 }
@@ -95,6 +98,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             if let Some(grant) = self.woken(&mut woken, &progress).await
                 && let Some(lease) = self.pushed_lease(claim, &grant, &progress)
             {
+                debug!(token = lease.token.get(), "handed over");
                 *traces = in_doubt;
                 return Ok(lease);
             }

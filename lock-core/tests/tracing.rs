@@ -1,0 +1,119 @@
+//! What a client tells by `tracing`: every step of a lock's life, and no owner.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_core::{LockClient, LockError, LockRequest, MemoryLock, Wait};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text")
+    }
+
+    /// The lines that hold all of `parts`.
+    fn lines(&self, parts: &[&str]) -> usize {
+        self.text().lines().filter(|line| parts.iter().all(|part| line.contains(part))).count()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Log;
+
+    fn make_writer(&'a self) -> Log {
+        self.clone()
+    }
+}
+
+/// Notes everything that this thread tells.
+fn listen() -> (Log, impl Drop) {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::TRACE)
+        .with_ansi(false)
+        .with_writer(log.clone())
+        .finish();
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_step_is_told_with_name_and_token() {
+    let (log, _listening) = listen();
+    let store = MemoryLock::new();
+    let (one, two) = (LockClient::new(store.clone()), LockClient::new(store));
+    let guard = one.acquire(LockRequest::new("stock").ttl(Duration::from_secs(3))).await;
+    let guard = guard.expect("a free lock");
+    let token = format!("token={}", guard.token());
+    assert_eq!(log.lines(&["acquire{backend=\"memory\" name=stock}", &token, "acquired"]), 1);
+
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(log.lines(&["name=stock", &token, "renewed", "late="]) >= 1, "{}", log.text());
+
+    let busy = two.try_acquire("stock").await.expect("an answer");
+    assert!(busy.is_none());
+    assert_eq!(log.lines(&["not acquired", "stock"]), 1);
+
+    let (released, next) = tokio::join!(guard.release(), two.acquire("stock"));
+    released.expect("an answer");
+    let next = next.expect("its turn comes");
+    assert_eq!(log.lines(&["ended", &token, "held=2", "its holder gave it up"]), 1);
+    let owner = next.detach().expect("held").owner().expose();
+    assert!(!log.text().contains(&owner[8..]), "an owner is shown: {}", log.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_is_told() {
+    let (log, _listening) = listen();
+    let store = MemoryLock::new();
+    let (one, two) = (LockClient::new(store.clone()), LockClient::new(store));
+    let guard = one.acquire("stock").await.expect("a free lock");
+    let (next, ()) = tokio::join!(two.acquire("stock"), async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        guard.release().await.expect("an answer");
+    });
+    let token = format!("token={}", next.expect("its turn comes").token());
+    assert_eq!(log.lines(&["busy", "position=0"]), 1);
+    assert_eq!(log.lines(&["handed over", &token]), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_a_warning() {
+    let (log, _listening) = listen();
+    let locks = LockClient::new(MemoryLock::new());
+    let guard = locks.acquire("stock").await.expect("a free lock");
+    locks.evict("stock").await.expect("an answer");
+    guard.lost().await;
+    assert_eq!(log.lines(&["WARN", "lost", "name=stock", "the server says"]), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_acquisition_is_told() {
+    let (log, _listening) = listen();
+    let locks = LockClient::new(MemoryLock::new());
+    let _guard = locks.acquire("stock").await.expect("a free lock");
+    let waiting = locks.acquire("stock");
+    assert!(tokio::time::timeout(Duration::from_secs(1), waiting).await.is_err());
+    assert_eq!(log.lines(&["acquisition dropped", "name=stock", "waited=1"]), 1);
+    let request = LockRequest::new("stock").wait(Wait::AtMost(Duration::from_secs(1)));
+    let refused = locks.acquire(request).await;
+    assert!(matches!(refused, Err(LockError::Timeout { .. })));
+    assert_eq!(log.lines(&["not acquired", "waited=1"]), 1);
+}
