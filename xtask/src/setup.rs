@@ -1,7 +1,7 @@
 //! What the tests need besides cargo: servers, tools and libraries.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::step::{self, Done, Failure, command, succeeds};
 
@@ -26,6 +26,51 @@ const NEEDS: &[Need] = &[
         apk: &["redis"],
         pacman: &["valkey"],
         brew: &["redis"],
+    },
+    Need {
+        what: "etcd and etcdctl",
+        is_there: || program("etcd").is_some() && program("etcdctl").is_some(),
+        apt: &["etcd-server", "etcd-client"],
+        dnf: &["etcd"],
+        apk: &["etcd", "etcd-ctl"],
+        pacman: &["etcd"],
+        brew: &["etcd"],
+    },
+    Need {
+        what: "PostgreSQL's server and psql",
+        is_there: || has_postgres_server() && program("psql").is_some(),
+        apt: &["postgresql"],
+        dnf: &["postgresql-server"],
+        apk: &["postgresql"],
+        pacman: &["postgresql"],
+        brew: &["postgresql"],
+    },
+    Need {
+        what: "pgbouncer",
+        is_there: || program("pgbouncer").is_some(),
+        apt: &["pgbouncer"],
+        dnf: &["pgbouncer"],
+        apk: &["pgbouncer"],
+        pacman: &["pgbouncer"],
+        brew: &["pgbouncer"],
+    },
+    Need {
+        what: "protoc and its well-known types, for the feature etcd",
+        is_there: has_protoc,
+        apt: &["protobuf-compiler", "libprotobuf-dev"],
+        dnf: &["protobuf-compiler", "protobuf-devel"],
+        apk: &["protobuf-dev"],
+        pacman: &["protobuf"],
+        brew: &["protobuf"],
+    },
+    Need {
+        what: "tmux",
+        is_there: || program("tmux").is_some(),
+        apt: &["tmux"],
+        dnf: &["tmux"],
+        apk: &["tmux"],
+        pacman: &["tmux"],
+        brew: &["tmux"],
     },
     Need {
         what: "openssl, the command",
@@ -153,6 +198,24 @@ fn by_hand(missing: &[&Need], why: &str) -> Failure {
     Failure::new(text)
 }
 
+/// Debian keeps the server out of the path, in a folder for each version.
+fn has_postgres_server() -> bool {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut servers = versions.map(|version| version.path().join("bin/postgres"));
+    program("postgres").is_some() || servers.any(|server| server.is_file())
+}
+
+/// The compiler is of no use without the files that it is to find by itself.
+fn has_protoc() -> bool {
+    let Some(protoc) = program("protoc") else {
+        return false;
+    };
+    let prefix = protoc.parent().and_then(Path::parent).unwrap_or(Path::new("/usr"));
+    ["include", "local/include"]
+        .iter()
+        .any(|include| prefix.join(include).join("google/protobuf/empty.proto").is_file())
+}
+
 /// Apple's systems bring a TLS library of their own.
 fn has_openssl_headers() -> bool {
     cfg!(target_vendor = "apple") || succeeds(&mut command("pkg-config --exists openssl"))
@@ -160,6 +223,8 @@ fn has_openssl_headers() -> bool {
 
 fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let mut places = env::split_paths(&path).map(|folder| folder.join(name));
+    // Debian puts servers where only root looks.
+    let folders = env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    let mut places = folders.map(|folder| folder.join(name));
     places.find(|place| place.is_file())
 }
