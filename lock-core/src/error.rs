@@ -69,7 +69,7 @@ pub enum LockError {
         contention: Contention,
     },
     /// The lock did not become free within the wait.
-    #[error("lock \"{name}\" was not acquired within {waited:?}{}", last_seen(.contention))]
+    #[error("lock \"{name}\" was not acquired within {waited:.1?}{}", last_seen(.contention))]
     Timeout {
         /// The lock.
         name: LockName,

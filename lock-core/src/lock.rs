@@ -280,7 +280,7 @@ impl fmt::Display for Contention {
             write!(f, " by {holder}")?;
         }
         if let Some(left) = self.ttl_left {
-            write!(f, " for up to {left:?} more")?;
+            write!(f, " for up to {left:.1?} more")?;
         }
         match self.position {
             Some(0) => f.write_str(", and we are next"),

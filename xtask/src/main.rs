@@ -1,6 +1,7 @@
 //! What the README's commands do: install what the tests need, test, lint, prove that the tests
 //! bite.
 
+mod examples;
 mod lint;
 mod mutants;
 mod setup;
@@ -18,12 +19,14 @@ use clap::Parser;
 enum Chore {
     /// Install the servers and libraries that the tests need and that are missing.
     Setup,
-    /// Set up, then run all tests.
+    /// Set up, then run all tests and all examples.
     Test {
-        /// Handed to `cargo test` as they are.
+        /// Handed to `cargo test` as they are; with any, no examples are run.
         #[arg(last = true)]
         args: Vec<String>,
     },
+    /// Run all examples, and see each succeed.
+    Examples,
     /// Check format, lints with every set of features, and docs.
     Lint,
     /// Prove that named tests fail when the code is broken in named ways.
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let done = match Chore::parse() {
         Chore::Setup => setup::run(),
         Chore::Test { args } => test::run(&args),
+        Chore::Examples => examples::run(),
         Chore::Lint => lint::run(),
         Chore::Mutants { name } => mutants::run(name.as_deref().unwrap_or_default()),
     };

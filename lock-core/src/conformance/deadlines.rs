@@ -90,6 +90,21 @@ pub async fn c08_a_transient_error_is_no_loss(harness: &dyn Harness) {
     guard.release().await.expect("an answer");
 }
 
+/// C8: a loss that the backend itself sees is told at once, whatever is left of the TTL.
+pub async fn c08_a_loss_that_is_seen_is_told(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (name, kept) = (fresh_name(), fresh_name());
+    let guard = client.acquire(patient(&name, LIMIT * 10)).await.expect("a free lock");
+    let other = client.acquire(patient(&kept, LIMIT * 10)).await.expect("a free lock");
+    assert_eq!(faulty.watched(), 2);
+    faulty.see_loss(&name, LostReason::Disconnected);
+    let reason = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
+    assert_eq!(reason, LostReason::Disconnected);
+    assert!(other.is_held());
+    drop((guard, other));
+    eventually("nothing is watched any more", async || faulty.watched() == 0).await;
+}
+
 /// C9: with a network that swallows everything, the loss is told at the deadline, not later.
 pub async fn c09_a_hung_renewal_does_not_delay_the_signal(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;

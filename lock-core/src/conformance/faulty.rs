@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::{
     Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder, Lease,
-    LockError, LockName, LockRequest, LockState, LossWatch, Outcome, OwnerId, Release, Renewal,
-    Waker,
+    LockError, LockName, LockRequest, LockState, LossWatch, LostReason, Outcome, OwnerId, Release,
+    Renewal, Waker,
 };
 
 /// An operation that may fail.
@@ -50,6 +51,7 @@ pub enum Fault {
 pub struct Faulty {
     backend: Arc<dyn DistributedLock>,
     plan: Arc<Mutex<Plan>>,
+    losses: watch::Sender<HashMap<LockName, LostReason>>,
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +65,7 @@ struct Plan {
 impl Faulty {
     /// Passes everything on to `backend` until told otherwise.
     pub fn new(backend: Arc<dyn DistributedLock>) -> Self {
-        Self { backend, plan: Arc::default() }
+        Self { backend, plan: Arc::default(), losses: watch::Sender::default() }
     }
 
     /// The next call of `operation` that has no fault yet meets `fault`.
@@ -74,6 +76,18 @@ impl Faulty {
     /// Every further call of `operation` meets `fault`.
     pub fn always(&self, operation: Operation, fault: Fault) {
         self.plan().always.insert(operation, fault);
+    }
+
+    /// The backend sees that the holds of `name` are over, and how.
+    pub fn see_loss(&self, name: &LockName, reason: LostReason) {
+        self.losses.send_modify(|losses| {
+            losses.insert(name.clone(), reason);
+        });
+    }
+
+    /// How many holds are being watched.
+    pub fn watched(&self) -> usize {
+        self.losses.receiver_count()
     }
 
     /// No further call fails.
@@ -181,7 +195,21 @@ impl DistributedLock for Faulty {
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        self.backend.watch(lease)
+        let (name, mut losses) = (lease.name.clone(), self.losses.subscribe());
+        let real = self.backend.watch(lease).unwrap_or_else(|| Box::pin(pending()));
+        let told = async move {
+            let seen = losses.wait_for(|losses| losses.contains_key(&name)).await;
+            match seen.ok().and_then(|losses| losses.get(&name).copied()) {
+                Some(reason) => reason,
+                None => pending().await,
+            }
+        };
+        Some(Box::pin(async move {
+            tokio::select! {
+                reason = real => reason,
+                reason = told => reason,
+            }
+        }))
     }
 
     async fn acquire(&self, request: &LockRequest) -> Result<Lease, LockError> {

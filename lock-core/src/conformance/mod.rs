@@ -149,6 +149,7 @@ macro_rules! conformance_tests {
             c05_a_grant_that_comes_too_late_is_not_returned
             c07_is_held_reads_the_clock
             c08_the_signal_is_sticky_and_tells_the_reason
+            c08_a_loss_that_is_seen_is_told
             c08_a_transient_error_is_no_loss
             c09_a_hung_renewal_does_not_delay_the_signal
             c09_the_loss_is_told_without_the_keepers_runtime

@@ -194,4 +194,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "",
         test: "-p leasehold --all-features --test redis c24_a_stale_holder_can_neither_advance_nor_write",
     },
+    Mutant {
+        name: "a loss that is seen is not heeded",
+        file: "lock-core/src/keeper.rs",
+        from: "reason = watch => hold.end(reason),",
+        to: "_ = watch => {}",
+        test: "-p lock-core --all-features --test memory c08_a_loss_that_is_seen_is_told",
+    },
 ];

@@ -1,0 +1,50 @@
+//! The dashboard asks for what a client counts.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use leasehold::{LockClient, LockRequest, MemoryLock};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use serde_json::Value;
+
+const DASHBOARD: &str = include_str!("../docs/observability/grafana.json");
+const PAGE: &str = include_str!("../docs/observability.md");
+
+/// The words of `text` that are names of ours.
+fn names(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("leasehold_")).map(str::to_owned).collect()
+}
+
+fn expressions(dashboard: &Value) -> Vec<String> {
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    targets.map(|target| target["expr"].as_str().expect("an expression").to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_dashboard_and_its_page_name_every_metric() {
+    let recorder = PrometheusBuilder::new().set_buckets(&[1.0]).expect("buckets").build_recorder();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let locks = LockClient::new(MemoryLock::new());
+    let guard = locks.acquire(LockRequest::new("a").ttl(Duration::from_secs(1))).await;
+    let guard = guard.expect("a free lock");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    locks.evict("a").await.expect("an answer");
+    guard.lost().await;
+
+    let served = recorder.handle().render();
+    let dashboard: Value = serde_json::from_str(DASHBOARD).expect("the dashboard is JSON");
+    let asked: BTreeSet<String> =
+        expressions(&dashboard).iter().flat_map(|expression| names(expression)).collect();
+    for name in &asked {
+        assert!(served.contains(&format!("\n{name}{{")), "{name} is not in {served}");
+    }
+    let told = served.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    for name in told.filter_map(|line| line.split(' ').next()) {
+        assert!(asked.iter().any(|asked| asked.starts_with(name)), "no panel shows {name}");
+        assert!(PAGE.contains(&format!("`{name}`")), "the page does not tell of {name}");
+    }
+}
