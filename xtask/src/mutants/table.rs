@@ -58,8 +58,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a failed renewal is a loss",
         file: "lock-core/src/keeper.rs",
-        from: "Some(Err(_)) | None => hold.renewal_failed(),",
-        to: "Some(Err(_)) | None => hold.end(LostReason::Expired),",
+        from: "Some(Err(error)) => hold.renewal_failed(Some(&error)),",
+        to: "Some(Err(_)) => hold.end(LostReason::Expired),",
         test: "-p lock-core --test memory c08_a_transient_error_is_no_loss",
     },
     Mutant {
