@@ -165,6 +165,21 @@ impl BackendError {
         Self { backend, context, outcome: Outcome::Unknown, transient: true, source: None }
     }
 
+    /// The error of a batch as the answer to each of its `count` parts.
+    pub fn for_each_of(self, count: usize) -> Vec<Self> {
+        let text = self.to_string();
+        let part = || Self {
+            backend: self.backend,
+            context: "a batch failed".to_owned(),
+            outcome: self.outcome,
+            transient: self.transient,
+            source: Some(text.clone().into()),
+        };
+        let mut parts: Vec<_> = (1..count).map(|_| part()).collect();
+        parts.extend((count > 0).then_some(self));
+        parts
+    }
+
     /// Which backend said so.
     pub fn backend(&self) -> &'static str {
         self.backend

@@ -128,7 +128,7 @@ impl DistributedLock for FileLock {
         });
         match answers.await {
             Ok(answers) => answers,
-            Err(stopped) => renewals.iter().map(|_| Err(again(&stopped))).collect(),
+            Err(stopped) => stopped.for_each_of(renewals.len()).into_iter().map(Err).collect(),
         }
     }
 
@@ -161,11 +161,6 @@ impl DistributedLock for FileLock {
         let directory = self.directory.clone();
         blocking(move |_| Ok(directory.doctor())).await
     }
-}
-
-/// The error of a whole batch, as the error of one of it: errors cannot be cloned.
-fn again(error: &BackendError) -> BackendError {
-    BackendError::transient(BACKEND, error.outcome(), "cannot extend", error.to_string())
 }
 
 #[cfg(test)]

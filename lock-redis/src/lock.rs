@@ -171,7 +171,7 @@ impl DistributedLock for RedisLock {
                 };
                 answers.iter().zip(renewals).map(extension).map(Ok).collect()
             }
-            Err(error) => spread(error, renewals.len()),
+            Err(error) => error.for_each_of(renewals.len()).into_iter().map(Err).collect(),
         }
     }
 
@@ -224,18 +224,6 @@ impl DistributedLock for RedisLock {
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
         doctor::examine(self, &self.server, &self.push).await
     }
-}
-
-/// One error as the answer to each of `count` questions that went in one request.
-fn spread(error: BackendError, count: usize) -> Vec<Result<Extension, BackendError>> {
-    let (outcome, transient, text) = (error.outcome(), error.is_transient(), error.to_string());
-    let copy = || match transient {
-        true => BackendError::transient(BACKEND, outcome, "a batch failed", &*text),
-        false => BackendError::permanent(BACKEND, outcome, "a batch failed", &*text),
-    };
-    let mut answers: Vec<_> = (1..count).map(|_| Err(copy())).collect();
-    answers.push(Err(error));
-    answers
 }
 
 impl std::fmt::Debug for RedisLock {
