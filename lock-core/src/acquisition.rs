@@ -73,15 +73,33 @@ impl Acquisition {
     }
 
     async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<LockGuard, LockError> {
-        let (_turn, wait) = self.turn(request.patience()).await?;
+        let (turn, wait) = self.turn(request.patience()).await?;
         let shared = self.shared.clone();
         let options = &shared.options;
         let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
         let waiting = Waiting::new(&*shared.backend, &*options.clock, limits);
-        let lease =
-            waiting.acquire(&self.claim, wait, request.listener(), &mut self.traces).await?;
+        let acquired =
+            waiting.acquire(&self.claim, wait, request.listener(), &mut self.traces).await;
+        let lease = acquired.map_err(|error| match turn {
+            Some(Turn { stood_in_line: true, .. }) => self.too_late_to_ask(error, wait),
+            _ => error,
+        })?;
         let doubt = std::mem::take(&mut self.traces).then(|| self.claim.clone());
         shared.clone().guard(lease, request.hold_bound(), doubt)
+    }
+
+    /// A wait that was spent in line may leave no time for an answer, which says nothing of the server.
+    fn too_late_to_ask(&self, error: LockError, left: Wait) -> LockError {
+        let short =
+            matches!(left, Wait::AtMost(left) if left < self.shared.options.request_timeout / 2);
+        match error {
+            LockError::Backend { name: Some(name), source, .. }
+                if short && source.is_transient() =>
+            {
+                LockError::Timeout { name, waited: self.started.elapsed(), contention: None }
+            }
+            other => other,
+        }
     }
 
     /// Waits to be first among this client's waiters; says how much of the wait is left.

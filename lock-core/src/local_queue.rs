@@ -22,10 +22,11 @@ impl LocalQueue {
     /// Dropping the future leaves the line.
     pub(crate) async fn turn(&self, name: &LockName) -> Turn {
         let line = self.line(name);
+        let stood_in_line = line.available_permits() == 0;
         let place = Place { queue: self.clone(), name: name.clone(), line: Some(line.clone()) };
         // The semaphore is never closed, so there is always a permit to come.
         let permit = line.acquire_owned().await.ok();
-        Turn { _permit: permit, _place: place }
+        Turn { stood_in_line, _permit: permit, _place: place }
     }
 
     fn line(&self, name: &LockName) -> Arc<Semaphore> {
@@ -42,6 +43,8 @@ impl LocalQueue {
 /// The head of a line. The next in line moves up when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
+    /// Whether others were before us.
+    pub(crate) stood_in_line: bool,
     // Given back before the place, which looks whether anyone else uses the line.
     _permit: Option<OwnedSemaphorePermit>,
     _place: Place,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    Fault, Harness, LIMIT, Operation, SLACK, client, eventually, faulty_client, fresh_name, patient,
+    Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, client, eventually, faulty_client,
+    fresh_name, patient,
 };
 use crate::{
     Clock, Drift, LockClient, LockError, LockGuard, LockRequest, LostReason, SystemClock, Wait,
@@ -15,7 +16,8 @@ use crate::{
 pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl());
-    let (acquire_delay, renewal_delay) = (ttl / 3, ttl / 16);
+    // An attempt that takes half of the request time-out is given up.
+    let (acquire_delay, renewal_delay) = ((ttl / 3).min(REQUEST_TIMEOUT / 3), ttl / 16);
     faulty.once(Operation::TryAcquire, Fault::Late(acquire_delay));
     faulty.always(Operation::ExtendAll, Fault::Late(renewal_delay));
     let validity = Drift::default().validity(ttl);

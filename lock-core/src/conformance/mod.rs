@@ -167,6 +167,7 @@ macro_rules! conformance_tests {
             c13_run_renews_until_the_work_has_ended
             c14_busy_tells_what_is_known
             c14_a_bounded_wait_times_out
+            c14_a_wait_spent_in_line_times_out
             c14_releasing_what_is_lost_is_not_held
             c14_a_refused_release_claims_nothing
             c15_an_error_tells_whether_it_was_applied

@@ -235,3 +235,15 @@ pub async fn the_trait_acquires_without_a_client(harness: &dyn Harness) {
     assert!(next.token() > lease.token());
     backend.release(&name, next.owner()).await.expect("an answer");
 }
+
+/// C14: a wait that was spent in line behind a mate is a time-out, also if no time is left to ask.
+pub async fn c14_a_wait_spent_in_line_times_out(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let name = fresh_name();
+    faulty.always(Operation::TryAcquire, Fault::Late(REQUEST_TIMEOUT));
+    let bounded = |wait| client.acquire(LockRequest::from(&name).wait(Wait::AtMost(wait)));
+    let (first, second) = tokio::join!(bounded(REQUEST_TIMEOUT / 4), bounded(REQUEST_TIMEOUT / 3));
+    assert!(matches!(first, Err(LockError::Backend { .. })), "{first:?}");
+    assert!(matches!(second, Err(LockError::Timeout { .. })), "{second:?}");
+    until_free(&client, &name).await;
+}
