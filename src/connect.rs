@@ -15,6 +15,9 @@ use percent_encoding::percent_decode_str;
 /// | `memory:` | of this client alone | |
 /// | `memory:NAME` | of this process, shared by all who use the name | |
 /// | `file:DIRECTORY` | of the processes of this machine | |
+/// | `etcd://[user:password@]host[:port][,host[:port]…][/prefix]` | of an etcd cluster | `etcd` |
+/// | `etcds://…` | the same, by TLS | `etcd-tls` |
+/// | `postgres://[user[:password]@]host[:port][/database]` | of a Postgres database, as rows of a table; with `?lock_mode=advisory` as advisory locks | `postgres` |
 /// | `redis://[user:password@]host[:port][/database]` | of a Redis server | `redis` |
 /// | `rediss://…` | the same, by TLS | `redis-rustls` or `redis-native-tls` |
 /// | `redis+unix:///path[?db=n&user=u&pass=p]` | the same, by a unix socket | `redis` |
@@ -49,9 +52,34 @@ pub async fn backend(url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
     match scheme {
         "memory" => Ok(Arc::new(memory(rest))),
         "file" => Ok(Arc::new(FileLock::open(directory(rest)?)?)),
+        "etcd" | "etcds" => etcd(scheme, url).await,
+        "postgres" | "postgresql" => postgres(scheme, url).await,
         "redis" | "rediss" | "redis+unix" => redis(scheme, url).await,
         unknown => Err(unknown_scheme(unknown)),
     }
+}
+
+#[cfg(feature = "etcd")]
+async fn etcd(scheme: &str, url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
+    if scheme == "etcds" && cfg!(not(feature = "etcd-tls")) {
+        return Err(needs_feature(scheme, "`etcd-tls`"));
+    }
+    Ok(Arc::new(lock_etcd::EtcdLock::connect(url).await?))
+}
+
+#[cfg(not(feature = "etcd"))]
+async fn etcd(scheme: &str, _url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
+    Err(needs_feature(scheme, if scheme == "etcds" { "`etcd-tls`" } else { "`etcd`" }))
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres(_scheme: &str, url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
+    lock_postgres::connect(url).await
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres(scheme: &str, _url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
+    Err(needs_feature(scheme, "`postgres`"))
 }
 
 #[cfg(feature = "redis")]
@@ -100,7 +128,7 @@ fn no_scheme() -> LockError {
 }
 
 fn unknown_scheme(scheme: &str) -> LockError {
-    let known = "memory:, file:, redis:, rediss: and redis+unix:";
+    let known = "memory:, file:, etcd:, etcds:, postgres:, redis:, rediss: and redis+unix:";
     let shown: String = scheme.chars().take(20).flat_map(char::escape_debug).collect();
     config(&format!("no backend is called `{shown}`: there are {known}"))
 }

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 mod connect;
+#[cfg(doctest)]
+mod docs;
 
 pub use lock_core::{
     BackendError, Capabilities, ClientOptions, Clock, Contention, DistributedLock, Drift,
@@ -16,9 +18,19 @@ pub use crate::connect::{backend, connect};
 #[doc(inline)]
 pub use lock_core as core;
 
+/// Locks and fences in an etcd cluster.
+#[cfg(feature = "etcd")]
+#[doc(inline)]
+pub use lock_etcd as etcd;
+
 /// Locks and fences in a directory, for the processes of one machine.
 #[doc(inline)]
 pub use lock_file as file;
+
+/// Locks and fences on Postgres.
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use lock_postgres as postgres;
 
 /// Locks and fences on Redis.
 #[cfg(feature = "redis")]

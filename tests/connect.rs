@@ -65,3 +65,14 @@ async fn a_backend_that_is_not_compiled_in_names_its_feature() {
         assert!(text.contains(feature) && !text.contains("secret"), "{text}");
     }
 }
+
+#[cfg(not(feature = "etcd"))]
+#[tokio::test]
+async fn etcd_that_is_not_compiled_in_names_its_feature() {
+    for (url, feature) in
+        [("etcd://localhost", "`etcd`"), ("etcds://u:secret@localhost", "`etcd-tls`")]
+    {
+        let text = refusal(url).await;
+        assert!(text.contains(feature) && !text.contains("secret"), "{text}");
+    }
+}

@@ -3,8 +3,9 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use crate::step::{self, Done, command};
+use crate::step::{self, Done};
 use crate::workspace::{cargo, root, target};
 
 /// Builds all examples as the tests do, and runs each without arguments.
@@ -12,7 +13,7 @@ pub(crate) fn run() -> Done {
     step::run(&mut cargo("build --workspace --all-features --examples"))?;
     let built = target().join("debug/examples");
     for name in names()? {
-        step::run(command(&built.join(name).display().to_string()).current_dir(root()))?;
+        step::run(Command::new(built.join(name)).current_dir(root()).stdin(Stdio::null()))?;
     }
     Ok(())
 }

@@ -1,0 +1,51 @@
+//! The same work on locks that are chosen when the program runs, by their URLs.
+//!
+//! ```sh
+//! cargo run --example choose_backend
+//! cargo run --features redis --example choose_backend -- memory: redis://127.0.0.1/
+//! ```
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{ClientOptions, DistributedLock, LockClient, LockError, MemoryLock};
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let home = tempfile::tempdir()?;
+    let mut urls: Vec<String> = std::env::args().skip(1).collect();
+    if urls.is_empty() {
+        urls = vec!["memory:".into(), format!("file:{}", home.path().join("locks").display())];
+    }
+    for url in &urls {
+        work(&leasehold::connect(url).await?).await?;
+    }
+
+    // A client with options of its own takes a backend instead of a URL.
+    let backend: Arc<dyn DistributedLock> = leasehold::backend(&urls[0]).await?;
+    let mut options = ClientOptions::default();
+    options.request_timeout = Duration::from_millis(500);
+    work(&LockClient::with_options(backend, options)).await?;
+
+    // And one that is chosen in the code needs no URL.
+    work(&LockClient::new(MemoryLock::new())).await?;
+
+    // A URL that cannot be used says what to do.
+    match leasehold::connect("zookeeper://localhost").await {
+        Err(error @ LockError::Config { .. }) => println!("{error}"),
+        other => return Err(format!("not refused: {other:?}").into()),
+    }
+    Ok(())
+}
+
+/// Knows nothing of the backend. What it needs to know is data: see `Capabilities`.
+async fn work(locks: &LockClient) -> Result<(), LockError> {
+    println!("{}", locks.capabilities());
+    let guard = locks.acquire("stock:42").await?;
+    guard.run(async { println!("  worked under token {}\n", guard.token()) }).await?;
+    guard.release().await?;
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! A nightly job on several hosts: each starts it at the same time, one does it, the others see that
+//! it is done.
+//!
+//! On the second night the host that does it dies in the middle, and another takes over once the
+//! lease is over. So a lock alone does not say "once": it says "one at a time". What makes it once a
+//! night is the record of its end, which is written beside the fence. And the record, too, promises
+//! only that the job is *recorded* once: what a host did before it died stays done. Let each step of
+//! a real job be repeatable, or send the token along with it.
+//!
+//! `cargo run --example nightly [-- --url URL]`
+
+use std::error::Error;
+use std::fs::{OpenOptions, read_to_string};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use leasehold::file::FileFence;
+use leasehold::{Fence, LockClient, LockRequest};
+
+const HOSTS: u32 = 4;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+#[derive(Parser)]
+struct Args {
+    /// Where the locks are; a directory of its own if it is not said.
+    #[arg(long)]
+    url: Option<String>,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// What the processes do.
+#[derive(Subcommand)]
+enum Role {
+    #[command(hide = true)]
+    Host(Host),
+}
+
+/// One host on one night: a process of its own.
+#[derive(clap::Args)]
+struct Host {
+    number: u32,
+    office: PathBuf,
+    night: String,
+    /// The first host that does the job dies in the middle.
+    #[arg(long)]
+    outage: bool,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let args = Args::parse();
+    match (args.url, args.role) {
+        (Some(url), Some(Role::Host(host))) => {
+            host.once_a_night(&leasehold::connect(&url).await?).await
+        }
+        (url, _) => two_nights(url),
+    }
+}
+
+impl Host {
+    async fn once_a_night(&self, locks: &LockClient) -> Result<(), Failure> {
+        let fence = FileFence::open(self.office.join("nightly.fence"))?;
+        let record = self.office.join("nightly.done");
+        let label = format!("host {}", self.number);
+        // It waits, although one host is enough: the first may die.
+        let request = LockRequest::new("job:nightly").ttl(Duration::from_secs(2)).label(label);
+        let guard = locks.acquire(request).await?;
+        let token = guard.token();
+
+        fence.advance(token).await?;
+        if read_to_string(&record).is_ok_and(|last| last == self.night) {
+            self.note("sees that it is done")?;
+        } else {
+            // Dropped if the lock is lost, because another host then begins.
+            guard.run(self.job()).await??;
+            fence.write(token, &record, self.night.as_bytes()).await?;
+            self.note("has done it")?;
+        }
+        guard.release().await?;
+        Ok(())
+    }
+
+    async fn job(&self) -> io::Result<()> {
+        self.note("begins")?;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let first =
+            || OpenOptions::new().write(true).create_new(true).open(self.office.join("outage"));
+        if self.outage && first().is_ok() {
+            self.note("dies")?;
+            std::process::exit(1);
+        }
+        Ok(())
+    }
+
+    fn note(&self, what: &str) -> io::Result<()> {
+        let line = format!("{}: host {} {what}\n", self.night, self.number);
+        print!("{line}");
+        let mut log = OpenOptions::new().create(true).append(true).open(log(&self.office))?;
+        log.write_all(line.as_bytes())
+    }
+}
+
+fn log(office: &Path) -> PathBuf {
+    office.join("nightly.log")
+}
+
+/// Two nights of all hosts, and what is in the log after them.
+fn two_nights(url: Option<String>) -> Result<(), Failure> {
+    let home = tempfile::tempdir()?;
+    let office = home.path();
+    let url = url.unwrap_or_else(|| format!("file:{}", office.join("locks").display()));
+    night(&url, office, &["Monday"])?;
+    night(&url, office, &["Tuesday", "--outage"])?;
+
+    let log = read_to_string(log(office))?;
+    let count = |what: &str| log.lines().filter(|line| line.ends_with(what)).count();
+    let (begun, done, seen) =
+        (count("begins"), count("has done it"), count("sees that it is done"));
+    println!(
+        "\nbegun {begun} times, done {done} times in 2 nights; {seen} hosts saw that it was done"
+    );
+    match (begun, done, seen) {
+        (3, 2, 5) => Ok(()),
+        _ => Err("expected 3 beginnings (one died), 2 ends and 5 that saw it".into()),
+    }
+}
+
+/// Starts the job on all hosts at the same time, and waits for them.
+fn night(url: &str, office: &Path, night: &[&str]) -> Result<(), Failure> {
+    let start = |host: u32| {
+        let mut process = Command::new(std::env::current_exe()?);
+        process.args(["--url", url, "host", &host.to_string()]).arg(office);
+        process.args(night).spawn()
+    };
+    let hosts = (0..HOSTS).map(start).collect::<io::Result<Vec<_>>>()?;
+    for mut host in hosts {
+        // The one that dies has said so in the log.
+        host.wait()?;
+    }
+    Ok(())
+}

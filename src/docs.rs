@@ -1,0 +1,29 @@
+//! The pages of `docs/`, so that each of their code blocks is compiled and run.
+
+#[cfg(feature = "etcd")]
+#[doc = include_str!("../docs/backends/etcd.md")]
+mod backend_etcd {}
+#[doc = include_str!("../docs/backends/file.md")]
+mod backend_file {}
+#[doc = include_str!("../docs/backends/memory.md")]
+mod backend_memory {}
+#[cfg(feature = "postgres")]
+#[doc = include_str!("../docs/backends/postgres.md")]
+mod backend_postgres {}
+#[cfg(feature = "redis")]
+#[doc = include_str!("../docs/backends/redis.md")]
+mod backend_redis {}
+#[doc = include_str!("../docs/cli.md")]
+mod cli {}
+#[doc = include_str!("../docs/comparison.md")]
+mod comparison {}
+#[doc = include_str!("../docs/fencing.md")]
+mod fencing {}
+#[doc = include_str!("../docs/guarantees.md")]
+mod guarantees {}
+#[doc = include_str!("../docs/observability.md")]
+mod observability {}
+#[doc = include_str!("../docs/operating.md")]
+mod operating {}
+#[doc = include_str!("../docs/testing.md")]
+mod testing {}

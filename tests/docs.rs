@@ -1,0 +1,93 @@
+//! The documentation says what the code says.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use leasehold::{Capabilities, LockClient, Order, TokenDurability, Wakeup, connect};
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Asserts that the table of the guarantees has the row of these locks.
+fn assert_told(locks: &LockClient) {
+    let row = row(&locks.capabilities());
+    let told = read("docs/guarantees.md");
+    assert!(told.lines().any(|line| line == row), "docs/guarantees.md lacks this row:\n{row}");
+}
+
+fn row(capabilities: &Capabilities) -> String {
+    let Capabilities { backend, on_store_loss, ttl_granularity, .. } = capabilities;
+    let order = match capabilities.order {
+        Order::Fair => "first come, first served",
+        _ => "in any order",
+    };
+    let woken = match capabilities.wakeup {
+        Wakeup::Push => "by push".to_owned(),
+        Wakeup::Poll(longest) => format!("by polling, every {longest:?} at the most"),
+        _ => panic!("the table has no words for {:?}", capabilities.wakeup),
+    };
+    let tokens = match capabilities.tokens {
+        TokenDurability::CounterAndClock => "a counter, and the clock if the counter is lost",
+        _ => "the store's own counter",
+    };
+    format!("| {backend} | {order} | {woken} | {tokens} | {ttl_granularity:?} | {on_store_loss} |")
+}
+
+#[tokio::test]
+async fn c30_the_guarantees_tell_the_capabilities_of_the_embedded_backends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = format!("file:{}", folder.path().display());
+    for url in ["memory:", &file] {
+        assert_told(&connect(url).await.expect("a client"));
+    }
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_the_guarantees_tell_the_capabilities_of_etcd() {
+    let server = test_support::EtcdServer::start().await;
+    assert_told(&connect(&server.url()).await.expect("a client"));
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_the_guarantees_tell_the_capabilities_of_postgres() {
+    let server = test_support::PostgresServer::start().await;
+    assert_told(&connect(&server.url()).await.expect("a client"));
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_the_guarantees_tell_the_capabilities_of_redis() {
+    let server = test_support::RedisServer::start().await;
+    assert_told(&connect(&server.url()).await.expect("a client"));
+}
+
+#[test]
+fn the_code_of_every_page_is_compiled() {
+    let compiled = read("src/docs.rs");
+    let mut pages = Vec::new();
+    collect(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs"), &mut pages);
+    assert!(pages.len() > 5, "{pages:?}");
+    for page in pages {
+        let page = page.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("it is in the project");
+        let page = page.display().to_string();
+        assert!(compiled.contains(&format!("\"../{page}\"")), "src/docs.rs lacks {page}");
+    }
+}
+
+/// The Markdown files in `folder` and below.
+fn collect(folder: PathBuf, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        match path.extension() {
+            _ if path.is_dir() => collect(path, pages),
+            Some(end) if end == "md" => pages.push(path),
+            _ => {}
+        }
+    }
+}

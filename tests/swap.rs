@@ -1,0 +1,73 @@
+//! Backends are swapped by URL: one test body, run on each. This is the recipe of `docs/testing.md`.
+//!
+//! `LEASEHOLD_TEST_URL=redis://127.0.0.1/ cargo test --features redis --test swap chosen` runs it on
+//! a store of your own.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold::{Fence, LockClient, LockRequest, MemoryFence, OwnerId, Release, Wait, connect};
+
+/// How many tasks sell from one stock, each by a client of its own.
+const SELLERS: u32 = 8;
+
+/// What is tested: it knows no backend.
+async fn sell(locks: &LockClient, name: &str, fence: &MemoryFence, stock: &AtomicU32) {
+    let request = LockRequest::new(name).wait(Wait::AtMost(Duration::from_secs(30)));
+    let guard = locks.acquire(request).await.expect("its turn comes");
+    fence.advance(guard.token()).await.expect("tokens grow");
+    let left = stock.load(Ordering::Relaxed);
+    tokio::task::yield_now().await;
+    stock.store(left - 1, Ordering::Relaxed);
+    assert_eq!(guard.release().await.expect("an answer"), Release::Released);
+}
+
+/// The one test body.
+async fn sellers_sell_each_item_once(url: &str) {
+    let name = format!("swap-{}", OwnerId::random().expose());
+    let (fence, stock) = (MemoryFence::new(), AtomicU32::new(SELLERS));
+    let seller = async || {
+        let locks = connect(url).await.expect("a client");
+        sell(&locks, &name, &fence, &stock).await;
+        locks.shutdown().await;
+    };
+    join_all((0..SELLERS).map(|_| seller())).await;
+    assert_eq!(stock.into_inner(), 0, "{url}");
+}
+
+/// In unit tests the URL is not set, and memory does.
+#[tokio::test]
+async fn swapped_for_what_the_environment_has_chosen() {
+    let url = std::env::var("LEASEHOLD_TEST_URL").unwrap_or_else(|_| "memory:swap".to_owned());
+    sellers_sell_each_item_once(&url).await;
+}
+
+#[tokio::test]
+async fn swapped_for_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    sellers_sell_each_item_once(&format!("file:{}", folder.path().display())).await;
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_for_etcd() {
+    let server = test_support::EtcdServer::start().await;
+    sellers_sell_each_item_once(&server.url()).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_for_postgres() {
+    let server = test_support::PostgresServer::start().await;
+    sellers_sell_each_item_once(&server.url()).await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_for_redis() {
+    let server = test_support::RedisServer::start().await;
+    sellers_sell_each_item_once(&server.url()).await;
+}
