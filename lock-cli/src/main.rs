@@ -1,3 +1,66 @@
 //! The `leasehold` command.
 
-fn main() {}
+mod args;
+mod bench;
+mod completions;
+mod doctor;
+mod exit;
+mod inspect;
+mod label;
+mod log;
+mod man;
+mod ps;
+mod redaction;
+mod release;
+mod run;
+mod schema;
+mod seen;
+mod terminal;
+mod url;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::exit::{Exit, Failure};
+
+fn main() -> ExitCode {
+    if let Some(exit) = run::trampoline::entered() {
+        return exit.code();
+    }
+    let ended = match Cli::try_parse() {
+        Ok(cli) => start(&cli),
+        Err(error) => exit::usage(&error),
+    };
+    ended.unwrap_or_else(|failure| failure.tell()).code()
+}
+
+/// Runs a subcommand on this thread: the system ends a command that is run under a lock together
+/// with the **thread** that started it, so that has to be the one that lasts.
+fn start(cli: &Cli) -> Result<Exit, Failure> {
+    log::start(cli.verbose);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
+    let ended = runtime.block_on(carry_out(cli));
+    // Nothing that still blocks, such as a file on a dead disk, is waited for.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn carry_out(cli: &Cli) -> Result<Exit, Failure> {
+    let url = cli.url.as_deref();
+    match &cli.command {
+        Command::Run(args) => run::run(args, url).await,
+        Command::Inspect(args) => inspect::run(args, url).await,
+        Command::Ps(args) => ps::run(args, url).await,
+        Command::Watch(args) => watch::run(args, url).await,
+        Command::Release(args) => release::run(args, url).await,
+        Command::Doctor(args) => doctor::run(args, url).await,
+        Command::Bench(args) => bench::run(args, url).await,
+        Command::Schema(args) => schema::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+    }
+}

@@ -1,0 +1,251 @@
+//! What can be typed, and the help that teaches it.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::builder::Styles;
+use clap::builder::styling::AnsiColor;
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Yellow.on_default().bold())
+    .usage(AnsiColor::Yellow.on_default().bold())
+    .literal(AnsiColor::Green.on_default())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold run backup -- ./backup.sh          one backup at a time on this machine
+  leasehold run --no-wait report -- ./report   skip it if it is running already
+  export LEASEHOLD_URL=redis://10.0.0.5        from here on, among all machines
+  leasehold inspect backup                     who holds it?
+  leasehold doctor                             is this server safe for locks?
+
+Locks live where --url or LEASEHOLD_URL says, else in a directory of this user:
+  file:/var/lib/locks                          the processes of this machine
+  redis://[user:password@]host[:port][/db]     rediss:// by TLS, redis+unix:/path by a socket
+
+Exit codes:
+  64 usage   69 backend unavailable   75 not acquired   76 lost while running
+  `run` otherwise exits as its command does, 128 + n if signal n ended it.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  leasehold run backup -- ./backup.sh
+  leasehold run --no-wait report -- ./report --daily     exit 75 if another has it
+  leasehold run --wait 10s deploy -- make deploy         exit 75 after 10 s of waiting
+  leasehold run counter -- sh -c 'echo $(( $(cat n) + 1 )) > n'
+
+The command finds the lock's name in LEASEHOLD_NAME and its fencing token in LEASEHOLD_TOKEN. A
+resource that remembers the greatest token it saw can refuse a holder that comes too late.
+
+If the lock is lost, the command's process group gets SIGTERM, and SIGKILL after the grace; the exit
+code is then 76. Signals are passed on to the command. If leasehold itself is killed, the system
+kills the command (on Linux), and others get in when the TTL is over.
+
+Exit codes: the command's own; 128 + n if signal n ended it; 126 and 127 if it cannot be run or
+found; 64 usage; 69 backend unavailable; 75 lock not acquired; 76 lock lost while running.";
+
+const INSPECT_EXAMPLES: &str = "\
+Examples:
+  leasehold inspect backup
+  leasehold inspect backup --json | jq .held
+
+The JSON has the keys name, held, owner, token, ttl_ms, label and waiters; what is not known is null.";
+
+const PS_EXAMPLES: &str = "\
+Examples:
+  leasehold ps
+  leasehold ps deploy: --json | jq -r '.[].label'";
+
+const WATCH_EXAMPLES: &str = "\
+Examples:
+  leasehold watch backup
+  leasehold watch backup --json | jq --unbuffered .label
+
+Changes that come and go within a fifth of a second are not seen.";
+
+const RELEASE_EXAMPLES: &str = "\
+Example:
+  leasehold release --force backup
+
+The holder is not asked: it learns of it when it next renews. The next holder's token is greater, so
+that a resource which checks tokens is safe from the old one meanwhile.";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  leasehold doctor
+  leasehold doctor --strict && ./deploy        exit 1 if anything endangers locks";
+
+const BENCH_EXAMPLES: &str = "\
+Example:
+  leasehold --url redis://10.0.0.5 bench --seconds 5
+
+The floor is one round trip: looking at a lock. It uses locks whose names begin with
+`leasehold-bench`, and runs once at a time.";
+
+const SCHEMA_EXAMPLES: &str = "\
+Example:
+  leasehold schema postgres | psql app
+
+It may be run again. Where the user may create schemas, the first lock does it by itself.";
+
+/// Distributed locks with fencing tokens, from the shell.
+#[derive(Debug, Parser)]
+#[command(name = "leasehold", version, styles = STYLES, after_help = EXAMPLES)]
+#[command(arg_required_else_help = true, subcommand_required = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Where the locks are: file:DIRECTORY, redis://HOST, …
+    #[arg(long, global = true, value_name = "URL", env = "LEASEHOLD_URL", hide_env_values = true)]
+    pub(crate) url: Option<String>,
+    /// Tell on stderr what is going on; twice for more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command while holding a lock
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Show who holds a lock
+    #[command(after_help = INSPECT_EXAMPLES)]
+    Inspect(Inspect),
+    /// List the locks that are held
+    #[command(after_help = PS_EXAMPLES)]
+    Ps(Ps),
+    /// Print a line whenever a lock changes, until interrupted
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch(Watch),
+    /// End the hold of whoever has a lock
+    #[command(after_help = RELEASE_EXAMPLES)]
+    Release(Release),
+    /// Look at the server for what endangers locks
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(Doctor),
+    /// Measure locks on the server at hand
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(Bench),
+    /// Print what a store has to be prepared with, for those who run their own migrations
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema(Schema),
+    /// Print completions for a shell
+    Completions(Completions),
+    /// Print the manual page
+    Man(Man),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// How long the server keeps the lock if nobody renews it; it is renewed while the command runs
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(crate) ttl: Duration,
+    /// Wait at most so long for the lock, such as 10s or 500ms [default: for ever]
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) wait: Option<Duration>,
+    /// Do not wait for the lock
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+    /// How long the command has between SIGTERM and SIGKILL when the lock is lost
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub(crate) grace: Duration,
+    /// What others see of the holder [default: host:pid]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    /// The lock
+    pub(crate) name: String,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// The lock
+    pub(crate) name: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Ps {
+    /// Only locks whose names start with this
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// List at most so many
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    /// The lock
+    pub(crate) name: String,
+    /// Print a JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Release {
+    /// Yes, end a hold that is not ours
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// The lock
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Exit with 1 if anything endangers locks
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// How long each figure is measured
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) seconds: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Schema {
+    /// The store
+    pub(crate) store: SchemaOf,
+    /// The schema in which locks live, as `lock_schema` in the URL
+    #[arg(long, value_name = "NAME", default_value = "leasehold")]
+    pub(crate) schema: String,
+    /// The table in which locks live, as `lock_table` in the URL
+    #[arg(long, value_name = "NAME", default_value = "locks")]
+    pub(crate) table: String,
+}
+
+/// The stores that have a schema.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// As SQL
+    Postgres,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The subcommand whose page to print; without it, the page of leasehold itself
+    pub(crate) subcommand: Option<String>,
+}

@@ -1,0 +1,43 @@
+//! `leasehold doctor`: is this server safe for locks?
+
+use leasehold::Capabilities;
+use leasehold::core::{Finding, Health};
+use serde::Serialize;
+
+use crate::args;
+use crate::exit::{Exit, Failure};
+use crate::terminal::{BAD, DOUBTFUL, GOOD, print, print_json, styled};
+use crate::url;
+
+#[derive(Serialize)]
+struct Report {
+    capabilities: Capabilities,
+    findings: Vec<Finding>,
+}
+
+pub(crate) async fn run(args: &args::Doctor, url: Option<&str>) -> Result<Exit, Failure> {
+    let client = url::connect(url).await?;
+    let report = Report { capabilities: client.capabilities(), findings: client.doctor().await? };
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print(described(&report))?;
+    }
+    let endangered = report.findings.iter().any(|finding| finding.health == Health::Risk);
+    Ok(if args.strict && endangered { Exit::Risk } else { Exit::Done })
+}
+
+fn described(report: &Report) -> String {
+    let mut lines = vec![report.capabilities.to_string(), String::new()];
+    for finding in &report.findings {
+        let (style, health) = match finding.health {
+            Health::Good => (GOOD, "good"),
+            Health::Risk => (BAD, "risk"),
+            Health::Unknown => (DOUBTFUL, "unknown"),
+        };
+        let health = styled(style, format!("{health:7}"));
+        lines.push(format!("{health}  {:14} {}", finding.check, finding.seen));
+        lines.extend(finding.remedy.as_ref().map(|remedy| format!("{:25}→ {remedy}", "")));
+    }
+    lines.join("\n")
+}

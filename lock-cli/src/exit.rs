@@ -1,0 +1,139 @@
+//! How the command ends: its exit codes, and what it says when something went wrong.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use leasehold::LockError;
+
+use crate::redaction::redacted;
+use crate::terminal;
+
+/// Why the command ended. The numbers are those of sysexits.h where it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All went well.
+    Done,
+    /// `doctor --strict` saw something that endangers locks.
+    Risk,
+    /// The command line cannot be understood.
+    Usage,
+    /// The backend cannot be reached, or refuses.
+    Unavailable,
+    /// The operating system refused something of ours.
+    System,
+    /// Our output could not be written.
+    Output,
+    /// The lock was not acquired.
+    NotAcquired,
+    /// The lock was lost while the command ran.
+    Lost,
+    /// The command to be run could not be.
+    NotExecutable,
+    /// The command to be run was not found.
+    NotFound,
+    /// A signal ended us, or the command that was run.
+    Signal(i32),
+    /// What the command that was run said.
+    Command(u8),
+}
+
+impl Exit {
+    pub(crate) fn code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Done => 0,
+            Self::Risk => 1,
+            Self::Usage => 64,
+            Self::Unavailable => 69,
+            Self::System => 71,
+            Self::Output => 74,
+            Self::NotAcquired => 75,
+            Self::Lost => 76,
+            Self::NotExecutable => 126,
+            Self::NotFound => 127,
+            Self::Signal(number) => 128_u8.saturating_add(number.try_into().unwrap_or(127)),
+            Self::Command(code) => code,
+        })
+    }
+}
+
+/// An end that needs a word.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    /// The operating system refused what we were `doing`.
+    pub(crate) fn system(doing: &str, error: &dyn Error) -> Self {
+        Self::new(Exit::System, format!("{doing}: {}", chain(error)))
+    }
+
+    /// Says what went wrong, in one line, and returns how to exit.
+    pub(crate) fn tell(self) -> Exit {
+        if !self.message.is_empty() {
+            terminal::error(&self.message);
+        }
+        self.exit
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        let exit = match &error {
+            LockError::NotAcquired { .. } | LockError::Timeout { .. } => Exit::NotAcquired,
+            LockError::Backend { .. } => Exit::Unavailable,
+            LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
+            _ => Exit::Usage,
+        };
+        Self::new(exit, chain(&error))
+    }
+}
+
+/// Output that could not be written. Nobody is left to be told if the reader of a pipe went away.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => {
+                Self::new(Exit::Signal(rustix::process::Signal::PIPE.as_raw()), "")
+            }
+            _ => Self::new(Exit::Output, format!("cannot write the output: {error}")),
+        }
+    }
+}
+
+/// An error and its sources, in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text += &format!(": {error}");
+        source = error.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Help and version are no errors; all else that the parser says is wrong usage.
+pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
+    let text = error.render().ansi().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            write!(anstream::stdout(), "{text}")?;
+            return Ok(Exit::Done);
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = write!(anstream::stderr(), "{text}");
+        }
+        // What was typed is repeated in it, and may be a URL in the wrong place.
+        _ => {
+            let _ = write!(anstream::stderr(), "{}", redacted(&text));
+        }
+    }
+    Ok(Exit::Usage)
+}

@@ -1,0 +1,12 @@
+//! What others see of a holder that says nothing of itself.
+
+/// `host:pid`.
+pub(crate) fn host_and_pid() -> String {
+    let uname = rustix::system::uname();
+    let host: String = uname.nodename().to_string_lossy().chars().filter(plain).take(64).collect();
+    format!("{host}:{}", std::process::id())
+}
+
+fn plain(c: &char) -> bool {
+    c.is_ascii_graphic()
+}

@@ -1,0 +1,167 @@
+//! `leasehold run`: a command under a lock.
+
+mod group;
+mod job;
+mod signals;
+pub(crate) mod trampoline;
+mod waiting;
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Release, Wait};
+use rustix::process::Signal;
+use tokio::time::timeout;
+
+use self::group::Group;
+use self::job::Job;
+use self::signals::Signals;
+use self::waiting::Waiting;
+use crate::args;
+use crate::exit::{Exit, Failure, chain};
+use crate::{label, terminal, url};
+
+/// How long we try to tell the server that we are done with it. The TTL does it else.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run(args: &args::Run, url: Option<&str>) -> Result<Exit, Failure> {
+    // Before anything that a signal would leave behind.
+    let mut signals = Signals::listen()?;
+    let client = tokio::select! {
+        client = url::connect(url) => client?,
+        signal = signals.next() => return Ok(Exit::Signal(signal.as_raw())),
+    };
+    let acquired = tokio::select! {
+        acquired = acquire(&client, args) => acquired.map_err(Failure::from),
+        signal = signals.next() => Err(interrupted(args, signal)),
+    };
+    match acquired {
+        Ok(guard) => hold(guard, &client, args, signals).await,
+        Err(failure) => {
+            // What was given up may be granted or queued still.
+            say_farewell(&client).await;
+            Err(failure)
+        }
+    }
+}
+
+/// Lets what is on its way to the server arrive.
+async fn say_farewell(client: &LockClient) {
+    let _ = timeout(FAREWELL, client.shutdown()).await;
+}
+
+async fn acquire(client: &LockClient, args: &args::Run) -> Result<LockGuard, LockError> {
+    let wait = match (args.no_wait, args.wait) {
+        (true, _) => Wait::No,
+        (false, Some(span)) => Wait::AtMost(span),
+        (false, None) => Wait::Forever,
+    };
+    let waiting = Waiting::new(&args.name);
+    let request = LockRequest::new(&args.name)
+        .ttl(args.ttl)
+        .wait(wait)
+        .label(args.label.clone().unwrap_or_else(label::host_and_pid))
+        .on_wait(waiting.listener());
+    client.acquire(request).await
+}
+
+/// Runs the command, and gives the lock back when it has ended.
+async fn hold(
+    guard: LockGuard,
+    client: &LockClient,
+    args: &args::Run,
+    signals: Signals,
+) -> Result<Exit, Failure> {
+    let job_signals = job::Signals::listen()?;
+    let group = Group::start(&args.command, &guard)?;
+    let job = Job::new(&group, job_signals);
+    let mut held = Held { guard, group, job, signals, grace: args.grace };
+    match held.until_end().await? {
+        Ended::ByItself(status) => {
+            let exit = held.give_back(exit_of(status)).await;
+            say_farewell(client).await;
+            exit
+        }
+        // There is nothing to give back, and perhaps nobody to give it to.
+        Ended::Lost(reason) => Err(lost(&args.name, &reason.to_string())),
+    }
+}
+
+/// How a command under a lock came to its end.
+enum Ended {
+    ByItself(ExitStatus),
+    Lost(LostReason),
+}
+
+/// A command that runs under a lock.
+struct Held {
+    guard: LockGuard,
+    group: Group,
+    job: Job,
+    signals: Signals,
+    grace: Duration,
+}
+
+impl Held {
+    /// Watches over the command until it has ended, by itself or because the lock is lost.
+    async fn until_end(&mut self) -> Result<Ended, Failure> {
+        loop {
+            tokio::select! {
+                biased;
+                reason = self.guard.lost() => {
+                    self.group.end(self.grace).await?;
+                    return Ok(Ended::Lost(reason));
+                }
+                status = self.group.ended() => return Ok(Ended::ByItself(status?)),
+                signal = self.signals.next() => self.group.send(signal),
+                event = self.job.next() => match event {
+                    job::Event::AskedToStop => self.group.send(Signal::TSTP),
+                    job::Event::Stopped(signal) => self.stopped(signal),
+                },
+            }
+        }
+    }
+
+    /// The terminal stopped the command. A command that goes on has the lock.
+    fn stopped(&mut self, signal: Signal) {
+        if signal != Signal::TSTP && self.job.hand_over() {
+            return self.group.send(Signal::CONT);
+        }
+        self.job.suspend();
+        if self.guard.is_held() {
+            self.job.resume();
+            self.group.send(Signal::CONT);
+        }
+    }
+
+    async fn give_back(self, exit: Exit) -> Result<Exit, Failure> {
+        let (name, still_held) = (self.guard.name(), self.guard.is_held());
+        match self.guard.release().await {
+            Ok(Release::Released) => Ok(exit),
+            Err(error) if still_held => {
+                terminal::warning(&format!("{}; it ends with its TTL", chain(&error)));
+                Ok(exit)
+            }
+            _ => Err(lost(name.as_str(), "it was over when the command ended")),
+        }
+    }
+}
+
+fn lost(name: &str, how: &str) -> Failure {
+    let what = "while the command ran";
+    Failure::new(Exit::Lost, format!("lock \"{name}\" was lost {what}: {how}"))
+}
+
+fn interrupted(args: &args::Run, signal: Signal) -> Failure {
+    let text = format!("interrupted while waiting for lock \"{}\"", args.name.escape_debug());
+    Failure::new(Exit::Signal(signal.as_raw()), text)
+}
+
+fn exit_of(status: ExitStatus) -> Exit {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Command(code.try_into().unwrap_or(u8::MAX)),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Command(u8::MAX),
+    }
+}

@@ -1,0 +1,59 @@
+//! The signals that are passed on to the command.
+
+use std::fs;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+use crate::exit::Failure;
+
+const PASSED_ON: [Signal; 6] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+
+/// The signals sent to us that are meant for the command.
+pub(super) struct Signals {
+    streams: Vec<(Signal, Stream)>,
+}
+
+impl Signals {
+    /// Listens from now on; a signal that we were started to ignore, as by nohup, stays ignored.
+    pub(super) fn listen() -> Result<Self, Failure> {
+        let ignored = ignored();
+        let heard = PASSED_ON.into_iter().filter(|signal| !is_in(ignored, *signal));
+        let streams = heard.map(|signal| Ok((signal, stream(signal)?)));
+        Ok(Self { streams: streams.collect::<Result<_, Failure>>()? })
+    }
+
+    /// Waits for the next one. Cancel safe.
+    pub(super) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (signal, stream) in &mut self.streams {
+                if let Poll::Ready(Some(())) = stream.poll_recv(context) {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// A stream of one signal.
+pub(super) fn stream(kind: Signal) -> Result<Stream, Failure> {
+    signal(SignalKind::from_raw(kind.as_raw()))
+        .map_err(|error| Failure::system("cannot listen for signals", &error))
+}
+
+/// The signals that this process was started to ignore, a bit each; none where the system does not
+/// show them.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn is_in(bits: u64, signal: Signal) -> bool {
+    bits & (1 << (signal.as_raw() - 1)) != 0
+}

@@ -1,0 +1,137 @@
+//! What is typed wrong, the help, and what shells and `man` are given.
+
+use std::process::Stdio;
+
+use crate::shell::{Output, Shell};
+use crate::snapshot::compare;
+use crate::store::{File, Store};
+
+#[tokio::test]
+async fn wrong_usage_exits_with_64_and_says_what_is_right() {
+    let shell = Shell::of(&File::start());
+    let long = "x".repeat(513);
+    for (args, says) in [
+        (&["rum"][..], "unrecognized subcommand"),
+        (&["run", "a"], "CMD"),
+        (&["run", "a", "--"], "CMD"),
+        (&["run", "a", "true"], "-- <CMD>"),
+        (&["run", "--wait", "1s", "--no-wait", "a", "--", "true"], "cannot be used with"),
+        (&["run", "--ttl", "soon", "a", "--", "true"], "--ttl"),
+        (&["run", "--ttl", "1ms", "a", "--", "true"], "choose 10 ms to 24 h"),
+        (&["run", "", "--", "true"], "invalid lock name"),
+        (&["run", "--label", "a\nb", "a", "--", "true"], "invalid label"),
+        (&["inspect"], "<NAME>"),
+        (&["inspect", &long], "invalid lock name"),
+        (&["inspect", "--url", "ftp://x", "a"], "no backend is called `ftp`"),
+        (&["release", "a"], "--force"),
+        (&["bench", "--seconds", "0"], "--seconds"),
+        (&["completions", "tcsh"], "possible values"),
+        (&["man", "rum"], "no subcommand"),
+        (&[], "Usage:"),
+    ] {
+        let Output { code, stdout, stderr } = shell.run(args).await;
+        assert_eq!((code, &*stdout), (64, ""), "{args:?}: {stderr}");
+        assert!(stderr.contains(says), "{args:?}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn c32_a_url_in_the_wrong_place_is_not_repeated_with_its_password() {
+    let shell = Shell::of(&File::start());
+    let output = shell.run(&["inspect", "a", "redis://me:pa55word@host/"]).await;
+    assert_eq!(output.code, 64);
+    assert!(output.stderr.contains("host") && !output.stderr.contains("pa55word"));
+    let shell = Shell::with_url("redis://me:pa55word@host/");
+    let output = shell.run(&["run", "--help"]).await;
+    assert_eq!((output.code, &*output.stderr), (0, ""));
+    assert!(!output.stdout.contains("pa55word"));
+}
+
+#[tokio::test]
+async fn help_teaches() {
+    let shell = Shell::of(&File::start());
+    let help = shell.run(&["--help"]).await;
+    assert_eq!((help.code, &*help.stderr), (0, ""));
+    compare("", "help", &help.stdout);
+    compare("", "help-run", &shell.run(&["run", "--help"]).await.stdout);
+    let subcommands = ["inspect", "ps", "watch", "release", "doctor", "bench"];
+    for subcommand in subcommands {
+        let help = shell.run(&[subcommand, "--help"]).await;
+        assert_eq!((help.code, &*help.stderr), (0, ""), "{subcommand}");
+        assert!(help.stdout.contains("Example"), "{subcommand}");
+    }
+    let version = shell.run(&["--version"]).await;
+    assert_eq!(
+        (version.code, &*version.stdout),
+        (0, concat!("leasehold ", env!("CARGO_PKG_VERSION"), "\n"))
+    );
+}
+
+#[tokio::test]
+async fn completions_and_manual_pages_are_printed() {
+    let shell = Shell::of(&File::start());
+    for (name, has) in
+        [("bash", "complete -F"), ("zsh", "#compdef leasehold"), ("fish", "complete -c leasehold")]
+    {
+        let script = shell.run(&["completions", name]).await;
+        assert_eq!((script.code, &*script.stderr), (0, ""), "{name}");
+        assert!(script.stdout.contains(has) && script.stdout.contains("no-wait"), "{name}");
+    }
+    let page = shell.run(&["man"]).await;
+    assert!(page.code == 0 && page.stdout.contains(".TH leasehold 1"), "{}", page.stdout);
+    let page = shell.run(&["man", "run"]).await;
+    assert!(page.code == 0 && page.stdout.contains("LEASEHOLD_TOKEN"), "{}", page.stdout);
+}
+
+#[tokio::test]
+async fn without_a_url_locks_are_in_the_state_directory() {
+    let shell = Shell::without_url();
+    assert_eq!(shell.run(&["run", "a", "--", "true"]).await.code, 0);
+    assert!(shell.file("leasehold").is_dir(), "$XDG_STATE_HOME/leasehold");
+
+    let home = shell.file("my home%20");
+    std::fs::create_dir(&home).expect("a folder");
+    let mut command = shell.leasehold(&["run", "a", "--", "true"]);
+    command.env("XDG_STATE_HOME", "relative").env("HOME", &home);
+    assert_eq!(Output::of(command).await.code, 0);
+    assert!(home.join(".local/state/leasehold").is_dir(), "~/.local/state/leasehold");
+
+    let mut command = shell.leasehold(&["run", "a", "--", "true"]);
+    command.env_remove("XDG_STATE_HOME").env_remove("HOME").env("LEASEHOLD_URL", "");
+    let output = Output::of(command).await;
+    assert!(output.code == 64 && output.stderr.contains("LEASEHOLD_URL"), "{}", output.stderr);
+}
+
+/// As `leasehold ps | head -0` has it.
+#[tokio::test]
+async fn a_reader_that_went_away_is_no_failure_to_tell_of() {
+    let store = File::start();
+    let shell = Shell::of(&store);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = shell.leasehold(&["ps"]);
+    let child = command.stdout(Stdio::from(writer)).spawn().expect("it starts");
+    let output = child.wait_with_output().await.expect("it ends");
+    assert_eq!(output.status.code(), Some(128 + 13));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(store.foreign_take("a").await);
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_schema_that_is_printed_is_one_that_works() {
+    let server = test_support::PostgresServer::start().await;
+    let options = ["schema", "postgres", "--schema", "ops", "--table", "jobs"];
+    let printed = Shell::of(&File::start()).run(&options).await;
+    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    server.psql(&printed.stdout);
+    // A user who may use what is there, and make nothing.
+    server.psql("CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA ops TO app");
+    server.psql("GRANT ALL ON ALL TABLES IN SCHEMA ops TO app");
+    server.psql("GRANT ALL ON ALL SEQUENCES IN SCHEMA ops TO app");
+    let url = server.url_as("app", "postgres") + "?lock_schema=ops&lock_table=jobs";
+    let run = Shell::with_url(&url).run(&["run", "a", "--", "true"]).await;
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let bad = Shell::of(&File::start()).run(&["schema", "postgres", "--table", "a-b"]).await;
+    assert_eq!(bad.code, 64, "{}", bad.stderr);
+}

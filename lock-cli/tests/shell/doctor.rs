@@ -1,0 +1,81 @@
+//! `leasehold doctor` names what endangers locks on a live Redis, and passes a good one.
+
+use serde_json::Value;
+use test_support::{RedisServer, eventually};
+
+use crate::LIMIT;
+use crate::shell::{Output, Shell};
+
+/// How the doctor finds each check of a server.
+async fn health(url: &str, check: &str) -> Value {
+    let output = Shell::with_url(url).run(&["doctor", "--json"]).await;
+    assert_eq!(output.code, 0, "a warning is no failure: {}", output.stderr);
+    let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!(report["capabilities"]["backend"], "redis");
+    let findings = report["findings"].as_array().expect("findings");
+    let found = findings.iter().find(|finding| finding["check"] == check);
+    let found = found.unwrap_or_else(|| panic!("no {check} in {report}"));
+    assert_eq!(found["remedy"].is_null(), found["health"] == "good", "{found}");
+    found["health"].clone()
+}
+
+async fn strictly(url: &str) -> Output {
+    Shell::with_url(url).run(&["doctor", "--strict"]).await
+}
+
+const GOOD: [&str; 2] = ["--appendonly", "yes"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_good_server_passes() {
+    let server = RedisServer::start_with(&GOOD).await;
+    for check in ["eviction", "persistence", "role", "rights", "clock", "version"] {
+        assert_eq!(health(&server.url(), check).await, "good", "{check}");
+    }
+    let output = strictly(&server.url()).await;
+    assert_eq!(output.code, 0, "{}", output.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_server_that_evicts_is_named() {
+    let args = [&GOOD[..], &["--maxmemory", "64mb", "--maxmemory-policy", "volatile-lru"]].concat();
+    let server = RedisServer::start_with(&args).await;
+    assert_eq!(health(&server.url(), "eviction").await, "risk");
+    assert_eq!(health(&server.url(), "persistence").await, "good");
+    let output = strictly(&server.url()).await;
+    assert!(output.code == 1 && output.stdout.contains("volatile-lru"), "{}", output.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_server_without_persistence_is_named() {
+    let server = RedisServer::start().await;
+    assert_eq!(health(&server.url(), "persistence").await, "risk");
+    assert_eq!(health(&server.url(), "eviction").await, "good");
+    let output = strictly(&server.url()).await;
+    assert!(output.code == 1 && output.stdout.contains("appendonly yes"), "{}", output.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_replica_is_named() {
+    let primary = RedisServer::start_with(&GOOD).await;
+    let port = primary.port().to_string();
+    let args = [&GOOD[..], &["--replicaof", "127.0.0.1", &port]].concat();
+    let replica = RedisServer::start_with(&args).await;
+    eventually("the replica is in step", LIMIT, async || {
+        replica.cli(&["INFO", "replication"]).text().contains("master_link_status:up")
+    })
+    .await;
+    assert_eq!(health(&replica.url(), "role").await, "risk");
+    assert_eq!(strictly(&replica.url()).await.code, 1);
+    assert_eq!(health(&primary.url(), "role").await, "good");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_user_without_script_rights_is_named() {
+    let server = RedisServer::start_with(&GOOD).await;
+    server.cli(&["ACL", "SETUSER", "app", "on", ">pa55word", "~*", "&*", "+@all", "-@scripting"]);
+    let url = format!("redis://app:pa55word@127.0.0.1:{}/", server.port());
+    assert_eq!(health(&url, "rights").await, "risk");
+    let output = strictly(&url).await;
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(!output.stdout.contains("pa55word"), "{}", output.stdout);
+}

@@ -1,0 +1,111 @@
+//! What the commands print that look at locks.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use test_support::eventually;
+
+use crate::LIMIT;
+use crate::shell::Shell;
+use crate::snapshot::{compare, typed};
+use crate::store::Store;
+
+pub(crate) async fn the_commands_print<S: Store>(store: &S) {
+    let shell = Shell::of(store);
+    let compare = |name, printed: Vec<String>| compare(S::NAME, name, &printed.join("\n"));
+    let free = [typed(&shell, &["inspect", "a"]).await, typed(&shell, &["ps"]).await];
+
+    let mut a = shell.hold(&["--label", "web-3"], "a", "exec sleep 60").await;
+    let mut b = shell.hold(&["--label", ""], "b", "exec sleep 60").await;
+    assert!(store.foreign_take("foreign").await);
+    let mut printed = free.to_vec();
+    for args in [&["inspect", "a"][..], &["inspect", "b"], &["inspect", "a", "--json"]] {
+        printed.push(typed(&shell, args).await);
+    }
+    compare("inspect", printed);
+    let mut printed = Vec::new();
+    for args in
+        [&["ps"][..], &["ps", "a", "--json"], &["ps", "x", "--json"], &["ps", "--limit", "1"]]
+    {
+        printed.push(typed(&shell, args).await);
+    }
+    compare("ps", printed);
+    let refused = typed(&shell, &["run", "--no-wait", "a", "--", "true"]).await;
+    let late = typed(&shell, &["run", "--wait", "50ms", "a", "--", "true"]).await;
+    compare(
+        "run",
+        vec![refused, late, typed(&shell, &["run", "c", "--", "no-such-program"]).await],
+    );
+    compare("bench", vec![typed(&shell, &["bench", "--seconds", "1"]).await]);
+    for held in [&mut a, &mut b] {
+        held.send(Signal::TERM);
+        held.ended().await;
+    }
+}
+
+/// What each doctor finds is tested with its backend.
+pub(crate) async fn c31_the_doctor_tells_of_the_server<S: Store>(store: &S) {
+    let shell = Shell::of(store);
+    let json = shell.run(&["doctor", "--json"]).await;
+    assert_eq!((json.code, &*json.stderr), (0, ""));
+    let report: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert_eq!(report["capabilities"]["backend"], S::NAME);
+    let findings = report["findings"].as_array().expect("findings");
+    assert!(!findings.is_empty());
+    let text = shell.run(&["doctor"]).await.stdout;
+    for finding in findings {
+        let check = finding["check"].as_str().expect("a text");
+        let health = finding["health"].as_str().expect("a text");
+        let told = text.lines().any(|line| line.starts_with(health) && line.contains(check));
+        assert!(told && finding["seen"].is_string(), "{finding} is not in {text}");
+        assert_eq!(finding["remedy"].is_null(), health == "good", "{finding}");
+    }
+}
+
+pub(crate) async fn the_doctor_prints<S: Store>(store: &S) {
+    let shell = Shell::of(store);
+    let printed = [typed(&shell, &["doctor"]).await, typed(&shell, &["doctor", "--json"]).await];
+    compare(S::NAME, "doctor", &printed.join("\n"));
+}
+
+pub(crate) async fn a_forced_release_ends_the_hold<S: Store>(store: &S) {
+    let shell = Shell::of(store);
+    let options = ["--label", "web-3", "--ttl", "1s"];
+    let mut held = shell.hold(&options, "a", "echo $LEASEHOLD_TOKEN > first; exec sleep 60").await;
+    let printed = [
+        typed(&shell, &["release", "a"]).await,
+        typed(&shell, &["release", "--force", "a"]).await,
+        typed(&shell, &["release", "--force", "a"]).await,
+    ];
+    compare(S::NAME, "release", &printed.join("\n"));
+    let next = shell.run(&["run", "a", "--", "sh", "-c", "echo $LEASEHOLD_TOKEN"]).await;
+    let token = |text: &str| text.trim().parse::<u64>().expect("a token");
+    assert!(token(&next.stdout) > token(&shell.read("first")), "the next token is not greater");
+    assert_eq!(held.code().await, 76, "{}", held.stderr());
+}
+
+pub(crate) async fn watching_prints_each_change<S: Store>(store: &S) {
+    let shell = Shell::of(store);
+    let files =
+        ["text", "json"].map(|file| std::fs::File::create(shell.file(file)).expect("a file"));
+    let mut watchers = Vec::new();
+    for (args, file) in [&["watch", "a"][..], &["watch", "a", "--json"]].iter().zip(files) {
+        let mut watch = shell.leasehold(args);
+        watchers.push(watch.stdout(file).stderr(Stdio::inherit()).spawn().expect("it starts"));
+    }
+    // Each step once both have seen the one before.
+    let seen = async |lines: usize| {
+        eventually("both have seen it", LIMIT, async || {
+            ["text", "json"].iter().all(|file| shell.read(file).lines().count() == lines)
+        })
+        .await;
+    };
+    seen(1).await;
+    let mut held = shell.hold(&["--label", "web-3"], "a", "exec sleep 60").await;
+    seen(2).await;
+    held.send(Signal::TERM);
+    held.ended().await;
+    seen(3).await;
+    compare(S::NAME, "watch", &format!("{}\n{}", shell.read("text"), shell.read("json")));
+}

@@ -1,0 +1,63 @@
+//! The lock is lost while the command runs.
+
+use std::time::{Duration, Instant};
+
+use test_support::{eventually, is_running};
+
+use crate::shell::Shell;
+use crate::store::Store;
+use crate::{LIMIT, SLACK};
+
+const TTL: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_millis(600);
+const SECOND: Duration = Duration::from_secs(1);
+
+const OPTIONS: [&str; 4] = ["--ttl", "3s", "--grace", "600ms"];
+
+/// A command that is asked to end and does not, with a child that takes no notice at all.
+const STUBBORN: &str = "trap 'echo > asked' TERM; (trap '' TERM; exec sleep 600) & \
+                        echo $! > child; while :; do sleep 0.05; done";
+
+pub(crate) async fn c08_lost_data_ends_the_command(store: &impl Store) {
+    let shell = Shell::of(store);
+    let mut held = shell.hold(&OPTIONS, "a", "exec sleep 60").await;
+    store.wipe().await;
+    let (code, took) = held.code_since(Instant::now()).await;
+    assert_eq!(code, 76, "{}", held.stderr());
+    assert!(took < TTL / 3 + SECOND + SLACK, "ended after {took:?}");
+    assert!(held.stderr().contains("was lost while the command ran"), "{}", held.stderr());
+}
+
+pub(crate) async fn c08_lost_data_ends_a_command_that_will_not_end(store: &impl Store) {
+    let shell = Shell::of(store);
+    let mut held = shell.hold(&OPTIONS, "a", STUBBORN).await;
+    let (command, child) = (shell.pid("pid").await, shell.pid("child").await);
+    store.wipe().await;
+    let (code, took) = held.code_since(Instant::now()).await;
+    assert_eq!(code, 76, "{}", held.stderr());
+    let asked = shell.file("asked").metadata().and_then(|asked| asked.modified());
+    let grace = asked.expect("it was asked").elapsed().expect("in the past");
+    assert!(grace > GRACE - SLACK, "no grace but {grace:?}");
+    assert!(took < TTL / 3 + SECOND + GRACE + SLACK, "ended after {took:?}");
+    assert!(!is_running(command), "the command outlived its lock");
+    eventually("its child is gone", LIMIT, async || !is_running(child)).await;
+}
+
+/// Its work may have met another holder's, which its exit code must not hide.
+pub(crate) async fn c08_a_loss_is_told_though_the_command_ended_first(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = "while [ ! -e go ]; do sleep 0.01; done";
+    let mut held = shell.hold(&["--ttl", "60s"], "a", script).await;
+    store.wipe().await;
+    std::fs::write(shell.file("go"), "").expect("a file");
+    assert_eq!(held.code().await, 76, "{}", held.stderr());
+}
+
+pub(crate) async fn c09_a_stopped_server_ends_the_command_by_the_deadline(store: &impl Store) {
+    let shell = Shell::of(store);
+    let mut held = shell.hold(&OPTIONS, "a", STUBBORN).await;
+    assert!(store.stop(), "there is a server to stop");
+    let (code, took) = held.code_since(Instant::now()).await;
+    assert_eq!(code, 76, "{}", held.stderr());
+    assert!(took < TTL + GRACE + SECOND + SLACK, "ended after {took:?}");
+}

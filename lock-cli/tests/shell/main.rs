@@ -1,0 +1,79 @@
+//! The `leasehold` command as a user types it, on each kind of store.
+//!
+//! A store joins with what [`Store`] asks of it and a line at the end of this file.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod command_line;
+mod doctor;
+mod looking;
+mod losing;
+mod manual;
+mod running;
+mod sharing;
+mod shell;
+mod snapshot;
+mod store;
+mod terminal;
+
+use std::time::Duration;
+
+/// What a loaded machine may add to a bound of the contract.
+const SLACK: Duration = Duration::from_millis(250);
+
+/// A bound for what has none of its own.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Makes a test of each check, on a store of its own.
+macro_rules! checks {
+    ($name:ident: $store:expr; $($module:ident::$check:ident)*) => {
+        mod $name {
+            use crate::store::*;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $check() {
+                    crate::$module::$check(&$store).await;
+                }
+            )*
+        }
+    };
+}
+
+/// What holds on every store.
+macro_rules! shell_checks {
+    ($name:ident: $store:expr $(; $($more:tt)*)?) => {
+        checks! { $name: $store;
+            running::c14_exit_codes_are_those_of_the_command
+            running::the_command_knows_its_lock_and_its_output_is_its_own
+            running::signals_are_passed_on
+            running::c19_who_is_interrupted_while_waiting_leaves_the_queue
+            running::an_ignored_hangup_stays_ignored
+            running::the_command_ends_with_a_killed_leasehold
+            running::a_command_that_is_stopped_keeps_its_lock
+            sharing::s4_no_increment_is_lost
+            sharing::c29_a_foreign_holder_keeps_us_out_and_we_keep_it_out
+            sharing::c28_the_next_run_is_in_after_the_ttl_of_a_killed_one
+            sharing::c28_killed_waiters_stall_nobody
+            losing::c08_lost_data_ends_the_command
+            losing::c08_lost_data_ends_a_command_that_will_not_end
+            losing::c08_a_loss_is_told_though_the_command_ended_first
+            looking::the_commands_print
+            looking::c31_the_doctor_tells_of_the_server
+            looking::watching_prints_each_change
+            looking::a_forced_release_ends_the_hold
+            $($($more)*)?
+        }
+    };
+}
+
+shell_checks!(file: File::start();
+    looking::the_doctor_prints);
+shell_checks!(redis: Redis::start().await;
+    looking::the_doctor_prints
+    losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
+#[cfg(feature = "etcd")]
+shell_checks!(etcd: Etcd::start().await;
+    losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
+#[cfg(feature = "postgres")]
+shell_checks!(postgres: Postgres::start().await;
+    losing::c09_a_stopped_server_ends_the_command_by_the_deadline);

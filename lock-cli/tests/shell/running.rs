@@ -1,0 +1,136 @@
+//! `leasehold run`: what the command gets, and what becomes of it.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use test_support::{eventually, is_running};
+
+use crate::shell::{Output, Shell, send};
+use crate::store::Store;
+use crate::{LIMIT, SLACK};
+
+pub(crate) async fn c14_exit_codes_are_those_of_the_command(store: &impl Store) {
+    let shell = Shell::of(store);
+    for (command, code) in [
+        (&["true"][..], 0),
+        (&["sh", "-c", "exit 7"], 7),
+        (&["sh", "-c", "kill -9 $$"], 128 + 9),
+        (&["sh", "-c", "kill -TERM $$"], 128 + 15),
+        (&["no-such-program"], 127),
+        (&["/dev/null"], 126),
+    ] {
+        let output = shell.run(&[&["run", "--no-wait", "a", "--"], command].concat()).await;
+        assert_eq!(output.code, code, "{command:?}: {}", output.stderr);
+        // Each finds the lock released by the one before.
+    }
+}
+
+pub(crate) async fn the_command_knows_its_lock_and_its_output_is_its_own(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = r#"echo "$LEASEHOLD_NAME:$LEASEHOLD_TOKEN"; echo err >&2; cat"#;
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let output = shell.run(&["run", "a b/ü", "--", "sh", "-c", script]).await;
+        let (name, token) = output.stdout.trim_end().rsplit_once(':').expect("both");
+        assert_eq!((name, &*output.stderr, output.code), ("a b/ü", "err\n", 0));
+        tokens.push(token.parse::<u64>().expect("a token"));
+    }
+    assert!(tokens[0] < tokens[1], "{tokens:?}");
+}
+
+pub(crate) async fn signals_are_passed_on(store: &impl Store) {
+    let shell = Shell::of(store);
+    for (name, signal) in [
+        ("TERM", Signal::TERM),
+        ("INT", Signal::INT),
+        ("HUP", Signal::HUP),
+        ("QUIT", Signal::QUIT),
+        ("USR1", Signal::USR1),
+        ("USR2", Signal::USR2),
+    ] {
+        let script = format!(
+            "trap 'echo > got-{name}; exit 9' {name}; echo > ready-{name}; \
+             while :; do sleep 0.05; done"
+        );
+        let mut held = shell.start(&["run", "a", "--", "sh", "-c", &script]);
+        shell.appears(&format!("ready-{name}")).await;
+        held.send(signal);
+        assert_eq!(held.code().await, 9, "{name}: {}", held.stderr());
+        assert!(shell.file(&format!("got-{name}")).exists(), "{name}");
+    }
+}
+
+pub(crate) async fn c19_who_is_interrupted_while_waiting_leaves_the_queue(store: &impl Store) {
+    let shell = Shell::of(store);
+    let mut holder = shell.hold(&[], "a", "exec sleep 60").await;
+    let mut waiting = shell.start(&["-v", "run", "a", "--", "touch", "entered"]);
+    waiting.waits().await;
+    waiting.send(Signal::INT);
+    assert_eq!(waiting.code().await, 130, "{}", waiting.stderr());
+    let seen = shell.run(&["inspect", "a", "--json"]).await.stdout;
+    assert!(seen.contains(r#""waiters":0"#) || seen.contains(r#""waiters":null"#), "{seen}");
+    holder.send(Signal::TERM);
+    assert_eq!(holder.code().await, 128 + 15);
+    assert_eq!(shell.run(&["run", "--no-wait", "a", "--", "true"]).await.code, 0);
+    assert!(!shell.file("entered").exists());
+}
+
+pub(crate) async fn an_ignored_hangup_stays_ignored(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = "trap '' HUP; exec $L run a -- sh -c 'echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 8'";
+    let mut command = shell.command("sh", &["-c", script]);
+    // A group of its own: the signal is for it alone.
+    command.process_group(0);
+    let child = command.spawn().expect("it starts");
+    shell.appears("ready").await;
+    send(child.id().expect("it runs"), Signal::HUP);
+    // It would be passed on before the command sees the file.
+    std::fs::write(shell.file("go"), "").expect("a file");
+    let ended = tokio::time::timeout(LIMIT, child.wait_with_output()).await.expect("it ends");
+    assert_eq!(ended.expect("it is ours").status.code(), Some(8));
+}
+
+pub(crate) async fn the_command_ends_with_a_killed_leasehold(store: &impl Store) {
+    let shell = Shell::of(store);
+    let mut held = shell.hold(&[], "a", "exec sleep 600").await;
+    let command = shell.pid("pid").await;
+    assert!(is_running(command));
+    held.send(Signal::KILL);
+    held.ended().await;
+    eventually("the command is gone", LIMIT, async || !is_running(command)).await;
+}
+
+/// SIGSTOP of the command alone is no job control: the lock is kept, and goes on.
+pub(crate) async fn a_command_that_is_stopped_keeps_its_lock(store: &impl Store) {
+    let shell = Shell::of(store);
+    let ttl = Duration::from_millis(2000);
+    let mut held =
+        shell.hold(&["--ttl", "2s"], "a", "while [ ! -e go ]; do sleep 0.01; done").await;
+    let command = shell.pid("pid").await;
+    send(command, Signal::STOP);
+    tokio::time::sleep(ttl + SLACK).await;
+    assert_eq!(shell.run(&["run", "--no-wait", "a", "--", "true"]).await.code, 75);
+    send(command, Signal::CONT);
+    std::fs::write(shell.file("go"), "").expect("a file");
+    assert_eq!(held.code().await, 0, "{}", held.stderr());
+}
+
+#[tokio::test]
+async fn c14_an_absent_server_is_unavailable() {
+    let shell = Shell::with_url("redis://:pa55word@127.0.0.1:1/");
+    for args in [
+        &["run", "a", "--", "touch", "entered"][..],
+        &["inspect", "a"],
+        &["ps"],
+        &["watch", "a"],
+        &["release", "--force", "a"],
+        &["doctor"],
+        &["bench"],
+    ] {
+        let Output { code, stdout, stderr } = shell.run(args).await;
+        assert_eq!((code, &*stdout), (69, ""), "{args:?}: {stderr}");
+        assert!(stderr.starts_with("leasehold: ") && stderr.lines().count() == 1, "{stderr}");
+        assert!(!stderr.contains("pa55word"), "{stderr}");
+    }
+    assert!(!shell.file("entered").exists());
+}

@@ -1,0 +1,162 @@
+//! Starting `leasehold`, and what came of it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use test_support::eventually;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::LIMIT;
+use crate::store::Store;
+
+/// A folder of files by which commands under locks tell of themselves, and `leasehold` in it.
+pub(crate) struct Shell {
+    folder: TempDir,
+    url: Option<String>,
+}
+
+impl Shell {
+    /// A shell in which LEASEHOLD_URL names the store.
+    pub(crate) fn of(store: &impl Store) -> Self {
+        Self { url: Some(store.url()), ..Self::without_url() }
+    }
+
+    /// A shell in which LEASEHOLD_URL is `url`.
+    pub(crate) fn with_url(url: &str) -> Self {
+        Self { url: Some(url.to_owned()), ..Self::without_url() }
+    }
+
+    /// A shell in which nothing says where the locks are.
+    pub(crate) fn without_url() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder"), url: None }
+    }
+
+    /// `leasehold` with these arguments, not started yet.
+    pub(crate) fn leasehold(&self, args: &[&str]) -> Command {
+        self.command(env!("CARGO_BIN_EXE_leasehold"), args)
+    }
+
+    /// Any program, which finds `leasehold` by the variable L.
+    pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(self.folder.path()).kill_on_drop(true);
+        command.env("L", env!("CARGO_BIN_EXE_leasehold"));
+        command.env("XDG_STATE_HOME", self.folder.path());
+        command.env_remove("LEASEHOLD_URL").env_remove("LEASEHOLD_NAME").env_remove("NO_COLOR");
+        command.envs(self.url.iter().map(|url| ("LEASEHOLD_URL", url)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs `leasehold` to its end.
+    pub(crate) async fn run(&self, args: &[&str]) -> Output {
+        Output::of(self.leasehold(args)).await
+    }
+
+    /// Starts `leasehold run` with these arguments; its stderr goes to a file.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        let log = self.file(&format!("stderr-{}", rand::random::<u64>()));
+        let stderr = fs::File::create(&log).expect("a file");
+        let child = self.leasehold(args).stdout(Stdio::null()).stderr(stderr).spawn();
+        Running { child: child.expect("leasehold starts"), log }
+    }
+
+    /// Starts `leasehold run` with these options and this shell command, which runs when this
+    /// returns.
+    pub(crate) async fn hold(&self, options: &[&str], name: &str, command: &str) -> Running {
+        let _ = fs::remove_file(self.file("holds"));
+        let script = format!("echo $$ > pid; echo > holds; {command}");
+        let running = self.start(&[&["run"], options, &[name, "--", "sh", "-c", &script]].concat());
+        self.appears("holds").await;
+        running
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Waits for a file that a command makes.
+    pub(crate) async fn appears(&self, name: &str) {
+        eventually(name, LIMIT, async || self.file(name).exists()).await;
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    /// A process id that a command wrote to the file `name`.
+    pub(crate) async fn pid(&self, name: &str) -> u32 {
+        eventually("a process id", LIMIT, async || self.read(name).ends_with('\n')).await;
+        self.read(name).trim().parse().expect("a process id")
+    }
+}
+
+/// A `leasehold` that runs.
+pub(crate) struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
+    pub(crate) fn send(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until it says, as `-v` makes it, that it waits.
+    pub(crate) async fn waits(&self) {
+        eventually("it waits", LIMIT, async || self.stderr().contains("waiting")).await;
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        timeout(LIMIT, self.child.wait()).await.expect("it ends").expect("it is ours")
+    }
+
+    /// Its exit code.
+    pub(crate) async fn code(&mut self) -> i32 {
+        let status = self.ended().await;
+        status.code().unwrap_or_else(|| panic!("no exit code but {status}: {}", self.stderr()))
+    }
+
+    /// Its exit code, and how long it took from `since`.
+    pub(crate) async fn code_since(&mut self, since: Instant) -> (i32, Duration) {
+        let code = self.code().await;
+        (code, since.elapsed())
+    }
+}
+
+pub(crate) fn send(pid: u32, signal: Signal) {
+    let id = Pid::from_raw(pid as i32).expect("a process id");
+    let _ = kill_process(id, signal);
+}
+
+/// What a command came to.
+pub(crate) struct Output {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Output {
+    pub(crate) async fn of(mut command: Command) -> Self {
+        let output = timeout(LIMIT, command.output()).await.expect("it ends").expect("it starts");
+        Self {
+            code: output.status.code().unwrap_or_else(|| panic!("it was killed: {output:?}")),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Printed text beside what was committed.
+
+use crate::shell::Shell;
+
+/// What one run printed, with what differs from run to run taken out.
+pub(crate) async fn typed(shell: &Shell, args: &[&str]) -> String {
+    let output = shell.run(args).await;
+    let stderr = match output.stderr.as_str() {
+        "" => String::new(),
+        text => format!("--- stderr\n{text}"),
+    };
+    format!("$ leasehold {}\n{}{stderr}--- {}\n", args.join(" "), output.stdout, output.code)
+}
+
+/// Compares with the committed snapshot, which may be that of one kind of store.
+/// `INSTA_UPDATE=always` writes it anew.
+pub(crate) fn compare(store: &str, name: &str, printed: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    if !store.is_empty() {
+        settings.set_snapshot_suffix(store);
+    }
+    for (volatile, shown) in [
+        (r#"(token |token    |"token":)\d+"#, "$1[token]"),
+        (r#"(owner |"owner":")[0-9a-f]{8}"#, "$1[owner]"),
+        (r"(?m)(^  owner    |^(a|b|foreign) +)[0-9a-f]{8}\b", "$1[owner]"),
+        // The columns of the table.
+        (r"OWNER +TOKEN +TTL", "OWNER  TOKEN  TTL"),
+        (r"(?m)^(\w+ +)\[owner\] +\d+ +", "$1[owner]  [token]  "),
+        (r#""ttl_ms":\d+"#, r#""ttl_ms":[ms]"#),
+        (r"\b\d+\.\d s\b *", "[ttl] "),
+        (r"\d+(\.\d+)?(ms|s) more", "[ttl] more"),
+        (r"within \d+(\.\d+)?(ms|s)", "within [span]"),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "[time]"),
+        (r"as Redis [\d.]+", "as Redis [version]"),
+        (r"127\.0\.0\.1:\d+", "[address]"),
+        // The columns of the bench.
+        (r"(?m)^(\D{24}) +\d+ +\d+ +\d+ +\d+ +\d+\.\d\d$", "$1 [figures]"),
+    ] {
+        settings.add_filter(volatile, shown);
+    }
+    settings.bind(|| insta::assert_snapshot!(name, printed));
+}

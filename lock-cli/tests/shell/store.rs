@@ -1,0 +1,152 @@
+//! The stores that hold locks, and what happens to them behind our back.
+
+use std::fs;
+use std::time::Duration;
+
+use leasehold::LockRequest;
+use tempfile::TempDir;
+use test_support::{RedisServer, Reply};
+
+/// How long a foreign holder holds.
+const FOREIGN: Duration = Duration::from_secs(20);
+
+/// A store of its own for one test.
+pub(crate) trait Store: Sync {
+    /// What its snapshots are called by.
+    const NAME: &'static str;
+
+    fn url(&self) -> String;
+
+    /// Forgets all that is held.
+    async fn wipe(&self);
+
+    /// Another client takes the lock for 20 s, if it is free.
+    async fn foreign_take(&self, name: &str) -> bool {
+        let client = leasehold::connect(&self.url()).await.expect("a connection");
+        let request = LockRequest::new(name).ttl(FOREIGN);
+        let guard = client.try_acquire(request).await.expect("an answer");
+        guard.map(|guard| guard.detach().expect("held")).is_some()
+    }
+
+    /// The server stops and answers nothing from now on; `false` where there is none.
+    fn stop(&self) -> bool {
+        false
+    }
+}
+
+/// A directory.
+pub(crate) struct File(TempDir);
+
+impl File {
+    pub(crate) fn start() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+}
+
+impl Store for File {
+    const NAME: &'static str = "file";
+
+    fn url(&self) -> String {
+        format!("file:{}", self.0.path().display())
+    }
+
+    async fn wipe(&self) {
+        for entry in fs::read_dir(self.0.path()).expect("the directory") {
+            fs::remove_file(entry.expect("an entry").path()).expect("a file");
+        }
+    }
+}
+
+/// A Redis server.
+pub(crate) struct Redis(pub(crate) RedisServer);
+
+impl Redis {
+    pub(crate) async fn start() -> Self {
+        Self(RedisServer::start().await)
+    }
+}
+
+impl Store for Redis {
+    const NAME: &'static str = "redis";
+
+    fn url(&self) -> String {
+        self.0.url()
+    }
+
+    async fn wipe(&self) {
+        self.0.cli(&["FLUSHALL"]);
+    }
+
+    /// As clients in other languages do.
+    async fn foreign_take(&self, name: &str) -> bool {
+        let ttl = FOREIGN.as_millis().to_string();
+        match self.0.cli(&["SET", name, "x", "NX", "PX", &ttl]) {
+            Reply::Text(ok) => ok == "OK",
+            Reply::Nil => false,
+            other => panic!("not an answer to SET: {other:?}"),
+        }
+    }
+
+    fn stop(&self) -> bool {
+        self.0.stop();
+        true
+    }
+}
+
+/// An etcd server.
+#[cfg(feature = "etcd")]
+pub(crate) struct Etcd(test_support::EtcdServer);
+
+#[cfg(feature = "etcd")]
+impl Etcd {
+    pub(crate) async fn start() -> Self {
+        Self(test_support::EtcdServer::start().await)
+    }
+}
+
+#[cfg(feature = "etcd")]
+impl Store for Etcd {
+    const NAME: &'static str = "etcd";
+
+    fn url(&self) -> String {
+        self.0.url()
+    }
+
+    async fn wipe(&self) {
+        self.0.ctl(&["del", "", "--from-key"]);
+    }
+
+    fn stop(&self) -> bool {
+        self.0.stop();
+        true
+    }
+}
+
+/// A Postgres server.
+#[cfg(feature = "postgres")]
+pub(crate) struct Postgres(test_support::PostgresServer);
+
+#[cfg(feature = "postgres")]
+impl Postgres {
+    pub(crate) async fn start() -> Self {
+        Self(test_support::PostgresServer::start().await)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Store for Postgres {
+    const NAME: &'static str = "postgres";
+
+    fn url(&self) -> String {
+        self.0.url()
+    }
+
+    async fn wipe(&self) {
+        self.0.psql("TRUNCATE leasehold.locks");
+    }
+
+    fn stop(&self) -> bool {
+        self.0.stop();
+        true
+    }
+}

@@ -1,0 +1,211 @@
+//! On a real terminal, by tmux: the waiting line, colour, and job control.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use test_support::{eventually, is_running};
+
+use crate::LIMIT;
+use crate::shell::Shell;
+use crate::store::{File, Redis};
+
+/// A terminal with a shell in it. Its tmux server is its own, and ends with it.
+struct Terminal<'a> {
+    shell: &'a Shell,
+    socket: String,
+}
+
+impl<'a> Terminal<'a> {
+    /// A terminal of 100 columns, in the folder and with the variables of `shell`.
+    async fn open(shell: &'a Shell) -> Self {
+        let socket = shell.file("tmux").display().to_string();
+        let terminal = Self { shell, socket };
+        let start = shell.command("tmux", &["-S", &terminal.socket, "-f", "/dev/null"]);
+        let mut start = start.into_std();
+        let interactive = ["bash", "--norc", "--noprofile"];
+        start.args(["new-session", "-d", "-x", "100", "-y", "30"]).args(interactive);
+        start.env("PS1", "ready> ").env("TERM", "xterm-256color").stdout(Stdio::null());
+        let started = start.stderr(Stdio::inherit()).status();
+        let started = started.expect("tmux: `apt-get install tmux` / `brew install tmux`");
+        assert!(started.success(), "tmux does not start");
+        terminal.shows("ready>").await;
+        terminal
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let output = Command::new("tmux").args(["-S", &self.socket]).args(args).output();
+        String::from_utf8(output.expect("tmux").stdout).expect("UTF-8")
+    }
+
+    /// Types a line.
+    fn types(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+        self.keys("Enter");
+    }
+
+    fn keys(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// The line on the screen that holds `text`.
+    fn line(&self, text: &str) -> Option<String> {
+        self.screen().lines().find(|line| line.contains(text)).map(str::to_owned)
+    }
+
+    async fn shows(&self, text: &str) {
+        eventually(text, LIMIT, async || self.screen().contains(text)).await;
+    }
+
+    /// Waits until a command here holds the lock.
+    async fn holds(&self, name: &str) {
+        eventually("it is held", LIMIT, async || {
+            let seen = self.shell.run(&["inspect", name, "--json"]).await;
+            seen.stdout.contains(r#""held":true"#)
+        })
+        .await;
+    }
+
+    /// The process that a command named in the file `pid`.
+    async fn pid(&self) -> u32 {
+        self.shell.pid("pid").await
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_waiting_line_moves() {
+    let store = Redis::start().await;
+    let shell = Shell::of(&store);
+    let mut holder = shell.hold(&["--label", "web-3"], "a", "exec sleep 60").await;
+    let mut before = shell.start(&["-v", "run", "--label", "web-4", "a", "--", "sleep", "60"]);
+    before.waits().await;
+
+    let terminal = Terminal::open(&shell).await;
+    terminal.types("$L run a -- echo entered by $LEASEHOLD_URL | tr a-z A-Z");
+    terminal.shows("waiting for a since ").await;
+    terminal.shows("): held by web-3, 1 before us").await;
+    let first = terminal.line("waiting for a").expect("a line");
+    eventually("the spinner and the span move", LIMIT, async || {
+        let line = terminal.line("waiting for a").expect("a line");
+        let (spinner, span) = (line.split(' ').next(), line.split(['(', ')']).nth(1));
+        spinner != first.split(' ').next() && span != first.split(['(', ')']).nth(1)
+    })
+    .await;
+
+    holder.send(Signal::TERM);
+    terminal.shows("): held by web-4, we are next").await;
+    before.send(Signal::KILL);
+    holder.ended().await;
+    before.ended().await;
+    shell.run(&["release", "--force", "a"]).await;
+    terminal.shows("ENTERED BY REDIS").await;
+    assert!(!terminal.screen().contains("waiting for"), "{}", terminal.screen());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_gets_colour_unless_it_is_not_wanted() {
+    let shell = Shell::of(&File::start());
+    let terminal = Terminal::open(&shell).await;
+    terminal.types("$L doctor");
+    terminal.shows("this user may").await;
+    let coloured = terminal.tmux(&["capture-pane", "-p", "-e"]);
+    assert!(coloured.contains("\u{1b}[32mgood"), "{coloured:?}");
+    terminal.types("clear; NO_COLOR=1 $L doctor; echo finis''hed");
+    terminal.shows("finished").await;
+    let plain = terminal.tmux(&["capture-pane", "-p", "-e"]);
+    assert!(plain.contains("good") && !plain.contains("\u{1b}[32m"), "{plain:?}");
+    // Nor does a pipe: no other test here sees an escape.
+    assert!(!shell.run(&["doctor"]).await.stdout.contains('\u{1b}'));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ctrl_c_ends_the_wait_and_the_command() {
+    let shell = Shell::of(&File::start());
+    let mut holder = shell.hold(&[], "a", "exec sleep 60").await;
+    let terminal = Terminal::open(&shell).await;
+    terminal.types("$L run a -- true; echo code $?");
+    terminal.shows("waiting for a").await;
+    terminal.keys("C-c");
+    terminal.shows("code 130").await;
+
+    holder.send(Signal::TERM);
+    holder.ended().await;
+    std::fs::remove_file(shell.file("pid")).expect("a file");
+    terminal.types("clear; $L run a -- sh -c 'echo $$ > pid; exec sleep 60'; echo code $?");
+    let command = terminal.pid().await;
+    terminal.keys("C-c");
+    terminal.shows("code 130").await;
+    assert!(!is_running(command));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_may_read_the_terminal_and_the_shell_gets_it_back() {
+    let shell = Shell::of(&File::start());
+    let terminal = Terminal::open(&shell).await;
+    terminal.types("$L run a -- sh -c 'read x; echo got $x'; echo code $?");
+    terminal.holds("a").await;
+    terminal.types("it");
+    terminal.shows("got it").await;
+    terminal.shows("code 0").await;
+    terminal.types("echo th''anks");
+    terminal.shows("thanks").await;
+    // A job-control shell of its own, which wants the terminal for itself.
+    terminal.types("clear; $L run a -- bash --norc --noprofile -i; echo code $?");
+    terminal.holds("a").await;
+    terminal.types("echo $LEASEHOLD_NAME is mine; exit 5");
+    terminal.shows("a is mine").await;
+    terminal.shows("code 5").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ctrl_z_stops_both_and_fg_goes_on() {
+    let shell = Shell::of(&File::start());
+    let terminal = Terminal::open(&shell).await;
+    for reads_first in ["", "read x; "] {
+        let _ = std::fs::remove_file(shell.file("pid"));
+        let _ = std::fs::remove_file(shell.file("go"));
+        // A shell that is about to start a program cannot be stopped: it starts none.
+        let script = format!("{reads_first}echo $$ > pid; while [ ! -e go ]; do :; done");
+        terminal.types(&format!("clear; $L run a -- sh -c '{script}'; echo code $?"));
+        // What is typed before would be the outer shell's.
+        terminal.holds("a").await;
+        terminal.types("");
+        let command = terminal.pid().await;
+        terminal.keys("C-z");
+        terminal.shows("Stopped").await;
+        eventually("it is stopped", LIMIT, async || {
+            let stat = std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
+            stat.contains(") T ")
+        })
+        .await;
+        terminal.types("clear; fg; echo code $?");
+        std::fs::write(shell.file("go"), "").expect("a file");
+        terminal.shows("code 0").await;
+    }
+}
+
+/// Who was away for longer than the TTL does not go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_a_command_that_was_suspended_beyond_its_deadline_is_ended() {
+    let shell = Shell::of(&File::start());
+    let terminal = Terminal::open(&shell).await;
+    let script = "echo $$ > pid; while :; do :; done";
+    terminal.types(&format!("$L run --ttl 1s a -- sh -c '{script}'; echo code $?"));
+    let command = terminal.pid().await;
+    terminal.keys("C-z");
+    terminal.shows("Stopped").await;
+    tokio::time::sleep(Duration::from_millis(1250)).await;
+    terminal.types("clear; fg; echo code $?");
+    terminal.shows("code 76").await;
+    assert!(!is_running(command));
+}
