@@ -54,7 +54,8 @@ async fn tell(url: &str) -> Result<(), Error> {
     go_on(&mut first).await?;
     let outcome = said.next_line().await?.unwrap_or_default();
     println!("first worker:  {outcome}");
-    (first.wait().await?, second.wait().await?);
+    first.wait().await?;
+    second.wait().await?;
     if outcome.contains("stale") { Ok(()) } else { Err("the late write was let through".into()) }
 }
 

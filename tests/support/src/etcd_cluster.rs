@@ -34,7 +34,8 @@ impl EtcdServer {
     fn ids(&self) -> Option<(u64, u64)> {
         let status = self.try_ctl(&["endpoint", "status", "-w", "fields"]).ok()?;
         let field = |name: &str| {
-            let value = |line: &str| Some(line.strip_prefix(name)?.trim_matches([' ', ':']).parse());
+            let value =
+                |line: &str| Some(line.strip_prefix(name)?.trim_matches([' ', ':']).parse());
             status.lines().find_map(value)?.ok()
         };
         Some((field("\"MemberID\"")?, field("\"Leader\"")?))

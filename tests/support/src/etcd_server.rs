@@ -209,6 +209,14 @@ impl EtcdServer {
         if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
+    /// The server's metrics, in Prometheus' format.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub async fn metrics(&self) -> String {
+        ask(self.member.ports.health, "/metrics").await.expect("the server tells its metrics")
+    }
+
     /// Kills the server (SIGKILL), stopped or not; it is gone when this returns.
     pub fn kill(&mut self) {
         self.process.end();
@@ -255,9 +263,9 @@ impl EtcdServer {
     }
 
     async fn is_healthy(&self) -> bool {
-        let look = timeout(LOOK, health(self.member.ports.health)).await;
+        let look = timeout(LOOK, ask(self.member.ports.health, "/health")).await;
         let healthy = look.is_ok_and(|said| said.is_ok_and(|said| said.contains("\"true\"")));
-        // Another server may have the port.
+        // `"health":"true"` means that a write went through. Another server may have the port.
         healthy && signal::is_running(self.pid())
     }
 }
@@ -304,10 +312,10 @@ impl Member {
     }
 }
 
-/// Asks a server how it is; `"health":"true"` means that a write went through.
-async fn health(port: u16) -> std::io::Result<String> {
+/// What a server says of itself.
+async fn ask(port: u16, path: &str) -> std::io::Result<String> {
     let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-    connection.write_all(b"GET /health HTTP/1.0\r\n\r\n").await?;
+    connection.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
     let mut said = String::new();
     connection.read_to_string(&mut said).await?;
     Ok(said)

@@ -1,0 +1,224 @@
+//! What of a live cluster endangers locks.
+
+use std::time::Duration;
+
+use etcd_client::{AlarmAction, AlarmType, Client, GetOptions, LeaseGrantOptions, StatusResponse};
+use futures_util::future::join_all;
+use lock_core::{BackendError, Finding, OwnerId};
+use tokio::time::timeout;
+
+use crate::error::sorted;
+use crate::lease_id::LeaseId;
+use crate::lock::EtcdLock;
+
+/// How long one member may take to say how it is.
+const MEMBER_LIMIT: Duration = Duration::from_millis(800);
+
+/// Before these, a keep-alive may confirm a lease that has expired, and a deposed leader may revoke
+/// leases early (etcd#14758, #15247).
+const SOUND_LEASES: [(u32, u32, u32); 3] = [(3, 4, 38), (3, 5, 23), (3, 6, 5)];
+
+/// The store takes no more writes at its quota, which is 2 GiB unless it is set.
+const NEAR_QUOTA: i64 = 1_700_000_000;
+
+/// The longest that a place in the queue may outlive its waiter.
+const LIVENESS_SECONDS: i64 = 3;
+
+impl EtcdLock {
+    /// Looks at each member that was named, and at what they agree on.
+    pub(crate) async fn examine(&self) -> Result<Vec<Finding>, BackendError> {
+        let members = (0..self.server.members()).map(|number| self.status(number));
+        let statuses: Vec<_> = join_all(members).await;
+        if statuses.iter().all(Option::is_none) {
+            // Nobody answers: say why.
+            self.server.ask(|mut client| async move { client.status().await }).await?;
+        }
+        let reached: Vec<StatusResponse> = statuses.iter().flatten().cloned().collect();
+        let mut findings = vec![reach(reached.len(), statuses.len())];
+        findings.extend(reached.iter().map(version).collect::<Vec<_>>());
+        findings.dedup();
+        findings.push(leader(&reached));
+        findings.push(space(&reached));
+        findings.push(self.size().await);
+        findings.push(self.alarms().await);
+        findings.push(self.rights().await);
+        findings.push(self.shortest_lease().await);
+        Ok(findings)
+    }
+
+    async fn status(&self, number: usize) -> Option<StatusResponse> {
+        let status = async { self.server.connect(number).await?.status().await };
+        timeout(MEMBER_LIMIT, status).await.ok()?.ok()
+    }
+
+    async fn size(&self) -> Finding {
+        const CHECK: &str = "members";
+        let list = |mut client: Client| async move { client.member_list().await };
+        let members = match self.server.ask(list).await {
+            Ok(list) => list.members().iter().filter(|member| !member.is_learner()).count(),
+            Err(error) => return refused(CHECK, error, "give the user the right to list members"),
+        };
+        match members {
+            3.. if members % 2 == 1 => Finding::good(CHECK, format!("{members} members vote")),
+            _ => Finding::risk(
+                CHECK,
+                format!("{members} members vote"),
+                "run three or five members, so that the loss of one stops no lock and loses no data",
+            ),
+        }
+    }
+
+    async fn alarms(&self) -> Finding {
+        const CHECK: &str = "alarms";
+        let list = |mut client: Client| async move {
+            client.alarm(AlarmAction::Get, AlarmType::None, None).await
+        };
+        match self.server.ask(list).await {
+            Ok(answer) if answer.alarms().is_empty() => Finding::good(CHECK, "none is raised"),
+            Ok(answer) => Finding::risk(
+                CHECK,
+                format!("raised: {}", kinds(answer.alarms())),
+                "NOSPACE: compact, defragment, `etcdctl alarm disarm`; CORRUPT: replace the member",
+            ),
+            Err(error) => refused(CHECK, error, "look with `etcdctl alarm list`"),
+        }
+    }
+
+    /// Tries what locks do, on a key that nobody has.
+    async fn rights(&self) -> Finding {
+        const CHECK: &str = "rights";
+        let range = self.root.starting_with("");
+        let nobodys = format!("{range}{}", OwnerId::random().expose());
+        let try_them = |mut client: Client| async move {
+            client.get(range, Some(GetOptions::new().with_prefix().with_count_only())).await?;
+            client.delete(nobodys, None).await
+        };
+        match self.server.try_ask(try_them).await {
+            Ok(_) => Finding::good(CHECK, "the keys of locks can be read and written"),
+            Err(error) => Finding::risk(
+                CHECK,
+                format!("the keys of locks cannot be used: {}", sorted(error)),
+                format!("grant the user readwrite on the prefix {}/", self.root.prefix()),
+            ),
+        }
+    }
+
+    /// The least TTL that the cluster grants: one and a half election time-outs.
+    async fn shortest_lease(&self) -> Finding {
+        const CHECK: &str = "shortest lease";
+        let id = LeaseId::random(1);
+        let options = LeaseGrantOptions::new().with_id(id.get());
+        let granted = self
+            .server
+            .try_ask(|mut client| async move { client.lease_grant(1, Some(options)).await })
+            .await;
+        self.leases.condemn(id);
+        match granted.map(|granted| granted.ttl()) {
+            Ok(ttl) if ttl <= LIVENESS_SECONDS => Finding::good(CHECK, format!("{ttl} s")),
+            Ok(ttl) => Finding::risk(
+                CHECK,
+                format!("{ttl} s: so long does a waiter that died keep the others waiting"),
+                "lower the election time-out of the members to 2 s or less",
+            ),
+            Err(error) => Finding::unknown(
+                CHECK,
+                format!("no lease was granted: {}", sorted(error)),
+                "look at the members' logs",
+            ),
+        }
+    }
+}
+
+fn reach(reached: usize, named: usize) -> Finding {
+    const CHECK: &str = "reach";
+    let seen = format!("{reached} of {named} members that were named answer");
+    match reached == named {
+        true => Finding::good(CHECK, seen),
+        false => Finding::risk(CHECK, seen, "start the others, or correct the URL"),
+    }
+}
+
+fn version(status: &StatusResponse) -> Finding {
+    const CHECK: &str = "version";
+    match has_sound_leases(status.version()) {
+        Some(true) => Finding::good(CHECK, status.version()),
+        Some(false) => Finding::risk(
+            CHECK,
+            format!(
+                "{} may confirm a lease that has expired, and may end leases early while leadership \
+                 changes",
+                status.version()
+            ),
+            "update to 3.4.38, 3.5.23, 3.6.5 or newer, and let resources check tokens",
+        ),
+        None => Finding::unknown(CHECK, format!("{:?}", status.version()), "look what it is"),
+    }
+}
+
+fn has_sound_leases(version: &str) -> Option<bool> {
+    let release = version.split(['-', '+']).next()?;
+    let mut parts = release.split('.').map(|part| part.parse::<u32>().ok());
+    let version = (parts.next()??, parts.next()??, parts.next()??);
+    let same_minor = SOUND_LEASES.iter().find(|sound| (sound.0, sound.1) == (version.0, version.1));
+    Some(same_minor.map_or(version > SOUND_LEASES[2], |sound| version >= *sound))
+}
+
+fn leader(statuses: &[StatusResponse]) -> Finding {
+    const CHECK: &str = "leader";
+    let mut leaders: Vec<u64> = statuses.iter().map(StatusResponse::leader).collect();
+    leaders.sort_unstable();
+    leaders.dedup();
+    match leaders[..] {
+        [leader] if leader != 0 => Finding::good(CHECK, format!("{leader:x}")),
+        _ => Finding::risk(
+            CHECK,
+            "the members do not agree on a leader",
+            "look at the network between them, and at the time their disks take",
+        ),
+    }
+}
+
+fn space(statuses: &[StatusResponse]) -> Finding {
+    const CHECK: &str = "space";
+    let largest = statuses.iter().map(StatusResponse::db_size).max().unwrap_or(0);
+    let quota = statuses.iter().map(StatusResponse::db_size_quota).find(|quota| *quota > 0);
+    let seen = format!("{} MB are used", largest / 1_000_000);
+    match largest < quota.map_or(NEAR_QUOTA, |quota| quota / 10 * 8) {
+        true => Finding::good(CHECK, seen),
+        false => Finding::risk(
+            CHECK,
+            seen,
+            "at its quota the store takes no more writes: compact, defragment, or raise \
+             --quota-backend-bytes",
+        ),
+    }
+}
+
+/// The kinds of alarms as `etcdctl` writes them.
+fn kinds(alarms: &[etcd_client::AlarmMember]) -> String {
+    let kinds: Vec<_> =
+        alarms.iter().map(|alarm| format!("{:?}", alarm.alarm()).to_uppercase()).collect();
+    kinds.join(", ")
+}
+
+fn refused(check: &'static str, error: BackendError, remedy: &str) -> Finding {
+    Finding::unknown(check, format!("the server does not tell: {error}"), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c31_versions_with_unsound_leases_are_known() {
+        for sound in ["3.4.38", "3.4.40", "3.5.23", "3.6.5", "3.7.0", "4.0.0", "3.6.5-rc.1"] {
+            assert_eq!(has_sound_leases(sound), Some(true), "{sound}");
+        }
+        for unsound in ["3.4.23", "3.5.22", "3.6.4", "3.3.27", "2.3.8"] {
+            assert_eq!(has_sound_leases(unsound), Some(false), "{unsound}");
+        }
+        for unknown in ["", "3", "3.x.1", "not decided"] {
+            assert_eq!(has_sound_leases(unknown), None, "{unknown}");
+        }
+    }
+}

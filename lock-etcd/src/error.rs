@@ -1,0 +1,191 @@
+//! What the server's errors mean for the caller: was it done, and may a retry help?
+
+use etcd_client::Error;
+use lock_core::{BackendError, Outcome};
+
+pub(crate) const BACKEND: &str = "etcd";
+
+/// The numbers of gRPC's status codes.
+mod code {
+    pub(super) const NOT_FOUND: i32 = 5;
+    pub(super) const PERMISSION_DENIED: i32 = 7;
+    pub(super) const RESOURCE_EXHAUSTED: i32 = 8;
+    pub(super) const INVALID_ARGUMENT: i32 = 3;
+    pub(super) const FAILED_PRECONDITION: i32 = 9;
+    pub(super) const OUT_OF_RANGE: i32 = 11;
+    pub(super) const UNIMPLEMENTED: i32 = 12;
+    pub(super) const UNAUTHENTICATED: i32 = 16;
+}
+
+/// Whether the server says that a lease does not exist.
+pub(crate) fn is_lease_gone(error: &Error) -> bool {
+    match error {
+        Error::GRpcStatus(status) => i32::from(status.code()) == code::NOT_FOUND,
+        Error::LeaseKeepAliveError(text) => text.contains("lease not found"),
+        _ => false,
+    }
+}
+
+/// Whether another member, or a new connection, may do better.
+pub(crate) fn spoils_connection(error: &Error) -> bool {
+    is_stale_login(error)
+        || match error {
+            Error::GRpcStatus(status) => !is_answer(i32::from(status.code())),
+            Error::LeaseKeepAliveError(_) => !is_lease_gone(error),
+            _ => true,
+        }
+}
+
+/// Whether a status of this code is the server's considered answer.
+fn is_answer(code: i32) -> bool {
+    matches!(
+        code,
+        code::NOT_FOUND
+            | code::PERMISSION_DENIED
+            | code::RESOURCE_EXHAUSTED
+            | code::INVALID_ARGUMENT
+            | code::FAILED_PRECONDITION
+            | code::OUT_OF_RANGE
+            | code::UNIMPLEMENTED
+            | code::UNAUTHENTICATED
+    )
+}
+
+/// Whether the server has forgotten that we logged in: a new login may help.
+fn is_stale_login(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status)
+        if ["invalid auth token", "revision of auth store is old"]
+            .iter()
+            .any(|text| status.message().contains(text)))
+}
+
+/// Sorts an error of the client library.
+pub(crate) fn sorted(error: Error) -> BackendError {
+    let source = text(&error);
+    if is_lease_gone(&error) {
+        return lease_gone();
+    }
+    if is_stale_login(&error) {
+        let context = "the server has forgotten our login";
+        return BackendError::transient(BACKEND, Outcome::NotApplied, context, source);
+    }
+    let Error::GRpcStatus(status) = &error else {
+        return unsorted(&error, source);
+    };
+    match i32::from(status.code()) {
+        code::PERMISSION_DENIED if status.message().contains("permission denied") => {
+            let context = "the user lacks rights: it needs to read and write the keys under the \
+                           prefix";
+            BackendError::permanent(BACKEND, Outcome::NotApplied, context, source)
+        }
+        code::RESOURCE_EXHAUSTED => {
+            let context = "the server takes no more writes now: check its space and its alarms";
+            BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
+        }
+        code::UNAUTHENTICATED
+        | code::INVALID_ARGUMENT
+        | code::FAILED_PRECONDITION
+        | code::PERMISSION_DENIED
+            if is_about_login(status.message()) =>
+        {
+            let context = "the server wants other credentials: check user and password";
+            BackendError::permanent(BACKEND, Outcome::NotApplied, context, source)
+        }
+        code if is_answer(code) => {
+            let context = "the server reports an error";
+            BackendError::permanent(BACKEND, Outcome::Unknown, context, source)
+        }
+        _ if never_left(&source) => unreachable(source),
+        _ if status.message().contains("no leader") => {
+            let context = "the cluster has no leader: most members are down or cut off";
+            BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
+        }
+        _ => no_word(source),
+    }
+}
+
+fn unsorted(error: &Error, source: String) -> BackendError {
+    match error {
+        Error::TransportError(_) if never_left(&source) => unreachable(source),
+        Error::TransportError(_)
+        | Error::IoError(_)
+        | Error::WatchError(_)
+        | Error::LeaseKeepAliveError(_)
+        | Error::EndpointError(_)
+        | Error::Internal(_) => no_word(source),
+        _ => {
+            let context = "the client library does not accept the request";
+            BackendError::permanent(BACKEND, Outcome::NotApplied, context, source)
+        }
+    }
+}
+
+/// A lease that was to carry a key has expired or was revoked, so the key was not written.
+pub(crate) fn lease_gone() -> BackendError {
+    let context = "the lease ended before it was used";
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, "requested lease not found")
+}
+
+/// Something that another request did meanwhile makes this one void; the next try sees it.
+pub(crate) fn overtaken(what: &'static str) -> BackendError {
+    let context = "another request came in between";
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, what)
+}
+
+/// A reply that is not of the shape we asked for.
+pub(crate) fn unreadable(what: &'static str) -> BackendError {
+    let context = "the server's answer cannot be read";
+    BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
+}
+
+/// A claim that was taken back.
+pub(crate) fn withdrawn() -> BackendError {
+    let context = "the claim was withdrawn";
+    BackendError::permanent(BACKEND, Outcome::NotApplied, context, context)
+}
+
+fn unreachable(source: String) -> BackendError {
+    let context = "no member of the cluster can be reached";
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
+}
+
+/// The answer did not come, or not all of it.
+pub(crate) fn no_word(source: impl Into<lock_core::BoxError>) -> BackendError {
+    let context = "the connection or the cluster failed before the answer came";
+    BackendError::transient(BACKEND, Outcome::Unknown, context, source)
+}
+
+/// Whether the text tells of a connection that could not be made: nothing was sent.
+fn never_left(text: &str) -> bool {
+    ["error trying to connect", "tcp connect error", "dns error", "Connection refused"]
+        .iter()
+        .any(|cause| text.contains(cause))
+}
+
+fn is_about_login(message: &str) -> bool {
+    ["authentication", "user name is empty", "auth token", "invalid user"]
+        .iter()
+        .any(|cause| message.contains(cause))
+}
+
+/// The error and its causes, each once. Not the whole status, which repeats the reply's headers.
+fn text(error: &Error) -> String {
+    let mut text = match error {
+        Error::GRpcStatus(status) => format!("{:?}: {}", status.code(), status.message()),
+        other => other.to_string(),
+    };
+    let first = match error {
+        Error::GRpcStatus(status) => std::error::Error::source(status),
+        Error::TransportError(error) => std::error::Error::source(error),
+        _ => None,
+    };
+    let mut cause = first;
+    while let Some(error) = cause {
+        let told = error.to_string();
+        if !text.contains(&told) {
+            text = format!("{text}: {told}");
+        }
+        cause = error.source();
+    }
+    text
+}

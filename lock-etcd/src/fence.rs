@@ -1,0 +1,133 @@
+//! The resource side, for resources that live in etcd.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use etcd_client::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse};
+use lock_core::{BackendError, Fence, FenceError, FencingToken};
+
+use crate::error::unreadable;
+use crate::server::Server;
+
+/// The fence of a resource in an etcd cluster: the greatest token it has seen, under a key of its
+/// own.
+///
+/// Made by [`EtcdLock::fence`](crate::EtcdLock::fence). The mark has no lease and belongs to the
+/// resource, not to the lock. Advance first, then read, then write: with [`set`](Self::set), or in a
+/// transaction of your own that demands what [`comparison`](Self::comparison) says.
+#[derive(Clone)]
+pub struct EtcdFence {
+    server: Arc<Server>,
+    mark: String,
+}
+
+/// What a transaction must demand to be refused once a newer holder has advanced the fence: that the
+/// value of `key` equals `value`.
+///
+/// It is plain data, so that it fits any client of etcd of any version:
+///
+/// ```text
+/// // etcd-client (Rust)
+/// Txn::new().when([Compare::value(c.key, CompareOp::Equal, c.value)]).and_then(writes)
+/// // clientv3 (Go)
+/// client.Txn(ctx).If(clientv3.Compare(clientv3.Value(key), "=", value)).Then(writes...)
+/// ```
+///
+/// It holds only after the token has been [advanced](Fence::advance): advance, then read, then
+/// commit the writes under this comparison. A transaction that is refused wrote nothing, and its
+/// caller is not the holder any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FenceComparison {
+    /// The key of the fence's mark.
+    pub key: String,
+    /// The value that it has while no greater token was seen.
+    pub value: String,
+}
+
+impl EtcdFence {
+    pub(crate) fn new(server: Arc<Server>, mark: String) -> Self {
+        Self { server, mark }
+    }
+
+    /// What a transaction of the holder of `token` must demand.
+    pub fn comparison(&self, token: FencingToken) -> FenceComparison {
+        FenceComparison { key: self.mark.clone(), value: written(token) }
+    }
+
+    /// Sets `key` to `value` unless a greater token than `token` was seen, in one transaction.
+    ///
+    /// An accepted token advances the fence.
+    ///
+    /// # Errors
+    /// - [`FenceError::Stale`] if a greater token was seen; nothing is written.
+    /// - [`FenceError::Backend`] if the cluster cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, or fails with an unknown outcome, the value may have been written, or
+    /// may be written yet: within one hold, do not go on writing after that.
+    pub async fn set(
+        &self,
+        token: FencingToken,
+        key: impl Into<Vec<u8>>,
+        value: impl Into<Vec<u8>>,
+    ) -> Result<(), FenceError> {
+        self.commit(token, vec![TxnOp::put(key, value, None)]).await
+    }
+
+    /// Raises the mark to `token` and carries out `writes`, unless the mark is greater. Where there is
+    /// no mark yet, no value is greater.
+    async fn commit(&self, token: FencingToken, writes: Vec<TxnOp>) -> Result<(), FenceError> {
+        let greater = Compare::value(&*self.mark, CompareOp::Greater, written(token));
+        let mut accepted = vec![TxnOp::put(&*self.mark, written(token), None)];
+        accepted.extend(writes);
+        let txn =
+            Txn::new().when([greater]).and_then([TxnOp::get(&*self.mark, None)]).or_else(accepted);
+        let answer = self.server.txn(txn).await?;
+        if !answer.succeeded() {
+            return Ok(());
+        }
+        match answer.op_responses().first() {
+            Some(TxnOpResponse::Get(mark)) => Err(stale(token, mark.kvs().first())?),
+            _ => Err(unreadable("the answer of a fence").into()),
+        }
+    }
+}
+
+/// Of one length, so that etcd's comparison of bytes compares the numbers.
+fn written(token: FencingToken) -> String {
+    format!("{:016}", token.get())
+}
+
+fn stale(
+    token: FencingToken,
+    mark: Option<&etcd_client::KeyValue>,
+) -> Result<FenceError, BackendError> {
+    let seen = mark.and_then(|mark| mark.value_str().ok()?.parse().ok());
+    Ok(FenceError::Stale { token, seen: seen.ok_or_else(|| unreadable("the mark of a fence"))? })
+}
+
+#[async_trait]
+impl Fence for EtcdFence {
+    async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
+        self.commit(token, Vec::new()).await
+    }
+}
+
+impl fmt::Debug for EtcdFence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdFence").field("mark", &self.mark).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c24_written_tokens_compare_as_their_numbers_do() {
+        let token = |value| FencingToken::from_stored(value).expect("a token");
+        assert!(written(token(9)) < written(token(10)));
+        assert_eq!(written(FencingToken::MAX).len(), written(token(1)).len());
+    }
+}

@@ -1,0 +1,124 @@
+//! Where a lock lives in the store.
+//!
+//! A claim is one key, `{prefix}/locks/{name}/{owner}`: the holder's is the one that was created
+//! first, the others are the queue. `/` and `%` are percent-encoded in names, so that the claims on
+//! a name are exactly the keys that start with `{prefix}/locks/{name}/`, and `a` never sees `a/b`.
+//! The mark of a fence is `{prefix}/fences/{resource}`.
+
+use lock_core::{LockName, OwnerId};
+use percent_encoding::percent_decode_str;
+
+/// Where everything lives that has the same prefix.
+#[derive(Clone, Debug)]
+pub(crate) struct Root(String);
+
+impl Root {
+    /// A root, unless its keys could meet those of another root: then the error says why.
+    pub(crate) fn new(prefix: &str) -> Result<Self, &'static str> {
+        let prefix = prefix.trim_matches('/');
+        let mut segments = prefix.split('/');
+        if prefix.is_empty() || segments.clone().any(str::is_empty) {
+            return Err("the prefix has an empty part");
+        }
+        if prefix.contains('%') || prefix.chars().any(char::is_control) {
+            return Err("the prefix may not hold % or control characters");
+        }
+        if segments.any(|segment| segment == "locks" || segment == "fences") {
+            return Err("no part of the prefix may be called locks or fences");
+        }
+        Ok(Self(prefix.to_owned()))
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.0
+    }
+
+    /// What the keys of all claims on `name` start with, and no others.
+    pub(crate) fn claims(&self, name: &LockName) -> String {
+        format!("{}/", self.starting_with(name.as_str()))
+    }
+
+    /// The key of one claim.
+    pub(crate) fn claim(&self, name: &LockName, owner: OwnerId) -> String {
+        self.claims(name) + &owner.expose()
+    }
+
+    /// What the keys of all claims start with whose locks' names start with `start`.
+    pub(crate) fn starting_with(&self, start: &str) -> String {
+        format!("{}/locks/{}", self.0, encode(start))
+    }
+
+    /// The key under which a fence keeps the greatest token it has seen.
+    pub(crate) fn mark(&self, resource: &str) -> String {
+        format!("{}/fences/{}", self.0, encode(resource))
+    }
+
+    /// The lock and the owner of a claim's key.
+    pub(crate) fn read(&self, key: &[u8]) -> Option<(LockName, OwnerId)> {
+        let key = str::from_utf8(key).ok()?.strip_prefix(&self.0)?.strip_prefix("/locks/")?;
+        let (name, owner) = key.split_once('/')?;
+        let name = percent_decode_str(name).decode_utf8().ok()?;
+        Some((LockName::new(name).ok()?, owner.parse().ok()?))
+    }
+}
+
+fn encode(name: &str) -> String {
+    name.replace('%', "%25").replace('/', "%2F")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> LockName {
+        LockName::new(text).expect("a name")
+    }
+
+    fn root() -> Root {
+        Root::new("p").expect("a prefix")
+    }
+
+    #[test]
+    fn c02_no_lock_sees_anothers_claims() {
+        let names = ["a", "a/b", "a/", "/a", "/", "%2F", "a%2Fb", "%", "%25", "*", "ü", "a b"];
+        for one in names {
+            for other in names {
+                let key = root().claim(&name(other), OwnerId::random());
+                assert_eq!(
+                    key.starts_with(&root().claims(&name(one))),
+                    one == other,
+                    "{one} {other}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn c02_a_key_tells_its_name_and_owner() {
+        for text in ["a", "a/b", "%2F", "%252F", "ü", "a b/%c"] {
+            let owner = OwnerId::random();
+            let key = root().claim(&name(text), owner);
+            assert_eq!(root().read(key.as_bytes()), Some((name(text), owner)), "{text}");
+        }
+        assert_eq!(root().read(b"p/locks/a/x"), None);
+        assert_eq!(root().read(b"q/locks/a/0123456789abcdef0123456789abcdef"), None);
+    }
+
+    #[test]
+    fn c02_a_start_of_a_name_is_a_start_of_its_keys() {
+        let key = root().claim(&name("a/b%c"), OwnerId::random());
+        for start in ["", "a", "a/", "a/b", "a/b%", "a/b%c"] {
+            assert!(key.starts_with(&root().starting_with(start)), "{start}");
+        }
+    }
+
+    #[test]
+    fn prefixes_whose_keys_could_meet_are_refused() {
+        for good in ["a", "a/b", "/a/", "lock"] {
+            assert!(Root::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "/", "a//b", "a%", "a\n", "a/locks/b", "fences"] {
+            assert!(Root::new(bad).is_err(), "{bad}");
+        }
+    }
+}

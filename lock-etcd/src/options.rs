@@ -1,0 +1,241 @@
+//! How to reach a cluster, and what may be different about it.
+
+use std::fmt;
+use std::time::Duration;
+
+use etcd_client::ConnectOptions;
+use lock_core::LockError;
+use percent_encoding::percent_decode_str;
+
+use crate::EtcdLock;
+use crate::keys::Root;
+
+/// Where locks live if nothing else is said.
+const DEFAULT_PREFIX: &str = "leasehold";
+
+const DEFAULT_PORT: u16 = 2379;
+
+/// How long to wait for a new connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often a quiet connection is asked whether it lives, and how long it may take to answer.
+/// There is no time-out on the client itself: it would cut the streams.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const PING_LIMIT: Duration = Duration::from_secs(3);
+
+/// How to reach an etcd cluster and where locks live in it. A URL alone is enough.
+#[derive(Clone)]
+#[must_use = "options do nothing until they connect"]
+pub struct EtcdOptions {
+    url: String,
+    endpoints: Vec<String>,
+    user: Option<(String, String)>,
+    prefix: Option<String>,
+    #[cfg(feature = "tls")]
+    root_certificate: Option<Vec<u8>>,
+}
+
+/// What options come to.
+pub(crate) struct Target {
+    pub(crate) endpoints: Vec<String>,
+    pub(crate) root: Root,
+    pub(crate) options: ConnectOptions,
+}
+
+impl EtcdOptions {
+    /// The cluster at `url`: `etcd://[user:password@]host[:port][,host[:port]…][/prefix]`, or
+    /// `etcds://…` for TLS (feature `tls`). User, password and prefix are percent-decoded. Name all
+    /// members, so that the loss of one is none of the locks'.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            endpoints: Vec::new(),
+            user: None,
+            prefix: None,
+            #[cfg(feature = "tls")]
+            root_certificate: None,
+        }
+    }
+
+    /// One more member, as `host:port`, beside those of the URL.
+    pub fn endpoint(mut self, address: impl Into<String>) -> Self {
+        self.endpoints.push(address.into());
+        self
+    }
+
+    /// Who we are, in place of the user and password of the URL.
+    pub fn user(self, name: impl Into<String>, password: impl Into<String>) -> Self {
+        Self { user: Some((name.into(), password.into())), ..self }
+    }
+
+    /// What all our keys start with, in place of the URL's path; default `leasehold`. Only clients
+    /// with the same prefix exclude each other. It may hold `/` but no part called `locks` or
+    /// `fences`, and no `%`.
+    pub fn prefix(self, prefix: impl Into<String>) -> Self {
+        Self { prefix: Some(prefix.into()), ..self }
+    }
+
+    /// The certificate, in PEM, of the authority that signed the servers', where it is not one of
+    /// the platform's.
+    #[cfg(feature = "tls")]
+    pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
+        Self { root_certificate: Some(pem.into()), ..self }
+    }
+
+    /// Connects, and makes sure that a member answers.
+    ///
+    /// # Errors
+    /// - [`LockError::Config`] if the URL or the prefix cannot be used, or the URL asks for TLS and
+    ///   it is not compiled in.
+    /// - [`LockError::Backend`] if no member can be reached, or we are refused.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn connect(self) -> Result<EtcdLock, LockError> {
+        EtcdLock::with_target(self.target()?).await
+    }
+
+    fn target(self) -> Result<Target, LockError> {
+        let (scheme, rest) = self.url.split_once("://").ok_or_else(malformed)?;
+        let scheme = match scheme {
+            "etcd" => "http",
+            "etcds" if cfg!(feature = "tls") => "https",
+            "etcds" => {
+                return Err(unusable(
+                    "etcds:// needs TLS: enable the feature `etcd-tls` of `leasehold`, or `tls` of \
+                     `lock-etcd`",
+                ));
+            }
+            _ => return Err(malformed()),
+        };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (Some(login), hosts),
+            None => (None, authority),
+        };
+        let hosts = hosts.split(',').chain(self.endpoints.iter().map(String::as_str));
+        let endpoints = hosts.map(|host| endpoint(scheme, host)).collect::<Result<_, _>>()?;
+        let path = decoded(path.trim_matches('/'))?;
+        let path = if path.is_empty() { DEFAULT_PREFIX.to_owned() } else { path };
+        let root = Root::new(self.prefix.as_ref().unwrap_or(&path)).map_err(unusable)?;
+        let user = match (self.user.clone(), login) {
+            (None, Some(login)) => Some(credentials(login)?),
+            (user, _) => user,
+        };
+        let options = self.connect_options(scheme == "https", user);
+        Ok(Target { endpoints, root, options })
+    }
+
+    fn connect_options(&self, tls: bool, user: Option<(String, String)>) -> ConnectOptions {
+        let mut options = ConnectOptions::new()
+            .with_connect_timeout(CONNECT_LIMIT)
+            .with_keep_alive(PING_EVERY, PING_LIMIT)
+            .with_keep_alive_while_idle(true)
+            .with_require_leader(true);
+        if let Some((name, password)) = user {
+            options = options.with_user(name, password).with_auto_token_refresh(true);
+        }
+        if tls { self.with_tls(options) } else { options }
+    }
+
+    #[cfg(feature = "tls")]
+    fn with_tls(&self, options: ConnectOptions) -> ConnectOptions {
+        let tls = etcd_client::TlsOptions::new();
+        options.with_tls(match &self.root_certificate {
+            Some(pem) => tls.ca_certificate(etcd_client::Certificate::from_pem(pem)),
+            None => tls.with_enabled_roots(),
+        })
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn with_tls(&self, options: ConnectOptions) -> ConnectOptions {
+        options
+    }
+}
+
+fn endpoint(scheme: &str, host: &str) -> Result<String, LockError> {
+    let good = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => {
+            (name, port.parse().map_err(|_| malformed())?)
+        }
+        _ => (host, DEFAULT_PORT),
+    };
+    if name.is_empty() || !name.chars().all(good) {
+        return Err(malformed());
+    }
+    Ok(format!("{scheme}://{name}:{port}"))
+}
+
+fn credentials(login: &str) -> Result<(String, String), LockError> {
+    let (user, password) = login.split_once(':').ok_or_else(malformed)?;
+    Ok((decoded(user)?, decoded(password)?))
+}
+
+fn decoded(text: &str) -> Result<String, LockError> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(|text| text.into_owned()).map_err(|_| malformed())
+}
+
+fn malformed() -> LockError {
+    unusable("it is not of the form etcd://[user:password@]host[:port][,host[:port]…][/prefix]")
+}
+
+/// The URL is not repeated: it may hold a password.
+fn unusable(reason: &str) -> LockError {
+    LockError::Config { message: format!("the etcd URL cannot be used: {reason}") }
+}
+
+impl fmt::Debug for EtcdOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdOptions").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoints(url: &str) -> Vec<String> {
+        EtcdOptions::new(url).target().expect(url).endpoints
+    }
+
+    #[test]
+    fn a_url_names_members_user_and_prefix() {
+        assert_eq!(endpoints("etcd://a"), ["http://a:2379"]);
+        assert_eq!(
+            endpoints("etcd://a:1,b,[::1]:3,[::1]/p"),
+            ["http://a:1", "http://b:2379", "http://[::1]:3", "http://[::1]:2379"]
+        );
+        assert_eq!(endpoints("etcd://u:p%40,@a:1"), ["http://a:1"]);
+        assert_eq!(credentials("u:p%40%3A,").expect("both"), ("u".to_owned(), "p@:,".to_owned()));
+        let prefix = |url| EtcdOptions::new(url).target().expect(url).root.prefix().to_owned();
+        assert_eq!(prefix("etcd://a/"), "leasehold");
+        assert_eq!(prefix("etcd://a/x/y/"), "x/y");
+        let more = EtcdOptions::new("etcd://a").endpoint("b:2").prefix("q").target().expect("good");
+        assert_eq!((more.endpoints.len(), more.root.prefix()), (2, "q"));
+    }
+
+    #[test]
+    fn c32_a_bad_url_is_refused_without_its_password() {
+        for bad in [
+            "",
+            "etcd:",
+            "http://a",
+            "etcd://",
+            "etcd://a:x",
+            "etcd://secret@a",
+            "etcd://u:secret@",
+            "etcd://u:secret@a:99999",
+            "etcd://u:secret@a b",
+            "etcd://a/%ff",
+            "etcd://a/locks",
+            "etcd://u:secret@a,",
+        ] {
+            let error = EtcdOptions::new(bad).target().err().expect(bad).to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+        let shown = format!("{:?}", EtcdOptions::new("etcd://u:secret@a").user("u", "secret"));
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}

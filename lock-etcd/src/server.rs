@@ -1,0 +1,170 @@
+//! The cluster, as the rest of the crate talks to it: one member at a time, and when to turn to
+//! another.
+//!
+//! Requests go to one member over one connection. The library's own balancing sends calls to dead
+//! members as well; we keep to one that answers, and turn to the next in three cases: it reports a
+//! failure of its own; it cannot be reached; a call was given up by its caller after a long
+//! silence, as from a member that is stopped or behind a network that swallows.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn, TxnResponse};
+use lock_core::BackendError;
+use tokio::sync::{OnceCell, watch};
+use tokio::time::timeout;
+
+use crate::error::{BACKEND, sorted, spoils_connection};
+
+/// A caller that leaves after this much silence leaves a suspect connection behind; one that
+/// leaves earlier has changed its mind. A healthy commit takes a hundredth of it.
+const SUSPECT_AFTER: Duration = Duration::from_millis(250);
+
+/// How long each member has for its first answer.
+const FIRST_LIMIT: Duration = Duration::from_secs(2);
+
+/// The members, and the connection to one of them.
+pub(crate) struct Server {
+    endpoints: Vec<String>,
+    options: ConnectOptions,
+    current: Mutex<Arc<Link>>,
+}
+
+/// One connection, or the attempt to open it, which callers share.
+pub(crate) struct Link {
+    /// Which of the members.
+    number: usize,
+    client: OnceCell<Client>,
+    replies: AtomicU64,
+    retired: watch::Sender<bool>,
+}
+
+impl Server {
+    pub(crate) fn new(endpoints: Vec<String>, options: ConnectOptions) -> Self {
+        Self { endpoints, options, current: Mutex::new(Arc::new(Link::to(0))) }
+    }
+
+    /// Puts one question to the member that is connected.
+    pub(crate) async fn ask<T, F>(
+        &self,
+        question: impl FnOnce(Client) -> F,
+    ) -> Result<T, BackendError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        self.try_ask(question).await.map_err(sorted)
+    }
+
+    /// As [`ask`](Self::ask), with the library's own error.
+    pub(crate) async fn try_ask<T, F>(&self, question: impl FnOnce(Client) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let link = self.link();
+        let call = Call::new(self, &link);
+        let answer = match self.client(&link).await {
+            Ok(client) => question(client).await,
+            Err(error) => Err(error),
+        };
+        call.answered();
+        if answer.as_ref().is_err_and(spoils_connection) {
+            self.retire(&link);
+        }
+        answer
+    }
+
+    /// Carries out a transaction.
+    pub(crate) async fn txn(&self, txn: Txn) -> Result<TxnResponse, BackendError> {
+        self.ask(|mut client| async move { client.txn(txn).await }).await
+    }
+
+    /// Makes sure that one of the members answers, and lets us in.
+    pub(crate) async fn first_answer(&self, key: &str) -> Result<(), BackendError> {
+        let mut tries = self.members();
+        loop {
+            let options = Some(GetOptions::new().with_count_only().with_serializable());
+            let get = |mut client: Client| async move { client.get(key, options).await };
+            let answer = timeout(FIRST_LIMIT, self.ask(get)).await;
+            tries -= 1;
+            match answer {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(error)) if tries == 0 || !error.is_transient() => return Err(error),
+                Err(_) if tries == 0 => return Err(BackendError::no_answer(BACKEND, FIRST_LIMIT)),
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// The connection in use.
+    pub(crate) fn link(&self) -> Arc<Link> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The client of a connection, which is made and logged in when it is first needed.
+    pub(crate) async fn client(&self, link: &Link) -> Result<Client, Error> {
+        let connect = || self.connect(link.number);
+        link.client.get_or_try_init(connect).await.cloned()
+    }
+
+    /// How many members there are.
+    pub(crate) fn members(&self) -> usize {
+        self.endpoints.len()
+    }
+
+    /// A connection of its own to one member.
+    pub(crate) async fn connect(&self, number: usize) -> Result<Client, Error> {
+        Client::connect([&*self.endpoints[number]], Some(self.options.clone())).await
+    }
+
+    /// Lets the next call turn to the next member, unless one has already.
+    pub(crate) fn retire(&self, link: &Arc<Link>) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(&current, link) {
+            *current = Arc::new(Link::to((link.number + 1) % self.endpoints.len()));
+            link.retired.send_replace(true);
+        }
+    }
+}
+
+impl Link {
+    fn to(number: usize) -> Self {
+        let (client, replies) = (OnceCell::new(), AtomicU64::new(0));
+        Self { number, client, replies, retired: watch::Sender::new(false) }
+    }
+
+    /// Returns once requests go elsewhere.
+    pub(crate) async fn retired(&self) {
+        let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
+    }
+}
+
+/// A call under way. Dropped without an answer after a long silence, it retires the connection.
+struct Call<'a> {
+    server: &'a Server,
+    link: &'a Arc<Link>,
+    sent: Instant,
+    replies_before: u64,
+    answered: bool,
+}
+
+impl<'a> Call<'a> {
+    fn new(server: &'a Server, link: &'a Arc<Link>) -> Self {
+        let replies_before = link.replies.load(Ordering::Relaxed);
+        Self { server, link, sent: Instant::now(), replies_before, answered: false }
+    }
+
+    fn answered(mut self) {
+        self.link.replies.fetch_add(1, Ordering::Relaxed);
+        self.answered = true;
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let silent = self.link.replies.load(Ordering::Relaxed) == self.replies_before;
+        if !self.answered && silent && self.sent.elapsed() >= SUSPECT_AFTER {
+            self.server.retire(self.link);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! One stream on which the server tells this client which keys are gone.
+//!
+//! Watches are opened at the current revision: one that starts in the past is served by a slow loop.
+//! What happened before a watch was opened is found by a read after it. The stream is not resumed for
+//! us: when it breaks, all watches are opened again, and all keys are read again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use etcd_client::{
+    Client, Error, EventType, GetOptions, WatchFilterType, WatchOptions, WatchRequestSender,
+    WatchResponse, WatchResponseStream,
+};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::server::Server;
+
+/// How long the opening of a stream may take.
+const OPEN_LIMIT: Duration = Duration::from_secs(2);
+
+/// The pause before a broken stream is opened again. Waiters poll meanwhile.
+const REOPEN_AFTER: Duration = Duration::from_millis(100);
+
+/// The watches of one client. The stream is opened when it is first needed, and kept.
+pub(crate) struct Watches {
+    shared: Arc<Shared>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    server: Arc<Server>,
+    book: Mutex<Book>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Book {
+    last_id: i64,
+    watched: HashMap<i64, Watched>,
+    requests: VecDeque<Request>,
+}
+
+struct Watched {
+    key: Vec<u8>,
+    sent: bool,
+    seen: watch::Sender<Seen>,
+}
+
+/// What is to be sent on the stream.
+#[derive(Clone, Copy, PartialEq)]
+enum Request {
+    Open(i64),
+    Cancel(i64),
+}
+
+/// What was seen of a key.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// How often the watch was opened.
+    opened: u64,
+    gone: bool,
+}
+
+/// A watch that is closed when it is dropped.
+struct Watch<'a> {
+    shared: &'a Shared,
+    id: i64,
+    seen: watch::Receiver<Seen>,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.shared.book().close(self.id);
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Watches {
+    pub(crate) fn new(server: Arc<Server>) -> Self {
+        let shared = Shared { server, book: Mutex::default(), changed: Notify::new() };
+        Self { shared: Arc::new(shared), task: Mutex::default() }
+    }
+
+    /// Returns once `key` is certainly gone, at any time since the call.
+    pub(crate) async fn gone(&self, key: &[u8]) {
+        self.ensure_running();
+        let mut watch = self.shared.watch(key);
+        let mut opened = 0;
+        loop {
+            let seen = *watch.seen.borrow_and_update();
+            if seen.gone {
+                return;
+            }
+            if seen.opened != opened {
+                opened = seen.opened;
+                if self.shared.lacks(key).await {
+                    return;
+                }
+            } else if watch.seen.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    fn ensure_running(&self) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.as_ref().is_none_or(JoinHandle::is_finished) {
+            *task = Some(tokio::spawn(self.shared.clone().run()));
+        }
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            task.abort();
+        }
+    }
+}
+
+impl Shared {
+    fn watch(&self, key: &[u8]) -> Watch<'_> {
+        let (id, seen) = self.book().open(key);
+        self.changed.notify_one();
+        Watch { shared: self, id, seen }
+    }
+
+    /// Whether a read says that `key` is not there. A read that fails says nothing.
+    async fn lacks(&self, key: &[u8]) -> bool {
+        let options = Some(GetOptions::new().with_count_only());
+        let read = |mut client: Client| async move { client.get(key, options).await };
+        self.server.ask(read).await.is_ok_and(|answer| answer.count() == 0)
+    }
+
+    /// Keeps a stream open, for ever.
+    async fn run(self: Arc<Self>) {
+        loop {
+            self.book().reopen();
+            while self.book().requests.is_empty() {
+                self.changed.notified().await;
+            }
+            let link = self.server.link();
+            let opened = async {
+                let client = self.server.client(&link).await?;
+                self.open(client).await
+            };
+            match timeout(OPEN_LIMIT, opened).await {
+                Ok(Ok(Some((sender, responses)))) => tokio::select! {
+                    () = self.serve(sender, responses) => {}
+                    () = link.retired() => {}
+                },
+                Ok(Ok(None)) => continue,
+                Ok(Err(_)) | Err(_) => self.server.retire(&link),
+            }
+            sleep(REOPEN_AFTER).await;
+        }
+    }
+
+    /// Opens a stream with the first watch that is wanted.
+    async fn open(
+        &self,
+        mut client: Client,
+    ) -> Result<Option<(WatchRequestSender, WatchResponseStream)>, Error> {
+        let Some((id, key)) = self.book().first() else { return Ok(None) };
+        let stream = client.watch(key, Some(options(id))).await?;
+        self.book().sent(Request::Open(id));
+        Ok(Some(stream.split()))
+    }
+
+    /// Sends requests and reads answers until the stream breaks.
+    async fn serve(&self, mut sender: WatchRequestSender, mut responses: WatchResponseStream) {
+        loop {
+            let next = self.book().next();
+            tokio::select! {
+                response = responses.message() => match response {
+                    Ok(Some(response)) => self.book().read(&response),
+                    Ok(None) | Err(_) => return,
+                },
+                sent = send(&mut sender, next.clone()), if next.is_some() => {
+                    let (Ok(()), Some((request, _))) = (sent, next) else { return };
+                    self.book().sent(request);
+                }
+                () = self.changed.notified(), if next.is_none() => {}
+            }
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn send(
+    sender: &mut WatchRequestSender,
+    next: Option<(Request, Vec<u8>)>,
+) -> Result<(), Error> {
+    match next {
+        Some((Request::Open(id), key)) => sender.watch(key, Some(options(id))).await,
+        Some((Request::Cancel(id), _)) => sender.cancel(id).await,
+        None => Ok(()),
+    }
+}
+
+/// Deletions only: a renewal that moves a key to another lease is none of a watcher's business.
+fn options(id: i64) -> WatchOptions {
+    WatchOptions::new().with_watch_id(id).with_filters([WatchFilterType::NoPut])
+}
+
+impl Book {
+    fn open(&mut self, key: &[u8]) -> (i64, watch::Receiver<Seen>) {
+        self.last_id += 1;
+        let (seen, receiver) = watch::channel(Seen::default());
+        self.watched.insert(self.last_id, Watched { key: key.to_vec(), sent: false, seen });
+        self.requests.push_back(Request::Open(self.last_id));
+        (self.last_id, receiver)
+    }
+
+    fn close(&mut self, id: i64) {
+        if self.watched.remove(&id).is_some_and(|watched| watched.sent) {
+            self.requests.push_back(Request::Cancel(id));
+        }
+    }
+
+    /// Plans to open all watches on a new stream.
+    fn reopen(&mut self) {
+        self.requests = self.watched.keys().copied().map(Request::Open).collect();
+        self.watched.values_mut().for_each(|watched| watched.sent = false);
+    }
+
+    /// What is to be sent next, with the key of a watch that is opened.
+    fn next(&mut self) -> Option<(Request, Vec<u8>)> {
+        loop {
+            let request = *self.requests.front()?;
+            match request {
+                Request::Cancel(_) => return Some((request, Vec::new())),
+                Request::Open(id) => match self.watched.get(&id) {
+                    Some(watched) => return Some((request, watched.key.clone())),
+                    // Closed before it was opened.
+                    None => self.requests.pop_front(),
+                },
+            };
+        }
+    }
+
+    /// The first watch that is to be opened; there is nothing to cancel on a new stream.
+    fn first(&mut self) -> Option<(i64, Vec<u8>)> {
+        loop {
+            match self.next()? {
+                (Request::Open(id), key) => return Some((id, key)),
+                (Request::Cancel(_), _) => drop(self.requests.pop_front()),
+            }
+        }
+    }
+
+    /// A request is on its way. A watch that was closed meanwhile is to be cancelled.
+    fn sent(&mut self, request: Request) {
+        if self.requests.front() == Some(&request) {
+            self.requests.pop_front();
+        }
+        if let Request::Open(id) = request {
+            match self.watched.get_mut(&id) {
+                Some(watched) => watched.sent = true,
+                None => self.requests.push_back(Request::Cancel(id)),
+            }
+        }
+    }
+
+    fn read(&mut self, response: &WatchResponse) {
+        let Some(watched) = self.watched.get(&response.watch_id()) else { return };
+        let gone = response.events().iter().any(|event| event.event_type() == EventType::Delete);
+        let opened = response.created() && !response.canceled();
+        if gone || opened {
+            watched.seen.send_modify(|seen| {
+                seen.gone |= gone;
+                seen.opened += u64::from(opened);
+            });
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Ways in: user and password, several members, TLS; and ways to be kept out.
+
+use std::time::Instant;
+
+use leasehold::etcd::EtcdOptions;
+use leasehold::{Health, LockClient, LockError};
+use test_support::EtcdServer;
+
+use crate::servers::{claims, one_member};
+use crate::{REQUEST_TIMEOUT, SLACK, client, fresh_name, patient};
+
+const SECRET: &str = "pa55word-of-the-test";
+
+async fn works(client: &LockClient) {
+    let name = fresh_name();
+    let guard = client.acquire(patient(&name)).await.expect("a free lock");
+    let waiting = client.acquire(patient(&name));
+    let (released, next) = tokio::join!(guard.release(), waiting);
+    released.expect("an answer");
+    next.expect("its turn comes").release().await.expect("an answer");
+}
+
+async fn refusal(url: &str) -> String {
+    let asked = Instant::now();
+    let error = leasehold::connect(url).await.expect_err("we must be kept out");
+    assert!(asked.elapsed() < REQUEST_TIMEOUT * 3 + SLACK, "refused after {:?}", asked.elapsed());
+    shown(&error)
+}
+
+/// All that an error shows, which is no secret.
+fn shown(error: &LockError) -> String {
+    let mut text = format!("{error:?} {error}");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    assert!(!text.contains(SECRET), "a secret is shown: {text}");
+    text
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_user_and_password_with_rights_on_the_prefix() {
+    let server = EtcdServer::start_with_password(SECRET).await;
+    works(&client(&server.url()).await).await;
+    let address = server.addr();
+    for wrong in [format!("etcd://{address}/"), format!("etcd://root:not-{SECRET}@{address}/")] {
+        let text = refusal(&wrong).await;
+        assert!(text.contains("password"), "{text}");
+    }
+    server.ctl(&["user", "add", &format!("able:{SECRET}")]);
+    server.ctl(&["user", "add", &format!("unable:{SECRET}")]);
+    server.ctl(&["role", "add", "locks"]);
+    server.ctl(&["role", "grant-permission", "locks", "--prefix=true", "readwrite", "leasehold/"]);
+    server.ctl(&["user", "grant-role", "able", "locks"]);
+    let able = client(&format!("etcd://able:{SECRET}@{address}/")).await;
+    works(&able).await;
+    let rights = async |client: &LockClient| {
+        let findings = client.doctor().await.expect("an answer");
+        let rights = findings.into_iter().find(|finding| finding.check == "rights");
+        rights.expect("it looks at them").health
+    };
+    assert_eq!(rights(&able).await, Health::Good);
+    let text = refusal(&format!("etcd://unable:{SECRET}@{address}/")).await;
+    assert!(text.contains("rights"), "{text}");
+    // Rights that are taken away are noticed as what they are.
+    server.ctl(&["role", "revoke-permission", "locks", "--prefix=true", "leasehold/"]);
+    let refused = able.acquire(patient(&fresh_name())).await.expect_err("it lacks rights");
+    assert!(shown(&refused).contains("rights"), "{refused:?}");
+    assert_eq!(rights(&able).await, Health::Risk);
+}
+
+/// A login that the server has forgotten, as by a restart, is renewed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_outlives_a_restart_of_the_server() {
+    let mut server = EtcdServer::start_with_password(SECRET).await;
+    let client = client(&server.url()).await;
+    works(&client).await;
+    server.restart().await;
+    works(&client).await;
+}
+
+#[cfg(feature = "etcd-tls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_tls() {
+    let server = EtcdServer::start_tls().await;
+    let authority = std::fs::read(server.ca_path()).expect("the certificate of the authority");
+    let options = EtcdOptions::new(server.url()).root_certificate(authority);
+    works(&LockClient::new(options.connect().await.expect("a connection"))).await;
+    // A server that nobody vouches for, and a plain one that is taken for one with TLS.
+    refusal(&server.url()).await;
+    refusal(&one_member().await.url().replace("etcd:", "etcds:")).await;
+    refusal(&server.url().replace("etcds:", "etcd:")).await;
+}
+
+#[cfg(not(feature = "etcd-tls"))]
+#[tokio::test]
+async fn tls_that_is_not_compiled_in_names_its_feature() {
+    assert!(refusal("etcds://localhost/").await.contains("`etcd-tls`"));
+}
+
+/// Of several members, those that are dead or are none are passed over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_several_members_with_one_dead() {
+    let server = one_member().await;
+    let (port, secret) = (server.port(), SECRET);
+    for members in [format!("127.0.0.1:1,127.0.0.1:{port}"), format!("127.0.0.1:{port},[::1]:1")] {
+        works(&client(&format!("etcd://{members}/")).await).await;
+        works(&client(&format!("etcd://{members}/other/prefix")).await).await;
+    }
+    let options = EtcdOptions::new("etcd://127.0.0.1:1/").endpoint(server.addr().to_string());
+    let client = LockClient::new(options.connect().await.expect("a connection"));
+    works(&client).await;
+    let findings = client.doctor().await.expect("an answer");
+    let reach = findings.iter().find(|finding| finding.check == "reach").expect("it looks");
+    assert_eq!(reach.health, Health::Risk, "{reach}");
+    let text = refusal(&format!("etcd://root:{secret}@127.0.0.1:1,127.0.0.1:2/")).await;
+    assert!(text.contains("can be reached"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prefix_keeps_name_spaces_apart() {
+    let server = one_member().await;
+    let name = fresh_name();
+    let with = async |prefix: &str| {
+        let options = EtcdOptions::new(server.url()).prefix(format!("{prefix}-{name}"));
+        LockClient::new(options.connect().await.expect("a connection"))
+    };
+    let (one, two) = (with("one").await, with("two").await);
+    let guard = one.acquire("a/b").await.expect("a free lock");
+    let other = two.acquire("a/b").await.expect("another lock");
+    assert_eq!(one.list("", 10).await.expect("an answer").len(), 1);
+    assert!(one.try_acquire("a").await.expect("an answer").is_some(), "a is not a/b");
+    let key = format!("one-{name}/locks/a%2Fb/");
+    assert_eq!(server.ctl(&["get", "--prefix", &key, "--keys-only"]).trim().lines().count(), 1);
+    assert!(guard.is_held() && other.is_held());
+    guard.release().await.expect("an answer");
+    other.release().await.expect("an answer");
+    let refused = EtcdOptions::new(server.url()).prefix("a/locks").connect().await;
+    assert!(matches!(refused, Err(LockError::Config { .. })));
+}
+
+/// What somebody else puts among our keys is listed by nobody, and breaks nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_keys_are_no_locks() {
+    let server = one_member().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    server.ctl(&["put", &format!("leasehold/locks/{name}"), "x"]);
+    server.ctl(&["put", &format!("leasehold/locks/{name}-x/y"), "x"]);
+    let guard = client.acquire(patient(&name)).await.expect("a free lock");
+    let listed = client.list(&name, 10).await.expect("a listing");
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert_eq!(claims(server, &name).len(), 1);
+    guard.release().await.expect("an answer");
+    let listed = client.list(&name, 10).await.expect("a listing");
+    assert_eq!(listed, []);
+}

@@ -1,0 +1,57 @@
+//! The whole contract, on a server of one member and on a cluster of three.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::core::async_trait;
+use leasehold::core::conformance::Harness;
+use leasehold::etcd::EtcdLock;
+use leasehold::{DistributedLock, LockName};
+use test_support::EtcdServer;
+
+use crate::SHORTEST_TTL;
+use crate::servers::delete_holder;
+
+struct Etcd {
+    url: String,
+    operated: &'static EtcdServer,
+}
+
+#[async_trait]
+impl Harness for Etcd {
+    async fn connect(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(EtcdLock::connect(&self.url).await.expect("a connection"))
+    }
+
+    async fn evict(&self, name: &LockName) {
+        delete_holder(self.operated, name.as_str());
+    }
+
+    fn ttl(&self) -> Duration {
+        SHORTEST_TTL
+    }
+}
+
+mod one_member {
+    use super::Etcd;
+    use crate::servers::one_member;
+
+    async fn harness() -> Etcd {
+        let operated = one_member().await;
+        Etcd { url: operated.url(), operated }
+    }
+
+    leasehold::core::conformance_tests!(harness().await);
+}
+
+mod three_members {
+    use super::Etcd;
+    use crate::servers::three_members;
+
+    async fn harness() -> Etcd {
+        let cluster = three_members().await;
+        Etcd { url: cluster.url(), operated: &cluster.members()[0] }
+    }
+
+    leasehold::core::conformance_tests!(harness().await);
+}

@@ -1,0 +1,78 @@
+//! C24, C25: the resource side on etcd.
+
+use leasehold::etcd::EtcdLock;
+use leasehold::etcd::etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+use leasehold::{Fence, FenceError, LockClient};
+
+use crate::servers::{delete_holder, one_member};
+use crate::{fresh_name, patient};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c24_a_stale_holder_can_neither_advance_nor_write() {
+    let server = one_member().await;
+    let lock = EtcdLock::connect(&server.url()).await.expect("a connection");
+    let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
+    let (fence, stock) = (lock.fence(&name), format!("stock-{name}"));
+    let written = || server.ctl(&["get", "--print-value-only", &stock]);
+
+    let stale = locks.acquire(patient(&name)).await.expect("a free lock");
+    fence.advance(stale.token()).await.expect("the only one");
+    fence.set(stale.token(), &*stock, "99").await.expect("the only one");
+    delete_holder(server, &name);
+
+    let holder = locks.acquire(patient(&name)).await.expect("it is free");
+    fence.advance(holder.token()).await.expect("the newest");
+    // Between the new holder's read and its write, the stale one is refused already.
+    let refused = fence.set(stale.token(), &*stock, "50").await;
+    assert!(matches!(refused, Err(FenceError::Stale { seen, .. }) if seen == holder.token()));
+    assert_eq!(written(), "99\n");
+    fence.set(holder.token(), &*stock, "98").await.expect("the newest");
+    assert!(matches!(fence.advance(stale.token()).await, Err(FenceError::Stale { .. })));
+    fence.advance(holder.token()).await.expect("advancing again does no harm");
+    assert_eq!(written(), "98\n");
+    // The mark is the resource's: it has no lease.
+    let mark = server.ctl(&["get", &format!("leasehold/fences/{name}"), "-w", "fields"]);
+    assert!(mark.contains("\"Lease\" : 0"), "{mark}");
+    holder.release().await.expect("an answer");
+}
+
+/// A caller's own transaction, under the comparison, is refused as a whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c24_a_stale_holders_own_transaction_is_refused() {
+    let server = one_member().await;
+    let lock = EtcdLock::connect(&server.url()).await.expect("a connection");
+    let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
+    let fence = lock.fence(&name);
+    let mut etcd = Client::connect([server.addr().to_string()], None).await.expect("a client");
+    let mut commit = async |token, value: &str| {
+        let demanded = fence.comparison(token);
+        let newest = Compare::value(demanded.key, CompareOp::Equal, demanded.value);
+        let writes =
+            [TxnOp::put(format!("a-{name}"), value, None), TxnOp::put(&*name, value, None)];
+        let answer = etcd.txn(Txn::new().when([newest]).and_then(writes)).await;
+        answer.expect("an answer").succeeded()
+    };
+    let stale = locks.acquire(patient(&name)).await.expect("a free lock");
+    assert!(!commit(stale.token(), "early").await, "nobody has advanced the fence");
+    fence.advance(stale.token()).await.expect("the only one");
+    assert!(commit(stale.token(), "first").await);
+    delete_holder(server, &name);
+    let holder = locks.acquire(patient(&name)).await.expect("it is free");
+    fence.advance(holder.token()).await.expect("the newest");
+    assert!(!commit(stale.token(), "late").await, "a stale transaction was let through");
+    assert_eq!(server.ctl(&["get", "--print-value-only", &name]), "first\n");
+    assert!(commit(holder.token(), "second").await);
+    holder.release().await.expect("an answer");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_mark_is_a_typed_error() {
+    let server = one_member().await;
+    let lock = EtcdLock::connect(&server.url()).await.expect("a connection");
+    let name = fresh_name();
+    let guard = LockClient::new(lock.clone()).acquire(&*name).await.expect("a free lock");
+    server.ctl(&["put", &format!("leasehold/fences/{name}"), "garbage"]);
+    let refused = lock.fence(&name).set(guard.token(), &*name, "1").await;
+    assert!(matches!(refused, Err(FenceError::Backend(_))), "{refused:?}");
+    assert_eq!(server.ctl(&["get", &name]), "");
+}
