@@ -60,7 +60,8 @@ async fn tell(url: &str) -> Result<(), Error> {
     go_on(&mut first).await?;
     let outcome = said.next_line().await?.unwrap_or_default();
     println!("first worker:  {outcome}");
-    (first.wait().await?, second.wait().await?);
+    first.wait().await?;
+    second.wait().await?;
     let lamps: i32 = database.fetch_one("SELECT lamps FROM leasehold_example").await?.get(0);
     println!("in stock:      {lamps}");
     database.execute("DROP TABLE leasehold_example").await?;

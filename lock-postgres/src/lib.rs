@@ -1,1 +1,99 @@
-//! Leasehold's locks on Postgres.
+//! Leasehold's locks on Postgres, in two modes: rows of a lease table ([`PostgresLock`], the main one)
+//! and advisory locks of sessions ([`AdvisoryLock`]).
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), lock_core::LockError> {
+//! use lock_core::LockClient;
+//! use lock_postgres::PostgresLock;
+//!
+//! let locks = LockClient::new(PostgresLock::connect("postgres://app@localhost/app").await?);
+//! let guard = locks.acquire("stock:42").await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # Which mode
+//! | | table | advisory |
+//! | --- | --- | --- |
+//! | a held lock is | a row | a session, with a connection of its own |
+//! | a holder that dies frees it | at its TTL | at once |
+//! | waiters | first come, first served, by push | any order, polling every 50 ms |
+//! | through a transaction pooler | yes; waiters poll | refused |
+//! | a restart of the server | keeps holds | ends all holds |
+//!
+//! Both have the same tokens and fences. They do not exclude each other: each has a table of its own.
+//!
+//! # Protocol of the table
+//! One row a name, never deleted, holds owner, token, label and expiry. Every operation is one call of a
+//! function of the schema: one round trip, and a transaction of its own. A function locks the row
+//! first and looks at the queue after, in a statement of its own, which under `READ COMMITTED` sees
+//! what others committed while it waited; each request sets that isolation itself, whatever the
+//! defaults are. Time is `clock_timestamp()`.
+//!
+//! - **Token**: one more than the last, or the server's time in µs, whichever is greater. A grant is
+//!   committed synchronously even where `synchronous_commit` is off, so a crash of the server loses
+//!   neither a granted lock nor its token.
+//! - **Queue**: a waiter takes a place by order of arrival. A release grants the lock to the first that
+//!   is alive and notifies that client, in the same transaction. A client listens on a channel of its
+//!   own, which nobody can guess, and its session holds an advisory lock by which the releaser sees
+//!   that it lives. A pushed grant lasts 3 s until its holder renews it, so that a waiter that died in
+//!   silence costs the others no more.
+//! - **Withdrawn claims** are remembered for 30 s, so that a request that comes late takes nothing.
+//! - **Poolers**: requests go by the simple protocol, without prepared statements. Behind a pooler that
+//!   gives each transaction another session no notification arrives: `connect` sees that two
+//!   connections share a session, and says so in `capabilities()`. Waiters then keep their places in
+//!   the queue, and poll every 100 ms.
+//!
+//! # Protocol of advisory locks
+//! `pg_try_advisory_lock` on a connection that belongs to the hold, then, in a statement of its own, a
+//! token from the row. It never waits in the server, which may grant a lock whose wait it gave up. The
+//! hold ends with its session; a task of ours looks after it once a second, ends it at its TTL unless it
+//! is renewed, and tells of its loss. If our process is stopped, the server ends the session a second
+//! after its TTL (`idle_session_timeout`, Postgres 14 or newer).
+//!
+//! # What Postgres does not promise
+//! Expiry goes by the server's wall clock: a step forward ends leases early, a step back keeps them
+//! longer. A failover to an asynchronous standby, or a restore of a backup, can lose a lock that is
+//! held, and a second holder can then be granted it. The first learns of it at its next renewal, and
+//! its token is the smaller one: check tokens at the resource ([`PostgresFence`]).
+//!
+//! # The schema
+//! Connecting makes it if it is missing and the user may: schema `leasehold`, table `locks` and its
+//! companions. Else run what [`PostgresOptions::schema_sql`] returns as its owner, and grant the users
+//! of locks `USAGE` on the schema, and `SELECT`, `INSERT`, `UPDATE` and `DELETE` on its tables.
+//!
+//! Postgres 13 or newer; tested with 15.
+
+mod advisory;
+mod connections;
+mod doctor;
+mod error;
+mod fence;
+mod options;
+mod push;
+mod reply;
+mod schema;
+mod server;
+mod session;
+mod sql;
+mod table;
+
+pub use crate::advisory::AdvisoryLock;
+pub use crate::fence::PostgresFence;
+pub use crate::options::{Mode, PostgresOptions};
+pub use crate::table::PostgresLock;
+
+use std::sync::Arc;
+
+use lock_core::{DistributedLock, LockError};
+
+/// Connects to the locks at `url`, in the mode that it names: `lock_mode=table`, the default, or
+/// `lock_mode=advisory`. [`PostgresOptions::new`] says what a URL may hold.
+///
+/// # Errors
+/// As [`PostgresOptions::connect`] and [`PostgresOptions::connect_advisory`].
+///
+/// # Cancel safety
+/// As [`PostgresOptions::connect`].
+pub async fn connect(url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
+    PostgresOptions::new(url).connect_as_told().await
+}

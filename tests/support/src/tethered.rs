@@ -24,6 +24,23 @@ const SHELL: &str = r#"
     wait
 "#;
 
+/// The same for a program that has child processes and leaves shared memory behind when it is killed:
+/// it is asked to quit (SIGQUIT), and after two seconds all that are left are killed.
+const FAMILY_SHELL: &str = r#"
+    trap '' HUP
+    "$@" </dev/null >"$0" 2>&1 &
+    parent=$!
+    echo $parent
+    cat >/dev/null
+    family="$parent $(ps -A -o pid= -o ppid= | awk -v p=$parent '$2 == p { print $1 }')"
+    kill -CONT $family
+    kill -QUIT $parent
+    ( sleep 2; kill -9 $family ) >/dev/null 2>&1 &
+    killer=$!
+    wait $parent
+    kill $killer
+"#;
+
 /// A running program on a tether.
 #[derive(Debug)]
 pub(crate) struct Tethered {
@@ -34,8 +51,17 @@ pub(crate) struct Tethered {
 impl Tethered {
     /// Starts `program`, with both its outputs in the file `log`.
     pub(crate) fn start(program: &str, args: &[String], log: &Path) -> Self {
+        Self::by(SHELL, program, args, log)
+    }
+
+    /// Starts a `program` that starts others, with the outputs of all in the file `log`.
+    pub(crate) fn start_family(program: &str, args: &[String], log: &Path) -> Self {
+        Self::by(FAMILY_SHELL, program, args, log)
+    }
+
+    fn by(script: &str, program: &str, args: &[String], log: &Path) -> Self {
         let mut shell = Command::new("/bin/sh")
-            .args(["-c", SHELL])
+            .args(["-c", script])
             .arg(log)
             .arg(program)
             .args(args)

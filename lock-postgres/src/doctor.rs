@@ -1,0 +1,220 @@
+//! What endangers locks on a live server.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lock_core::{BackendError, Finding};
+
+use crate::reply;
+use crate::server::Server;
+
+/// A clock that is further off than this is not being kept.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
+
+/// The oldest version that is tested.
+const OLDEST: i64 = 130_000;
+
+/// Fewer free connections than this are soon none.
+const HEADROOM: i64 = 10;
+
+/// Looks at a server.
+pub(crate) async fn examine(
+    server: &Server,
+    reachable: bool,
+) -> Result<Vec<Finding>, BackendError> {
+    let facts = Facts::learn(server).await?;
+    Ok(vec![
+        version(&facts),
+        role(&facts),
+        pooler(reachable),
+        durability(&facts),
+        encoding(&facts),
+        schema(server, &facts).await?,
+        connections(&facts),
+        clock(server).await?,
+    ])
+}
+
+/// What the server says of itself, as texts.
+struct Facts(HashMap<String, String>);
+
+const FACTS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (\
+    'server_version', 'server_version_num', 'synchronous_commit', 'fsync', 'full_page_writes', \
+    'server_encoding', 'max_connections') \
+    UNION ALL SELECT 'standby', pg_is_in_recovery()::text \
+    UNION ALL SELECT 'connections', count(*)::text FROM pg_catalog.pg_stat_activity \
+    WHERE backend_type = 'client backend'";
+
+impl Facts {
+    async fn learn(server: &Server) -> Result<Self, BackendError> {
+        const WHAT: &str = "the server's settings";
+        let rows = server.rows(FACTS.to_owned()).await?;
+        let fact = |row| Ok((reply::get(row, 0, WHAT)?, reply::get(row, 1, WHAT)?));
+        Ok(Self(rows.iter().map(fact).collect::<Result<_, BackendError>>()?))
+    }
+
+    /// The value, or nothing.
+    fn get(&self, name: &str) -> &str {
+        self.0.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        self.get(name).parse().unwrap_or(0)
+    }
+}
+
+fn version(facts: &Facts) -> Finding {
+    let version = facts.get("server_version");
+    match facts.number("server_version_num") >= OLDEST {
+        true => Finding::good("version", format!("it is Postgres {version}")),
+        false => Finding::risk(
+            "version",
+            format!("Postgres \"{version}\" is older than what the locks are tested with"),
+            "use Postgres 13 or newer",
+        ),
+    }
+}
+
+fn role(facts: &Facts) -> Finding {
+    match facts.get("standby") {
+        "false" => {
+            Finding::good("role", "a primary; a failover can lose commits that are not synchronous")
+        }
+        _ => Finding::risk(
+            "role",
+            "the server is a standby: it takes no writes, and its advisory locks are its own",
+            "use the address of the primary, or target_session_attrs of the pooler",
+        ),
+    }
+}
+
+fn pooler(reachable: bool) -> Finding {
+    match reachable {
+        true => Finding::good("pooler", "each connection has a session of its own"),
+        false => Finding::risk(
+            "pooler",
+            "connections share sessions: waiters poll, since no notification reaches them",
+            "connect directly or to a pool of sessions, or accept slower hand-offs",
+        ),
+    }
+}
+
+fn durability(facts: &Facts) -> Finding {
+    let off: Vec<&str> = ["fsync", "full_page_writes", "synchronous_commit"]
+        .into_iter()
+        .filter(|setting| facts.get(setting) == "off")
+        .collect();
+    match off.as_slice() {
+        [] => Finding::good("durability", "what is committed is on disk"),
+        // Grants turn it on for themselves; renewals and releases do not.
+        ["synchronous_commit"] => Finding::risk(
+            "durability",
+            "synchronous_commit is off: a crash forgets the last renewals",
+            "set synchronous_commit on for the user of the locks",
+        ),
+        off => Finding::risk(
+            "durability",
+            format!("{} off: a crash of the machine can lose locks and tokens", off.join(" and ")),
+            "turn them on",
+        ),
+    }
+}
+
+fn encoding(facts: &Facts) -> Finding {
+    match facts.get("server_encoding") {
+        "UTF8" => Finding::good("encoding", "the database holds any name"),
+        other => Finding::risk(
+            "encoding",
+            format!("the encoding of the database is {other}: some names cannot be used"),
+            "use a database with the encoding UTF8",
+        ),
+    }
+}
+
+/// Whether the tables and functions are there, and the user may use them.
+async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError> {
+    if facts.get("standby") != "false" {
+        let why = "a standby takes no locks";
+        return Ok(Finding::unknown("schema", why, "examine the primary"));
+    }
+    let probe = server.call("withdraw").text("leasehold-doctor");
+    let probe = probe.owner(lock_core::OwnerId::random()).number(server.clock_limit()).end();
+    match server.rows(probe).await {
+        Ok(_) => Ok(Finding::good("schema", "tables and functions are there, and may be used")),
+        Err(error) if error.is_transient() => Err(error),
+        Err(error) => Ok(Finding::risk(
+            "schema",
+            error.to_string(),
+            "run what `leasehold schema postgres` prints, and grant the user its use",
+        )),
+    }
+}
+
+fn connections(facts: &Facts) -> Finding {
+    let (used, most) = (facts.number("connections"), facts.number("max_connections"));
+    let seen = format!("{used} of {most} connections are in use");
+    match most - used >= HEADROOM {
+        true => Finding::good("connections", seen),
+        false => Finding::risk("connections", seen, "raise max_connections, or use a pooler"),
+    }
+}
+
+async fn clock(server: &Server) -> Result<Finding, BackendError> {
+    let before = wall_time();
+    let request = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint".to_owned();
+    let row = server.row(request, "the server's time").await?;
+    let after = wall_time();
+    let theirs = reply::micros(reply::get(&row, 0, "the server's time")?);
+    Ok(offset(theirs.saturating_sub(after), before.saturating_sub(theirs)))
+}
+
+/// Between the two readings of our clock the server's may be anything.
+fn offset(ahead: Duration, behind: Duration) -> Finding {
+    let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
+    if off <= CLOCK_TOLERANCE {
+        return Finding::good("clock", "the server's clock agrees with ours");
+    }
+    let seen = format!("the server's clock is {off:.0?} {way} ours");
+    Finding::risk("clock", seen, "keep both by NTP: a step ends leases early or late")
+}
+
+fn wall_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::Health;
+
+    use super::*;
+
+    fn facts(facts: &[(&str, &str)]) -> Facts {
+        Facts(facts.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
+    }
+
+    #[test]
+    fn c31_settings_are_judged() {
+        let health =
+            |check: fn(&Facts) -> Finding, given: &[(&str, &str)]| check(&facts(given)).health;
+        assert_eq!(health(version, &[("server_version_num", "150018")]), Health::Good);
+        assert_eq!(health(version, &[("server_version_num", "90624")]), Health::Risk);
+        assert_eq!(health(role, &[("standby", "true")]), Health::Risk);
+        assert_eq!(
+            health(durability, &[("fsync", "on"), ("synchronous_commit", "local")]),
+            Health::Good
+        );
+        assert_eq!(health(durability, &[("synchronous_commit", "off")]), Health::Risk);
+        assert_eq!(health(durability, &[("full_page_writes", "off")]), Health::Risk);
+        assert_eq!(health(encoding, &[("server_encoding", "LATIN1")]), Health::Risk);
+        let full = [("connections", "95"), ("max_connections", "100")];
+        assert_eq!(health(connections, &full), Health::Risk);
+    }
+
+    #[test]
+    fn c31_a_clock_is_judged_by_its_distance() {
+        let (none, far) = (Duration::ZERO, Duration::from_secs(60));
+        assert_eq!(offset(none, none).health, Health::Good);
+        assert!(offset(far, none).seen.contains("60s ahead of"));
+        assert!(offset(none, far).seen.contains("60s behind"));
+    }
+}

@@ -1,0 +1,139 @@
+//! What the server's and the driver's errors mean for the caller: was it done, and may a retry help?
+
+use std::io;
+
+use lock_core::{BackendError, BoxError, LockError, Outcome};
+use sqlx::Error;
+
+pub(crate) const BACKEND: &str = "postgres";
+
+/// What our own functions raise.
+const WITHDRAWN: &str = "LH001";
+const CLOCK: &str = "LH002";
+pub(crate) const STALE: &str = "LH003";
+
+/// A failed request, and how far it got.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There was no connection to send it over.
+    Connecting(Error),
+    /// It was sent.
+    Asking(Error),
+}
+
+impl Failure {
+    /// The server's error code, if it is the server's error.
+    pub(crate) fn code(&self) -> Option<String> {
+        let (Self::Connecting(error) | Self::Asking(error)) = self;
+        error.as_database_error()?.code().map(|code| code.into_owned())
+    }
+
+    /// Whether the session is over, on the word of the server or of the connection: a time-out is
+    /// neither.
+    pub(crate) fn ends_session(&self) -> bool {
+        let (Self::Connecting(error) | Self::Asking(error)) = self;
+        match error {
+            Error::Database(error) => error.code().is_some_and(|code| code.starts_with("57P")),
+            Error::Io(error) => error.kind() != io::ErrorKind::TimedOut,
+            _ => true,
+        }
+    }
+}
+
+impl From<Failure> for BackendError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Connecting(error) => connecting(error),
+            Failure::Asking(error) => asking(error),
+        }
+    }
+}
+
+impl From<Failure> for LockError {
+    fn from(failure: Failure) -> Self {
+        Self::Backend { operation: "connect", name: None, source: failure.into() }
+    }
+}
+
+/// A reply that is not of the shape we asked for.
+pub(crate) fn unreadable(what: &'static str) -> BackendError {
+    let context = "the server's answer cannot be read";
+    BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
+}
+
+fn connecting(error: Error) -> BackendError {
+    let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default();
+    let transient = match &*code {
+        // Too many connections, starting up, shutting down, and pgbouncer's own refusals.
+        _ if code.starts_with("53") || code.starts_with("57") || code.starts_with("08") => true,
+        "" => matches!(error, Error::Io(_)),
+        _ => false,
+    };
+    if transient {
+        let context = "the server cannot be reached";
+        BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
+    } else {
+        let context =
+            "the server refuses to let us in: check user, password, database, pg_hba.conf and TLS";
+        BackendError::permanent(BACKEND, Outcome::NotApplied, context, source(error))
+    }
+}
+
+fn asking(error: Error) -> BackendError {
+    let Some(code) = error.as_database_error().and_then(|error| error.code()) else {
+        let context = "the connection failed before the answer came";
+        return BackendError::transient(BACKEND, Outcome::Unknown, context, source(error));
+    };
+    // An error of the server is the end of the transaction: nothing was applied. Only one that came
+    // while it was being committed could leave that open, and that is an error of another class.
+    let (outcome, context) = (Outcome::NotApplied, meaning(&code));
+    match &*code {
+        "40001" | "40P01" | "55P03" | "57014" | "25006" | "57P01" | "57P02" | "57P03" | "57P05" => {
+            BackendError::transient(BACKEND, outcome, context, source(error))
+        }
+        _ if code.starts_with("53") => {
+            BackendError::transient(BACKEND, outcome, context, source(error))
+        }
+        _ if code.starts_with("08") || code.starts_with("58") || code.starts_with("XX") => {
+            BackendError::transient(BACKEND, Outcome::Unknown, context, source(error))
+        }
+        _ => BackendError::permanent(BACKEND, outcome, context, source(error)),
+    }
+}
+
+fn meaning(code: &str) -> &'static str {
+    match code {
+        WITHDRAWN => "the claim was withdrawn",
+        CLOCK => "the server's clock cannot be trusted: set it right",
+        STALE => "the token is stale",
+        "25006" => "the server takes no writes: it is a standby, or read-only",
+        "42501" => {
+            "the user lacks rights: it needs USAGE on the schema, EXECUTE on its functions, \
+                    and SELECT, INSERT, UPDATE and DELETE on its tables"
+        }
+        "3F000" | "42P01" | "42883" => {
+            "the schema of the locks is missing: run what `leasehold schema postgres` prints"
+        }
+        "22021" | "22P05" => "the database cannot hold this name: its encoding should be UTF8",
+        "23514" => "the fencing counter is at its end or damaged: mend the row of this lock",
+        "57014" => "the server took too long, and gave the request up",
+        "40001" | "40P01" | "55P03" => "others were at it at the same time",
+        _ if code.starts_with("57") => "the server ended the connection",
+        _ if code.starts_with("53") => "the server has no room: connections, memory or disk",
+        _ => "the server reports an error",
+    }
+}
+
+/// The error's text, without the details, in which the server shows the values of a row.
+fn source(error: Error) -> BoxError {
+    match &error {
+        Error::Database(database) => {
+            let code = database.code().unwrap_or_default();
+            format!("{} ({code})", database.message()).into()
+        }
+        Error::Io(inner) => io::Error::new(inner.kind(), inner.to_string()).into(),
+        // The driver's settings hold the password.
+        Error::Configuration(_) => "the driver does not accept the settings".into(),
+        other => other.to_string().into(),
+    }
+}

@@ -1,0 +1,96 @@
+//! The resource side, for resources that live in the database.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use lock_core::{BackendError, Fence, FenceError, FencingToken};
+use sqlx::{AssertSqlSafe, Error, Executor, PgConnection};
+
+use crate::error::{Failure, STALE};
+use crate::reply;
+use crate::server::Server;
+
+/// The fence of a resource in a Postgres database: the greatest token it has seen, in a row of its own.
+///
+/// Made by [`PostgresLock::fence`](crate::PostgresLock::fence) or
+/// [`AdvisoryLock::fence`](crate::AdvisoryLock::fence). [`advance_in`](Self::advance_in) makes it part
+/// of the transaction that does the work: advance first, then read, then write.
+///
+/// ```no_run
+/// # async fn sell(pool: &sqlx::PgPool, locks: lock_core::LockClient, lock: lock_postgres::PostgresLock)
+/// # -> Result<(), Box<dyn std::error::Error>> {
+/// let (guard, fence) = (locks.acquire("stock:42").await?, lock.fence("stock:42"));
+///
+/// let mut transaction = pool.begin().await?;
+/// fence.advance_in(&mut transaction, guard.token()).await?;
+/// sqlx::query("UPDATE stock SET left_over = left_over - 1 WHERE item = 42")
+///     .execute(&mut *transaction)
+///     .await?;
+/// transaction.commit().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct PostgresFence {
+    server: Server,
+    resource: String,
+}
+
+impl PostgresFence {
+    pub(crate) fn new(server: Server, resource: String) -> Self {
+        Self { server, resource }
+    }
+
+    /// Lets `token` pass unless a greater one was seen, within the caller's own transaction.
+    ///
+    /// If it passes, nobody else passes this fence until the transaction ends, and what it writes and
+    /// the mark are committed together. If it does not, the server has failed the transaction: nothing
+    /// of it can be committed, even if this error is overlooked.
+    ///
+    /// # Errors
+    /// - [`FenceError::Stale`] if a greater token was seen.
+    /// - [`FenceError::Backend`] if the server cannot be reached or refuses. In a transaction that is
+    ///   `REPEATABLE READ` or `SERIALIZABLE` that may be a conflict (40001): run the transaction again.
+    ///
+    /// # Cancel safety
+    /// After a drop roll the transaction back, as dropping it does.
+    pub async fn advance_in(
+        &self,
+        transaction: &mut PgConnection,
+        token: FencingToken,
+    ) -> Result<(), FenceError> {
+        let request = sqlx::raw_sql(AssertSqlSafe(self.request(token)));
+        let answer = transaction.execute(request).await;
+        answer.map(drop).map_err(|error| judge(token, Failure::Asking(error)))
+    }
+
+    fn request(&self, token: FencingToken) -> String {
+        let token = i64::try_from(token.get()).unwrap_or(i64::MAX);
+        self.server.call("advance").text(&self.resource).number(token).end()
+    }
+}
+
+#[async_trait]
+impl Fence for PostgresFence {
+    async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
+        let answer = self.server.connections.ask(&self.request(token)).await;
+        answer.map(drop).map_err(|failure| judge(token, failure))
+    }
+}
+
+fn judge(token: FencingToken, failure: Failure) -> FenceError {
+    if failure.code().as_deref() == Some(STALE)
+        && let Failure::Asking(Error::Database(error)) = &failure
+        && let Some(error) = error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
+        && let Some(seen) = error.detail().and_then(|seen| seen.parse().ok())
+        && let Ok(seen) = reply::fencing_token(seen)
+    {
+        return FenceError::Stale { token, seen };
+    }
+    FenceError::Backend(BackendError::from(failure))
+}
+
+impl fmt::Debug for PostgresFence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresFence").field("resource", &self.resource).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,262 @@
+//! How to reach a server, and what may be different about it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use lock_core::{DistributedLock, LockError};
+use percent_encoding::percent_decode_str;
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+
+use crate::advisory::AdvisoryLock;
+use crate::schema::Place;
+use crate::table::PostgresLock;
+
+/// How many connections requests may use at a time, unless told otherwise.
+const CONNECTIONS: usize = 8;
+
+/// Where locks live in a database if nothing else is said.
+const SCHEMA: &str = "leasehold";
+const TABLE: &str = "locks";
+
+/// How to reach a Postgres server and where locks live in it. A URL alone is enough.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), lock_core::LockError> {
+/// use lock_postgres::PostgresOptions;
+///
+/// let options = PostgresOptions::new("postgres://app@db.example/app").schema("app_locks");
+/// let lock = options.connect().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+#[must_use = "options do nothing until they connect"]
+pub struct PostgresOptions {
+    target: Target,
+    schema: String,
+    table: String,
+    pub(crate) connections: usize,
+    pub(crate) trusts_any_clock: bool,
+}
+
+#[derive(Clone)]
+enum Target {
+    Url(String),
+    Settings(Arc<PgConnectOptions>),
+}
+
+/// What holds a lock: a row of a table, or a session of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// A row of the lease table: [`PostgresLock`]. The default.
+    #[default]
+    Table,
+    /// An advisory lock of a session: [`AdvisoryLock`].
+    Advisory,
+}
+
+impl PostgresOptions {
+    /// The server at `url`, of the form
+    /// `postgres://[user[:password]@]host[:port][/database][?parameter=value&…]`.
+    ///
+    /// It takes the driver's parameters (`sslmode`, `sslrootcert`, `host=/directory/of/a/socket`, …)
+    /// and ours, which the driver does not see: `lock_schema`, `lock_table` and, for
+    /// [`connect`](crate::connect), `lock_mode=table` or `lock_mode=advisory`.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self::with(Target::Url(url.into()))
+    }
+
+    /// The server, database and user of an existing pool.
+    ///
+    /// The pool's connections themselves are not used: locks keep some of their own, so that an
+    /// application that has exhausted its pool can still renew what it holds.
+    pub fn like_pool(pool: &PgPool) -> Self {
+        Self::with(Target::Settings(pool.connect_options()))
+    }
+
+    fn with(target: Target) -> Self {
+        Self {
+            target,
+            schema: SCHEMA.to_owned(),
+            table: TABLE.to_owned(),
+            connections: CONNECTIONS,
+            trusts_any_clock: false,
+        }
+    }
+
+    /// The schema in which locks live; default `leasehold`. It takes a-z, 0-9 and `_`, no digit first,
+    /// and at most 63 characters.
+    pub fn schema(self, schema: impl Into<String>) -> Self {
+        Self { schema: schema.into(), ..self }
+    }
+
+    /// The table in which locks live, whose name also begins those of its companions; default `locks`.
+    /// It takes a-z, 0-9 and `_`, no digit first, and at most 37 characters.
+    pub fn table(self, table: impl Into<String>) -> Self {
+        Self { table: table.into(), ..self }
+    }
+
+    /// How many connections requests may use at a time; default 8, at least 1. They are opened when
+    /// they are needed. One more is opened when something first waits for a lock, and in advisory mode
+    /// one for each lock that is held.
+    pub fn max_connections(self, at_most: usize) -> Self {
+        Self { connections: at_most.max(1), ..self }
+    }
+
+    /// Grants locks even if the server's clock is more than a day ahead of ours. Such a clock makes
+    /// tokens that are greater than those of a server that is later set right.
+    pub fn trust_any_clock(self) -> Self {
+        Self { trusts_any_clock: true, ..self }
+    }
+
+    /// Connects to locks that are rows of a table; makes the schema if it is missing and the user may.
+    ///
+    /// # Errors
+    /// - [`LockError::Config`] if the URL or a name cannot be used, or if the schema is missing and
+    ///   cannot be made: the text says how to make it. The URL is not repeated, since it may hold a
+    ///   password.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses us.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes its connections. A schema may have been made.
+    pub async fn connect(self) -> Result<PostgresLock, LockError> {
+        PostgresLock::with_options(&self).await
+    }
+
+    /// Connects to locks that are advisory locks of sessions; makes the schema as
+    /// [`connect`](Self::connect) does.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), and [`LockError::Config`] if the server is a standby or a pooler
+    /// that gives each transaction another session, since neither can keep such a lock.
+    ///
+    /// # Cancel safety
+    /// As [`connect`](Self::connect).
+    pub async fn connect_advisory(self) -> Result<AdvisoryLock, LockError> {
+        AdvisoryLock::with_options(&self).await
+    }
+
+    /// Connects in the mode that the URL names with `lock_mode`.
+    pub(crate) async fn connect_as_told(self) -> Result<Arc<dyn DistributedLock>, LockError> {
+        Ok(match self.read()?.mode {
+            Mode::Table => Arc::new(self.connect().await?),
+            Mode::Advisory => Arc::new(self.connect_advisory().await?),
+        })
+    }
+
+    /// Everything that is to be created in the database, as one script: for those who run their own
+    /// migrations. It may be run again, and beside later versions.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] if the URL or a name cannot be used.
+    pub fn schema_sql(&self) -> Result<String, LockError> {
+        let place = self.read()?.place;
+        Ok(place.ddl() + &place.for_advisory_locks().ddl())
+    }
+
+    /// Reads the URL and checks the names.
+    pub(crate) fn read(&self) -> Result<Settings, LockError> {
+        let (mut schema, mut table) = (self.schema.clone(), self.table.clone());
+        let mut mode = Mode::default();
+        let server = match &self.target {
+            Target::Settings(settings) => (**settings).clone(),
+            Target::Url(url) => {
+                let (url, ours) = split(url);
+                for (key, value) in ours {
+                    match key {
+                        "lock_schema" => schema = value,
+                        "lock_table" => table = value,
+                        "lock_mode" => mode = parse_mode(&value)?,
+                        _ => {
+                            return Err(unusable(
+                                "it has an unknown parameter that starts with lock_",
+                            ));
+                        }
+                    }
+                }
+                // The driver's own text is left out: it may repeat parts of the URL, and so a password.
+                url.parse::<PgConnectOptions>().map_err(|_| {
+                    unusable(
+                        "it is not of the form postgres://[user:password@]host[:port][/database]",
+                    )
+                })?
+            }
+        };
+        let place = Place::new(&schema, &table)?;
+        // Poolers do not know the parameter that the driver would set.
+        Ok(Settings { server: server.extra_float_digits(None), place, mode })
+    }
+}
+
+/// What options come to.
+pub(crate) struct Settings {
+    pub(crate) server: PgConnectOptions,
+    pub(crate) place: Place,
+    pub(crate) mode: Mode,
+}
+
+/// The URL without our parameters, and those.
+fn split(url: &str) -> (String, Vec<(&str, String)>) {
+    let Some((base, query)) = url.split_once('?') else { return (url.to_owned(), Vec::new()) };
+    let (ours, theirs): (Vec<&str>, Vec<&str>) =
+        query.split('&').partition(|parameter| parameter.starts_with("lock_"));
+    let ours = ours.into_iter().map(|parameter| {
+        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        (key, percent_decode_str(value).decode_utf8_lossy().into_owned())
+    });
+    let url =
+        if theirs.is_empty() { base.to_owned() } else { format!("{base}?{}", theirs.join("&")) };
+    (url, ours.collect())
+}
+
+fn parse_mode(text: &str) -> Result<Mode, LockError> {
+    match text {
+        "table" => Ok(Mode::Table),
+        "advisory" => Ok(Mode::Advisory),
+        _ => Err(unusable("`lock_mode` is `table` or `advisory`")),
+    }
+}
+
+fn unusable(reason: &str) -> LockError {
+    LockError::Config { message: format!("the Postgres URL cannot be used: {reason}") }
+}
+
+impl fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("schema", &self.schema)
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_parameters_are_taken_out_of_the_url() {
+        let url = "postgres://u:p@h:1/d?lock_mode=advisory&sslmode=disable&lock_table=t%5f2";
+        let (stripped, _) = split(url);
+        assert_eq!(stripped, "postgres://u:p@h:1/d?sslmode=disable");
+        let read = PostgresOptions::new(url).read().expect("a good URL");
+        assert_eq!(read.mode, Mode::Advisory);
+        assert_eq!(read.place, Place::new("leasehold", "t_2").expect("good names"));
+        assert_eq!((read.server.get_host(), read.server.get_port()), ("h", 1));
+    }
+
+    #[test]
+    fn c32_a_bad_url_is_refused_without_being_repeated() {
+        for bad in [
+            "postgres://u:secret@h:port/d",
+            "postgres://u:secret@h/d?lock_mode=secret",
+            "postgres://u:secret@h/d?lock_colour=secret",
+            "postgres://u:secret@h/d?lock_schema=secret%22",
+        ] {
+            let options = PostgresOptions::new(bad);
+            let error = options.read().map(|_| ()).expect_err(bad);
+            assert!(!format!("{error} {error:?} {options:?}").contains("secret"), "{error}");
+        }
+    }
+}

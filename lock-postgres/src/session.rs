@@ -1,0 +1,261 @@
+//! One advisory lock that is held, and the session of the server that holds it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{BackendError, Extension, FencingToken, LostReason, OwnerId, Release, Ttl};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::connections::{Connections, ask_on};
+use crate::error::{Failure, unreadable};
+use crate::sql::{owner_literal, text_literal};
+
+/// How often to ask whether the session still lives and the hold is still ours.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the server may take to answer on the session of a hold.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// Which lock, in which row, by whom.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) name: lock_core::LockName,
+    pub(crate) owner: OwnerId,
+    pub(crate) token: FencingToken,
+    /// The key of the advisory lock.
+    pub(crate) key: i64,
+    /// The table that tells of holds.
+    pub(crate) table: String,
+}
+
+/// The handle of a held session. Dropping it ends the session, and with it the hold.
+pub(crate) struct Session {
+    pub(crate) held: Held,
+    commands: mpsc::Sender<Command>,
+    ended: watch::Receiver<Option<LostReason>>,
+    task: JoinHandle<()>,
+}
+
+enum Command {
+    Extend(Ttl, oneshot::Sender<Result<Extension, BackendError>>),
+    Release(oneshot::Sender<Result<Release, BackendError>>),
+}
+
+impl Session {
+    /// Keeps the session that holds the lock, on the current runtime.
+    pub(crate) fn keep(
+        held: Held,
+        ttl: Ttl,
+        connection: PgConnection,
+        spares: Arc<Connections>,
+    ) -> Self {
+        let (commands, receiver) = mpsc::channel(16);
+        let (end, ended) = watch::channel(None);
+        let keeper = Keeper {
+            held: held.clone(),
+            connection,
+            spares,
+            left: LOOK_EVERY.min(ttl.as_duration()),
+        };
+        let task = tokio::spawn(async move {
+            let reason = keeper.run(receiver).await;
+            end.send_replace(Some(reason));
+        });
+        Self { held, commands, ended, task }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended.borrow().is_some() || self.task.is_finished()
+    }
+
+    /// Completes when the hold is over.
+    pub(crate) fn watch(&self) -> impl Future<Output = LostReason> + Send + 'static {
+        let mut ended = self.ended.clone();
+        async move {
+            let reason = match ended.wait_for(Option::is_some).await {
+                Ok(reason) => *reason,
+                Err(_) => None,
+            };
+            reason.unwrap_or(LostReason::Disconnected)
+        }
+    }
+
+    pub(crate) fn extend(
+        &self,
+        ttl: Ttl,
+    ) -> impl Future<Output = Result<Extension, BackendError>> + Send + 'static {
+        let (reply, answer) = oneshot::channel();
+        let commands = self.commands.clone();
+        async move {
+            // A session that is over hears nothing any more.
+            let _ = commands.send(Command::Extend(ttl, reply)).await;
+            answer.await.unwrap_or(Ok(Extension::Lost))
+        }
+    }
+
+    pub(crate) fn release(
+        &self,
+    ) -> impl Future<Output = Result<Release, BackendError>> + Send + 'static {
+        let (reply, answer) = oneshot::channel();
+        let commands = self.commands.clone();
+        async move {
+            let _ = commands.send(Command::Release(reply)).await;
+            answer.await.unwrap_or(Ok(Release::NotHeld))
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Owns the connection. Whatever ends it, by return or by abort, closes the connection and so frees
+/// the lock, unless it was freed before.
+struct Keeper {
+    held: Held,
+    connection: PgConnection,
+    spares: Arc<Connections>,
+    /// How long until the next look.
+    left: Duration,
+}
+
+impl Keeper {
+    async fn run(mut self, mut commands: mpsc::Receiver<Command>) -> LostReason {
+        loop {
+            tokio::select! {
+                command = commands.recv() => match command {
+                    None => return LostReason::Shutdown,
+                    Some(Command::Extend(ttl, reply)) => {
+                        let extended = self.extend(ttl).await;
+                        if matches!(extended, Ok(Extension::Lost)) {
+                            let reason = self.reason().await;
+                            // Free before it is told, so that whoever hears of it finds it free.
+                            let _ = self.release().await;
+                            let _ = reply.send(extended);
+                            return reason;
+                        }
+                        let _ = reply.send(extended);
+                    }
+                    Some(Command::Release(reply)) => {
+                        let _ = reply.send(self.release().await);
+                        return LostReason::Released;
+                    }
+                },
+                () = sleep(self.left) => match self.look().await {
+                    Ok(Some(left)) => self.left = left.min(LOOK_EVERY),
+                    Ok(None) => {
+                        let reason = self.reason().await;
+                        let _ = self.release().await;
+                        return reason;
+                    }
+                    Err(_) => return self.reason().await,
+                },
+            }
+        }
+    }
+
+    /// Extends the hold in its row, and lets the server wait as long for us.
+    async fn extend(&mut self, ttl: Ttl) -> Result<Extension, BackendError> {
+        let (millis, patience) = (ttl.as_millis(), patience(ttl));
+        let request = format!(
+            "UPDATE {} l SET expires_at = greatest(l.expires_at, \
+             clock_timestamp() + ({millis}) * interval '1 millisecond') \
+             WHERE {} RETURNING 1; SELECT {patience}",
+            self.held.table,
+            self.mine(),
+        );
+        // Two rows: the extended one, and the setting.
+        match self.ask(&request).await {
+            Ok(rows) if rows.len() == 2 => {
+                self.left = LOOK_EVERY.min(ttl.as_duration());
+                Ok(Extension::Extended(ttl.as_duration()))
+            }
+            Ok(_) => Ok(Extension::Lost),
+            Err(failure) if failure.ends_session() => Ok(Extension::Lost),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// How long the hold lasts; `None` if it is over or not ours.
+    async fn look(&mut self) -> Result<Option<Duration>, Failure> {
+        let request = format!(
+            "SELECT (extract(epoch FROM l.expires_at - clock_timestamp()) * 1000000)::bigint \
+             FROM {} l WHERE {}",
+            self.held.table,
+            self.mine(),
+        );
+        let rows = self.ask(&request).await?;
+        let left = rows.first().map(|row| row.try_get::<i64, _>(0)).transpose();
+        Ok(left.map_err(Failure::Asking)?.map(crate::reply::micros))
+    }
+
+    /// Frees the lock, and leaves the connection to others if the server says that it is free.
+    async fn release(mut self) -> Result<Release, BackendError> {
+        let request = format!(
+            "UPDATE {} l SET owner = NULL, label = '', expires_at = '-infinity' \
+             WHERE l.name = {} AND l.owner = {}; SELECT {}, pg_advisory_unlock(({})::bigint)",
+            self.held.table,
+            text_literal(self.held.name.as_str()),
+            owner_literal(self.held.owner),
+            NO_PATIENCE,
+            self.held.key,
+        );
+        match self.ask(&request).await {
+            Ok(rows) if freed(&rows) => {
+                self.spares.put_back(self.connection);
+                Ok(Release::Released)
+            }
+            Ok(_) => Err(unreadable("the answer to an unlock")),
+            Err(failure) if failure.ends_session() => Ok(Release::NotHeld),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// How it came to its end. Whoever ends a hold takes its owner out of the row first.
+    async fn reason(&self) -> LostReason {
+        let request = format!(
+            "SELECT 1 FROM {} l WHERE l.name = {} AND l.owner = {}",
+            self.held.table,
+            text_literal(self.held.name.as_str()),
+            owner_literal(self.held.owner),
+        );
+        match timeout(ANSWER_LIMIT, self.spares.ask(&request)).await {
+            Ok(Ok(rows)) if rows.is_empty() => LostReason::Evicted,
+            _ => LostReason::Disconnected,
+        }
+    }
+
+    fn mine(&self) -> String {
+        let (name, owner) = (text_literal(self.held.name.as_str()), owner_literal(self.held.owner));
+        format!("l.name = {name} AND l.owner = {owner} AND l.expires_at > clock_timestamp()")
+    }
+
+    async fn ask(&mut self, request: &str) -> Result<Vec<PgRow>, Failure> {
+        let silent = || std::io::Error::from(std::io::ErrorKind::TimedOut).into();
+        let rows = timeout(ANSWER_LIMIT, ask_on(&mut self.connection, request)).await;
+        rows.unwrap_or_else(|_| Err(silent())).map_err(Failure::Asking)
+    }
+}
+
+fn freed(rows: &[PgRow]) -> bool {
+    rows.last().is_some_and(|row| row.try_get(1).unwrap_or(false))
+}
+
+/// The server ends a session that was silent for the TTL and a second: its process is stopped, or its
+/// machine is gone. Servers before 14 cannot.
+pub(crate) fn patience(ttl: Ttl) -> String {
+    set_patience(ttl.as_millis() + 1000)
+}
+
+const NO_PATIENCE: &str = "CASE WHEN current_setting('server_version_num')::int >= 140000 \
+    THEN set_config('idle_session_timeout', '0', false) ELSE '' END";
+
+fn set_patience(millis: u64) -> String {
+    NO_PATIENCE.replace("'0'", &format!("'{millis}'"))
+}

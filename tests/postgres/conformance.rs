@@ -1,0 +1,99 @@
+//! The whole contract, for each way to use Postgres.
+
+/// Rows of a table.
+mod table {
+    use std::sync::Arc;
+
+    use leasehold::core::conformance::Harness;
+    use leasehold::core::{async_trait, conformance_tests};
+    use leasehold::postgres::PostgresLock;
+    use leasehold::{DistributedLock, LockName};
+    use test_support::PostgresServer;
+
+    struct Table(&'static PostgresServer);
+
+    #[async_trait]
+    impl Harness for Table {
+        async fn connect(&self) -> Arc<dyn DistributedLock> {
+            Arc::new(PostgresLock::connect(&self.0.url()).await.expect("a connection"))
+        }
+
+        async fn evict(&self, name: &LockName) {
+            let sql = "UPDATE leasehold.locks SET owner = NULL WHERE name = ";
+            self.0.psql(&format!("{sql}'{name}'"));
+        }
+    }
+
+    conformance_tests!(Table(crate::shared().await));
+}
+
+/// Rows of a table, behind a pooler that gives each transaction another session.
+mod pooled {
+    use std::sync::Arc;
+
+    use leasehold::core::conformance::Harness;
+    use leasehold::core::{async_trait, conformance_tests};
+    use leasehold::postgres::PostgresLock;
+    use leasehold::{DistributedLock, LockName, Wakeup};
+    use test_support::{PgBouncer, PostgresServer};
+    use tokio::sync::OnceCell;
+
+    struct Pooled(&'static PostgresServer, &'static PgBouncer);
+
+    impl Pooled {
+        async fn shared() -> Self {
+            static POOLER: OnceCell<PgBouncer> = OnceCell::const_new();
+            let server = crate::shared().await;
+            Self(server, POOLER.get_or_init(|| PgBouncer::start(server)).await)
+        }
+    }
+
+    #[async_trait]
+    impl Harness for Pooled {
+        async fn connect(&self) -> Arc<dyn DistributedLock> {
+            let lock = PostgresLock::connect(&self.1.url()).await.expect("a connection");
+            assert!(matches!(lock.capabilities().wakeup, Wakeup::Poll(_)), "the pooler is seen");
+            Arc::new(lock)
+        }
+
+        async fn evict(&self, name: &LockName) {
+            let sql = "UPDATE leasehold.locks SET owner = NULL WHERE name = ";
+            self.0.psql(&format!("{sql}'{name}'"));
+        }
+    }
+
+    conformance_tests!(Pooled::shared().await);
+}
+
+/// Advisory locks of sessions.
+mod advisory {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use leasehold::core::conformance::Harness;
+    use leasehold::core::{async_trait, conformance_tests};
+    use leasehold::postgres::AdvisoryLock;
+    use leasehold::{DistributedLock, LockName};
+    use test_support::PostgresServer;
+
+    struct Advisory(&'static PostgresServer);
+
+    #[async_trait]
+    impl Harness for Advisory {
+        async fn connect(&self) -> Arc<dyn DistributedLock> {
+            Arc::new(AdvisoryLock::connect(&self.0.url()).await.expect("a connection"))
+        }
+
+        async fn evict(&self, name: &LockName) {
+            let operator = self.connect().await;
+            operator.evict(name).await.expect("an answer");
+        }
+
+        /// Each hold opens a connection, which takes a busy machine a while.
+        fn ttl(&self) -> Duration {
+            Duration::from_millis(1200)
+        }
+    }
+
+    conformance_tests!(Advisory(crate::shared().await));
+}

@@ -1,0 +1,81 @@
+//! C24, C25: the resource side in Postgres.
+
+use leasehold::postgres::PostgresLock;
+use leasehold::{Fence, FenceError, FencingToken, LockClient};
+use sqlx::{Connection, Executor, PgConnection};
+
+use crate::{fresh_name, patient, shared};
+
+async fn connection() -> PgConnection {
+    PgConnection::connect(&shared().await.url()).await.expect("a connection")
+}
+
+/// An older and a newer token of one lock.
+async fn two_tokens(lock: &PostgresLock) -> (FencingToken, FencingToken) {
+    let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
+    let old = locks.acquire(patient(&name)).await.expect("a free lock");
+    locks.evict(&name).await.expect("an answer").expect("it was held");
+    let new = locks.acquire(patient(&name)).await.expect("it is free");
+    (old.token(), new.token())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c24_a_stale_holders_whole_transaction_fails() {
+    let lock = PostgresLock::connect(&shared().await.url()).await.expect("a connection");
+    let (table, mut connection) = (fresh_name(), connection().await);
+    let (stale, newest) = two_tokens(&lock).await;
+    let fence = lock.fence(&table);
+    let sql = |text: &str| sqlx::AssertSqlSafe(text.replace("@", &format!("\"{table}\"")));
+    connection.execute(sql("CREATE TABLE @ (n int)")).await.expect("made");
+    connection.execute(sql("INSERT INTO @ VALUES (1)")).await.expect("written");
+
+    let mut transaction = connection.begin().await.expect("begun");
+    fence.advance_in(&mut transaction, newest).await.expect("the newest");
+    fence.advance_in(&mut transaction, newest).await.expect("again");
+    transaction.execute(sql("UPDATE @ SET n = 2")).await.expect("written");
+    transaction.commit().await.expect("committed");
+
+    let mut transaction = connection.begin().await.expect("begun");
+    // Even one that writes first, and overlooks the refusal, changes nothing.
+    transaction.execute(sql("UPDATE @ SET n = 99")).await.expect("written");
+    let refused = fence.advance_in(&mut transaction, stale).await;
+    let Err(FenceError::Stale { token, seen }) = refused else { panic!("{refused:?}") };
+    assert_eq!((token, seen), (stale, newest));
+    assert!(transaction.execute(sql("UPDATE @ SET n = 98")).await.is_err());
+    let _ = transaction.commit().await;
+    assert_eq!(shared().await.psql(&format!("SELECT n FROM \"{table}\"")), "2");
+    assert!(matches!(fence.advance(stale).await, Err(FenceError::Stale { .. })));
+    fence.advance(newest).await.expect("the newest");
+}
+
+/// A mark that is rolled back is not seen by others, and one that is not yet committed holds them up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c24_the_mark_belongs_to_the_transaction() {
+    let lock = PostgresLock::connect(&shared().await.url()).await.expect("a connection");
+    let (stale, newest) = two_tokens(&lock).await;
+    let (fence, mut connection) = (lock.fence(fresh_name()), connection().await);
+    let mut transaction = connection.begin().await.expect("begun");
+    fence.advance_in(&mut transaction, newest).await.expect("the newest");
+    let blocked = tokio::spawn({
+        let fence = fence.clone();
+        async move { fence.advance(stale).await }
+    });
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    assert!(!blocked.is_finished(), "it passed a fence that another transaction is in");
+    transaction.rollback().await.expect("rolled back");
+    blocked.await.expect("no panic").expect("the newest that is committed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c02_a_resource_is_data() {
+    let lock = PostgresLock::connect(&shared().await.url()).await.expect("a connection");
+    let (stale, newest) = two_tokens(&lock).await;
+    let tag = fresh_name();
+    for odd in ["'", "\"; DROP TABLE x; --", "\\", "%", "ü🔒", "$1"] {
+        let (fence, other) =
+            (lock.fence(format!("{tag}{odd}")), lock.fence(format!("{tag}x{odd}")));
+        fence.advance(newest).await.expect("the newest");
+        assert!(matches!(fence.advance(stale).await, Err(FenceError::Stale { .. })), "{odd}");
+        other.advance(stale).await.expect("another resource");
+    }
+}

@@ -1,0 +1,86 @@
+//! C22: tokens grow through what happens to a Postgres server; time is the server's.
+
+use leasehold::{FencingToken, LockClient, LockError, LockRequest, Wait};
+use test_support::PostgresServer;
+
+use crate::{MINUTE, client, fresh_name, patient, shared};
+
+async fn token(client: &LockClient, name: &str) -> FencingToken {
+    let guard = client.acquire(patient(name)).await.expect("a free lock");
+    let token = guard.token();
+    guard.release().await.expect("an answer");
+    token
+}
+
+/// With data on disk a crash loses neither a lock nor its token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_lock_and_its_token_survive_a_crash() {
+    let settings = ["fsync=on", "full_page_writes=on", "synchronous_commit=off"];
+    let mut server = PostgresServer::start_with(&settings).await;
+    let (client, name, other) = (client(&server.url()).await, fresh_name(), fresh_name());
+    let first = token(&client, &other).await;
+    let guard = client.acquire(patient(&name)).await.expect("a free lock");
+    server.kill();
+    server.restart().await;
+    let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
+    assert_eq!(holder.token, Some(guard.token()));
+    guard.extend(MINUTE).await.expect("still held");
+    assert!(token(&client, &other).await > first);
+}
+
+/// A counter ahead of the clock, as after a step of the clock, goes on by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_counter_ahead_of_the_clock_goes_on() {
+    let server = shared().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    server.psql(&format!("INSERT INTO leasehold.locks VALUES ('{name}', 9007199254740000)"));
+    assert_eq!(token(&client, &name).await.get(), 9_007_199_254_740_001);
+    assert_eq!(token(&client, &name).await.get(), 9_007_199_254_740_002);
+}
+
+/// A counter at its end is refused, and nothing is taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_counter_at_its_end_is_a_typed_error_and_takes_no_lock() {
+    let server = shared().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    server.psql(&format!("INSERT INTO leasehold.locks VALUES ('{name}', 9007199254740991)"));
+    let refused = client.acquire(LockRequest::new(&name).wait(Wait::No)).await;
+    let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
+    assert!(!source.is_transient() && source.to_string().contains("counter"), "{source}");
+    assert_eq!(client.inspect(&name).await.expect("an answer").holder, None);
+}
+
+/// Whatever the defaults of the database: each statement sees what the one before it waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_serializable_database_changes_nothing() {
+    let server = PostgresServer::start_with(&["default_transaction_isolation=serializable"]).await;
+    let name = fresh_name();
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        let (client, name) = (client(&server.url()).await, name.clone());
+        workers.push(tokio::spawn(async move {
+            for _ in 0..25 {
+                token(&client, &name).await;
+            }
+        }));
+    }
+    for worker in workers {
+        worker.await.expect("no error and no panic");
+    }
+}
+
+/// A row that an operator deleted, or that expired behind our back, is noticed by the next renewal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_a_hold_that_is_gone_from_the_table_is_noticed() {
+    let server = shared().await;
+    let client = client(&server.url()).await;
+    for sql in ["DELETE FROM leasehold.locks", "UPDATE leasehold.locks SET expires_at = now()"] {
+        let name = fresh_name();
+        let ttl = MINUTE / 30;
+        let guard = client.acquire(patient(&name).ttl(ttl)).await.expect("a free lock");
+        let first = guard.token();
+        server.psql(&format!("{sql} WHERE name = '{name}'"));
+        assert_eq!(guard.lost().await, leasehold::LostReason::Evicted);
+        assert!(token(&client, &name).await > first);
+    }
+}
