@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Contention, LockName, LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES};
@@ -128,13 +129,13 @@ pub enum Outcome {
 ///
 /// It says whether the request [may have been carried out](BackendError::outcome) and whether
 /// [a retry may help](BackendError::is_transient); the source is the client library's own error.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BackendError {
     backend: &'static str,
     context: String,
     outcome: Outcome,
     transient: bool,
-    source: Option<BoxError>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl BackendError {
@@ -155,7 +156,7 @@ impl BackendError {
         context: impl Into<String>,
         source: impl Into<BoxError>,
     ) -> Self {
-        let (context, source) = (context.into(), Some(source.into()));
+        let (context, source) = (context.into(), Some(source.into().into()));
         Self { backend, context, outcome, transient: false, source }
     }
 
@@ -163,21 +164,6 @@ impl BackendError {
     pub fn no_answer(backend: &'static str, limit: Duration) -> Self {
         let context = format!("no answer within {limit:?}");
         Self { backend, context, outcome: Outcome::Unknown, transient: true, source: None }
-    }
-
-    /// The error of a batch as the answer to each of its `count` parts.
-    pub fn for_each_of(self, count: usize) -> Vec<Self> {
-        let text = self.to_string();
-        let part = || Self {
-            backend: self.backend,
-            context: "a batch failed".to_owned(),
-            outcome: self.outcome,
-            transient: self.transient,
-            source: Some(text.clone().into()),
-        };
-        let mut parts: Vec<_> = (1..count).map(|_| part()).collect();
-        parts.extend((count > 0).then_some(self));
-        parts
     }
 
     /// Which backend said so.

@@ -50,6 +50,7 @@ mod memory;
 mod meter;
 mod name;
 mod owner;
+mod push;
 mod request;
 mod retry;
 mod telemetry;
@@ -76,6 +77,7 @@ pub use crate::lock::{
 pub use crate::memory::MemoryLock;
 pub use crate::name::{Label, LockName, MAX_LABEL_BYTES, MAX_NAME_BYTES};
 pub use crate::owner::OwnerId;
+pub use crate::push::{Push, PushServer};
 pub use crate::request::{LockRequest, Wait};
 pub use crate::token::FencingToken;
 pub use crate::ttl::{Drift, Ttl};

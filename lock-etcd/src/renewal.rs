@@ -9,7 +9,7 @@ use lock_core::{
     BackendError, Claim, Extension, FencingToken, LockName, Outcome, OwnerId, Renewal, Ttl,
 };
 
-use crate::error::{BACKEND, overtaken};
+use crate::error::overtaken;
 use crate::lease_id::{LeaseId, seconds};
 use crate::lock::EtcdLock;
 use crate::requests::{self, Entry};
@@ -54,7 +54,7 @@ impl EtcdLock {
     ) -> Vec<Result<Extension, BackendError>> {
         let found = match self.read(holds.iter()).await {
             Ok(found) => found,
-            Err(error) => return spread(error, holds.len()),
+            Err(error) => return holds.iter().map(|_| Err(error.clone())).collect(),
         };
         let steps = holds.iter().zip(found).map(|(hold, entry)| self.step(hold, entry));
         let steps = join_all(steps).await;
@@ -139,7 +139,7 @@ fn prove(
     let kept = steps.iter().filter(|step| matches!(step, Step::Kept(_))).count();
     let mut proof: Vec<Result<Option<Entry>, BackendError>> = match proof {
         Ok(entries) => entries.into_iter().rev().map(Ok).collect(),
-        Err(error) => spread(error, kept),
+        Err(error) => vec![Err(error); kept],
     };
     let answer = |(step, hold): (Step, &Hold<'_>)| match step {
         Step::Settled(answer) => answer,
@@ -151,18 +151,4 @@ fn prove(
         },
     };
     steps.into_iter().zip(holds).map(answer).collect()
-}
-
-/// One error as the answer to each of `count` questions that went in one request.
-fn spread<T>(error: BackendError, count: usize) -> Vec<Result<T, BackendError>> {
-    let (outcome, transient, text) = (error.outcome(), error.is_transient(), error.to_string());
-    let copy = || match transient {
-        true => BackendError::transient(BACKEND, outcome, "a batch failed", &*text),
-        false => BackendError::permanent(BACKEND, outcome, "a batch failed", &*text),
-    };
-    let mut answers: Vec<_> = (1..count).map(|_| Err(copy())).collect();
-    if count > 0 {
-        answers.push(Err(error));
-    }
-    answers
 }

@@ -128,7 +128,7 @@ impl DistributedLock for FileLock {
         });
         match answers.await {
             Ok(answers) => answers,
-            Err(stopped) => stopped.for_each_of(renewals.len()).into_iter().map(Err).collect(),
+            Err(stopped) => renewals.iter().map(|_| Err(stopped.clone())).collect(),
         }
     }
 

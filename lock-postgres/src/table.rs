@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder,
-    LockError, LockName, LockState, Order, OwnerId, Release, Renewal, TokenDurability, Waker,
+    LockError, LockName, LockState, Order, OwnerId, Push, Release, Renewal, TokenDurability, Waker,
     Wakeup,
 };
 
@@ -14,7 +14,7 @@ use crate::doctor;
 use crate::error::BACKEND;
 use crate::fence::PostgresFence;
 use crate::options::PostgresOptions;
-use crate::push::Push;
+use crate::push::Listener;
 use crate::reply;
 use crate::server::Server;
 use crate::sql::{Flag, owner_literal, text_literal};
@@ -31,7 +31,7 @@ const POLL: Duration = Duration::from_millis(100);
 pub struct PostgresLock {
     server: Server,
     /// Where the server can reach us.
-    push: Option<Arc<Push>>,
+    push: Option<Arc<Push<Listener>>>,
 }
 
 impl PostgresLock {
@@ -51,7 +51,7 @@ impl PostgresLock {
         let server = Server::new(options)?;
         server.ensure_schema().await?;
         let reachable = !server.is_pooled().await?;
-        let push = || Arc::new(Push::new(server.connections.options().clone()));
+        let push = || Arc::new(Push::new(Listener::new(server.connections.options().clone())));
         Ok(Self { push: reachable.then(push), server })
     }
 
@@ -128,7 +128,7 @@ impl DistributedLock for PostgresLock {
         if let (Attempt::Busy(_), None, Some(push)) = (&attempt, waiting, &self.push) {
             // It listens first and queues after: else the grant could be sent in between. A waiter
             // that cannot be reached polls.
-            push.open().await;
+            push.open().await?;
             let waiting = self.waiting(claim.owner, waker).unwrap_or(Waiting::Polling);
             attempt = self.try_once(claim, waiting).await?;
         }
@@ -154,7 +154,7 @@ impl DistributedLock for PostgresLock {
                 };
                 answers.chars().zip(renewals).map(extension).map(Ok).collect()
             }
-            Err(error) => spread(error, renewals.len()),
+            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 
@@ -208,18 +208,6 @@ impl DistributedLock for PostgresLock {
 /// A TTL as the server takes it.
 fn millis(millis: u64) -> i64 {
     i64::try_from(millis).unwrap_or(i64::MAX)
-}
-
-/// One error as the answer to each of `count` questions that went in one request.
-fn spread(error: BackendError, count: usize) -> Vec<Result<Extension, BackendError>> {
-    let (outcome, transient, text) = (error.outcome(), error.is_transient(), error.to_string());
-    let copy = || match transient {
-        true => BackendError::transient(BACKEND, outcome, "a batch failed", &*text),
-        false => BackendError::permanent(BACKEND, outcome, "a batch failed", &*text),
-    };
-    let mut answers: Vec<_> = (1..count).map(|_| Err(copy())).collect();
-    answers.push(Err(error));
-    answers
 }
 
 impl std::fmt::Debug for PostgresLock {

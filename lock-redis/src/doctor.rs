@@ -8,7 +8,6 @@ use redis::cmd;
 
 use crate::error::unreadable;
 use crate::lock::RedisLock;
-use crate::push::Push;
 use crate::reply;
 use crate::server::Server;
 
@@ -25,20 +24,16 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 const OLDEST: (u32, u32) = (6, 2);
 
 /// Looks at a server.
-pub(crate) async fn examine(
-    lock: &RedisLock,
-    server: &Server,
-    push: &Push,
-) -> Result<Vec<Finding>, BackendError> {
-    let clock = clock(server).await?;
-    let info = match server.send(&cmd("INFO")).await {
+pub(crate) async fn examine(lock: &RedisLock) -> Result<Vec<Finding>, BackendError> {
+    let clock = clock(&lock.server).await?;
+    let info = match lock.server.send(&cmd("INFO")).await {
         Ok(reply) => reply::read::<String>(reply, "INFO")?,
         Err(error) if error.is_transient() => return Err(error),
-        Err(_) => return Ok(vec![unseen(), rights(lock, server, push).await?, clock]),
+        Err(_) => return Ok(vec![unseen(), rights(lock).await?, clock]),
     };
     let info = Info::parse(&info);
     let rights = match info.get("role") {
-        "master" => rights(lock, server, push).await?,
+        "master" => rights(lock).await?,
         _ => Finding::unknown("rights", "a replica takes no locks", "examine the primary"),
     };
     Ok(vec![version(&info), role(&info), eviction(&info), persistence(&info), rights, clock])
@@ -108,8 +103,8 @@ fn persistence(info: &Info<'_>) -> Finding {
 }
 
 /// Does what a client does, since no command tells what a user may do.
-async fn rights(lock: &RedisLock, server: &Server, push: &Push) -> Result<Finding, BackendError> {
-    match probe(lock, server, push).await {
+async fn rights(lock: &RedisLock) -> Result<Finding, BackendError> {
+    match probe(lock).await {
         Ok(()) => {
             Ok(Finding::good("rights", "the user may run the scripts, publish and subscribe"))
         }
@@ -121,12 +116,12 @@ async fn rights(lock: &RedisLock, server: &Server, push: &Push) -> Result<Findin
     }
 }
 
-async fn probe(lock: &RedisLock, server: &Server, push: &Push) -> Result<(), BackendError> {
+async fn probe(lock: &RedisLock) -> Result<(), BackendError> {
     let claim = LockRequest::new(PROBE).ttl(PROBE_TTL).claim().map_err(|_| unreadable(PROBE))?;
     let attempt = lock.try_acquire(&claim, None).await;
     lock.withdraw(&claim).await.and(attempt.map(drop))?;
-    server.send(cmd("PUBLISH").arg(push.channel()).arg("")).await?;
-    Ok(push.open().await?)
+    lock.server.send(cmd("PUBLISH").arg(&*lock.channel).arg("")).await?;
+    lock.push.open().await
 }
 
 async fn clock(server: &Server) -> Result<Finding, BackendError> {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use lock_core::{
     Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder,
-    LockError, LockName, LockState, Order, OwnerId, Release, Renewal, TokenDurability, Waker,
+    LockError, LockName, LockState, Order, OwnerId, Push, Release, Renewal, TokenDurability, Waker,
     Wakeup,
 };
 
@@ -16,7 +16,7 @@ use crate::error::{BACKEND, unreadable};
 use crate::fence::RedisFence;
 use crate::keys::{self, Keys};
 use crate::options::RedisOptions;
-use crate::push::Push;
+use crate::push::Subscriber;
 use crate::reply;
 use crate::scripts::{ACQUIRE, EVICT, EXTEND, INSPECT, RELEASE, WITHDRAW};
 use crate::server::Server;
@@ -36,8 +36,9 @@ const INSPECT_STEP: usize = 100;
 /// See the [crate documentation](crate) for what it guarantees.
 #[derive(Clone)]
 pub struct RedisLock {
-    server: Arc<Server>,
-    push: Arc<Push>,
+    pub(crate) server: Arc<Server>,
+    pub(crate) push: Arc<Push<Subscriber>>,
+    pub(crate) channel: Arc<str>,
     prefix: Arc<str>,
     trusts_any_clock: bool,
 }
@@ -61,9 +62,11 @@ impl RedisLock {
         let server = Server::new(Connection::new(client.clone()));
         let ping = server.send(&redis::cmd("PING")).await;
         ping.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
+        let subscriber = Subscriber::new(client);
         Ok(Self {
             server: Arc::new(server),
-            push: Arc::new(Push::new(client)),
+            channel: subscriber.channel(),
+            push: Arc::new(Push::new(subscriber)),
             prefix: options.prefix.into(),
             trusts_any_clock: options.trusts_any_clock,
         })
@@ -139,13 +142,13 @@ impl DistributedLock for RedisLock {
     ) -> Result<Attempt, BackendError> {
         let push = &self.push;
         let channel = waker.and_then(|waker| push.listen(claim.owner, waker));
-        let mut attempt = self.try_once(claim, channel.unwrap_or_default()).await?;
-        if let (Attempt::Busy(_), Some(waker), None) = (&attempt, waker, channel) {
+        let mut attempt = self.try_once(claim, channel.as_deref().unwrap_or_default()).await?;
+        if let (Attempt::Busy(_), Some(waker), None) = (&attempt, waker, &channel) {
             // Subscribed first, queued after: else the grant could be published in between. A waiter
             // that cannot be reached polls.
             push.open().await?;
             if let Some(channel) = push.listen(claim.owner, waker) {
-                attempt = self.try_once(claim, channel).await?;
+                attempt = self.try_once(claim, &channel).await?;
             }
         }
         if matches!(attempt, Attempt::Granted(_)) {
@@ -171,7 +174,7 @@ impl DistributedLock for RedisLock {
                 };
                 answers.iter().zip(renewals).map(extension).map(Ok).collect()
             }
-            Err(error) => error.for_each_of(renewals.len()).into_iter().map(Err).collect(),
+            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 
@@ -222,7 +225,7 @@ impl DistributedLock for RedisLock {
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(self, &self.server, &self.push).await
+        doctor::examine(self).await
     }
 }
 
