@@ -66,7 +66,8 @@ fn connecting(error: Error) -> BackendError {
     let transient = match &*code {
         // Too many connections, starting up, shutting down, and pgbouncer's own refusals.
         _ if code.starts_with("53") || code.starts_with("57") || code.starts_with("08") => true,
-        "" => matches!(error, Error::Io(_)),
+        // An end of the connection amid the handshake is an error of the protocol to the driver.
+        "" => matches!(error, Error::Io(_) | Error::Protocol(_)),
         _ => false,
     };
     if transient {

@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use leasehold::postgres::PostgresLock;
 use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Release, Wait};
 use test_support::{Mode, PostgresServer, Proxy, eventually};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -165,6 +168,24 @@ async fn c19_an_acquire_whose_reply_was_lost_is_taken_back() {
     proxy.set(Mode::Pass);
     proxy.cut();
     until_free(server, &name).await;
+}
+
+/// C15: the driver takes the end of a connection amid the handshake for another protocol; it is a
+/// failure of the network, and worth another try.
+#[tokio::test]
+async fn c15_a_connection_that_ends_amid_the_handshake_is_a_passing_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("postgres://postgres@{}/", listener.local_addr().expect("an address"));
+    let hangs_up = async {
+        let (mut peer, _) = listener.accept().await.expect("a peer");
+        // All that was sent is read, else the end would be a reset.
+        peer.read_exact(&mut [0; 8]).await.expect("a request for TLS");
+    };
+    let (connected, ()) = tokio::join!(PostgresLock::connect(&url), hangs_up);
+    let Err(LockError::Backend { source, .. }) = connected else {
+        panic!("nobody was there, and we were told {connected:?}");
+    };
+    assert!(source.is_transient(), "{source:?}");
 }
 
 /// C19: a stopped server applies what was sent to it before it hears that the sender gave up; the

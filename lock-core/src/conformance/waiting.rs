@@ -132,14 +132,20 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let dead = LockClient::new(gone);
+    let (alive, dies) = tokio::sync::oneshot::channel::<()>();
     runtime.spawn({
         let (dead, name) = (dead.clone(), name.clone());
-        async move { dead.acquire(patient(&name, LIMIT)).await.map(|guard| guard.detach()) }
+        async move {
+            let _alive = alive;
+            dead.acquire(patient(&name, LIMIT)).await.map(|guard| guard.detach())
+        }
     });
     if waiters(&holder, &name).await.is_some() {
         eventually("it queues", async || waiters(&holder, &name).await == Some(1)).await;
     }
     runtime.shutdown_background();
+    // A task that was running goes on for a moment, and could take the lock.
+    let _ = dies.await;
     let waiting = tokio::spawn({
         let name = name.clone();
         async move { next.acquire(patient(&name, LIMIT)).await }

@@ -176,7 +176,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "subscribe without trying again",
         file: "lock-redis/src/lock.rs",
-        from: "attempt = self.try_once(claim, channel).await?;",
+        from: "attempt = self.try_once(claim, &channel).await?;",
         to: "let _ = (&mut attempt, channel);",
         test: "-p leasehold --all-features --test redis c28_a_waiter_is_queued_by_its_first_attempt",
     },
@@ -331,6 +331,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     IF NOT FOUND THEN
         RETURN false;",
         test: "-p leasehold --all-features --test postgres conformance::table::c14_releasing_what_is_lost_is_not_held",
+    },
+    Mutant {
+        name: "an end amid the handshake is a refusal",
+        file: "lock-postgres/src/error.rs",
+        from: "matches!(error, Error::Io(_) | Error::Protocol(_))",
+        to: "matches!(error, Error::Io(_))",
+        test: "-p leasehold --all-features --test postgres faults::c15_a_connection_that_ends_amid_the_handshake_is_a_passing_failure",
     },
     Mutant {
         name: "a ghost is let into the table",
