@@ -1,0 +1,74 @@
+//! What a lock costs: alone, and when it changes hands; the project beside its peers and beside the
+//! floor of the server at hand, in one run.
+//!
+//! `cargo bench --features redis --bench handoff [-- [--url URL] [--seconds N] [--rounds N]]`
+//!
+//! Runs on a server of its own of each kind that is compiled in (`redis`, `etcd`, `postgres`), or on
+//! the one at the URL.
+
+#![cfg_attr(
+    not(any(feature = "etcd", feature = "postgres", feature = "redis")),
+    allow(dead_code, unused_mut, unused_variables, reason = "there is nothing to measure")
+)]
+
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+mod report;
+mod system;
+mod workload;
+
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::report::Table;
+use crate::system::{Result, System, systems};
+use crate::workload::{alone, hand_overs};
+
+const WORKERS: [usize; 3] = [2, 16, 64];
+
+#[derive(Parser)]
+struct Options {
+    /// A server to measure instead of one of our own.
+    #[arg(long)]
+    url: Option<String>,
+    /// How long each round lasts.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// How many rounds there are; told is the median of them.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// What cargo adds.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let options = Options::parse();
+    for system in systems(options.url.as_deref()).await? {
+        compare(&*system, &options).await?;
+    }
+    Ok(())
+}
+
+async fn compare(system: &dyn System, options: &Options) -> Result<()> {
+    let span = Duration::from_secs_f64(options.seconds);
+    let mut table = Table::new("acquire and release, alone");
+    for _ in 0..options.rounds {
+        table.add(alone(system, span).await?);
+    }
+    table.print();
+    for workers in WORKERS {
+        let mut table = Table::new(&format!("hand-off among {workers}"));
+        for _ in 0..options.rounds {
+            table.add(hand_overs(system, workers, span).await?);
+        }
+        table.print();
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! A worker is stopped for longer than its lease lasts, and comes back as if nothing had been: its
+//! late write is refused by the fence, on a real server.
+//!
+//! ```sh
+//! cargo run --features redis,etcd,postgres --example fenced              # starts its own servers
+//! cargo run --features etcd --example fenced -- --url etcd://127.0.0.1:2379/
+//! ```
+//!
+//! Its own servers need `redis-server`, `etcd` and Postgres to be installed, each for its feature. The
+//! worker is a process, and is really stopped (SIGSTOP). What is written is the same everywhere; how a
+//! write is tied to the fence is in the file of each backend.
+
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use leasehold::{FencingToken, LockRequest};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+const TTL: Duration = Duration::from_secs(2);
+/// The lock, and what it protects.
+const LOCK: &str = "example:shop";
+const STOCK: &str = "example:lamps";
+
+/// How many lamps a shop has left, kept where a stale worker could do damage.
+#[async_trait]
+trait Stock: Send + Sync {
+    async fn fill(&self, lamps: i64) -> Result<(), Error>;
+
+    /// Shows the token to the fence, then reads.
+    async fn read(&self, token: FencingToken) -> Result<i64, Error>;
+
+    /// Writes, unless the fence has seen a greater token; whether it wrote.
+    async fn write(&self, token: FencingToken, lamps: i64) -> Result<bool, Error>;
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match &args[..] {
+        [role, url] if role == "worker" => work(url).await,
+        [flag, url] if flag == "--url" => tell(url).await,
+        [] => tell_everywhere().await,
+        _ => Err("usage: fenced [--url URL]".into()),
+    }
+}
+
+async fn tell_everywhere() -> Result<(), Error> {
+    #[cfg(feature = "redis")]
+    tell(&test_support::RedisServer::start().await.url()).await?;
+    #[cfg(feature = "etcd")]
+    tell(&test_support::EtcdServer::start().await.url()).await?;
+    #[cfg(feature = "postgres")]
+    tell(&test_support::PostgresServer::start().await.url()).await?;
+    Ok(())
+}
+
+async fn stock(url: &str) -> Result<Box<dyn Stock>, Error> {
+    match url.split_once(':').map(|(scheme, _)| scheme) {
+        #[cfg(feature = "redis")]
+        Some("redis") => Ok(Box::new(redis::RedisStock::at(url).await?)),
+        #[cfg(feature = "etcd")]
+        Some("etcd") => Ok(Box::new(etcd::EtcdStock::at(url).await?)),
+        #[cfg(feature = "postgres")]
+        Some("postgres") => Ok(Box::new(postgres::PostgresStock::at(url).await?)),
+        _ => Err("this example knows redis:, etcd: and postgres:, each with its feature".into()),
+    }
+}
+
+/// Stops a worker between its read and its write, and lets another go before.
+async fn tell(url: &str) -> Result<(), Error> {
+    let stock = stock(url).await?;
+    stock.fill(10).await?;
+    println!("{}", url.split_once(':').map_or(url, |(scheme, _)| scheme));
+
+    let mut first = Worker::start(url)?;
+    println!("  first worker:  {}", first.says().await?);
+    first.signal(Signal::STOP)?;
+    println!("                 … is stopped for longer than its TTL of {TTL:?}");
+
+    let mut second = Worker::start(url)?;
+    println!("  second worker: {}", second.says().await?);
+    second.go_on().await?;
+    println!("  second worker: {}", second.says().await?);
+
+    first.signal(Signal::CONT)?;
+    println!("  first worker:  goes on, as if nothing had been");
+    first.go_on().await?;
+    let outcome = first.says().await?;
+    println!("  first worker:  {outcome}");
+    match outcome.contains("refused") {
+        true => Ok(()),
+        false => Err("the late write was let through".into()),
+    }
+}
+
+/// Takes the lock, reads, waits for the word, and writes. It does not look whether it still holds the
+/// lock, which it could lose right after looking.
+async fn work(url: &str) -> Result<(), Error> {
+    let (locks, stock) = (leasehold::connect(url).await?, stock(url).await?);
+    let guard = locks.acquire(LockRequest::new(LOCK).ttl(TTL)).await?;
+    let token = guard.token();
+    let lamps = stock.read(token).await?;
+    println!("holds the lock with token {token}, sees {lamps} lamps");
+    BufReader::new(tokio::io::stdin()).read_line(&mut String::new()).await?;
+    match stock.write(token, lamps - 1).await? {
+        true => println!("sold one, {} left", lamps - 1),
+        false => println!("is refused: its token is stale"),
+    }
+    // It may have been lost long ago.
+    let _ = guard.release().await;
+    Ok(())
+}
+
+/// This program again, in the other role.
+struct Worker {
+    process: Child,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    fn start(url: &str) -> Result<Self, Error> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["worker", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.kill_on_drop(true).spawn()?;
+        let output = process.stdout.take().ok_or("the worker has no output")?;
+        Ok(Self { process, said: BufReader::new(output).lines() })
+    }
+
+    async fn says(&mut self) -> Result<String, Error> {
+        Ok(self.said.next_line().await?.ok_or("the worker ended without a word")?)
+    }
+
+    async fn go_on(&mut self) -> Result<(), Error> {
+        let input = self.process.stdin.as_mut().ok_or("the worker has no input")?;
+        Ok(input.write_all(b"go on\n").await?)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Error> {
+        let id = self.process.id().and_then(|id| i32::try_from(id).ok());
+        Ok(kill_process(id.and_then(Pid::from_raw).ok_or("the worker is gone")?, signal)?)
+    }
+}

@@ -1,0 +1,45 @@
+//! Redis: any Lua of one's own runs behind the fence, in one atomic step.
+
+use async_trait::async_trait;
+use leasehold::redis::{FencedScript, RedisFence, RedisLock};
+use leasehold::{FenceError, FencingToken};
+
+use crate::{Error, STOCK, Stock};
+
+pub(crate) struct RedisStock {
+    fence: RedisFence,
+    read: FencedScript,
+    write: FencedScript,
+    fill: redis::Client,
+}
+
+impl RedisStock {
+    pub(crate) async fn at(url: &str) -> Result<Self, Error> {
+        Ok(Self {
+            fence: RedisLock::connect(url).await?.fence(STOCK),
+            read: FencedScript::new("return redis.call('GET', KEYS[1])"),
+            write: FencedScript::new("return redis.call('SET', KEYS[1], ARGV[1])"),
+            fill: redis::Client::open(url)?,
+        })
+    }
+}
+
+#[async_trait]
+impl Stock for RedisStock {
+    async fn fill(&self, lamps: i64) -> Result<(), Error> {
+        let mut connection = self.fill.get_multiplexed_async_connection().await?;
+        Ok(redis::cmd("SET").arg(STOCK).arg(lamps).exec_async(&mut connection).await?)
+    }
+
+    async fn read(&self, token: FencingToken) -> Result<i64, Error> {
+        Ok(self.fence.run(token, &self.read, &[STOCK], None::<&str>).await?)
+    }
+
+    async fn write(&self, token: FencingToken, lamps: i64) -> Result<bool, Error> {
+        match self.fence.run::<String>(token, &self.write, &[STOCK], lamps).await {
+            Ok(_) => Ok(true),
+            Err(FenceError::Stale { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
