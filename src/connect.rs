@@ -8,6 +8,10 @@ use lock_core::{DistributedLock, LockClient, LockError, MemoryLock};
 use lock_file::FileLock;
 use percent_encoding::percent_decode_str;
 
+/// What a URL can start with.
+const SCHEMES: &str = "memory:, file:, etcd:, etcds:, postgres:, postgresql:, redis:, rediss: and \
+                       redis+unix:";
+
 /// Connects to the locks at `url`.
 ///
 /// | URL | locks | feature |
@@ -124,13 +128,12 @@ fn directory(rest: &str) -> Result<PathBuf, LockError> {
 }
 
 fn no_scheme() -> LockError {
-    config("a lock URL starts with its scheme: memory:, file:DIRECTORY or redis://HOST")
+    config(&format!("a lock URL starts with its scheme: {SCHEMES}"))
 }
 
 fn unknown_scheme(scheme: &str) -> LockError {
-    let known = "memory:, file:, etcd:, etcds:, postgres:, redis:, rediss: and redis+unix:";
     let shown: String = scheme.chars().take(20).flat_map(char::escape_debug).collect();
-    config(&format!("no backend is called `{shown}`: there are {known}"))
+    config(&format!("no backend is called `{shown}`: there are {SCHEMES}"))
 }
 
 fn needs_feature(scheme: &str, feature: &str) -> LockError {

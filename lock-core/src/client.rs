@@ -174,6 +174,16 @@ impl LockClient {
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let _guard = locks.acquire(LockRequest::new("nightly").label("host-7")).await?;
+    /// let state = locks.inspect("nightly").await?;
+    /// assert_eq!(state.holder.expect("it is held").label.as_str(), "host-7");
+    /// # Ok(()) }
+    /// ```
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<LockState, LockError> {
         let name = LockName::new(name)?;
         let shared = &self.shared;
@@ -189,6 +199,16 @@ impl LockClient {
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let _guard = locks.acquire("job/nightly").await?;
+    /// let held = locks.list("job/", 100).await?;
+    /// assert_eq!(held[0].name.as_str(), "job/nightly");
+    /// # Ok(()) }
+    /// ```
     pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, LockError> {
         // In one try, since it may take many requests.
         let answer = self.shared.ask_once(self.shared.backend.list(prefix, limit)).await;
@@ -209,6 +229,18 @@ impl LockClient {
     ///
     /// # Cancel safety
     /// If the future is dropped, the hold may or may not be over.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let hung = locks.acquire("nightly").await?;
+    /// let ended = locks.evict("nightly").await?.expect("it was held");
+    /// assert_eq!(ended.token, Some(hung.token()));
+    /// // Whoever comes next has the greater token.
+    /// assert!(locks.acquire("nightly").await?.token() > hung.token());
+    /// # Ok(()) }
+    /// ```
     pub async fn evict(&self, name: impl AsRef<str>) -> Result<Option<Holder>, LockError> {
         let name = LockName::new(name)?;
         let answer = self.shared.ask_once(self.shared.backend.evict(&name)).await;
@@ -235,6 +267,16 @@ impl LockClient {
     ///
     /// # Cancel safety
     /// If the future is dropped, giving back goes on in the background.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let guard = locks.acquire("nightly").await?;
+    /// locks.shutdown().await;
+    /// assert!(!guard.is_held());
+    /// # Ok(()) }
+    /// ```
     pub async fn shutdown(&self) {
         self.shared.closed.send_replace(true);
         self.shared.ensure_tasks();

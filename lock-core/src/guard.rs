@@ -85,6 +85,18 @@ impl LockGuard {
     }
 
     /// A signal of the loss that other tasks can keep; it outlives the guard.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let guard = locks.acquire("nightly").await?;
+    /// let signal = guard.lost_signal();
+    /// let watchdog = tokio::spawn(async move { signal.wait().await });
+    /// guard.release().await?;
+    /// assert_eq!(watchdog.await.unwrap(), lock_core::LostReason::Released);
+    /// # Ok(()) }
+    /// ```
     pub fn lost_signal(&self) -> LostSignal {
         self.hold.signal()
     }
@@ -100,6 +112,17 @@ impl LockGuard {
     ///
     /// # Cancel safety
     /// Dropping the future drops `work`, and leaves the lock held.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let guard = locks.acquire("nightly").await?;
+    /// let rows = guard.run(async { 42 }).await?;
+    /// assert_eq!(rows, 42);
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
         poll_fn(|context| {
@@ -126,6 +149,18 @@ impl LockGuard {
     ///
     /// # Cancel safety
     /// If the future is dropped, the hold may or may not have been extended.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use std::time::Duration;
+    /// let guard = locks.acquire("nightly").await?;
+    /// // The export turned out large.
+    /// guard.extend(Duration::from_secs(300)).await?;
+    /// assert!(guard.remaining() > Duration::from_secs(290));
+    /// # Ok(()) }
+    /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
         self.shared.extend_hold(&self.hold, Ttl::new(ttl)?).await
     }

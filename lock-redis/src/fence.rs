@@ -16,8 +16,7 @@ use crate::server::Server;
 ///
 /// Made by [`RedisLock::fence`](crate::RedisLock::fence). The mark is a key without an expiry and
 /// belongs to the resource, not to the lock: deleting the lock does not lower it. Advance first,
-/// then read, then [`set`](Self::set) or
-/// [`run`](Self::run) a write.
+/// then read, then [`set`](Self::set) or [`run`](Self::run) a write.
 #[derive(Clone)]
 pub struct RedisFence {
     server: Arc<Server>,
@@ -111,7 +110,8 @@ impl RedisFence {
 
 /// A Lua script that runs only if a fence lets its token pass: see [`RedisFence::run`].
 ///
-/// It finds its own keys and arguments in `KEYS` and `ARGV`, from 1. Make it once and keep it: it is hashed, and sent to a server only once.
+/// It finds its own keys and arguments in `KEYS` and `ARGV`, from 1. Make it once and keep it: it is
+/// hashed, and sent to a server only once.
 #[derive(Debug)]
 pub struct FencedScript(Program);
 
