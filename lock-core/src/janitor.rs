@@ -15,6 +15,9 @@ use crate::{BackendError, Claim, DistributedLock, Lease, LockName, OwnerId};
 /// How many leases are given back at once.
 const AT_ONCE: usize = 64;
 
+/// A withdrawal is tried for no less: a place in a queue outlives the shortest TTLs.
+const WITHDRAW_FOR: Duration = Duration::from_secs(5);
+
 /// Carries out what `Drop` cannot: giving leases back.
 ///
 /// Chores are taken without blocking, on any thread, inside and outside a runtime. Each is retried
@@ -33,7 +36,7 @@ pub(crate) struct Janitor {
 #[derive(Debug)]
 struct Chore {
     what: Returned,
-    /// The server forgets the lease by itself after this long.
+    /// The server forgets it by itself after this long.
     ttl: Duration,
     _unfinished: Unfinished,
 }
@@ -95,7 +98,7 @@ impl Janitor {
 
     /// Takes back an acquisition that may or may not have been granted or queued.
     pub(crate) fn withdraw(&self, claim: &Claim) {
-        self.take(Returned::Claim(claim.clone()), claim.ttl.as_duration());
+        self.take(Returned::Claim(claim.clone()), claim.ttl.as_duration().max(WITHDRAW_FOR));
     }
 
     fn take(&self, what: Returned, ttl: Duration) {

@@ -198,7 +198,8 @@ pub struct Renewal {
     pub name: LockName,
     /// Who holds it.
     pub owner: OwnerId,
-    /// The token of the hold.
+    /// The token of the hold. An owner whose request came late may hold the lock once more, under
+    /// another token: that is another hold.
     pub token: FencingToken,
     /// How long the server keeps it from now on.
     pub ttl: Ttl,

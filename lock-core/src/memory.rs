@@ -262,13 +262,12 @@ impl Store {
 
     fn extend(&mut self, renewal: &Renewal, now: Moment) -> Extension {
         self.expire(&renewal.name, now);
-        let Some(lock) = self.held_by(&renewal.name, renewal.owner) else {
+        let held = self.held_by(&renewal.name, renewal.owner).and_then(|lock| lock.held.as_mut());
+        let Some(held) = held.filter(|held| held.token == renewal.token) else {
             return Extension::Lost;
         };
         let ttl = renewal.ttl.as_duration();
-        if let Some(held) = &mut lock.held {
-            held.last_at_least(now, ttl);
-        }
+        held.last_at_least(now, ttl);
         Extension::Extended(ttl)
     }
 

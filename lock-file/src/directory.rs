@@ -70,7 +70,7 @@ impl Directory {
             return Ok(Extension::Lost);
         };
         let now = self.machine.now();
-        if !record.is_held_by(renewal.owner, &now) {
+        if !record.is_held_by(renewal.owner, &now) || record.token != renewal.token {
             return Ok(Extension::Lost);
         }
         file.replace(record.extended(renewal.ttl, &now).encode())?;

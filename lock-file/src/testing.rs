@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lock_core::{Attempt, Claim, DistributedLock, Grant, LockRequest, Renewal, Ttl};
+use lock_core::{Attempt, Claim, DistributedLock, FencingToken, Grant, LockRequest, Renewal, Ttl};
 
 use crate::FileLock;
 use crate::machine::Machine;
@@ -21,8 +21,8 @@ pub(crate) fn claim_of(request: LockRequest) -> Claim {
 }
 
 /// A renewal of what was granted to `claim`, for `ttl`.
-pub(crate) fn renewal(claim: &Claim, ttl: Duration) -> Renewal {
-    let text = format!("lease1:{}:1:1000:{}", claim.owner.expose(), claim.name);
+pub(crate) fn renewal(claim: &Claim, token: FencingToken, ttl: Duration) -> Renewal {
+    let text = format!("lease1:{}:{token}:1000:{}", claim.owner.expose(), claim.name);
     let lease = lock_core::Lease::import(&text).expect("a lease");
     Renewal::new(&lease, Ttl::new(ttl).expect("a TTL"))
 }

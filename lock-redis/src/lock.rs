@@ -162,7 +162,9 @@ impl DistributedLock for RedisLock {
             renewals.iter().map(|renewal| self.keys(&renewal.name).lock()).collect();
         let args: Vec<String> = renewals
             .iter()
-            .flat_map(|renewal| [renewal.owner.expose(), renewal.ttl.as_millis().to_string()])
+            .flat_map(|Renewal { owner, token, ttl, .. }| {
+                [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
+            })
             .collect();
         let reply = self.server.run(&EXTEND, &keys, &args).await;
         let answers = reply.and_then(|reply| reply::read::<Vec<u8>>(reply, "renewals"));

@@ -32,7 +32,11 @@ enum Chore {
     /// Prove that named tests fail when the code is broken in named ways.
     Mutants {
         /// Only the mutants whose name contains this.
-        name: Option<String>,
+        #[arg(default_value = "")]
+        name: String,
+        /// Only the mutants that a test of this package is to notice.
+        #[arg(long)]
+        package: Option<String>,
     },
 }
 
@@ -42,7 +46,7 @@ fn main() -> ExitCode {
         Chore::Test { args } => test::run(&args),
         Chore::Examples => examples::run(),
         Chore::Lint => lint::run(),
-        Chore::Mutants { name } => mutants::run(name.as_deref().unwrap_or_default()),
+        Chore::Mutants { name, package } => mutants::run(&name, package.as_deref()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

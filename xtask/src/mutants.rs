@@ -38,6 +38,11 @@ impl Mutant {
         }
     }
 
+    /// Whether the named test is one of this package.
+    fn is_noticed_by(&self, package: &str) -> bool {
+        self.test.strip_prefix("-p ").and_then(|rest| rest.split(' ').next()) == Some(package)
+    }
+
     fn apply_in(&self, tree: &Path) -> Done<String> {
         let path = tree.join(self.file);
         let source = std::fs::read_to_string(&path)
@@ -46,9 +51,9 @@ impl Mutant {
     }
 }
 
-/// Tries the mutants whose name contains `name`.
-pub(crate) fn run(name: &str) -> Done {
-    let chosen = chosen(name)?;
+/// Tries the mutants whose name contains `name`, of those that tests of `package` are to notice.
+pub(crate) fn run(name: &str, package: Option<&str>) -> Done {
+    let chosen = chosen(name, package)?;
     // Before anything is built, because the table goes stale easily.
     for mutant in &chosen {
         mutant.apply_in(workspace::root())?;
@@ -64,11 +69,14 @@ pub(crate) fn run(name: &str) -> Done {
     conclude(&chosen, &verdicts)
 }
 
-fn chosen(name: &str) -> Done<Vec<&'static Mutant>> {
-    let chosen: Vec<_> = MUTANTS.iter().filter(|mutant| mutant.name.contains(name)).collect();
+fn chosen(name: &str, package: Option<&str>) -> Done<Vec<&'static Mutant>> {
+    let fits = |mutant: &&Mutant| {
+        mutant.name.contains(name) && package.is_none_or(|package| mutant.is_noticed_by(package))
+    };
+    let chosen: Vec<_> = MUTANTS.iter().filter(fits).collect();
     if chosen.is_empty() {
         let names: Vec<_> = MUTANTS.iter().map(|mutant| mutant.name).collect();
-        let text = format!("no mutant is named \"{name}\"; there are:\n  {}", names.join("\n  "));
+        let text = format!("there is no such mutant; there are:\n  {}", names.join("\n  "));
         return Err(Failure::new(text));
     }
     Ok(chosen)

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{
     Fault, Harness, LIMIT, Operation, claim, client, eventually, faulty_client, fresh_name,
@@ -72,6 +72,22 @@ pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Ha
     backend.withdraw(&claim).await.expect("an answer");
     let state = backend.inspect(&name).await.expect("an answer");
     assert_eq!(state.holder, None);
+}
+
+/// C19: a place in a queue outlives the shortest TTLs, and a withdrawal is tried for as long.
+pub async fn c19_a_withdrawal_outlasts_a_short_ttl(harness: &dyn Harness) {
+    let (holder, name) = (client(harness).await, fresh_name());
+    let (leaver, faulty) = faulty_client(harness).await;
+    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    faulty.always(Operation::Withdraw, Fault::RequestLost);
+    let hasty = patient(&name, harness.ttl()).wait(Wait::AtMost(Duration::from_millis(50)));
+    let late = leaver.acquire(hasty).await;
+    assert!(late.is_err(), "{late:?}");
+    sleep(harness.ttl() + Duration::from_millis(200)).await;
+    faulty.heal();
+    let before = faulty.calls(Operation::Withdraw);
+    eventually("it is withdrawn", async || faulty.calls(Operation::Withdraw) > before).await;
+    guard.release().await.expect("an answer");
 }
 
 /// C19: a request that had no answer, and comes after its hold was released, takes nothing.

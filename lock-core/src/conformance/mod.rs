@@ -154,6 +154,7 @@ macro_rules! conformance_tests {
             c09_a_hung_renewal_does_not_delay_the_signal
             c09_the_loss_is_told_without_the_keepers_runtime
             c10_lost_is_final
+            c10_a_later_grant_to_the_same_owner_is_another_hold
             c10_extending_twice_at_once_is_safe
             c10_a_shorter_extension_keeps_the_hold
             c11_not_held_from_the_start_of_the_release
@@ -180,6 +181,7 @@ macro_rules! conformance_tests {
             c19_a_dropped_waiter_leaves_the_queue
             c19_a_late_request_of_a_withdrawn_claim_is_refused
             c19_a_request_that_outlived_its_hold_takes_nothing
+            c19_a_withdrawal_outlasts_a_short_ttl
             c20_a_guard_may_be_dropped_anywhere
             c20_shutdown_gives_everything_back
             c20_shutdown_ends_acquisitions_under_way

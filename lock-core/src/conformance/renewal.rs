@@ -3,10 +3,10 @@
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, client, eventually, faulty_client,
-    fresh_name, patient, until_free,
+    Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, claim, client, eventually,
+    faulty_client, fresh_name, patient, until_free,
 };
-use crate::{Extension, LockError, LostReason, Release, Renewal, Ttl};
+use crate::{Attempt, Extension, Grant, Lease, LockError, LostReason, Release, Renewal, Ttl};
 
 /// C10: extending what is lost is `Lost`, for ever, and makes nothing anew.
 pub async fn c10_lost_is_final(harness: &dyn Harness) {
@@ -32,6 +32,30 @@ pub async fn c10_lost_is_final(harness: &dyn Harness) {
     until_free(&other, &name).await;
     assert!(matches!(client.attach(lease).await, Err(LockError::Lost { .. })));
     assert!(matches!(guard.extend(ttl).await, Err(LockError::Lost { .. })));
+}
+
+/// C10: a lost lock that a late request of the same owner takes once more is another hold, and the
+/// first stays lost.
+pub async fn c10_a_later_grant_to_the_same_owner_is_another_hold(harness: &dyn Harness) {
+    let (backend, name) = (harness.connect().await, fresh_name());
+    let claim = claim(&name, harness.ttl() * 10);
+    let mut holds = Vec::new();
+    for _ in 0..2 {
+        let attempt = backend.try_acquire(&claim, None).await.expect("an answer");
+        let Attempt::Granted(Grant { token, .. }) = attempt else { panic!("busy: {attempt:?}") };
+        let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis());
+        let lease = Lease::import(&format!("lease1:{owner}:{token}:{ttl}:{name}"));
+        holds.push(Renewal::new(&lease.expect("a lease"), claim.ttl));
+        if holds.len() == 1 {
+            harness.evict(&name).await;
+        }
+    }
+    let [first, second] = &holds[..] else { unreachable!("two holds") };
+    assert!(second.token > first.token);
+    assert_eq!(backend.extend(first).await.expect("an answer"), Extension::Lost);
+    let extended = backend.extend(second).await.expect("an answer");
+    assert!(matches!(extended, Extension::Extended(_)), "{extended:?}");
+    assert_eq!(backend.release(&name, claim.owner).await.expect("an answer"), Release::Released);
 }
 
 /// C10: extensions that overtake each other leave the hold no shorter than the longest of them.

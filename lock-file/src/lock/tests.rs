@@ -88,9 +88,9 @@ async fn a_reboot_ends_a_hold_though_the_clock_is_behind_its_deadline() {
     let before = on(home.path(), "one", || Duration::from_secs(1000), ZERO);
     let after = on(home.path(), "two", || Duration::from_secs(3), ZERO);
     let claim = claim("a");
-    granted(&before, &claim).await;
+    let token = granted(&before, &claim).await.token;
     assert_eq!(after.inspect(&claim.name).await.expect("an answer").holder, None);
-    let extended = after.extend(&renewal(&claim, TTL)).await;
+    let extended = after.extend(&renewal(&claim, token, TTL)).await;
     assert_eq!(extended.expect("an answer"), Extension::Lost);
     let released = after.release(&claim.name, claim.owner).await;
     assert_eq!(released.expect("an answer"), Release::NotHeld);
@@ -113,11 +113,12 @@ async fn a_hold_ends_at_its_deadline_and_not_before() {
 async fn c10_extending_never_shortens_and_never_recreates() {
     let (home, lock) = home();
     let claim = claim("a");
-    let (short, long) = (renewal(&claim, TTL / 2), renewal(&claim, TTL * 2));
-    assert_eq!(lock.extend(&long).await.expect("an answer"), Extension::Lost);
+    let never = renewal(&claim, FencingToken::MAX, TTL);
+    assert_eq!(lock.extend(&never).await.expect("an answer"), Extension::Lost);
     assert_eq!(fs::read_dir(home.path()).expect("readable").count(), 0);
 
-    granted(&lock, &claim).await;
+    let token = granted(&lock, &claim).await.token;
+    let (short, long) = (renewal(&claim, token, TTL / 2), renewal(&claim, token, TTL * 2));
     let answers = lock.extend_all(&[long, short.clone()]).await;
     let answers: Vec<_> = answers.into_iter().map(|answer| answer.expect("an answer")).collect();
     assert_eq!(answers, [Extension::Extended(TTL * 2), Extension::Extended(TTL / 2)]);
@@ -261,7 +262,7 @@ async fn c17_a_process_that_is_stopped_in_its_critical_section_costs_a_bounded_t
     let token = granted(&lock, &claim).await.token;
     let stopped = File::open(only_file(&home)).expect("opens");
     stopped.lock().expect("locked");
-    let renewal = renewal(&claim, TTL);
+    let renewal = renewal(&claim, token, TTL);
     let started = Instant::now();
     for answer in lock.extend_all(&vec![renewal; 20]).await {
         let error = answer.expect_err("stuck");

@@ -1,11 +1,11 @@
--- KEYS: lock…   ARGV: owner, TTL in ms, for each lock in turn
--- -> for each lock 1 if it lasts that long from now, 0 if it is not its owner's
+-- KEYS: lock…   ARGV: "owner:token:", TTL in ms, for each lock in turn
+-- -> for each lock 1 if it lasts that long from now, 0 if it is not that hold's
 local answers = {}
 for i, lock in ipairs(KEYS) do
-  local owner, ttl_ms = ARGV[2 * i - 1], ARGV[2 * i]
+  local hold, ttl_ms = ARGV[2 * i - 1], ARGV[2 * i]
   -- A key of another type is not ours, and must not fail the whole batch.
   local value = redis.pcall('GET', lock)
-  local ours = type(value) == 'string' and string.sub(value, 1, 33) == owner .. ':'
+  local ours = type(value) == 'string' and string.sub(value, 1, #hold) == hold
   if ours then last_at_least(lock, ttl_ms) end
   answers[i] = ours and 1 or 0
 end
