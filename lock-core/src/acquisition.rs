@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use crate::client::Shared;
-use crate::janitor::Unfinished;
+use crate::janitor::Begun;
 use crate::local_queue::Turn;
 use crate::wait::{Limits, Waiting};
 use crate::{Claim, LockError, LockGuard, LockRequest, Wait};
@@ -22,21 +22,14 @@ pub(crate) struct Acquisition {
     started: Instant,
     ended: bool,
     /// A shutdown waits for it.
-    _unfinished: Unfinished,
+    _begun: Begun,
 }
 
 impl Acquisition {
     pub(crate) fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self, LockError> {
         shared.admit(&claim.name)?;
-        let _unfinished = shared.janitor.begin();
-        Ok(Self {
-            shared,
-            claim,
-            traces: false,
-            started: Instant::now(),
-            ended: false,
-            _unfinished,
-        })
+        let _begun = shared.janitor.begin();
+        Ok(Self { shared, claim, traces: false, started: Instant::now(), ended: false, _begun })
     }
 
     /// Acquires, and tells of it.

@@ -261,7 +261,8 @@ impl LockClient {
 
     /// Gives everything back: ends all holds of this client and waits until the server knows, or
     /// until their TTLs have ended them. Acquisitions under way end with [`LockError::Closed`], and no
-    /// lock can be acquired afterwards.
+    /// lock can be acquired afterwards. Those that nobody polls are waited for no longer than a
+    /// request time-out.
     ///
     /// Guards that are still alive see the loss with [`LostReason::Shutdown`].
     ///
@@ -287,7 +288,7 @@ impl LockClient {
                 self.shared.janitor.give_back(&hold.lease());
             }
         }
-        self.shared.janitor.idle().await;
+        self.shared.janitor.finish(self.shared.options.request_timeout).await;
     }
 }
 

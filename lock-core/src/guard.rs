@@ -177,6 +177,8 @@ impl LockGuard {
     /// # Cancel safety
     /// If the future is dropped, the janitor gives the lock back.
     pub async fn release(mut self) -> Result<Release, LockError> {
+        // A shutdown waits for it.
+        let _begun = self.shared.janitor.begin();
         self.stop_keeping();
         let lease = self.hold.lease();
         let release = self.shared.release(&lease).await?;
@@ -213,7 +215,12 @@ impl Drop for LockGuard {
             return;
         }
         let lost_before = self.hold.lost_reason();
+        let _begun = self.shared.janitor.begin();
         self.stop_keeping();
+        if tokio::runtime::Handle::try_current().is_ok() {
+            // The runtime that ran the tasks may have ended.
+            self.shared.ensure_tasks();
+        }
         if let Some(claim) = &self.doubt {
             return self.shared.janitor.withdraw(claim);
         }

@@ -265,6 +265,11 @@ impl Hold {
         }
     }
 
+    /// Whether a renewal is under way.
+    pub(crate) fn is_renewing(&self) -> bool {
+        self.state().renewing
+    }
+
     /// Begins a renewal, of which there is one at a time.
     pub(crate) fn begin_renewal(&self) -> Renewal {
         let mut state = self.state();

@@ -1,12 +1,15 @@
 //! Gives back what was dropped, cancelled or left in doubt.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
 
 use crate::retry;
 use crate::telemetry::Telemetry;
@@ -28,8 +31,16 @@ pub(crate) struct Janitor {
     telemetry: Arc<Telemetry>,
     chores: Mutex<VecDeque<Chore>>,
     arrived: Notify,
-    unfinished: Arc<watch::Sender<usize>>,
+    unfinished: Arc<watch::Sender<Unfinished>>,
     closed: AtomicBool,
+}
+
+/// What is under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unfinished {
+    count: usize,
+    /// When the last of the leases to give back has expired by itself.
+    until: Option<Instant>,
 }
 
 /// Something to give back.
@@ -38,7 +49,7 @@ struct Chore {
     what: Returned,
     /// The server forgets it by itself after this long.
     ttl: Duration,
-    _unfinished: Unfinished,
+    _begun: Begun,
 }
 
 #[derive(Debug)]
@@ -56,13 +67,13 @@ impl Returned {
     }
 }
 
-/// Counts a chore as unfinished for as long as it lives, wherever it is dropped.
+/// Something that is unfinished for as long as this lives, wherever it is dropped.
 #[derive(Debug)]
-pub(crate) struct Unfinished(Arc<watch::Sender<usize>>);
+pub(crate) struct Begun(Arc<watch::Sender<Unfinished>>);
 
-impl Drop for Unfinished {
+impl Drop for Begun {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        self.0.send_modify(|unfinished| unfinished.count -= 1);
     }
 }
 
@@ -74,7 +85,11 @@ struct UnderWay<'a> {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.janitor.chores().extend(self.chore.take());
+        if let Some(chore) = self.chore.take() {
+            self.janitor.chores().push_back(chore);
+            // Another may have taken over already.
+            self.janitor.arrived.notify_one();
+        }
     }
 }
 
@@ -85,7 +100,7 @@ impl Janitor {
             telemetry,
             chores: Mutex::default(),
             arrived: Notify::new(),
-            unfinished: Arc::new(watch::Sender::new(0)),
+            unfinished: Arc::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -102,19 +117,40 @@ impl Janitor {
     }
 
     fn take(&self, what: Returned, ttl: Duration) {
-        self.chores().push_back(Chore { what, ttl, _unfinished: self.begin() });
+        let _begun = self.begin();
+        let until = Instant::now() + ttl;
+        self.unfinished
+            .send_modify(|unfinished| unfinished.until = unfinished.until.max(Some(until)));
+        self.chores().push_back(Chore { what, ttl, _begun });
         self.arrived.notify_one();
     }
 
     /// Counts something as unfinished that may yet have to be given back.
-    pub(crate) fn begin(&self) -> Unfinished {
-        self.unfinished.send_modify(|count| *count += 1);
-        Unfinished(self.unfinished.clone())
+    pub(crate) fn begin(&self) -> Begun {
+        self.unfinished.send_modify(|unfinished| unfinished.count += 1);
+        Begun(self.unfinished.clone())
     }
 
-    /// Waits until everything unfinished is given back or expired.
-    pub(crate) async fn idle(&self) {
-        let _ = self.unfinished.subscribe().wait_for(|count| *count == 0).await;
+    /// Gives everything back. Returns once that is done; or once it has expired by itself, and what
+    /// began before and gave nothing back yet had `grace` to end.
+    ///
+    /// It does the chores itself, since the runtime that runs the task may not be driven any more.
+    pub(crate) async fn finish(self: &Arc<Self>, grace: Duration) {
+        let end_of_grace = Instant::now() + grace;
+        let mut unfinished = self.unfinished.subscribe();
+        let mut running = pin!(self.clone().run().fuse());
+        loop {
+            let Unfinished { count, until } = *unfinished.borrow_and_update();
+            let end = until.map_or(end_of_grace, |until| until.max(end_of_grace));
+            if count == 0 || Instant::now() >= end {
+                return;
+            }
+            tokio::select! {
+                () = &mut running => {}
+                _ = unfinished.changed() => {}
+                () = sleep_until(end) => {}
+            }
+        }
     }
 
     /// Lets [`run`](Janitor::run) return once nothing is left to do.

@@ -2,15 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::hold::{Duty, Hold, HoldId};
-use crate::{Clock, DistributedLock, Extension, LossWatch, LostReason, Moment, Renewal};
+use crate::{
+    BackendError, Clock, DistributedLock, Extension, LossWatch, LostReason, Moment, Renewal,
+};
 
 /// How many holds are renewed in one call to the backend: enough that ten thousand are a hundred
 /// requests, few enough that one of them does not keep a server from its other clients.
@@ -27,6 +31,7 @@ pub(crate) struct Keeper {
     clock: Arc<dyn Clock>,
     book: Mutex<Book>,
     changed: Notify,
+    has_run: AtomicBool,
 }
 
 #[derive(Default)]
@@ -40,7 +45,8 @@ struct Book {
 
 impl Keeper {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
-        Self { backend, clock, book: Mutex::default(), changed: Notify::new() }
+        let (book, changed, has_run) = Default::default();
+        Self { backend, clock, book, changed, has_run }
     }
 
     /// Takes a hold into keeping.
@@ -77,7 +83,9 @@ impl Keeper {
     ///
     /// It may be the second to do so: the renewals of one whose runtime ended have no answer.
     pub(crate) async fn run(self: Arc<Self>) {
-        self.begin();
+        if self.has_run.swap(true, Ordering::Relaxed) {
+            self.take_over();
+        }
         let (mut renewals, mut watches) = (FuturesUnordered::new(), FuturesUnordered::new());
         loop {
             let begun = std::mem::take(&mut self.book().watches);
@@ -96,10 +104,10 @@ impl Keeper {
     }
 
     /// Takes over from a keeper whose runtime ended: what it had under way has no answer.
-    fn begin(&self) {
+    fn take_over(&self) {
         let mut book = self.book();
         let holds: Vec<_> = book.holds.values().cloned().collect();
-        holds.iter().for_each(|hold| hold.renewal_failed(None));
+        holds.iter().filter(|hold| hold.is_renewing()).for_each(|hold| hold.renewal_failed(None));
         let watch = |hold: Arc<Hold>| Some((hold.clone(), self.backend.watch(&hold.lease())?));
         book.watches = holds.into_iter().filter_map(watch).collect();
     }
@@ -135,7 +143,7 @@ impl Keeper {
         let limit = batch.iter().map(|(hold, _)| hold.attempt_limit()).min().unwrap_or_default();
         let renewals: Vec<Renewal> = batch.iter().map(|(_, renewal)| renewal.clone()).collect();
         let asked = self.clock.now();
-        let answers = timeout(limit, self.backend.extend_all(&renewals)).await.unwrap_or_default();
+        let answers = timeout(limit, self.extend_all(&renewals)).await.unwrap_or_default();
         let mut answers = answers.into_iter();
         for (hold, renewal) in batch {
             match answers.next() {
@@ -147,6 +155,19 @@ impl Keeper {
                 None => hold.renewal_failed(None),
             }
         }
+    }
+
+    /// Extends a batch. If the server refuses it as a whole, each hold is asked for alone, lest one
+    /// that it will not extend cost the others theirs.
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let answers = self.backend.extend_all(renewals).await;
+        let refused = |answer: &Result<_, BackendError>| {
+            answer.as_ref().is_err_and(|error| !error.is_transient())
+        };
+        if renewals.len() < 2 || !answers.iter().all(refused) {
+            return answers;
+        }
+        join_all(renewals.iter().map(|renewal| self.backend.extend(renewal))).await
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {

@@ -172,7 +172,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// As [`extend_all`](Self::extend_all).
     async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
         let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
-        answer.unwrap_or(Ok(Extension::Lost))
+        let no_answer = || BackendError::no_answer(self.capabilities().backend, Duration::ZERO);
+        answer.unwrap_or_else(|| Err(no_answer()))
     }
 }
 

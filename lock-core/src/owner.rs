@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use rand::TryRng;
+use rand::rngs::SysRng;
 use uuid::Uuid;
 
 use crate::LockError;
@@ -24,9 +26,15 @@ use crate::LockError;
 pub struct OwnerId(Uuid);
 
 impl OwnerId {
-    /// Draws a new owner id from the operating system's seeded generator.
+    /// Draws a new owner id from the operating system.
     pub fn random() -> Self {
-        Self(Uuid::from_u128(rand::random()))
+        let mut bits = [0; 16];
+        // A generator of our own would draw the same for parent and child after a fork, and both would
+        // be taken for one owner.
+        if SysRng.try_fill_bytes(&mut bits).is_err() {
+            bits = rand::random();
+        }
+        Self(Uuid::from_bytes(bits))
     }
 
     /// The whole id as 32 lower-case hex digits. Treat it as a password.

@@ -21,7 +21,7 @@ const FALLBACK_POLL: Duration = Duration::from_secs(1);
 /// The first pause of a backend that is polled.
 const FIRST_POLL: Duration = Duration::from_millis(1);
 
-/// How many request time-outs an endless wait bears with a server that does not answer.
+/// How many request time-outs an endless wait bears with a server that has begun not to answer.
 const OUTAGE_BORNE: u32 = 5;
 
 /// How long a plain acquire that failed spends on taking its claim back.
@@ -71,7 +71,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         loop {
             let asked = self.clock.now();
             *traces = true;
-            match self.ask(claim, waker, progress.give_up_at()).await {
+            match self.ask(claim, waker, progress.end_of_ask()).await {
                 Ok(Attempt::Granted(grant)) => match self.lease(claim, &grant, asked) {
                     Some(lease) => {
                         *traces = in_doubt;
@@ -102,7 +102,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
                 *traces = in_doubt;
                 return Ok(lease);
             }
-            if progress.is_over() {
+            if progress.is_over_after_pause() {
                 return Err(progress.into_error(claim));
             }
         }
@@ -112,9 +112,8 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         &self,
         claim: &Claim,
         waker: Option<&Waker>,
-        give_up_at: Instant,
+        end: Instant,
     ) -> Result<Attempt, BackendError> {
-        let end = give_up_at.min(Instant::now() + self.limits.request_timeout / 2);
         let backend = self.backend.capabilities().backend;
         try_once(end, backend, self.backend.try_acquire(claim, waker)).await
     }
@@ -167,7 +166,8 @@ struct Progress {
     wait: Wait,
     request_timeout: Duration,
     started: Instant,
-    answered: Instant,
+    /// Since when the server does not answer.
+    outage: Option<Instant>,
     last_answer: Option<(Moment, ServerTime)>,
     seen: Option<Contention>,
     error: Option<BackendError>,
@@ -177,12 +177,11 @@ struct Progress {
 
 impl Progress {
     fn new(wait: Wait, request_timeout: Duration) -> Self {
-        let started = Instant::now();
         Self {
             wait,
             request_timeout,
-            started,
-            answered: started,
+            started: Instant::now(),
+            outage: None,
             last_answer: None,
             seen: None,
             error: None,
@@ -201,28 +200,49 @@ impl Progress {
         let queued_before = self.error.is_none() && !self.late;
         self.tries = if queued_before { self.tries + 1 } else { 0 };
         self.seen = Some(seen);
-        self.answered = Instant::now();
-        (self.error, self.late) = (None, false);
+        (self.error, self.late, self.outage) = (None, false, None);
     }
 
     fn failed(&mut self, error: BackendError) {
         self.tries = if self.error.is_some() { self.tries + 1 } else { 0 };
-        self.error = Some(error);
+        self.no_good_answer(error);
     }
 
     /// A grant that came after its own deadline is nothing to return; the next answer may be
     /// quicker, and finds the same grant.
     fn granted_late(&mut self, limits: &Limits) {
         self.late = true;
-        self.error = Some(BackendError::no_answer("server", limits.request_timeout));
+        self.no_good_answer(BackendError::no_answer("server", limits.request_timeout));
     }
 
-    /// When an acquisition ends that has no better news by then.
-    fn give_up_at(&self) -> Instant {
+    /// An outage begins with the first answer that is missed, not with the last that came: between
+    /// them lies a pause, of ours or of the whole process.
+    fn no_good_answer(&mut self, error: BackendError) {
+        self.error = Some(error);
+        let now = Instant::now();
+        self.outage.get_or_insert(now.checked_sub(self.request_timeout / 2).unwrap_or(now));
+    }
+
+    /// When an acquisition ends that has no better news by then; `None` if that is open.
+    fn give_up_at(&self) -> Option<Instant> {
         match self.wait {
-            Wait::No | Wait::AtMost(Duration::ZERO) => self.started + self.request_timeout,
-            Wait::AtMost(span) => self.started + span.min(crate::Ttl::MAX.as_duration() * 365),
-            Wait::Forever => self.answered + self.request_timeout * OUTAGE_BORNE,
+            Wait::No | Wait::AtMost(Duration::ZERO) => Some(self.started + self.request_timeout),
+            Wait::AtMost(span) => {
+                Some(self.started + span.min(crate::Ttl::MAX.as_duration() * 365))
+            }
+            Wait::Forever => Some(self.outage? + self.request_timeout * OUTAGE_BORNE),
+        }
+    }
+
+    /// Until when to wait for an answer to a request that is sent now.
+    fn end_of_ask(&self) -> Instant {
+        let now = Instant::now();
+        let end = now + self.request_timeout / 2;
+        match self.give_up_at() {
+            // After a pause of the process; a whole try is due all the same.
+            Some(past) if past <= now && self.wait == Wait::Forever => end,
+            Some(give_up_at) => end.min(give_up_at),
+            None => end,
         }
     }
 
@@ -231,8 +251,15 @@ impl Progress {
         match self.wait {
             Wait::Forever if busy => false,
             _ if busy && !self.waits() => true,
-            _ => Instant::now() >= self.give_up_at(),
+            _ => self.give_up_at().is_some_and(|end| Instant::now() >= end),
         }
+    }
+
+    /// Whether it is over after a pause. If that is long ago, the process was paused, and an endless
+    /// wait is worth one more try.
+    fn is_over_after_pause(&self) -> bool {
+        let overslept = self.give_up_at().is_some_and(|end| end.elapsed() >= self.request_timeout);
+        self.is_over() && !(overslept && self.wait == Wait::Forever)
     }
 
     /// How long to sleep before the next look at the server.
@@ -246,9 +273,8 @@ impl Progress {
         };
         // A holder that died releases nothing: its lease ends unannounced.
         let expiry = self.seen.as_ref().and_then(|seen| seen.ttl_left).unwrap_or(pause);
-        let left = self.give_up_at().saturating_duration_since(Instant::now());
-        let bound = if self.error.is_none() && self.wait == Wait::Forever { pause } else { left };
-        pause.min(expiry + FIRST_POLL).min(bound)
+        let left = self.give_up_at().map(|end| end.saturating_duration_since(Instant::now()));
+        pause.min(expiry + FIRST_POLL).min(left.unwrap_or(pause))
     }
 
     fn into_error(self, claim: &Claim) -> LockError {

@@ -5,14 +5,16 @@
 //! was answered by silence; a call was given up by its caller after a long silence. The last two
 //! matter because a firewall or a dead peer swallows requests without a word.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use lock_core::Replies;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisError, Value};
-use tokio::sync::OnceCell;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use crate::error::Failure;
 
@@ -44,14 +46,44 @@ pub(crate) fn with_socket_settings(
 /// The connection that requests go over. Made when it is first needed.
 pub(crate) struct Connection {
     client: Client,
-    current: Mutex<Arc<Link>>,
+    current: Mutex<Option<Arc<Link>>>,
 }
 
-/// One socket, or the attempt to open it, which callers share.
-#[derive(Default)]
+/// One socket, or the attempt to open it. Callers share the attempt, and it goes on when they leave:
+/// else a connection that takes longer than a caller stays would never be made.
 struct Link {
-    driver: OnceCell<MultiplexedConnection>,
-    replies: AtomicU64,
+    opened: watch::Receiver<Option<Result<MultiplexedConnection, RedisError>>>,
+    opening: AbortHandle,
+    replies: Replies,
+}
+
+impl Link {
+    fn open(client: Client) -> Self {
+        let (tell, opened) = watch::channel(None);
+        let opening = tokio::spawn(async move {
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(CONNECT_LIMIT))
+                .set_response_timeout(Some(REPLY_LIMIT));
+            let connected = client.get_multiplexed_async_connection_with_config(&config).await;
+            tell.send_replace(Some(connected));
+        });
+        Self { opened, opening: opening.abort_handle(), replies: Replies::default() }
+    }
+
+    async fn driver(&self) -> Result<MultiplexedConnection, RedisError> {
+        let mut opened = self.opened.clone();
+        match opened.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(connected)) => connected.clone(),
+            // The runtime that opened it has ended.
+            Ok(None) | Err(_) => Err(io::Error::from(io::ErrorKind::NotConnected).into()),
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.opening.abort();
+    }
 }
 
 impl Connection {
@@ -62,15 +94,18 @@ impl Connection {
     /// Sends one command and waits for its reply.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, Failure> {
         let link = self.link();
-        let driver = match link.driver.get_or_try_init(|| self.connect()).await {
+        let mut driver = match link.driver().await {
             Ok(driver) => driver,
-            Err(error) => return Err(Failure::Connecting(error)),
+            Err(error) => {
+                self.retire(&link);
+                return Err(Failure::Connecting(error));
+            }
         };
-        let call = Call::new(self, &link);
-        let reply = driver.clone().send_packed_command(command).await;
-        call.answered();
-        let reply = reply.and_then(|value| value.extract_error());
-        reply.map_err(|error| {
+        let reply = link.replies.awaited(SUSPECT_AFTER, || self.retire(&link));
+        let answer = driver.send_packed_command(command).await;
+        reply.came();
+        let answer = answer.and_then(|value| value.extract_error());
+        answer.map_err(|error| {
             if spoils_connection(&error) {
                 self.retire(&link);
             }
@@ -78,22 +113,16 @@ impl Connection {
         })
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_LIMIT))
-            .set_response_timeout(Some(REPLY_LIMIT));
-        self.client.get_multiplexed_async_connection_with_config(&config).await
-    }
-
     fn link(&self) -> Arc<Link> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.get_or_insert_with(|| Arc::new(Link::open(self.client.clone()))).clone()
     }
 
     /// Lets the next call open a new connection, unless one has already.
     fn retire(&self, link: &Arc<Link>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if Arc::ptr_eq(&current, link) {
-            *current = Arc::default();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
+            *current = None;
         }
     }
 }
@@ -102,34 +131,4 @@ impl Connection {
 fn spoils_connection(error: &RedisError) -> bool {
     let demoted_or_locked_out = matches!(error.code(), Some("READONLY" | "NOAUTH" | "MASTERDOWN"));
     error.is_io_error() || error.is_unrecoverable_error() || demoted_or_locked_out
-}
-
-/// A call under way. Dropped without an answer after a long silence, it retires the connection.
-struct Call<'a> {
-    connection: &'a Connection,
-    link: &'a Arc<Link>,
-    sent: Instant,
-    replies_before: u64,
-    answered: bool,
-}
-
-impl<'a> Call<'a> {
-    fn new(connection: &'a Connection, link: &'a Arc<Link>) -> Self {
-        let replies_before = link.replies.load(Ordering::Relaxed);
-        Self { connection, link, sent: Instant::now(), replies_before, answered: false }
-    }
-
-    fn answered(mut self) {
-        self.link.replies.fetch_add(1, Ordering::Relaxed);
-        self.answered = true;
-    }
-}
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        let silent = self.link.replies.load(Ordering::Relaxed) == self.replies_before;
-        if !self.answered && silent && self.sent.elapsed() >= SUSPECT_AFTER {
-            self.connection.retire(self.link);
-        }
-    }
 }

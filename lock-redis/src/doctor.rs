@@ -59,6 +59,10 @@ fn version(info: &Info<'_>) -> Finding {
 }
 
 fn role(info: &Info<'_>) -> Finding {
+    if info.get("cluster_enabled") == "1" {
+        let seen = "the server is part of a cluster, which this client does not follow";
+        return Finding::risk("role", seen, "use a server without cluster mode");
+    }
     match (info.get("role"), info.get("connected_slaves")) {
         ("master", "" | "0") => Finding::good("role", "a primary without replicas"),
         ("master", count) => Finding::good(

@@ -24,6 +24,9 @@ use crate::server::Server;
 /// A server's clock further ahead than this would poison the token counters.
 const CLOCK_AHEAD_ALLOWED: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What a waiter gives for a channel that queues and looks for itself; see `common.lua`.
+const POLLED: &str = "poll";
+
 /// How many keys one step of a listing looks at.
 const SCAN_STEP: usize = 1000;
 
@@ -104,15 +107,15 @@ impl RedisLock {
         reply::states(names, self.server.run(&INSPECT, &keys, &args).await?)
     }
 
-    /// The counters that match `glob`, some of them more than once.
+    /// The counters that match `glob`, some of them more than once. What is no text is not ours.
     async fn counters(&self, glob: &str) -> Result<Vec<String>, BackendError> {
         let (mut cursor, mut found) = (0u64, Vec::new());
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
             let page = self.server.send(&scan).await?;
-            let (next, keys): (u64, Vec<String>) = reply::read(page, "a page of keys")?;
-            found.extend(keys);
+            let (next, keys): (u64, Vec<Vec<u8>>) = reply::read(page, "a page of keys")?;
+            found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
             if next == 0 {
                 return Ok(found);
             }
@@ -147,9 +150,8 @@ impl DistributedLock for RedisLock {
             // Subscribed first, queued after: else the grant could be published in between. A waiter
             // that cannot be reached polls.
             push.open().await?;
-            if let Some(channel) = push.listen(claim.owner, waker) {
-                attempt = self.try_once(claim, &channel).await?;
-            }
+            let channel = push.listen(claim.owner, waker);
+            attempt = self.try_once(claim, channel.as_deref().unwrap_or(POLLED)).await?;
         }
         if matches!(attempt, Attempt::Granted(_)) {
             push.forget(claim.owner);

@@ -1,14 +1,13 @@
 //! Ways in: password, ACL user, database, unix socket, TLS; and ways to be kept out.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use leasehold::redis::RedisOptions;
-use leasehold::{LockClient, LockError};
+use leasehold::{LockClient, LockError, LostReason};
 use test_support::RedisServer;
+use tokio::time::timeout;
 
-use crate::{REQUEST_TIMEOUT, SLACK, client, fresh_name, patient};
-
-const SECRET: &str = "pa55word-of-the-test";
+use crate::behaviours::{LIMIT, SECRET, client, fresh_name, patient, refusal, shown, works};
 
 /// What an ACL user needs.
 pub(crate) const RIGHTS: [&str; 25] = [
@@ -38,29 +37,6 @@ pub(crate) const RIGHTS: [&str; 25] = [
     "+hvals",
     "+scan",
 ];
-
-async fn works(client: &LockClient) {
-    let name = fresh_name();
-    let guard = client.acquire(patient(&name)).await.expect("a free lock");
-    let waiting = client.acquire(patient(&name));
-    let (released, next) = tokio::join!(guard.release(), waiting);
-    released.expect("an answer");
-    next.expect("its turn comes").release().await.expect("an answer");
-}
-
-async fn refusal(url: &str) -> String {
-    let asked = Instant::now();
-    let error = leasehold::connect(url).await.expect_err("we must be kept out");
-    assert!(asked.elapsed() < REQUEST_TIMEOUT * 3 + SLACK, "refused after {:?}", asked.elapsed());
-    let mut text = format!("{error:?} {error}");
-    let mut source = std::error::Error::source(&error);
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    assert!(!text.contains(SECRET), "a secret is shown: {text}");
-    text
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_password() {
@@ -99,6 +75,20 @@ async fn by_acl_user_with_the_rights_that_the_docs_name() {
     let refused = deaf.acquire(patient(&name)).await.expect_err("it cannot be woken");
     assert!(format!("{refused:?}").contains("SUBSCRIBE"), "{refused:?}");
     guard.release().await.expect("an answer");
+}
+
+/// C8: a right that is taken away says nothing of the lock: the holder believes until its deadline.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_a_right_that_is_taken_away_is_no_eviction() {
+    let server = RedisServer::start().await;
+    let secret = format!(">{SECRET}");
+    server
+        .cli(&[&["ACL", "SETUSER", "able", "on", &secret, "resetchannels"], &RIGHTS[..]].concat());
+    let client = client(&format!("redis://able:{SECRET}@{}", server.addr())).await;
+    let ttl = Duration::from_secs(2);
+    let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
+    server.cli(&["ACL", "SETUSER", "able", "-get"]);
+    assert_eq!(timeout(LIMIT, guard.lost()).await.expect("its deadline"), LostReason::Expired);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -166,13 +156,7 @@ async fn nobody_there() {
 async fn c32_an_unknown_command_shows_no_owner() {
     let server = RedisServer::start_with(&["--rename-command", "EVALSHA", ""]).await;
     let refused = client(&server.url()).await.acquire(patient(&fresh_name())).await;
-    let error = refused.expect_err("it cannot run scripts");
-    let mut text = format!("{error:?} {error}");
-    let mut source = std::error::Error::source(&error);
-    while let Some(cause) = source {
-        text += &format!(": {cause:?} {cause}");
-        source = cause.source();
-    }
+    let text = shown(&refused.expect_err("it cannot run scripts"));
     assert!(text.contains("EVALSHA"), "{text}");
     let longest = text.split(|c: char| !c.is_ascii_hexdigit()).map(str::len).max();
     let name_digits = 32;

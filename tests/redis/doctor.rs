@@ -4,7 +4,7 @@ use leasehold::{Finding, Health};
 use test_support::RedisServer;
 
 use crate::access::RIGHTS;
-use crate::client;
+use crate::behaviours::client;
 
 const SAFE: [&str; 2] = ["--appendonly", "yes"];
 

@@ -4,7 +4,7 @@ use leasehold::redis::{FencedScript, RedisLock};
 use leasehold::{Fence, FenceError, LockClient};
 use test_support::{RedisServer, Reply};
 
-use crate::{fresh_name, patient};
+use crate::behaviours::{fresh_name, patient};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_stale_holder_can_neither_advance_nor_write() {
@@ -67,6 +67,10 @@ async fn c24_a_script_runs_only_if_the_fence_allows() {
     let told: (u64, String, u64, String) =
         fence.run(holder.token(), &answers, &keys, &["x", "y"]).await.expect("the newest");
     assert_eq!(told, (2, "two".into(), 2, "y".into()));
+    let several = FencedScript::new("return string.gsub('2024-01', '-', '')");
+    let told: String =
+        fence.run(holder.token(), &several, &[], None::<u64>).await.expect("the newest");
+    assert_eq!(told, "202401", "the first value is the answer");
     let nothing = FencedScript::new("return nil");
     let told: Option<u64> =
         fence.run(holder.token(), &nothing, &[], None::<u64>).await.expect("the newest");

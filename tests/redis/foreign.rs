@@ -6,7 +6,7 @@ use leasehold::{LockError, LockRequest, LostReason, Wait};
 use test_support::{RedisServer, Reply};
 use tokio::time::timeout;
 
-use crate::{LIMIT, client, fresh_name, patient};
+use crate::behaviours::{LIMIT, client, fresh_name, patient};
 
 /// How clients of many libraries give back what they took.
 const DELETE_OWN: &str =

@@ -1,47 +1,26 @@
 //! C22: tokens grow through what happens to a Redis server.
 
-use std::time::Duration;
-
-use leasehold::{FencingToken, LockClient, LockError, LockRequest, Wait};
+use leasehold::{LockError, LockRequest, Wait};
 use test_support::{RedisServer, Reply};
 
-use crate::{client, fresh_name, patient};
-
-async fn token(client: &LockClient, name: &str) -> FencingToken {
-    let guard = client.acquire(patient(name)).await.expect("a free lock");
-    let token = guard.token();
-    guard.release().await.expect("an answer");
-    token
-}
+use crate::behaviours::{client, fresh_name, turn};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_tokens_grow_through_a_loss_of_all_data() {
     let mut server = RedisServer::start().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
-    let first = token(&client, &name).await;
+    let first = turn(&client, &name).await;
     server.cli(&["FLUSHALL"]);
-    let second = token(&client, &name).await;
+    let second = turn(&client, &name).await;
     server.cli(&["SCRIPT", "FLUSH"]);
-    let third = token(&client, &name).await;
+    let third = turn(&client, &name).await;
     server.kill();
     server.restart().await;
-    let fourth = token(&client, &name).await;
+    let fourth = turn(&client, &name).await;
     assert!(
         first < second && second < third && third < fourth,
         "{first} {second} {third} {fourth}"
     );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c22_a_lock_and_its_token_survive_a_restart_with_persistence() {
-    let mut server = RedisServer::start_with(&["--appendonly", "yes"]).await;
-    let (client, name) = (client(&server.url()).await, fresh_name());
-    let guard = client.acquire(patient(&name)).await.expect("a free lock");
-    server.kill();
-    server.restart().await;
-    let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
-    assert_eq!(holder.token, Some(guard.token()));
-    guard.extend(Duration::from_secs(60)).await.expect("still held");
 }
 
 /// A counter ahead of the clock, as after a step of the clock, goes on by one.
@@ -50,8 +29,8 @@ async fn c22_a_counter_ahead_of_the_clock_goes_on() {
     let server = RedisServer::start().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
     server.cli(&["SET", &format!("{{{name}}}:fence"), "9007199254740000"]);
-    assert_eq!(token(&client, &name).await.get(), 9_007_199_254_740_001);
-    assert_eq!(token(&client, &name).await.get(), 9_007_199_254_740_002);
+    assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_001);
+    assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_002);
 }
 
 /// A damaged counter is refused before anything is written.

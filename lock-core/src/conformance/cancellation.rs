@@ -10,7 +10,7 @@ use super::{
     Fault, Harness, LIMIT, Operation, claim, client, eventually, faulty_client, fresh_name,
     patient, until_free,
 };
-use crate::{Attempt, DistributedLock, LockError, LockRequest, LostReason, Release, Wait};
+use crate::{Attempt, DistributedLock, LockRequest, LostReason, Wait};
 
 /// C19: an acquire that is dropped at any await leaves no hold: long before its TTL of a minute the
 /// lock is free again.
@@ -133,47 +133,6 @@ pub async fn c20_a_guard_may_be_dropped_anywhere(harness: &dyn Harness) {
     drop(guard);
     assert_eq!(signal.wait().await, LostReason::Released);
     until_free(&client, &name).await;
-}
-
-/// C20: a shutdown gives back what is held and what was dropped, though some of it fails at first.
-pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
-    let (client, faulty) = faulty_client(harness).await;
-    let (observer, tag) = (super::client(harness).await, fresh_name());
-    let request = |i| LockRequest::new(format!("{tag}-{i}")).ttl(Duration::from_secs(60));
-    let mut guards = Vec::new();
-    for i in 0..20 {
-        guards.push(client.acquire(request(i)).await.expect("a free lock"));
-    }
-    faulty.once(Operation::Release, Fault::RequestLost);
-    faulty.once(Operation::Release, Fault::ReplyLost);
-    guards.truncate(10);
-    timeout(LIMIT, client.shutdown()).await.expect("it drains");
-    assert_eq!(observer.list(tag.as_str(), 100).await.expect("an answer"), []);
-    assert!(guards.iter().all(|guard| !guard.is_held()));
-    let refused = client.acquire(request(0)).await;
-    assert!(matches!(refused, Err(LockError::Closed { .. })), "{refused:?}");
-    for guard in guards {
-        assert_eq!(guard.release().await.expect("an answer"), Release::NotHeld);
-    }
-    timeout(LIMIT, client.shutdown()).await.expect("twice does no harm");
-}
-
-/// C20: a shutdown ends acquisitions under way, and leaves nothing of them.
-pub async fn c20_shutdown_ends_acquisitions_under_way(harness: &dyn Harness) {
-    let (holder, name) = (client(harness).await, fresh_name());
-    let (waiter, faulty) = faulty_client(harness).await;
-    let guard = holder.acquire(patient(&name, Duration::from_secs(60))).await.expect("free");
-    let waiting = tokio::spawn({
-        let (waiter, request) = (waiter.clone(), patient(&name, LIMIT).wait(Wait::Forever));
-        async move { waiter.acquire(request).await }
-    });
-    eventually("it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
-    timeout(LIMIT, waiter.shutdown()).await.expect("it does not wait for the lock");
-    let closed = waiting.await.expect("no panic");
-    assert!(matches!(closed, Err(LockError::Closed { .. })), "{closed:?}");
-    assert_eq!(holder.inspect(&name).await.expect("an answer").waiters.unwrap_or(0), 0);
-    guard.release().await.expect("an answer");
-    assert_eq!(holder.inspect(&name).await.expect("an answer").holder, None);
 }
 
 /// C21: after many calls were dropped in mid-flight, each further reply is its own request's.

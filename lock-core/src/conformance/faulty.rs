@@ -60,6 +60,7 @@ struct Plan {
     always: HashMap<Operation, Fault>,
     calls: HashMap<Operation, usize>,
     last_claim: Option<Claim>,
+    unextendable: Option<LockName>,
 }
 
 impl Faulty {
@@ -76,6 +77,11 @@ impl Faulty {
     /// Every further call of `operation` meets `fault`.
     pub fn always(&self, operation: Operation, fault: Fault) {
         self.plan().always.insert(operation, fault);
+    }
+
+    /// From now on the server refuses every batch of renewals with this lock in it.
+    pub fn refuse_to_extend(&self, name: &LockName) {
+        self.plan().unextendable = Some(name.clone());
     }
 
     /// The backend sees that the holds of `name` are over, and how.
@@ -163,6 +169,12 @@ impl DistributedLock for Faulty {
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let refused = self.plan().unextendable.clone();
+        if renewals.iter().any(|renewal| Some(&renewal.name) == refused.as_ref()) {
+            let (outcome, why) = (Outcome::NotApplied, "a refusal of the test");
+            let refusal = BackendError::permanent("faulty", outcome, why, "injected");
+            return renewals.iter().map(|_| Err(refusal.clone())).collect();
+        }
         let extended = async { Ok(self.backend.extend_all(renewals).await) };
         match self.call(Operation::ExtendAll, extended).await {
             Ok(answers) => answers,
@@ -218,6 +230,6 @@ impl DistributedLock for Faulty {
 
     async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
         let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
-        answer.unwrap_or(Ok(Extension::Lost))
+        answer.unwrap_or(Err(failure(Outcome::Unknown)))
     }
 }

@@ -36,6 +36,7 @@
 
 mod cancellation;
 mod deadlines;
+mod endings;
 mod faulty;
 mod names;
 mod outcomes;
@@ -55,6 +56,7 @@ use crate::{
 
 pub use self::cancellation::*;
 pub use self::deadlines::*;
+pub use self::endings::*;
 pub use self::faulty::{Fault, Faulty, Operation};
 pub use self::names::*;
 pub use self::outcomes::*;
@@ -163,6 +165,7 @@ macro_rules! conformance_tests {
             c12_a_slow_grant_is_renewed_in_time
             c12_renewals_go_in_batches
             c12_renewing_survives_errors
+            c12_one_refused_renewal_costs_no_other
             c13_max_hold_ends_renewing
             c13_run_drops_the_work_at_the_loss
             c13_run_renews_until_the_work_has_ended
@@ -185,6 +188,9 @@ macro_rules! conformance_tests {
             c20_a_guard_may_be_dropped_anywhere
             c20_shutdown_gives_everything_back
             c20_shutdown_ends_acquisitions_under_way
+            c20_shutdown_waits_for_no_acquisition_that_nobody_polls
+            c20_shutdown_waits_for_a_release_under_way
+            c20_a_guard_that_outlives_its_runtime_is_given_back
             c21_no_reply_goes_to_the_wrong_caller
             c22_tokens_grow_through_release_expiry_and_eviction
             c22_extending_keeps_the_token

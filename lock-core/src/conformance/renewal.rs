@@ -184,6 +184,21 @@ pub async fn c12_renewing_survives_errors(harness: &dyn Harness) {
     }
 }
 
+/// C12: a hold that the server will not extend costs the others of its batch nothing.
+pub async fn c12_one_refused_renewal_costs_no_other(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (names, ttl) = ([fresh_name(), fresh_name(), fresh_name()], harness.ttl());
+    let mut guards = Vec::new();
+    for name in &names {
+        guards.push(client.acquire(patient(name, ttl)).await.expect("a free lock"));
+    }
+    faulty.refuse_to_extend(&names[1]);
+    let reason = timeout(LIMIT, guards[1].lost()).await.expect("its deadline comes");
+    assert_eq!(reason, LostReason::Expired);
+    sleep(ttl).await;
+    assert!(guards[0].is_held() && guards[2].is_held(), "{guards:?}");
+}
+
 /// C13: a bounded hold is not renewed beyond its bound.
 pub async fn c13_max_hold_ends_renewing(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl());

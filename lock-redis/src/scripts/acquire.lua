@@ -1,5 +1,6 @@
 -- KEYS: lock, fence, queue, waiters, withdrawn
--- ARGV: owner, TTL in ms, label, channel ('' does not queue), limit of the server's clock
+-- ARGV: owner, TTL in ms, label, channel ('' does not queue, POLLED hears nothing), limit of the
+-- server's clock
 -- -> {1, token, now} granted | {0, ms left or -1, holder's label, place or -1, now} busy
 local lock, fence, queue, waiters, withdrawn = unpack(KEYS)
 local me, ttl_ms, label, channel, limit = unpack(ARGV)

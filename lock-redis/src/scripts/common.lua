@@ -3,6 +3,7 @@
 -- fails midway. Times are the server's, in microseconds.
 local LIVENESS = 3000000   -- a waiter that was silent for longer is taken for dead
 local UNCLAIMED_MS = 3000  -- a pushed grant lasts no longer until its holder renews it
+local POLLED = 'poll'      -- in place of the channel of a waiter that looks for itself
 local COUNTER_MS = 604800000
 local MAX_TOKEN = 9007199254740991
 
@@ -60,7 +61,7 @@ local function hand_over(lock, fence, queue, waiters, now, me)
       grant(lock, fence, owner, token, ttl_ms, label)
       local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. integer(now)
       -- Nobody listens: its connection is gone, so the next one is served.
-      if redis.call('PUBLISH', channel, message) > 0 then return owner end
+      if channel == POLLED or redis.call('PUBLISH', channel, message) > 0 then return owner end
     end
   end
 end

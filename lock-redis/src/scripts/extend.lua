@@ -3,8 +3,11 @@
 local answers = {}
 for i, lock in ipairs(KEYS) do
   local hold, ttl_ms = ARGV[2 * i - 1], ARGV[2 * i]
-  -- A key of another type is not ours, and must not fail the whole batch.
   local value = redis.pcall('GET', lock)
+  -- A key of another type is not ours. Any other error says nothing of the lock.
+  if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
+    return value
+  end
   local ours = type(value) == 'string' and string.sub(value, 1, #hold) == hold
   if ours then last_at_least(lock, ttl_ms) end
   answers[i] = ours and 1 or 0

@@ -1,3 +1,3 @@
 
 end
-return { false, write() }
+return { false, (write()) }

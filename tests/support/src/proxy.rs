@@ -38,6 +38,8 @@ pub enum Mode {
     Refuse,
     /// Everything passes, this much later, each way.
     Delay(Duration),
+    /// New connections take this long to be made. Existing ones pass.
+    SlowToOpen(Duration),
     /// After this many more bytes of requests on it, a connection is cut; 0 cuts at once. The server
     /// receives those bytes; a reply to the last of them is lost.
     CutAfter(u64),
@@ -197,6 +199,10 @@ async fn connect(
     network: Arc<Network>,
     mode: watch::Sender<Mode>,
 ) -> io::Result<()> {
+    let opened = *mode.borrow();
+    if let Mode::SlowToOpen(delay) = opened {
+        sleep(delay).await;
+    }
     let server = TcpStream::connect(network.upstream).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;

@@ -1,0 +1,41 @@
+//! Ways in, and ways to be kept out.
+
+use std::error::Error;
+use std::time::Instant;
+
+use leasehold::LockClient;
+
+use super::{REQUEST_TIMEOUT, SLACK, fresh_name, patient};
+
+/// A password, which is shown nowhere.
+pub(crate) const SECRET: &str = "pa55word-of-the-test";
+
+/// The client may take, release and wait.
+pub(crate) async fn works(client: &LockClient) {
+    let name = fresh_name();
+    let guard = client.acquire(patient(&name)).await.expect("a free lock");
+    let waiting = client.acquire(patient(&name));
+    let (released, next) = tokio::join!(guard.release(), waiting);
+    released.expect("an answer");
+    next.expect("its turn comes").release().await.expect("an answer");
+}
+
+/// Why nobody is let in by `url`, which is told soon.
+pub(crate) async fn refusal(url: &str) -> String {
+    let asked = Instant::now();
+    let error = leasehold::connect(url).await.expect_err("we must be kept out");
+    assert!(asked.elapsed() < REQUEST_TIMEOUT * 3 + SLACK, "refused after {:?}", asked.elapsed());
+    shown(&error)
+}
+
+/// All that an error and its causes show, which is no secret.
+pub(crate) fn shown(error: &dyn Error) -> String {
+    let mut text = format!("{error:?} {error}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!(": {cause:?} {cause}");
+        source = cause.source();
+    }
+    assert!(!text.contains(SECRET), "a secret is shown: {text}");
+    text
+}

@@ -1,0 +1,96 @@
+//! Requests whose replies are lost, and requests that are carried out after their sender gave up.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::{LockClient, LockError, LockRequest, Outcome, Wait};
+use test_support::{Mode, Proxy, eventually};
+
+use super::{
+    LIMIT, MINUTE, SLACK, Server, client, client_through, fresh_name, held, released, turn,
+    until_free,
+};
+
+/// C15, C19: whose reply was lost, is taken back: at once, though the TTL is a minute.
+pub(crate) async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<S: Server>() {
+    let server = S::shared().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (observer, client) = (client(&server.url()).await, client_through::<S>(&proxy).await);
+    let name = fresh_name();
+    // What an acquisition needs beforehand is there from here on, so that one request is enough.
+    turn(&client, &fresh_name()).await;
+    proxy.set(Mode::SwallowReplies);
+    let acquiring = client.acquire(LockRequest::new(&name).ttl(MINUTE).wait(Wait::No));
+    let is_held = async || observer.inspect(&name).await.expect("an answer").holder.is_some();
+    let applied = eventually("the request is applied", LIMIT, is_held);
+    let (failed, ()) = tokio::join!(acquiring, applied);
+    let Err(LockError::Backend { source, .. }) = failed else {
+        panic!("no reply came through, and we were told {failed:?}");
+    };
+    assert_eq!(source.outcome(), Outcome::Unknown, "{source}");
+    assert!(source.is_transient(), "{source}");
+    proxy.set(Mode::Pass);
+    proxy.cut();
+    until_free(&observer, &name).await;
+}
+
+/// C19: a stopped server applies what was sent to it before it hears that the sender gave up; the
+/// request of a claim that was withdrawn meanwhile must not take the lock.
+pub(crate) async fn c19_a_ghost_of_a_stopped_server_takes_nothing<S: Server>() {
+    let server = S::start().await;
+    let (client, observer) = (client(&server.url()).await, client(&server.url()).await);
+    prepare(&client).await;
+    let tag = fresh_name();
+    server.stop();
+    let failed = give_up_on_twenty(&client, &tag, SLACK).await;
+    assert_eq!(failed, 20, "granted by a stopped server");
+    server.cont();
+    client.shutdown().await;
+    stay_free(&observer, &tag).await;
+}
+
+/// C19: requests that a network held back arrive after their claims were withdrawn over another
+/// connection: the server refuses them.
+pub(crate) async fn c19_a_request_that_comes_after_its_withdrawal_takes_nothing<S: Server>() {
+    let server = S::shared().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (client, observer) = (client_through::<S>(&proxy).await, client(&server.url()).await);
+    prepare(&client).await;
+    let tag = fresh_name();
+    proxy.set_existing(Mode::BlackHole);
+    give_up_on_twenty(&client, &tag, SLACK * 2).await;
+    client.shutdown().await;
+    proxy.set_existing(Mode::Pass);
+    stay_free(&observer, &tag).await;
+}
+
+/// Opens as many connections as the client ever has, and gets what acquisitions need beforehand: so
+/// the requests that take the lock are those that are lost.
+async fn prepare(client: &LockClient) {
+    join_all((0..20).map(async |_| turn(client, &fresh_name()).await)).await;
+}
+
+/// Tries to acquire twenty locks at once whose names start with `tag`; how many failed.
+async fn give_up_on_twenty(client: &LockClient, tag: &str, wait: Duration) -> usize {
+    let request = |i| LockRequest::new(format!("{tag}-{i}")).ttl(MINUTE).wait(Wait::AtMost(wait));
+    let tried = join_all((0..20).map(|i| client.acquire(request(i)))).await;
+    tried.iter().filter(|result| result.is_err()).count()
+}
+
+/// No lock whose name starts with `tag` is held now, nor is one taken soon.
+async fn stay_free(observer: &LockClient, tag: &str) {
+    let end = Instant::now() + SLACK * 4;
+    while Instant::now() < end {
+        let ghosts = observer.list(tag, 20).await.expect("an answer");
+        assert_eq!(ghosts, [], "a ghost took the lock");
+    }
+}
+
+/// C16: a release whose reply was lost on the wire is a release.
+pub(crate) async fn c16_a_release_whose_reply_was_lost_on_the_wire_is_released<S: Server>() {
+    let proxy = Proxy::start(S::shared().await.addr()).await;
+    let client = client_through::<S>(&proxy).await;
+    let guard = held(&client, &fresh_name()).await;
+    proxy.set_existing(Mode::SwallowReplies);
+    released(guard).await;
+}

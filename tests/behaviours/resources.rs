@@ -1,0 +1,126 @@
+//! What many locks and many waiters cost, and what they leave behind.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold::{ClientOptions, LockClient, LockGuard, Wait};
+use test_support::{Proxy, eventually};
+use tokio::time::timeout;
+
+use super::{
+    LIMIT, MINUTE, Server, client, client_through, fresh_name, held, patient, released,
+    until_waiting,
+};
+
+/// Holds of all `names`, as many at once as a client of the server may ask for.
+async fn held_all<S: Server>(
+    client: &LockClient,
+    names: &[String],
+    ttl: Duration,
+) -> Vec<LockGuard> {
+    let mut guards = Vec::new();
+    for some in names.chunks(S::AT_ONCE) {
+        let acquiring = some.iter().map(|name| client.acquire(patient(name).ttl(ttl)));
+        let held = join_all(acquiring).await.into_iter();
+        guards.extend(held.map(|guard| guard.expect("a free lock")));
+    }
+    guards
+}
+
+/// C12, R4: a client with a thousand holds keeps them all.
+pub(crate) async fn c12_a_thousand_holds_are_renewed<S: Server>() {
+    let server = S::start().await;
+    let (client, tag) = (client(&server.url()).await, fresh_name());
+    let names: Vec<String> = (0..1000).map(|i| format!("{tag}-{i}")).collect();
+    let guards = held_all::<S>(&client, &names, Duration::from_secs(6)).await;
+    let first: Vec<_> = guards.iter().map(LockGuard::deadline).collect();
+    eventually("all are renewed", LIMIT, async || {
+        guards.iter().zip(&first).all(|(guard, first)| guard.deadline() != *first)
+    })
+    .await;
+    assert!(guards.iter().all(LockGuard::is_held));
+    client.shutdown().await;
+}
+
+/// C26: one connection for pushes, and few for requests, however many locks a client waits for.
+pub(crate) async fn c26_a_client_has_few_connections_however_much_it_waits_for<S: Server>() {
+    let server = S::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (observer, waiter) = (client(&server.url()).await, client_through::<S>(&proxy).await);
+    let names: Vec<String> = (0..50).map(|_| fresh_name()).collect();
+    // Holds that no client watches.
+    let lock = leasehold::backend(&server.url()).await.expect("a connection");
+    for name in &names {
+        let claim = patient(name).claim().expect("a good name");
+        lock.try_acquire(&claim, None).await.expect("an answer");
+    }
+    let waiting = names.iter().map(async |name| released(held(&waiter, name).await).await);
+    let release = async {
+        for name in &names {
+            until_waiting(&observer, name, 1).await;
+        }
+        assert_eq!(server.pushes().await, 1);
+        let connections = proxy.open_connections();
+        assert!(connections <= S::CONNECTIONS, "{connections} connections");
+        join_all(names.iter().map(|name| observer.evict(name))).await;
+    };
+    tokio::join!(join_all(waiting), release);
+}
+
+/// R1, C19, C21: hundreds of acquisitions that were dropped at any point leave nothing.
+pub(crate) async fn r1_nothing_is_left_behind<S: Server>() {
+    let server = S::start().await;
+    for _ in 0..3 {
+        let client = client(&server.url()).await;
+        let cycles = (0..200).map(async |i| {
+            let (name, limit) = (format!("leak-{}", i % 20), i * 737 % 15_000);
+            let _ = timeout(Duration::from_micros(limit), client.acquire(patient(&name))).await;
+            drop(held(&client, &name).await);
+        });
+        join_all(cycles).await;
+        client.shutdown().await;
+    }
+    server.until_nothing_is_left().await;
+}
+
+/// R1: neither do waits that end, tries at a busy lock, and holds that moved to a longer TTL.
+pub(crate) async fn r1_waits_tries_and_extensions_leave_nothing_behind<S: Server>() {
+    let server = S::start().await;
+    let (holder, other) = (client(&server.url()).await, client(&server.url()).await);
+    let guard = held(&holder, "a").await;
+    for _ in 0..10 {
+        assert!(other.try_acquire(patient("a")).await.expect("an answer").is_none());
+        let state = holder.inspect("a").await.expect("an answer");
+        assert_eq!(state.waiters, Some(0), "a try left something");
+    }
+    let short = patient("a").wait(Wait::AtMost(Duration::from_millis(50)));
+    for late in join_all((0..5).map(|_| other.acquire(short.clone()))).await {
+        assert!(late.is_err(), "two holders");
+    }
+    for factor in 1..5 {
+        guard.extend(MINUTE * factor).await.expect("held");
+    }
+    released(guard).await;
+    holder.shutdown().await;
+    other.shutdown().await;
+    drop((holder, other));
+    server.until_nothing_is_left().await;
+}
+
+/// A listing reads many locks, page by page.
+pub(crate) async fn a_listing_of_many_locks_is_whole_and_sorted<S: Server>() {
+    let server = S::shared().await;
+    let (client, tag) = (client(&server.url()).await, fresh_name());
+    let names: Vec<String> = (0..1200).map(|i| format!("{tag}/{i:04}")).collect();
+    let guards = held_all::<S>(&client, &names, MINUTE).await;
+    // A busy machine may take a while for so many.
+    let mut options = ClientOptions::default();
+    options.request_timeout = LIMIT;
+    let lock = leasehold::backend(&server.url()).await.expect("a connection");
+    let observer = LockClient::with_options(lock, options);
+    let listed = observer.list(&tag, 1200).await.expect("a listing");
+    let listed: Vec<String> = listed.iter().map(|state| state.name.to_string()).collect();
+    assert_eq!(listed, names);
+    drop(guards);
+    client.shutdown().await;
+}

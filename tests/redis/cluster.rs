@@ -1,0 +1,45 @@
+//! A server in cluster mode that has all slots, as some services offer it: not supported, and no trap.
+
+use std::time::Duration;
+
+use leasehold::{Health, LockRequest};
+use test_support::{RedisServer, eventually};
+
+use crate::behaviours::{LIMIT, client, fresh_name, released, renewed};
+
+async fn server() -> RedisServer {
+    let server = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;
+    server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    eventually("the slots are served", LIMIT, async || {
+        server.cli(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok")
+    })
+    .await;
+    server
+}
+
+/// C12: it refuses to renew locks of several slots at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c12_holds_in_several_slots_are_renewed() {
+    let server = server().await;
+    let (client, ttl) = (client(&server.url()).await, Duration::from_secs(3));
+    let mut guards = Vec::new();
+    for _ in 0..5 {
+        let request = LockRequest::new(fresh_name()).ttl(ttl);
+        guards.push(client.acquire(request).await.expect("a free lock"));
+    }
+    for guard in &guards {
+        renewed(guard).await;
+    }
+    for guard in guards {
+        released(guard).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_cluster_is_named() {
+    let server = server().await;
+    let findings = client(&server.url()).await.doctor().await.expect("an answer");
+    let role = findings.iter().find(|finding| finding.check == "role").expect("a role");
+    assert_eq!(role.health, Health::Risk);
+    assert!(role.to_string().contains("cluster"), "{role}");
+}
