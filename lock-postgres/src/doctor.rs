@@ -106,10 +106,11 @@ fn durability(facts: &Facts) -> Finding {
         .collect();
     match off.as_slice() {
         [] => Finding::good("durability", "what is committed is on disk"),
-        // Grants turn it on for themselves; renewals and releases do not.
+        // Grants, renewals and fences turn it on for themselves; releases do not.
         ["synchronous_commit"] => Finding::risk(
             "durability",
-            "synchronous_commit is off: a crash forgets the last renewals",
+            "synchronous_commit is off: a crash forgets the last releases, whose locks then wait for \
+             their TTL",
             "set synchronous_commit on for the user of the locks",
         ),
         off => Finding::risk(

@@ -89,9 +89,8 @@ fn asking(error: Error) -> BackendError {
     // while it was being committed could leave that open, and that is an error of another class.
     let (outcome, context) = (Outcome::NotApplied, meaning(&code));
     match &*code {
-        "40001" | "40P01" | "55P03" | "57014" | "25006" | "57P01" | "57P02" | "57P03" | "57P05" => {
-            BackendError::transient(BACKEND, outcome, context, source(error))
-        }
+        "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000" | "57P01" | "57P02" | "57P03"
+        | "57P05" => BackendError::transient(BACKEND, outcome, context, source(error)),
         _ if code.starts_with("53") => {
             BackendError::transient(BACKEND, outcome, context, source(error))
         }
@@ -108,6 +107,9 @@ fn meaning(code: &str) -> &'static str {
         CLOCK => "the server's clock cannot be trusted: set it right",
         STALE => "the token is stale",
         "25006" => "the server takes no writes: it is a standby, or read-only",
+        // A standby refuses even to read the tables that a crash may empty. No other feature that our
+        // requests need is missing on a server that could make the schema.
+        "0A000" => "the server cannot do this: it is a standby, or not Postgres",
         "42501" => {
             "the user lacks rights: it needs USAGE on the schema, EXECUTE on its functions, \
                     and SELECT, INSERT, UPDATE and DELETE on its tables"

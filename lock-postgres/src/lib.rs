@@ -29,14 +29,15 @@
 //! what others committed while it waited; each request sets that isolation itself, whatever the
 //! defaults are. Time is `clock_timestamp()`.
 //!
-//! - **Token**: one more than the last, or the server's time in µs, whichever is greater. A grant is
-//!   committed synchronously even where `synchronous_commit` is off, so a crash of the server loses
-//!   neither a granted lock nor its token.
+//! - **Token**: one more than the last, or the server's time in µs, whichever is greater.
+//! - **Durability**: a grant, an extension and the mark of a fence are committed synchronously even
+//!   where `synchronous_commit` is off, so a crash of the server loses nothing that anyone counts on.
 //! - **Queue**: a waiter takes a place by order of arrival. A release grants the lock to the first that
 //!   is alive and notifies that client, in the same transaction. A client listens on a channel of its
 //!   own, which nobody can guess, and its session holds an advisory lock by which the releaser sees
-//!   that it lives. A pushed grant lasts 3 s until its holder renews it, so that a waiter that died in
-//!   silence costs the others no more.
+//!   that it lives; its key, which anyone may see, is a hash and does not tell the channel. A pushed
+//!   grant lasts 3 s until its holder renews it, so that a waiter that died in silence costs the others
+//!   no more.
 //! - **Withdrawn claims** are remembered for 30 s, so that a request that comes late takes nothing.
 //! - **Poolers**: requests go by the simple protocol, without prepared statements. Behind a pooler that
 //!   gives each transaction another session no notification arrives: `connect` sees that two
@@ -45,10 +46,14 @@
 //!
 //! # Protocol of advisory locks
 //! `pg_try_advisory_lock` on a connection that belongs to the hold, then, in a statement of its own, a
-//! token from the row. It never waits in the server, which may grant a lock whose wait it gave up. The
-//! hold ends with its session; a task of ours looks after it once a second, ends it at its TTL unless it
-//! is renewed, and tells of its loss. If our process is stopped, the server ends the session a second
-//! after its TTL (`idle_session_timeout`, Postgres 14 or newer).
+//! token from the row, which from then on names the process of the server that holds. It never waits in
+//! the server, which may grant a lock whose wait it gave up. The hold ends with its session; a task of
+//! ours looks after it once a second, ends it at its TTL unless it is renewed, and tells of its loss. A
+//! slow answer is no loss. If our process is stopped, the server ends the session a second after its
+//! TTL (`idle_session_timeout`, Postgres 14 or newer).
+//!
+//! Another client that attached the lease extends it in the row, if the process that the row names
+//! holds the lock at that moment, and looks once a second whether it still does.
 //!
 //! # What Postgres does not promise
 //! Expiry goes by the server's wall clock: a step forward ends leases early, a step back keeps them
@@ -64,10 +69,13 @@
 //! Postgres 13 or newer; tested with 15.
 
 mod advisory;
+mod attempt;
+mod book;
 mod connections;
 mod doctor;
 mod error;
 mod fence;
+mod holds;
 mod options;
 mod push;
 mod reply;

@@ -92,14 +92,15 @@ impl PostgresOptions {
     }
 
     /// The table in which locks live, whose name also begins those of its companions; default `locks`.
-    /// It takes a-z, 0-9 and `_`, no digit first, and at most 37 characters.
+    /// It takes a-z, 0-9 and `_`, no digit first, and at most 37 characters. It does not end as the
+    /// companions do: in `_queue`, `_withdrawn`, `_fences` or `_advisory`.
     pub fn table(self, table: impl Into<String>) -> Self {
         Self { table: table.into(), ..self }
     }
 
     /// How many connections requests may use at a time; default 8, at least 1. They are opened when
     /// they are needed. One more is opened when something first waits for a lock, and in advisory mode
-    /// one for each lock that is held.
+    /// one for each lock that is held; of those whose hold is over as many again are kept for a minute.
     pub fn max_connections(self, at_most: usize) -> Self {
         Self { connections: at_most.max(1), ..self }
     }
@@ -116,7 +117,8 @@ impl PostgresOptions {
     /// - [`LockError::Config`] if the URL or a name cannot be used, or if the schema is missing and
     ///   cannot be made: the text says how to make it. The URL is not repeated, since it may hold a
     ///   password.
-    /// - [`LockError::Backend`] if the server cannot be reached or refuses us.
+    /// - [`LockError::Backend`] if the server cannot be reached, refuses us or does not answer, or if
+    ///   others keep us from making the schema: it gives up within 10 s, and says what it waited for.
     ///
     /// # Cancel safety
     /// Dropping the future closes its connections. A schema may have been made.

@@ -1,7 +1,8 @@
 //! The session that listens for the grants of this client.
 //!
-//! Its channel is named by a number that nobody can guess, and it holds the advisory lock of that
-//! number: whoever would grant a lock to one of our waiters sees by it that the session still lives.
+//! Its channel is named by a number that nobody can guess, and it holds an advisory lock that stands for
+//! the channel: whoever would grant a lock to one of our waiters sees by it that the session still
+//! lives. Anyone may see which keys are held, so the key is a hash, which does not tell the channel.
 
 use async_trait::async_trait;
 use lock_core::{BackendError, PushServer};
@@ -10,6 +11,7 @@ use sqlx::{AssertSqlSafe, Error, Executor};
 
 use crate::connections::CONNECT_LIMIT;
 use crate::error::Failure;
+use crate::sql::key;
 
 /// Where one client listens.
 pub(crate) struct Listener {
@@ -32,10 +34,11 @@ impl PushServer for Listener {
         let mut session = session(&self.options).await.map_err(Failure::Connecting)?;
         let (number, _) = uuid::Uuid::new_v4().as_u64_pair();
         let number = number as i64;
-        let lock = format!("SELECT pg_try_advisory_lock(({number})::bigint)");
+        let channel = channel(number);
+        let lock = format!("SELECT pg_try_advisory_lock(({})::bigint)", key(channel.as_bytes()));
         let locked = session.execute(sqlx::raw_sql(AssertSqlSafe(lock))).await;
         locked.map_err(Failure::Asking)?;
-        session.listen(&channel(number)).await.map_err(Failure::Asking)?;
+        session.listen(&channel).await.map_err(Failure::Asking)?;
         Ok((session, number))
     }
 

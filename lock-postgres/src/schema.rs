@@ -8,6 +8,18 @@ use lock_core::LockError;
 const LONGEST_TABLE: usize = 37;
 const LONGEST_SCHEMA: usize = 63;
 
+/// How the tables are called that go with one: no set of locks may take another's for its own.
+const COMPANIONS: [&str; 4] = ["_queue", "_withdrawn", "_fences", "_advisory"];
+
+/// Begins a migration: there is one at a time, and none waits for long.
+const BEGIN: &str = "\
+-- Leasehold's locks on Postgres, version 1. It may be run again, and beside later versions.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL lock_timeout = '5s';
+SET LOCAL statement_timeout = '5s';
+DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
+";
+
 /// The schema and the table of a set of locks. The table's name begins those of all that goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -19,13 +31,25 @@ impl Place {
     pub(crate) fn new(schema: &str, table: &str) -> Result<Self, LockError> {
         check("lock_schema", schema, LONGEST_SCHEMA)?;
         check("lock_table", table, LONGEST_TABLE)?;
+        if let Some(companion) = COMPANIONS.iter().find(|companion| table.ends_with(**companion)) {
+            let message =
+                format!("`lock_table` ends in `{companion}`: so do tables that go with another");
+            return Err(LockError::Config { message });
+        }
         Ok(Self { schema: schema.into(), table: table.into() })
     }
 
     /// Everything that is to be created, as one script.
     pub(crate) fn ddl(&self) -> String {
+        let [begin, rest] = self.migration();
+        begin + &rest
+    }
+
+    /// The same, as a client sends it: what waits until no other migration is under way, and the rest.
+    pub(crate) fn migration(&self) -> [String; 2] {
         let text = include_str!("schema.sql");
-        text.replace("@schema@", &self.schema).replace("@table@", &self.table)
+        let text = text.replace("@schema@", &self.schema).replace("@table@", &self.table);
+        [BEGIN.to_owned(), text + "\nCOMMIT;\n"]
     }
 
     /// One of the functions, as SQL calls it.
@@ -73,6 +97,10 @@ mod tests {
         assert!(!place.ddl().contains('@'));
         for bad in ["", "2a", "A", "a-b", "a\"b", "a b", "a.b", "ä", &"a".repeat(38)] {
             assert!(Place::new("leasehold", bad).is_err(), "{bad:?}");
+        }
+        for companion in COMPANIONS {
+            let refused = Place::new("leasehold", &format!("locks{companion}"));
+            assert!(matches!(refused, Err(LockError::Config { .. })), "{refused:?}");
         }
         for bad in ["", "a;b", "a\"", &"a".repeat(64)] {
             assert!(Place::new(bad, "locks").is_err(), "{bad:?}");

@@ -1,11 +1,6 @@
--- Leasehold's locks on Postgres, version 1. It may be run again, and beside later versions.
-BEGIN;
-
--- One migration at a time. The schema is made only if it is not there, so that its owner need not be
--- allowed to make others.
+-- The schema is made only if it is not there, so that its owner need not be allowed to make others.
 DO $migration$
 BEGIN
-    PERFORM pg_advisory_xact_lock(5508217395121431910);
     IF to_regnamespace('"@schema@"') IS NULL THEN
         CREATE SCHEMA "@schema@";
     END IF;
@@ -20,7 +15,9 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@" (
     token bigint NOT NULL CHECK (token BETWEEN 0 AND 9007199254740991),
     owner uuid,
     label text NOT NULL DEFAULT '',
-    expires_at timestamptz NOT NULL DEFAULT '-infinity'
+    expires_at timestamptz NOT NULL DEFAULT '-infinity',
+    -- The process of the server whose session holds it, where a hold is an advisory lock.
+    process integer
 ) WITH (fillfactor = 50);
 
 -- Who waits, in order of place. A crash may empty it: waiters come back by themselves.
@@ -30,19 +27,29 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     place bigint GENERATED ALWAYS AS IDENTITY,
     ttl_ms bigint NOT NULL,
     label text NOT NULL,
-    -- The waiter's session that listens for its grant holds the advisory lock of this number; null if
-    -- the waiter only polls.
+    -- The number of the channel on which the waiter's client listens, which only those may know who
+    -- use the locks; null if the waiter only polls.
     listener bigint,
     seen_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
-CREATE INDEX IF NOT EXISTS "@table@_queue_place" ON "@schema@"."@table@_queue" (name, place);
-
 -- Claims that were given up: a request of theirs that comes late is refused.
 CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_withdrawn" (
     owner uuid PRIMARY KEY,
     forget_at timestamptz NOT NULL
 );
-CREATE INDEX IF NOT EXISTS "@table@_withdrawn_forget" ON "@schema@"."@table@_withdrawn" (forget_at);
+
+-- To make an index, or only to find that it is there, waits for everyone who writes to its table: so
+-- that a script that is run again does not, the catalog is asked first.
+DO $migration$
+BEGIN
+    IF to_regclass('"@schema@"."@table@_queue_place"') IS NULL THEN
+        CREATE INDEX "@table@_queue_place" ON "@schema@"."@table@_queue" (name, place);
+    END IF;
+    IF to_regclass('"@schema@"."@table@_withdrawn_forget"') IS NULL THEN
+        CREATE INDEX "@table@_withdrawn_forget" ON "@schema@"."@table@_withdrawn" (forget_at);
+    END IF;
+END
+$migration$;
 
 -- The greatest token that each resource has seen.
 CREATE TABLE IF NOT EXISTS "@schema@"."@table@_fences" (
@@ -53,6 +60,22 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_fences" (
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_now_us"() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+$$;
+
+-- The key of the advisory lock that stands for something: the first 8 bytes of its SHA-256.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_key"(something bytea) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT ('x' || encode(substr(sha256(something), 1, 8), 'hex'))::bit(64)::bigint
+$$;
+
+-- Has the transaction on disk before it is told, whatever the session's default.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_durably"() RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
 $$;
 
 -- Makes sure that the lock has a row, and locks it.
@@ -69,9 +92,10 @@ END
 $$;
 
 -- Grants the lock, and returns the new token: one more than the last, or the time in microseconds,
--- whichever is greater. A grant is on disk before it is told, whatever the session's default.
+-- whichever is greater.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant"(
-    lock_name text, new_owner uuid, ttl_ms bigint, new_label text, clock_limit bigint
+    lock_name text, new_owner uuid, ttl_ms bigint, new_label text, clock_limit bigint,
+    new_process bigint DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -82,12 +106,11 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'LH002',
             MESSAGE = 'the clock of the server is more than a day ahead of the client';
     END IF;
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
+    PERFORM "@schema@"."@table@_v1_durably"();
     UPDATE "@schema@"."@table@" l
         SET token = greatest(l.token + 1, now_us), owner = new_owner, label = new_label,
-            expires_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
+            expires_at = clock_timestamp() + ttl_ms * interval '1 millisecond',
+            process = new_process
         WHERE l.name = lock_name
         RETURNING l.token INTO granted;
     RETURN granted;
@@ -97,14 +120,16 @@ $$;
 -- Grants the free lock to the first waiter that is alive, and tells it, unless it is `me`, which is
 -- only taken out of the queue. Returns its owner, or null if nobody waits.
 --
--- Alive is who was seen within 3 s and whose listening session, if it has one, still holds the lock of
--- its number. A pushed grant lasts 3 s at the longest, until its holder renews it.
+-- Alive is who was seen within 3 s and whose listening session, if it has one, still holds the advisory
+-- lock that stands for its channel. Anyone may see the keys of locks that are held, so no channel can
+-- be told from its key. A pushed grant lasts 3 s at the longest, until its holder renews it.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hand_over"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS uuid
 LANGUAGE plpgsql AS $$
 DECLARE
     waiter "@schema@"."@table@_queue";
+    channel text;
     now_us bigint;
     granted bigint;
     short_ms bigint;
@@ -119,17 +144,18 @@ BEGIN
         IF waiter.owner = me THEN
             RETURN me;
         END IF;
+        channel := 'leasehold_' || to_hex(waiter.listener);
         IF waiter.seen_at > clock_timestamp() - interval '3 seconds'
-            AND (waiter.listener IS NULL
-                OR NOT pg_try_advisory_xact_lock_shared(waiter.listener))
+            AND (channel IS NULL OR NOT pg_try_advisory_xact_lock_shared(
+                "@schema@"."@table@_v1_key"(convert_to(channel, 'UTF8'))))
         THEN
             now_us := "@schema@"."@table@_v1_now_us"();
             short_ms := least(waiter.ttl_ms, 3000);
             granted := "@schema@"."@table@_v1_grant"(
                 lock_name, waiter.owner, short_ms, waiter.label, clock_limit);
-            IF waiter.listener IS NOT NULL THEN
+            IF channel IS NOT NULL THEN
                 PERFORM pg_notify(
-                    'leasehold_' || to_hex(waiter.listener),
+                    channel,
                     concat_ws(':', replace(waiter.owner::text, '-', ''), granted, short_ms, now_us));
             END IF;
             RETURN waiter.owner;
@@ -170,6 +196,7 @@ BEGIN
         SELECT * INTO held FROM "@schema@"."@table@" l WHERE l.name = lock_name;
         IF held.owner = me AND held.expires_at > clock_timestamp() THEN
             now_us := "@schema@"."@table@_v1_now_us"();
+            PERFORM "@schema@"."@table@_v1_durably"();
             UPDATE "@schema@"."@table@" l
                 SET expires_at = greatest(
                     l.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond')
@@ -211,23 +238,25 @@ BEGIN
 END
 $$;
 
--- For each hold 1 if it lasts that long from now, 0 if it is not its owner's. Rows are taken in the
+-- For each hold 1 if it lasts that long from now, 0 if it is over. Rows are taken in the
 -- order of their names, so that batches do not wait for each other in a circle. Never shortens.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
-    names text[], owners uuid[], ttls_ms bigint[]
+    names text[], owners uuid[], tokens bigint[], ttls_ms bigint[]
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     answers text[] := array_fill('0'::text, ARRAY[cardinality(names)]);
     i bigint;
 BEGIN
+    PERFORM "@schema@"."@table@_v1_durably"();
     FOR i IN SELECT a.n FROM unnest(names) WITH ORDINALITY AS a(name, n)
         ORDER BY a.name COLLATE "C"
     LOOP
         UPDATE "@schema@"."@table@" l
             SET expires_at = greatest(
                 l.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond')
-            WHERE l.name = names[i] AND l.owner = owners[i] AND l.expires_at > clock_timestamp();
+            WHERE l.name = names[i] AND l.owner = owners[i] AND l.token = tokens[i]
+                AND l.expires_at > clock_timestamp();
         IF FOUND THEN
             answers[i] := '1';
         END IF;
@@ -263,13 +292,17 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_withdraw"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS boolean
 LANGUAGE plpgsql AS $$
+DECLARE
+    released boolean;
 BEGIN
     PERFORM "@schema@"."@table@_v1_enter"(lock_name);
     INSERT INTO "@schema@"."@table@_withdrawn" (owner, forget_at)
         VALUES (me, clock_timestamp() + interval '30 seconds')
         ON CONFLICT (owner) DO UPDATE SET forget_at = excluded.forget_at;
     DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = me;
-    -- What others left behind goes as well, as far as nobody is at it.
+    released := "@schema@"."@table@_v1_release"(lock_name, me, clock_limit);
+    -- What others left behind goes as well, as far as nobody is at it. It goes last: whoever has rows
+    -- of other locks must not wait any more, lest two wait for each other.
     DELETE FROM "@schema@"."@table@_withdrawn" w WHERE w.owner IN (
         SELECT o.owner FROM "@schema@"."@table@_withdrawn" o
         WHERE o.forget_at < clock_timestamp() LIMIT 20 FOR UPDATE SKIP LOCKED);
@@ -277,7 +310,7 @@ BEGIN
         SELECT o.owner FROM "@schema@"."@table@_queue" o
         WHERE o.seen_at < clock_timestamp() - interval '1 minute'
         LIMIT 20 FOR UPDATE SKIP LOCKED);
-    RETURN "@schema@"."@table@_v1_release"(lock_name, me, clock_limit);
+    RETURN released;
 END
 $$;
 
@@ -330,6 +363,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     greatest_seen bigint;
 BEGIN
+    PERFORM "@schema@"."@table@_v1_durably"();
     INSERT INTO "@schema@"."@table@_fences" AS f (resource, seen) VALUES (of_resource, token)
         ON CONFLICT (resource) DO UPDATE SET seen = greatest(f.seen, excluded.seen)
         RETURNING f.seen INTO greatest_seen;
@@ -340,5 +374,3 @@ BEGIN
     END IF;
 END
 $$;
-
-COMMIT;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::{BackendError, LockError};
+use lock_core::{BackendError, LockError, Outcome};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
+use tokio::time::{Instant, timeout_at};
 
 use crate::connections::Connections;
-use crate::error::Failure;
+use crate::error::{BACKEND, Failure};
 use crate::options::PostgresOptions;
 use crate::reply;
 use crate::schema::Place;
@@ -16,6 +17,9 @@ use crate::sql::Call;
 
 /// A server's clock further ahead than this would poison the tokens.
 const CLOCK_AHEAD_ALLOWED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long it may take to connect, or to make the schema, which gives up its own waits before.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often two connections are compared to see whether they share a session.
 /// An idle pooler shows it at once, one that is busy with others by and by.
@@ -65,34 +69,52 @@ impl Server {
     }
 
     /// Makes the schema, unless it is there.
-    pub(crate) async fn ensure_schema(&self) -> Result<(), LockError> {
-        // What the script makes last.
-        let last = self.place.function("advance");
-        let request = format!("SELECT to_regproc('{last}') IS NOT NULL");
-        let rows = self.connections.ask(&request).await?;
-        match rows.first().is_some_and(|row| row.try_get(0).unwrap_or(false)) {
+    pub(crate) async fn ensure_schema(&self, end: Instant) -> Result<(), LockError> {
+        let looking = async { Ok(self.connections.ask(&self.probe()).await?) };
+        match is_true(&by(end, "looking for the schema of the locks", looking).await?) {
             true => Ok(()),
-            false => self.migrate().await,
+            false => by(end, MAKING, self.make_schema(true)).await,
         }
     }
 
     /// Makes the schema, or what of it is missing.
     pub(crate) async fn migrate(&self) -> Result<(), LockError> {
-        self.connections.run_apart(&self.place.ddl()).await.map_err(|failure| {
-            match failure.code().as_deref() {
-                Some("42501" | "25006") => LockError::Config {
-                    message: "the schema of the locks is missing, and this user cannot make it \
-                              here: run what `leasehold schema postgres` prints, as its owner"
-                        .to_owned(),
-                },
-                _ => failure.into(),
-            }
-        })
+        by(end_of_connecting(), MAKING, self.make_schema(false)).await
+    }
+
+    /// Asks whether the schema is there, by what is made last.
+    fn probe(&self) -> String {
+        format!("SELECT to_regproc('{}') IS NOT NULL", self.place.function("advance"))
+    }
+
+    /// If another makes it meanwhile, there may be nothing left to do, and nothing that we may do.
+    async fn make_schema(&self, unless_there: bool) -> Result<(), LockError> {
+        let mut connection = self.connections.open().await?;
+        let mut run = async |script: String| {
+            let rows = connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(script))).await;
+            rows.map_err(|error| not_made(Failure::Asking(error)))
+        };
+        let [begin, rest] = self.place.migration();
+        run(begin).await?;
+        if unless_there && is_true(&run(self.probe()).await?) {
+            return Ok(());
+        }
+        run(rest).await.map(drop)
+    }
+
+    /// Whether the server is a standby.
+    pub(crate) async fn is_standby(&self, end: Instant) -> Result<bool, LockError> {
+        let asking = async { Ok(self.connections.ask("SELECT pg_is_in_recovery()").await?) };
+        Ok(is_true(&by(end, "asking whether the server is a standby", asking).await?))
     }
 
     /// Whether two connections of ours share a session: a pooler by transaction is between, which
     /// keeps no lock of a session, and delivers no notification.
-    pub(crate) async fn is_pooled(&self) -> Result<bool, Failure> {
+    pub(crate) async fn is_pooled(&self, end: Instant) -> Result<bool, LockError> {
+        by(end, "looking for a pooler", async { Ok(self.share_sessions().await?) }).await
+    }
+
+    async fn share_sessions(&self) -> Result<bool, Failure> {
         let (mut one, mut other) =
             tokio::try_join!(self.connections.open(), self.connections.open())?;
         let mut first = None;
@@ -111,4 +133,48 @@ async fn session_of(connection: &mut PgConnection) -> Result<i32, Failure> {
     let request = sqlx::raw_sql(AssertSqlSafe("SELECT pg_backend_pid()"));
     let row = connection.fetch_one(request).await.map_err(Failure::Asking)?;
     row.try_get(0).map_err(Failure::Asking)
+}
+
+fn is_true(rows: &[PgRow]) -> bool {
+    rows.first().is_some_and(|row| row.try_get(0).unwrap_or(false))
+}
+
+const MAKING: &str = "making the schema of the locks";
+
+/// When a connecting that begins now is given up.
+pub(crate) fn end_of_connecting() -> Instant {
+    Instant::now() + CONNECT_WITHIN
+}
+
+/// Bounds a step of connecting.
+async fn by<T>(
+    end: Instant,
+    what: &str,
+    step: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    timeout_at(end, step).await.unwrap_or_else(|_| {
+        let context = format!("no answer within {CONNECT_WITHIN:?}, {what}");
+        Err(failed(BackendError::transient(BACKEND, Outcome::Unknown, context, "it is silent")))
+    })
+}
+
+fn not_made(failure: Failure) -> LockError {
+    match failure.code().as_deref() {
+        Some("42501" | "25006") => LockError::Config {
+            message: "the schema of the locks is missing, and this user cannot make it here: run \
+                      what `leasehold schema postgres` prints, as its owner"
+                .to_owned(),
+        },
+        // What it waits for is the migration of another, or a use of what it would change.
+        Some("55P03" | "57014") => {
+            let context = "others kept us from making the schema of the locks for too long";
+            let code = failure.code().unwrap_or_default();
+            failed(BackendError::transient(BACKEND, Outcome::NotApplied, context, code))
+        }
+        _ => failure.into(),
+    }
+}
+
+fn failed(source: BackendError) -> LockError {
+    LockError::Backend { operation: "connect", name: None, source }
 }

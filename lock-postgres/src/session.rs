@@ -1,6 +1,7 @@
 //! One advisory lock that is held, and the session of the server that holds it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lock_core::{BackendError, Extension, FencingToken, LostReason, OwnerId, Release, Ttl};
@@ -8,17 +9,20 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::connections::{Connections, ask_on};
+use crate::connections::{Connections, ask_on, read_to_the_end};
 use crate::error::{Failure, unreadable};
-use crate::sql::{owner_literal, text_literal};
+use crate::holds::{self, NOT_OVER};
 
 /// How often to ask whether the session still lives and the hold is still ours.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the server may take to answer on the session of a hold.
-const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// How long the server may take to answer what is asked of a hold.
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// What is done before a loss is told may delay it for so long.
+const TELL_WITHIN: Duration = Duration::from_millis(100);
 
 /// Which lock, in which row, by whom.
 #[derive(Clone)]
@@ -32,9 +36,18 @@ pub(crate) struct Held {
     pub(crate) table: String,
 }
 
+impl Held {
+    /// The condition of the row that tells of it.
+    fn row(&self) -> String {
+        holds::held(&self.name, self.owner, self.token)
+    }
+}
+
 /// The handle of a held session. Dropping it ends the session, and with it the hold.
 pub(crate) struct Session {
     pub(crate) held: Held,
+    /// Whether its holder was heard of since the grant.
+    claimed: AtomicBool,
     commands: mpsc::Sender<Command>,
     ended: watch::Receiver<Option<LostReason>>,
     task: JoinHandle<()>,
@@ -55,21 +68,21 @@ impl Session {
     ) -> Self {
         let (commands, receiver) = mpsc::channel(16);
         let (end, ended) = watch::channel(None);
-        let keeper = Keeper {
-            held: held.clone(),
-            connection,
-            spares,
-            left: LOOK_EVERY.min(ttl.as_duration()),
-        };
+        let ends_at = Instant::now() + ttl.as_duration();
+        let keeper = Keeper { held: held.clone(), connection, unread: false, spares, ends_at };
         let task = tokio::spawn(async move {
             let reason = keeper.run(receiver).await;
             end.send_replace(Some(reason));
         });
-        Self { held, commands, ended, task }
+        Self { held, claimed: AtomicBool::new(false), commands, ended, task }
     }
 
     pub(crate) fn is_over(&self) -> bool {
         self.ended.borrow().is_some() || self.task.is_finished()
+    }
+
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.claimed.load(Ordering::Relaxed)
     }
 
     /// Completes when the hold is over.
@@ -84,28 +97,18 @@ impl Session {
         }
     }
 
-    pub(crate) fn extend(
-        &self,
-        ttl: Ttl,
-    ) -> impl Future<Output = Result<Extension, BackendError>> + Send + 'static {
+    pub(crate) async fn extend(&self, ttl: Ttl) -> Result<Extension, BackendError> {
+        self.claimed.store(true, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
-        let commands = self.commands.clone();
-        async move {
-            // A session that is over hears nothing any more.
-            let _ = commands.send(Command::Extend(ttl, reply)).await;
-            answer.await.unwrap_or(Ok(Extension::Lost))
-        }
+        // A session that is over hears nothing any more.
+        let _ = self.commands.send(Command::Extend(ttl, reply)).await;
+        answer.await.unwrap_or(Ok(Extension::Lost))
     }
 
-    pub(crate) fn release(
-        &self,
-    ) -> impl Future<Output = Result<Release, BackendError>> + Send + 'static {
+    pub(crate) async fn release(&self) -> Result<Release, BackendError> {
         let (reply, answer) = oneshot::channel();
-        let commands = self.commands.clone();
-        async move {
-            let _ = commands.send(Command::Release(reply)).await;
-            answer.await.unwrap_or(Ok(Release::NotHeld))
-        }
+        let _ = self.commands.send(Command::Release(reply)).await;
+        answer.await.unwrap_or(Ok(Release::NotHeld))
     }
 }
 
@@ -120,9 +123,11 @@ impl Drop for Session {
 struct Keeper {
     held: Held,
     connection: PgConnection,
+    /// Whether an answer is still to be read that did not come in time.
+    unread: bool,
     spares: Arc<Connections>,
-    /// How long until the next look.
-    left: Duration,
+    /// When the hold is over unless it is extended.
+    ends_at: Instant,
 }
 
 impl Keeper {
@@ -134,9 +139,7 @@ impl Keeper {
                     Some(Command::Extend(ttl, reply)) => {
                         let extended = self.extend(ttl).await;
                         if matches!(extended, Ok(Extension::Lost)) {
-                            let reason = self.reason().await;
-                            // Free before it is told, so that whoever hears of it finds it free.
-                            let _ = self.release().await;
+                            let reason = self.end().await;
                             let _ = reply.send(extended);
                             return reason;
                         }
@@ -147,15 +150,16 @@ impl Keeper {
                         return LostReason::Released;
                     }
                 },
-                () = sleep(self.left) => match self.look().await {
-                    Ok(Some(left)) => self.left = left.min(LOOK_EVERY),
-                    Ok(None) => {
-                        let reason = self.reason().await;
-                        let _ = self.release().await;
-                        return reason;
+                () = sleep_until(self.ends_at.min(Instant::now() + LOOK_EVERY)) => {
+                    match self.look().await {
+                        Ok(Some(left)) => self.ends_at = Instant::now() + left,
+                        Ok(None) => return self.end().await,
+                        Err(failure) if failure.ends_session() => return self.reason().await,
+                        // No answer is no end: it looks again.
+                        Err(_) if Instant::now() < self.ends_at => {}
+                        Err(_) => return LostReason::Expired,
                     }
-                    Err(_) => return self.reason().await,
-                },
+                }
             }
         }
     }
@@ -166,14 +170,14 @@ impl Keeper {
         let request = format!(
             "UPDATE {} l SET expires_at = greatest(l.expires_at, \
              clock_timestamp() + ({millis}) * interval '1 millisecond') \
-             WHERE {} RETURNING 1; SELECT {patience}",
+             WHERE {} AND {NOT_OVER} RETURNING 1; SELECT {patience}",
             self.held.table,
-            self.mine(),
+            self.held.row(),
         );
         // Two rows: the extended one, and the setting.
         match self.ask(&request).await {
             Ok(rows) if rows.len() == 2 => {
-                self.left = LOOK_EVERY.min(ttl.as_duration());
+                self.ends_at = self.ends_at.max(Instant::now() + ttl.as_duration());
                 Ok(Extension::Extended(ttl.as_duration()))
             }
             Ok(_) => Ok(Extension::Lost),
@@ -186,9 +190,9 @@ impl Keeper {
     async fn look(&mut self) -> Result<Option<Duration>, Failure> {
         let request = format!(
             "SELECT (extract(epoch FROM l.expires_at - clock_timestamp()) * 1000000)::bigint \
-             FROM {} l WHERE {}",
+             FROM {} l WHERE {} AND {NOT_OVER}",
             self.held.table,
-            self.mine(),
+            self.held.row(),
         );
         let rows = self.ask(&request).await?;
         let left = rows.first().map(|row| row.try_get::<i64, _>(0)).transpose();
@@ -199,10 +203,9 @@ impl Keeper {
     async fn release(mut self) -> Result<Release, BackendError> {
         let request = format!(
             "UPDATE {} l SET owner = NULL, label = '', expires_at = '-infinity' \
-             WHERE l.name = {} AND l.owner = {}; SELECT {}, pg_advisory_unlock(({})::bigint)",
+             WHERE {}; SELECT {}, pg_advisory_unlock(({})::bigint)",
             self.held.table,
-            text_literal(self.held.name.as_str()),
-            owner_literal(self.held.owner),
+            self.held.row(),
             NO_PATIENCE,
             self.held.key,
         );
@@ -217,29 +220,37 @@ impl Keeper {
         }
     }
 
-    /// How it came to its end. Whoever ends a hold takes its owner out of the row first.
+    /// Frees the lock and says how the hold came to its end: whoever hears of that finds it free. If
+    /// the server does not answer soon, the end of the connection frees it.
+    async fn end(self) -> LostReason {
+        let reason = self.reason().await;
+        let _ = timeout(TELL_WITHIN, self.release()).await;
+        reason
+    }
+
+    /// How the hold came to its end. Whoever ended it has taken its owner out of the row, and is waited
+    /// for if that is not yet committed.
     async fn reason(&self) -> LostReason {
-        let request = format!(
-            "SELECT 1 FROM {} l WHERE l.name = {} AND l.owner = {}",
-            self.held.table,
-            text_literal(self.held.name.as_str()),
-            owner_literal(self.held.owner),
-        );
-        match timeout(ANSWER_LIMIT, self.spares.ask(&request)).await {
+        let request =
+            format!("SELECT 1 FROM {} l WHERE {} FOR SHARE", self.held.table, self.held.row());
+        match timeout(TELL_WITHIN, self.spares.ask(&request)).await {
             Ok(Ok(rows)) if rows.is_empty() => LostReason::Evicted,
             _ => LostReason::Disconnected,
         }
     }
 
-    fn mine(&self) -> String {
-        let (name, owner) = (text_literal(self.held.name.as_str()), owner_literal(self.held.owner));
-        format!("l.name = {name} AND l.owner = {owner} AND l.expires_at > clock_timestamp()")
-    }
-
     async fn ask(&mut self, request: &str) -> Result<Vec<PgRow>, Failure> {
         let silent = || std::io::Error::from(std::io::ErrorKind::TimedOut).into();
-        let rows = timeout(ANSWER_LIMIT, ask_on(&mut self.connection, request)).await;
-        rows.unwrap_or_else(|_| Err(silent())).map_err(Failure::Asking)
+        let answer = timeout(ANSWER_LIMIT, self.ask_in_turn(request)).await;
+        self.unread = answer.is_err();
+        answer.unwrap_or_else(|_| Err(silent())).map_err(Failure::Asking)
+    }
+
+    async fn ask_in_turn(&mut self, request: &str) -> Result<Vec<PgRow>, sqlx::Error> {
+        if self.unread {
+            read_to_the_end(&mut self.connection).await?;
+        }
+        ask_on(&mut self.connection, request).await
     }
 }
 

@@ -8,6 +8,7 @@
 use std::fmt::Write;
 
 use lock_core::OwnerId;
+use sha2::{Digest, Sha256};
 
 /// A call of a function: `SELECT * FROM function(…)`.
 pub(crate) struct Call(String);
@@ -75,6 +76,13 @@ pub(crate) fn text_literal(text: &str) -> String {
 
 pub(crate) fn owner_literal(owner: OwnerId) -> String {
     format!("'{}'::uuid", owner.expose())
+}
+
+/// The key of the advisory lock that stands for something, as the function `key` has it.
+pub(crate) fn key(something: &[u8]) -> i64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&Sha256::digest(something)[..8]);
+    i64::from_be_bytes(first)
 }
 
 #[cfg(test)]

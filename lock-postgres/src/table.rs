@@ -16,7 +16,7 @@ use crate::fence::PostgresFence;
 use crate::options::PostgresOptions;
 use crate::push::Listener;
 use crate::reply;
-use crate::server::Server;
+use crate::server::{Server, end_of_connecting};
 use crate::sql::{Flag, owner_literal, text_literal};
 
 /// How often a waiter looks that nobody can push to.
@@ -49,8 +49,9 @@ impl PostgresLock {
 
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
         let server = Server::new(options)?;
-        server.ensure_schema().await?;
-        let reachable = !server.is_pooled().await?;
+        let end = end_of_connecting();
+        server.ensure_schema(end).await?;
+        let reachable = !server.is_pooled(end).await?;
         let push = || Arc::new(Push::new(Listener::new(server.connections.options().clone())));
         Ok(Self { push: reachable.then(push), server })
     }
@@ -60,7 +61,8 @@ impl PostgresLock {
     ///
     /// # Errors
     /// [`LockError::Config`] if the user may not, [`LockError::Backend`] if the server cannot be
-    /// reached or refuses.
+    /// reached, refuses or does not answer, or if others keep us from it for too long: it gives up
+    /// within 10 s.
     ///
     /// # Cancel safety
     /// It is one transaction: after a drop all of it is done, or nothing.
@@ -141,9 +143,10 @@ impl DistributedLock for PostgresLock {
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let names = renewals.iter().map(|renewal| text_literal(renewal.name.as_str()));
         let owners = renewals.iter().map(|renewal| owner_literal(renewal.owner));
+        let tokens = renewals.iter().map(|renewal| renewal.token.to_string());
         let ttls = renewals.iter().map(|renewal| renewal.ttl.as_millis().to_string());
         let call = self.server.call("extend").array("text", names).array("uuid", owners);
-        let call = call.array("bigint", ttls).end();
+        let call = call.array("bigint", tokens).array("bigint", ttls).end();
         let answers = self.server.row(call, "renewals").await;
         let answers = answers.and_then(|row| reply::get::<String>(&row, 0, "renewals"));
         match answers {

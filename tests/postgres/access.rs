@@ -1,42 +1,14 @@
 //! Ways in: password, schema, table, mode; and ways to be kept out.
 
-use std::time::Instant;
-
 use leasehold::postgres::{PostgresLock, PostgresOptions};
 use leasehold::{LockClient, LockError, LockRequest, Outcome, Wait};
+use sqlx::postgres::PgListener;
 use test_support::PostgresServer;
 
-use crate::{REQUEST_TIMEOUT, SLACK, client, fresh_name, patient, shared};
-
-const SECRET: &str = "pa55word-of-the-test";
-
-async fn works(client: &LockClient) {
-    let name = fresh_name();
-    let guard = client.acquire(patient(&name)).await.expect("a free lock");
-    let waiting = client.acquire(patient(&name));
-    let (released, next) = tokio::join!(guard.release(), waiting);
-    released.expect("an answer");
-    next.expect("its turn comes").release().await.expect("an answer");
-}
-
-/// An error and its causes, which show no secret.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = format!("{error:?} {error}");
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    assert!(!text.contains(SECRET), "a secret is shown: {text}");
-    text
-}
-
-async fn refusal(url: &str) -> String {
-    let asked = Instant::now();
-    let error = leasehold::connect(url).await.expect_err("we must be kept out");
-    assert!(asked.elapsed() < REQUEST_TIMEOUT * 3 + SLACK, "refused after {:?}", asked.elapsed());
-    chain(&error)
-}
+use crate::behaviours::{
+    SECRET, client, fresh_name, held, patient, queued, refusal, released, served, works,
+};
+use crate::server::shared;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_password_and_with_the_rights_that_the_docs_name() {
@@ -113,7 +85,14 @@ async fn schemas_tables_and_modes_keep_name_spaces_apart() {
         assert_eq!(client.list("apart", 10).await.expect("an answer").len(), 1);
         guard.release().await.expect("an answer");
     }
-    for bad in ["?lock_table=A", "?lock_schema=%22", "?lock_mode=both", "?lock_x=1"] {
+    for bad in [
+        "?lock_table=A",
+        "?lock_schema=%22",
+        "?lock_mode=both",
+        "?lock_x=1",
+        // It would be that of the advisory mode.
+        "?lock_table=locks_advisory",
+    ] {
         let refused = leasehold::connect(&format!("{url}{bad}")).await;
         assert!(matches!(refused, Err(LockError::Config { .. })), "{bad}: {refused:?}");
     }
@@ -152,4 +131,27 @@ async fn a_standby_takes_no_locks() {
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(source.is_transient() && source.outcome() == Outcome::NotApplied, "{source:?}");
     assert!(source.to_string().contains("standby"), "{source}");
+}
+
+/// C3, C32: a grant tells a whole owner id, so a role without rights must not hear of it: what it may
+/// see of the listening session does not tell where that listens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c03_the_lock_of_a_listener_does_not_tell_its_channel() {
+    let server = PostgresServer::start().await;
+    server.psql("CREATE ROLE stranger LOGIN");
+    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let guard = held(&holder, &name).await;
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    let url = server.url_as("stranger", "postgres");
+    let mut stranger = PgListener::connect(&url).await.expect("let in");
+    let seen = "SELECT 'leasehold_' || to_hex(classid::bigint << 32 | objid::bigint) \
+         FROM pg_locks WHERE locktype = 'advisory'";
+    let channel: String = sqlx::query_scalar(seen).fetch_one(&mut stranger).await.expect("a lock");
+    stranger.listen_all([&*channel, "end"]).await.expect("anyone may");
+    released(guard).await;
+    released(served(waiting).await).await;
+    server.psql("NOTIFY \"end\"");
+    let heard = stranger.recv().await.expect("a message");
+    assert_eq!(heard.channel(), "end");
 }

@@ -1,13 +1,18 @@
 //! What is particular to advisory locks: sessions, and what ends them.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+use leasehold::core::Attempt;
 use leasehold::postgres::AdvisoryLock;
-use leasehold::{LockClient, LockError, LockRequest, LostReason, Wait};
-use test_support::{PgBouncer, PostgresServer, child, eventually};
+use leasehold::{DistributedLock, LockClient, LockError, LockRequest, LostReason, Wait};
+use sqlx::{Connection, Executor, PgConnection};
+use test_support::{Mode, PgBouncer, PostgresServer, Proxy, child, eventually};
 use tokio::time::timeout;
 
-use crate::{LIMIT, SLACK, fresh_name, patient, shared};
+use crate::behaviours::{LIMIT, MINUTE, SLACK, Server, fresh_name, held, patient, released};
+use crate::server::{sessions, shared};
 
 async fn advisory(url: &str) -> LockClient {
     LockClient::new(AdvisoryLock::connect(url).await.expect("a connection"))
@@ -25,7 +30,7 @@ pub(crate) async fn hold() {
 }
 
 /// The locks that a server's sessions hold.
-fn held(server: &PostgresServer) -> usize {
+fn locks(server: &PostgresServer) -> usize {
     let count = server.psql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'");
     count.parse().expect("a number")
 }
@@ -40,7 +45,7 @@ async fn c30_a_standby_and_a_transaction_pooler_are_refused() {
         let Err(LockError::Config { message }) = refused else { panic!("{refused:?}") };
         assert!(message.contains("lock_mode=table"), "{message}");
     }
-    assert_eq!(held(&server), 0);
+    assert_eq!(locks(&server), 0);
 }
 
 /// C8: the loss of the session is the loss of the lock, and is told as such.
@@ -97,7 +102,7 @@ async fn r1_dropped_acquisitions_leave_no_advisory_lock() {
         }
     });
     futures_util::future::join_all(dropped).await;
-    eventually("all is given back", LIMIT, async || held(&server) == 0).await;
+    eventually("all is given back", LIMIT, async || locks(&server) == 0).await;
     client.shutdown().await;
     drop(client);
     eventually("the connections are closed", LIMIT, async || {
@@ -105,4 +110,125 @@ async fn r1_dropped_acquisitions_leave_no_advisory_lock() {
             == "1"
     })
     .await;
+}
+
+/// C8: no answer is no loss, while the session lives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_a_server_that_is_slow_to_answer_is_no_loss() {
+    let server = PostgresServer::start().await;
+    let client = advisory(&server.url()).await;
+    let (guard, other) = (held(&client, &fresh_name()).await, held(&client, &fresh_name()).await);
+    let mut pest = PgConnection::connect(&server.url()).await.expect("a connection");
+    let mut busy = pest.begin().await.expect("begun");
+    busy.execute("LOCK TABLE leasehold.locks_advisory").await.expect("locked");
+    eventually("a look was given up", LIMIT, async || server.log().contains("statement timeout"))
+        .await;
+    busy.rollback().await.expect("rolled back");
+    // What comes late is not taken for the answer to this.
+    released(other).await;
+    // It is looked after again, by the same session.
+    let lost = timeout(Duration::from_secs(2), guard.lost()).await;
+    assert!(lost.is_err(), "{lost:?}");
+    guard.extend(MINUTE).await.expect("still held");
+    assert_eq!(locks(&server), 1);
+    released(guard).await;
+}
+
+/// C8: the reason is not waited for where nobody answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_a_loss_is_told_although_other_sessions_are_silent() {
+    let server = PostgresServer::start().await;
+    let client = advisory(&server.url()).await;
+    let session = "SELECT pid FROM pg_locks WHERE locktype = 'advisory'";
+    let spare = held(&client, &fresh_name()).await;
+    let silent = server.psql(session);
+    let guard = held(&client, &fresh_name()).await;
+    released(spare).await;
+    signal("-STOP", &silent);
+    let ended = Instant::now();
+    server.psql(&format!("SELECT pg_terminate_backend(({session}))"));
+    let reason = timeout(LIMIT, guard.lost()).await.expect("it is seen");
+    let took = ended.elapsed();
+    signal("-CONT", &silent);
+    assert_eq!(reason, LostReason::Disconnected);
+    // It looks once a second.
+    assert!(took < Duration::from_secs(1) + SLACK * 3, "told after {took:?}");
+}
+
+fn signal(signal: &str, process: &str) {
+    let status = Command::new("kill").args([signal, process]).status().expect("kill can be run");
+    assert!(status.success(), "{signal} of {process}");
+}
+
+/// C8: a watch that begins after the end tells of it as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_a_watch_of_what_is_over_tells_so() {
+    let server = PostgresServer::start().await;
+    let lock = AdvisoryLock::connect(&server.url()).await.expect("a connection");
+    let lease = lock.acquire(&patient(&fresh_name())).await.expect("a free lock");
+    server.psql(
+        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted",
+    );
+    for _ in 0..2 {
+        let watch = lock.watch(&lease).expect("it is watched");
+        let reason = timeout(LIMIT, watch).await.expect("it is seen");
+        assert_eq!(reason, LostReason::Disconnected);
+    }
+}
+
+/// C26: sessions of holds that ended are kept for the next ones, but not all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c26_holds_that_end_together_leave_few_sessions() {
+    let server = PostgresServer::start().await;
+    let client = advisory(&server.url()).await;
+    let names: Vec<_> = (0..40).map(|_| fresh_name()).collect();
+    let guards = join_all(names.iter().map(|name| held(&client, name))).await;
+    assert!(sessions(&server) >= 40);
+    join_all(guards.into_iter().map(released)).await;
+    // Eight that held, and eight for requests.
+    eventually("the others are closed", LIMIT, async || sessions(&server) <= 16).await;
+}
+
+/// C17: where one spare session swallowed an attempt, the others are not tried as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c17_an_attempt_without_an_answer_gives_up_the_spare_sessions() {
+    let proxy = Proxy::start(shared().await.addr()).await;
+    let lock = AdvisoryLock::connect(&PostgresServer::url_at(proxy.addr())).await;
+    let (lock, names) = (lock.expect("a connection"), [(); 4].map(|()| fresh_name()));
+    let client = LockClient::new(lock.clone());
+    let guards = join_all(names.iter().map(|name| held(&client, name))).await;
+    join_all(guards.into_iter().map(released)).await;
+    proxy.set_existing(Mode::BlackHole);
+    let claim = patient(&fresh_name()).claim().expect("a good claim");
+    let swallowed = lock.try_acquire(&claim, None).await;
+    assert!(swallowed.is_err(), "{swallowed:?} from a black hole");
+    let granted = lock.try_acquire(&claim, None).await.expect("an answer");
+    assert!(matches!(granted, Attempt::Granted(_)), "{granted:?}");
+}
+
+/// C28: a caller that left before the answer, and that can withdraw no more, does not keep the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_grant_that_nobody_heard_of_is_given_back() {
+    let server = PostgresServer::start().await;
+    let lock = AdvisoryLock::connect(&server.url()).await.expect("a connection");
+    let (next, name) = (advisory(&server.url()).await, fresh_name());
+    let claim = patient(&name).claim().expect("a good claim");
+    // Asked, and left at once.
+    let _ = timeout(Duration::ZERO, lock.try_acquire(&claim, None)).await;
+    eventually("it is granted", LIMIT, async || locks(&server) == 1).await;
+    let granted = Instant::now();
+    released(held(&next, &name).await).await;
+    let took = granted.elapsed();
+    assert!(took < Duration::from_secs(3) + SLACK, "free after {took:?}");
+
+    // Who comes back for it, has it.
+    let _ = timeout(Duration::ZERO, lock.try_acquire(&claim, None)).await;
+    eventually("it is granted", LIMIT, async || locks(&server) == 1).await;
+    eventually("it is found", LIMIT, async || {
+        let found = lock.try_acquire(&claim, None).await;
+        matches!(found, Ok(Attempt::Granted(_)))
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(locks(&server), 1);
 }

@@ -24,7 +24,7 @@ mod table {
         }
     }
 
-    conformance_tests!(Table(crate::shared().await));
+    conformance_tests!(Table(crate::server::shared().await));
 }
 
 /// Rows of a table, behind a pooler that gives each transaction another session.
@@ -43,7 +43,7 @@ mod pooled {
     impl Pooled {
         async fn shared() -> Self {
             static POOLER: OnceCell<PgBouncer> = OnceCell::const_new();
-            let server = crate::shared().await;
+            let server = crate::server::shared().await;
             Self(server, POOLER.get_or_init(|| PgBouncer::start(server)).await)
         }
     }
@@ -95,5 +95,5 @@ mod advisory {
         }
     }
 
-    conformance_tests!(Advisory(crate::shared().await));
+    conformance_tests!(Advisory(crate::server::shared().await));
 }

@@ -3,7 +3,7 @@
 use leasehold::Health;
 use test_support::{PgBouncer, PostgresServer};
 
-use crate::client;
+use crate::behaviours::client;
 
 const SAFE: [&str; 2] = ["fsync=on", "full_page_writes=on"];
 

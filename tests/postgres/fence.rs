@@ -4,7 +4,8 @@ use leasehold::postgres::PostgresLock;
 use leasehold::{Fence, FenceError, FencingToken, LockClient};
 use sqlx::{Connection, Executor, PgConnection};
 
-use crate::{fresh_name, patient, shared};
+use crate::behaviours::{fresh_name, patient};
+use crate::server::shared;
 
 async fn connection() -> PgConnection {
     PgConnection::connect(&shared().await.url()).await.expect("a connection")

@@ -1,16 +1,16 @@
 //! C22: tokens grow through what happens to a Postgres server; time is the server's.
 
-use leasehold::{FencingToken, LockClient, LockError, LockRequest, Wait};
+use std::time::Duration;
+
+use leasehold::core::{Attempt, Renewal};
+use leasehold::postgres::PostgresLock;
+use leasehold::{
+    DistributedLock, Fence, FenceError, LockClient, LockError, LockName, LockRequest, Ttl, Wait,
+};
 use test_support::PostgresServer;
 
-use crate::{MINUTE, client, fresh_name, patient, shared};
-
-async fn token(client: &LockClient, name: &str) -> FencingToken {
-    let guard = client.acquire(patient(name)).await.expect("a free lock");
-    let token = guard.token();
-    guard.release().await.expect("an answer");
-    token
-}
+use crate::behaviours::{MINUTE, client, fresh_name, patient, turn};
+use crate::server::shared;
 
 /// With data on disk a crash loses neither a lock nor its token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,14 +18,14 @@ async fn c22_a_lock_and_its_token_survive_a_crash() {
     let settings = ["fsync=on", "full_page_writes=on", "synchronous_commit=off"];
     let mut server = PostgresServer::start_with(&settings).await;
     let (client, name, other) = (client(&server.url()).await, fresh_name(), fresh_name());
-    let first = token(&client, &other).await;
+    let first = turn(&client, &other).await;
     let guard = client.acquire(patient(&name)).await.expect("a free lock");
     server.kill();
     server.restart().await;
     let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
     assert_eq!(holder.token, Some(guard.token()));
     guard.extend(MINUTE).await.expect("still held");
-    assert!(token(&client, &other).await > first);
+    assert!(turn(&client, &other).await > first);
 }
 
 /// A counter ahead of the clock, as after a step of the clock, goes on by one.
@@ -34,8 +34,8 @@ async fn c22_a_counter_ahead_of_the_clock_goes_on() {
     let server = shared().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
     server.psql(&format!("INSERT INTO leasehold.locks VALUES ('{name}', 9007199254740000)"));
-    assert_eq!(token(&client, &name).await.get(), 9_007_199_254_740_001);
-    assert_eq!(token(&client, &name).await.get(), 9_007_199_254_740_002);
+    assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_001);
+    assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_002);
 }
 
 /// A counter at its end is refused, and nothing is taken.
@@ -60,7 +60,7 @@ async fn c22_a_serializable_database_changes_nothing() {
         let (client, name) = (client(&server.url()).await, name.clone());
         workers.push(tokio::spawn(async move {
             for _ in 0..25 {
-                token(&client, &name).await;
+                turn(&client, &name).await;
             }
         }));
     }
@@ -81,6 +81,60 @@ async fn c08_a_hold_that_is_gone_from_the_table_is_noticed() {
         let first = guard.token();
         server.psql(&format!("{sql} WHERE name = '{name}'"));
         assert_eq!(guard.lost().await, leasehold::LostReason::Evicted);
-        assert!(token(&client, &name).await > first);
+        assert!(turn(&client, &name).await > first);
     }
+}
+
+/// A server that has the last commits on disk only if they ask for it: it does not write by itself.
+const FORGETFUL: [&str; 4] =
+    ["fsync=on", "full_page_writes=on", "synchronous_commit=off", "wal_writer_delay=10s"];
+
+/// C24: a crash does not let a stale token pass.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c24_the_mark_of_a_fence_survives_a_crash() {
+    let mut server = PostgresServer::start_with(&FORGETFUL).await;
+    let lock = PostgresLock::connect(&server.url()).await.expect("a connection");
+    let (client, name) = (LockClient::new(lock.clone()), fresh_name());
+    let (stale, newest) = (turn(&client, &name).await, turn(&client, &name).await);
+    lock.fence(&name).advance(newest).await.expect("the newest");
+    server.kill();
+    server.restart().await;
+    let fence = PostgresLock::connect(&server.url()).await.expect("a connection").fence(&name);
+    let refused = fence.advance(stale).await;
+    assert!(matches!(refused, Err(FenceError::Stale { .. })), "{refused:?}");
+}
+
+/// How long a lock is held by what the server remembers after a crash.
+async fn left_after_a_crash(server: &mut PostgresServer, name: &LockName) -> Duration {
+    server.kill();
+    server.restart().await;
+    let state = client(&server.url()).await.inspect(name).await.expect("an answer");
+    state.holder.expect("held").ttl_left.expect("known")
+}
+
+/// C5: the holder of a lease that was extended counts on it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c05_an_extension_survives_a_crash() {
+    let mut server = PostgresServer::start_with(&FORGETFUL).await;
+    let lock = PostgresLock::connect(&server.url()).await.expect("a connection");
+    let request = LockRequest::new(fresh_name()).ttl(MINUTE / 6);
+    let lease = lock.acquire(&request).await.expect("a free lock");
+    let renewal = Renewal::new(&lease, Ttl::new(MINUTE).expect("a good TTL"));
+    lock.extend(&renewal).await.expect("an answer");
+    assert!(left_after_a_crash(&mut server, lease.name()).await > MINUTE / 2);
+}
+
+/// C5, C16: so does one who asks again for what it was granted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c05_a_repeated_grant_survives_a_crash() {
+    let mut server = PostgresServer::start_with(&FORGETFUL).await;
+    let lock = PostgresLock::connect(&server.url()).await.expect("a connection");
+    let request = LockRequest::new(fresh_name()).ttl(MINUTE / 6);
+    let mut claim = request.claim().expect("a good claim");
+    for ttl in [MINUTE / 6, MINUTE] {
+        claim.ttl = Ttl::new(ttl).expect("a good TTL");
+        let granted = lock.try_acquire(&claim, None).await.expect("an answer");
+        assert!(matches!(granted, Attempt::Granted(_)), "{granted:?}");
+    }
+    assert!(left_after_a_crash(&mut server, &claim.name).await > MINUTE / 2);
 }

@@ -14,10 +14,11 @@ pub fn is_running(pid: u32) -> bool {
     test_kill_process(as_pid(pid)).is_ok() && state(pid) != Some('Z')
 }
 
-/// Stops a process (SIGSTOP), and returns when it is stopped.
+/// Stops a process (SIGSTOP), and returns when it is stopped, or dead: it may have been about to
+/// end, and a parent that is stopped itself does not reap it.
 pub(crate) fn stop(pid: u32) {
     send(pid, Signal::STOP);
-    wait_until(pid, |state| state == 'T');
+    wait_until(pid, |state| matches!(state, 'T' | 'Z'));
 }
 
 /// Lets a stopped process go on (SIGCONT).

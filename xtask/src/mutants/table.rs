@@ -396,6 +396,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test postgres faults::c15_a_connection_that_ends_amid_the_handshake_is_a_passing_failure",
     },
     Mutant {
+        name: "any session holds for the owner",
+        file: "lock-postgres/src/holds.rs",
+        from: "AND k.objsubid = 1 AND k.granted AND k.pid = l.process \\",
+        to: "AND k.objsubid = 1 AND k.granted \\",
+        test: "-p leasehold --all-features --test postgres elsewhere::c10_an_attached_lease_is_not_extended_on_the_lock_of_another",
+    },
+    Mutant {
+        name: "a slow look is a loss",
+        file: "lock-postgres/src/session.rs",
+        from: "Err(failure) if failure.ends_session() => return self.reason().await,",
+        to: "Err(failure) if failure.ends_session() || true => return self.reason().await,",
+        test: "-p leasehold --all-features --test postgres advisory::c08_a_server_that_is_slow_to_answer_is_no_loss",
+    },
+    Mutant {
+        name: "marks that a crash forgets",
+        file: "lock-postgres/src/schema.sql",
+        from: "PERFORM \"@schema@\".\"@table@_v1_durably\"();\n    INSERT INTO",
+        to: "INSERT INTO",
+        test: "-p leasehold --all-features --test postgres tokens::c24_the_mark_of_a_fence_survives_a_crash",
+    },
+    Mutant {
+        name: "a late migrator does it all again",
+        file: "lock-postgres/src/server.rs",
+        from: "if unless_there && is_true",
+        to: "if false && is_true",
+        test: "-p leasehold --all-features --test postgres migration::a_late_migrator_has_nothing_to_do",
+    },
+    Mutant {
         name: "a ghost is let into the table",
         file: "lock-postgres/src/schema.sql",
         from: "IF EXISTS (SELECT FROM \"@schema@\".\"@table@_withdrawn\" w WHERE w.owner = me) THEN",
@@ -412,8 +440,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a listening session is always taken for alive",
         file: "lock-postgres/src/schema.sql",
-        from: "OR NOT pg_try_advisory_xact_lock_shared(waiter.listener))",
-        to: "OR true)",
+        from: "OR NOT pg_try_advisory_xact_lock_shared(",
+        to: "OR true OR pg_try_advisory_xact_lock_shared(",
         test: "-p leasehold --all-features --test postgres faults::c28_a_client_that_is_gone_costs_nothing",
     },
     Mutant {

@@ -1,0 +1,91 @@
+//! Advisory locks that another client holds: extending, watching and ending them.
+
+use std::time::Duration;
+
+use leasehold::core::{Extension, Renewal, Ttl};
+use leasehold::postgres::AdvisoryLock;
+use leasehold::{DistributedLock, LockClient, LostReason, Release};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use test_support::PostgresServer;
+use tokio::time::timeout;
+
+use crate::behaviours::{MINUTE, fresh_name, held, patient, released};
+use crate::server::number;
+use crate::transactions::until_blocked;
+
+const TERMINATE: &str =
+    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted";
+
+async fn advisory(server: &PostgresServer) -> AdvisoryLock {
+    AdvisoryLock::connect(&server.url()).await.expect("a connection")
+}
+
+/// C8: whoever attached a lease hears soon that the session which held it has ended, not only at the
+/// next renewal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_an_attached_lease_is_lost_with_the_session_that_holds_it() {
+    let server = PostgresServer::start().await;
+    let (taker, keeper) = (advisory(&server).await, LockClient::new(advisory(&server).await));
+    for (sql, reason) in [
+        (TERMINATE, LostReason::Disconnected),
+        ("UPDATE leasehold.locks_advisory SET owner = NULL", LostReason::Evicted),
+    ] {
+        let lease = taker.acquire(&patient(&fresh_name())).await.expect("a free lock");
+        let guard = keeper.attach(lease).await.expect("still held");
+        server.psql(sql);
+        let lost = timeout(Duration::from_secs(3), guard.lost()).await.expect("it is seen");
+        assert_eq!(lost, reason);
+    }
+}
+
+/// C10: between another's lock and its token the row is still the last holder's, which holds nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c10_an_attached_lease_is_not_extended_on_the_lock_of_another() {
+    let server = PostgresServer::start().await;
+    let (taker, keeper, name) = (advisory(&server).await, advisory(&server).await, fresh_name());
+    let lease = taker.acquire(&patient(&name)).await.expect("a free lock");
+    let renewal = Renewal::new(&lease, Ttl::new(MINUTE).expect("a good TTL"));
+    let extended = keeper.extend(&renewal).await.expect("an answer");
+    assert_eq!(extended, Extension::Extended(MINUTE));
+
+    let key = "SELECT classid::bigint << 32 | objid::bigint FROM pg_locks \
+         WHERE locktype = 'advisory'";
+    let lock = format!("SELECT pg_advisory_lock({})", server.psql(key));
+    server.psql(TERMINATE);
+    let mut other = PgConnection::connect(&server.url()).await.expect("a connection");
+    other.execute(AssertSqlSafe(lock)).await.expect("it is free");
+    assert_eq!(keeper.extend(&renewal).await.expect("an answer"), Extension::Lost);
+    let seen = keeper.inspect(lease.name()).await.expect("an answer");
+    assert_eq!(seen.holder, None);
+}
+
+/// C14: a forced release that comes after the holder's own ends no session: it may hold another lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_an_eviction_that_comes_too_late_ends_no_session() {
+    let server = PostgresServer::start().await;
+    let (client, operator) = (LockClient::new(advisory(&server).await), advisory(&server).await);
+    let name = fresh_name();
+    let guard = held(&client, &name).await;
+    let process = server.psql("SELECT pid FROM pg_locks WHERE locktype = 'advisory'");
+
+    // Both find the row busy: the release waits for it first, and then the eviction.
+    let mut pest = PgConnection::connect(&server.url()).await.expect("a connection");
+    let mut busy = pest.begin().await.expect("begun");
+    let lock = format!("SELECT 1 FROM leasehold.locks_advisory WHERE name = '{name}' FOR UPDATE");
+    busy.execute(AssertSqlSafe(lock)).await.expect("locked");
+    let releasing = tokio::spawn(guard.release());
+    until_blocked(&server, 1).await;
+    let evicting = tokio::spawn(async move {
+        operator.evict(&name.parse().expect("a good name")).await.expect("an answer")
+    });
+    until_blocked(&server, 2).await;
+    busy.rollback().await.expect("rolled back");
+
+    let outcome = releasing.await.expect("no panic").expect("an answer");
+    assert_eq!(outcome, Release::Released);
+    assert_eq!(evicting.await.expect("no panic"), None);
+    let alive = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {process}");
+    assert_eq!(number(&server, &alive), 1);
+    released(held(&client, &fresh_name()).await).await;
+    assert_eq!(number(&server, &alive), 1);
+}

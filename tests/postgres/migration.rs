@@ -1,0 +1,91 @@
+//! Making the schema beside others, and servers that fall silent while we connect.
+
+use std::time::{Duration, Instant};
+
+use leasehold::LockError;
+use leasehold::postgres::{PostgresLock, PostgresOptions};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use test_support::{PostgresServer, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::behaviours::{LIMIT, SLACK, shown, works};
+use crate::server::number;
+
+/// What a migration locks.
+const LOCK: &str = "SELECT pg_advisory_lock(5508217395121431910)";
+const UNLOCK: &str = "SELECT pg_advisory_unlock(5508217395121431910)";
+
+/// How long connecting may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+async fn migrator(server: &PostgresServer) -> PgConnection {
+    let mut session = PgConnection::connect(&server.url()).await.expect("a connection");
+    session.execute(LOCK).await.expect("nobody migrates");
+    session
+}
+
+/// What kept a connection from being made, which is told in time.
+async fn failure(url: &str) -> String {
+    let asked = Instant::now();
+    let error = PostgresLock::connect(url).await.expect_err("it cannot be done");
+    assert!(asked.elapsed() < CONNECT_WITHIN + SLACK, "told after {:?}", asked.elapsed());
+    let LockError::Backend { source, .. } = &error else { panic!("{error:?}") };
+    assert!(source.is_transient(), "{source:?}");
+    shown(&error)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c17_a_stuck_migration_of_another_is_not_waited_for_for_ever() {
+    let server = PostgresServer::start().await;
+    let stuck = migrator(&server).await;
+    let text = failure(&server.url()).await;
+    assert!(text.contains("others kept us from making the schema"), "{text}");
+    drop(stuck);
+    works(&leasehold::connect(&server.url()).await.expect("it goes on")).await;
+}
+
+/// Lets a client in, and says no more.
+async fn fall_silent(listener: TcpListener) -> TcpStream {
+    let (mut peer, _) = listener.accept().await.expect("a peer");
+    peer.read_exact(&mut [0; 8]).await.expect("a request for TLS");
+    peer.write_all(b"N").await.expect("refused");
+    let length = peer.read_u32().await.expect("a greeting");
+    peer.read_exact(&mut vec![0; length as usize - 4]).await.expect("its rest");
+    // Let in, and ready.
+    peer.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await.expect("let in");
+    peer
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c17_a_server_that_falls_silent_is_not_waited_for_for_ever() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("postgres://postgres@{}/", listener.local_addr().expect("an address"));
+    let silent = tokio::spawn(fall_silent(listener));
+    let text = failure(&url).await;
+    assert!(text.contains("looking for the schema"), "{text}");
+    drop(silent.await.expect("it let us in"));
+}
+
+/// Who comes while another makes the schema finds it made, and need not be allowed to make it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_migrator_has_nothing_to_do() {
+    let server = PostgresServer::start().await;
+    server.psql("CREATE ROLE late LOGIN; GRANT CREATE ON DATABASE postgres TO late");
+    let mut first = migrator(&server).await;
+    let url = server.url_as("late", "postgres");
+    let late = tokio::spawn({
+        let url = url.clone();
+        async move { PostgresLock::connect(&url).await }
+    });
+    let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    eventually("it waits", LIMIT, async || number(&server, waits) == 1).await;
+    let script = PostgresOptions::new(server.url()).schema_sql().expect("good names");
+    first.execute(sqlx::raw_sql(AssertSqlSafe(script))).await.expect("made");
+    let grants = "GRANT USAGE ON SCHEMA leasehold TO late; \
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA leasehold TO late";
+    first.execute(sqlx::raw_sql(grants)).await.expect("granted");
+    first.execute(UNLOCK).await.expect("done");
+    late.await.expect("no panic").expect("nothing to do");
+    works(&leasehold::connect(&url).await.expect("let in")).await;
+}

@@ -1,0 +1,53 @@
+//! Standbys, and what becomes of a client when one takes over.
+
+use leasehold::{LockError, LockRequest, Outcome, Wait};
+use test_support::{PostgresServer, eventually};
+
+use crate::behaviours::{LIMIT, client, fresh_name, held, patient, released, served};
+use crate::server::{number, sessions};
+
+/// A server and its standby, which knows that `name` is held.
+async fn pair(name: &str) -> (PostgresServer, PostgresServer) {
+    let server = PostgresServer::start().await;
+    let guard = held(&client(&server.url()).await, name).await;
+    guard.detach().expect("held");
+    let standby = server.standby().await;
+    let known = format!("SELECT count(*) FROM leasehold.locks WHERE name = '{name}'");
+    eventually("the standby follows", LIMIT, async || number(&standby, &known) == 1).await;
+    (server, standby)
+}
+
+/// A standby cannot even read the tables that a crash may empty; who waits waits for the failover.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_waiter_on_a_standby_lives_until_the_failover() {
+    let name = fresh_name();
+    let (mut server, standby) = pair(&name).await;
+    let waiter = client(&standby.url()).await;
+    let request = patient(&name);
+    let waiting = tokio::spawn(async move { waiter.acquire(request).await });
+    eventually("it is refused", LIMIT, async || {
+        standby.log().contains("unlogged relations during recovery")
+    })
+    .await;
+    server.kill();
+    standby.psql("SELECT pg_promote()");
+    standby.psql("UPDATE leasehold.locks SET owner = NULL");
+    released(served(waiting).await).await;
+}
+
+/// C15: and the connection is not kept, since a new one may lead to the primary.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_standby_is_a_passing_failure_and_its_connection_is_given_up() {
+    let name = fresh_name();
+    let (_server, standby) = pair(&name).await;
+    let client = client(&standby.url()).await;
+    for refused in [
+        client.inspect(&name).await.map(drop),
+        client.acquire(LockRequest::new(fresh_name()).wait(Wait::No)).await.map(drop),
+    ] {
+        let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
+        assert!(source.is_transient() && source.outcome() == Outcome::NotApplied, "{source:?}");
+        assert!(source.to_string().contains("standby"), "{source}");
+        eventually("it is closed", LIMIT, async || sessions(&standby) == 0).await;
+    }
+}

@@ -1,0 +1,99 @@
+//! What the server's own locks do to ours: deadlocks, time-outs, scripts that wait.
+
+use leasehold::postgres::PostgresLock;
+use leasehold::{LockRequest, OwnerId, Wait};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use test_support::{PostgresServer, eventually};
+
+use crate::behaviours::{LIMIT, client, fresh_name, released, turn};
+use crate::server::number;
+
+async fn connection(server: &PostgresServer) -> PgConnection {
+    PgConnection::connect(&server.url()).await.expect("a connection")
+}
+
+/// Returns once as many statements wait for a lock of the server's own.
+pub(crate) async fn until_blocked(server: &PostgresServer, count: u64) {
+    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    eventually("they wait", LIMIT, async || number(server, blocked) == count).await;
+}
+
+/// A default of the role, the database or the server does not decide how long a request waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_default_lock_timeout_changes_nothing() {
+    let server = PostgresServer::start_with(&["lock_timeout=50ms"]).await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    turn(&client, &name).await;
+    let mut pest = connection(&server).await;
+    let mut busy = pest.begin().await.expect("begun");
+    let lock = format!("SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
+    busy.execute(AssertSqlSafe(lock)).await.expect("locked");
+    let request = LockRequest::new(&name).wait(Wait::No);
+    let acquiring = tokio::spawn(async move { client.acquire(request).await });
+    // The server looks for a deadlock after a second; a time-out would come long before.
+    until_blocked(&server, 1).await;
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    busy.rollback().await.expect("rolled back");
+    released(acquiring.await.expect("no panic").expect("granted")).await;
+    assert!(!server.log().contains("lock timeout"), "{}", server.log());
+}
+
+/// Each withdrawal clears away what others left behind, of other locks as well; two that do so at once
+/// do not wait for each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn withdrawals_that_clear_away_do_not_deadlock() {
+    const GATE: i64 = 42;
+    let server = PostgresServer::start().await;
+    drop(client(&server.url()).await);
+    let owners = [(); 2].map(|()| OwnerId::random());
+    for (name, owner) in ["a", "b"].iter().zip(owners) {
+        server.psql(&format!(
+            "INSERT INTO leasehold.locks VALUES ('{name}', 1, '{}', '', 'infinity')",
+            owner.expose()
+        ));
+    }
+    // As many as one withdrawal takes: those of the other's lock first.
+    for name in ["b", "a"] {
+        server.psql(&format!(
+            "INSERT INTO leasehold.locks_queue (owner, name, ttl_ms, label, seen_at) \
+             SELECT gen_random_uuid(), '{name}', 1000, '', '-infinity' FROM generate_series(1, 20)"
+        ));
+    }
+    // The end of a hold waits at a gate, so that both withdrawals are under way.
+    server.psql(&format!(
+        "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS \
+         'BEGIN PERFORM pg_advisory_xact_lock_shared({GATE}); RETURN NEW; END'; \
+         CREATE TRIGGER gate BEFORE UPDATE ON leasehold.locks FOR EACH ROW EXECUTE FUNCTION gate()"
+    ));
+    let mut keeper = connection(&server).await;
+    keeper.execute(AssertSqlSafe(format!("SELECT pg_advisory_lock({GATE})"))).await.expect("shut");
+    let mut withdrawals = Vec::new();
+    for (blocked, (name, owner)) in (1..).zip(["a", "b"].into_iter().zip(owners)) {
+        let (mut session, owner) = (connection(&server).await, owner.expose());
+        withdrawals.push(tokio::spawn(async move {
+            let withdraw = format!(
+                "SELECT leasehold.locks_v1_withdraw('{name}', '{owner}', 9223372036854775807)"
+            );
+            session.execute(AssertSqlSafe(withdraw)).await
+        }));
+        until_blocked(&server, blocked).await;
+    }
+    drop(keeper);
+    for withdrawal in withdrawals {
+        withdrawal.await.expect("no panic").expect("no deadlock");
+    }
+    assert_eq!(number(&server, "SELECT count(*) FROM leasehold.locks_queue"), 0);
+}
+
+/// The script may be run again beside clients that are at work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_waits_for_no_transaction() {
+    let server = PostgresServer::start().await;
+    let lock = PostgresLock::connect(&server.url()).await.expect("a connection");
+    let mut worker = connection(&server).await;
+    let mut busy = worker.begin().await.expect("begun");
+    let withdraw = "SELECT leasehold.locks_v1_withdraw('a', gen_random_uuid(), 0)";
+    busy.execute(withdraw).await.expect("withdrawn");
+    lock.migrate().await.expect("nothing to wait for");
+    busy.commit().await.expect("committed");
+}
