@@ -1,13 +1,14 @@
 //! One attempt to acquire: to take the lock, or a place in its queue, and to look again later.
 
-use std::time::Duration;
-
-use futures_util::future::try_join_all;
-use lock_core::{Attempt, BackendError, Claim, Contention, Extension, Grant, Outcome, Waker};
+use futures_util::future::join_all;
+use lock_core::{
+    Attempt, BackendError, Claim, Contention, Extension, Grant, Outcome, OwnerId, Waker,
+};
 
 use crate::claims::{ClaimLeases, Place};
-use crate::error::{is_lease_gone, lease_gone, no_word, overtaken, sorted};
+use crate::error::{is_lease_gone, lease_gone, overtaken, sorted};
 use crate::lease_id::{LeaseId, seconds};
+use crate::leases::Spare;
 use crate::lock::EtcdLock;
 use crate::renewal::Hold;
 use crate::requests::{self, ClaimKeys, Entry, View};
@@ -25,64 +26,61 @@ impl EtcdLock {
         waker: Option<&Waker>,
     ) -> Result<Attempt, BackendError> {
         let keys = ClaimKeys::new(&self.root, claim);
-        let (leases, stale) = self.leases_for(claim, waker.is_some()).await?;
+        let (leases, old) = self.leases_for(claim, waker.is_some()).await?;
         let txn = requests::enter(&keys, &claim.label, leases);
         let ask = self.server.try_ask(|mut client| async move { client.txn(txn).await });
-        let (answer, kept) =
-            tokio::join!(ask, try_join_all(stale.into_iter().map(|id| self.leases.keep(id))));
+        let (answer, failed) = tokio::join!(ask, self.keep_all(claim.owner, old));
         let view = match answer {
             Ok(answer) => View::on_entering(&answer)?,
             Err(error) => return Err(self.refused(claim, error)),
         };
         self.claims.answered(claim.owner);
-        kept.map_err(|_| no_word("a lease in stock was not renewed"))?;
-        self.settle(claim, keys, waker, leases, view).await
+        let kept = leases.all().filter(|lease| !failed.contains(lease)).collect::<Vec<_>>();
+        let is_kept = |entry: &Entry| entry.lease.is_some_and(|lease| kept.contains(&lease));
+        match (view.held(), waker) {
+            (Some(own), _) if view.taken && is_kept(own) => Ok(self.granted(claim, own)),
+            (Some(own), _) => self.hold_on(claim, own).await,
+            (None, Some(waker)) => self.begin_to_wait(claim, keys, waker, view, &kept).await,
+            (None, None) => Ok(self.busy(claim, view).await),
+        }
     }
 
-    /// Finds out what came of an attempt.
-    async fn settle(
-        &self,
-        claim: &Claim,
-        keys: ClaimKeys,
-        waker: Option<&Waker>,
-        leases: ClaimLeases,
-        view: View,
-    ) -> Result<Attempt, BackendError> {
-        match view.held() {
-            Some(own) if own.lease.is_some() && own.lease == leases.full => {
-                self.give_back_all(self.claims.settled(claim.owner, own.lease));
-                self.waiters.forget(claim.owner);
-                let ttl = leases.full.map_or(Duration::ZERO, LeaseId::ttl);
-                return Ok(Attempt::Granted(Grant::new(own.token, ttl)));
-            }
-            Some(own) => return self.hold_on(claim, own).await,
-            None => {}
+    /// This attempt took the lock.
+    fn granted(&self, claim: &Claim, own: &Entry) -> Attempt {
+        self.waiters.forget(claim.owner);
+        self.leases.give_back(self.claims.settled(claim.owner, own.lease));
+        let ttl = own.lease.map(LeaseId::ttl).unwrap_or_default();
+        Attempt::Granted(Grant::new(own.token, ttl))
+    }
+
+    /// Another has the lock, and this attempt wanted no place in the queue.
+    async fn busy(&self, claim: &Claim, view: View) -> Attempt {
+        if view.own.is_none() {
+            self.leases.give_back(self.claims.settled(claim.owner, None));
         }
-        if let Some(waker) = waker {
-            self.begin_to_wait(claim, keys, waker, leases, &view)?;
-        } else if view.own.is_none() {
-            self.give_back_all(self.claims.settled(claim.owner, None));
-        }
-        Ok(Attempt::Busy(self.contention(view).await))
+        Attempt::Busy(self.contention(view).await)
     }
 
     /// Notes the place in the queue, and watches whoever is before it.
-    fn begin_to_wait(
+    async fn begin_to_wait(
         &self,
         claim: &Claim,
         keys: ClaimKeys,
         waker: &Waker,
-        leases: ClaimLeases,
-        view: &View,
-    ) -> Result<(), BackendError> {
-        let own = view.own.as_ref().filter(|own| own.lease == leases.queue);
-        let place = own.and_then(|own| Some(Place { token: own.token, lease: own.lease? }));
-        let (Some(place), Some(predecessor)) = (place, view.predecessor.clone()) else {
-            return Err(overtaken("the place in the queue was lost while it was taken"));
+        view: View,
+        kept: &[LeaseId],
+    ) -> Result<Attempt, BackendError> {
+        let lost = || overtaken("the place in the queue was lost while it was taken");
+        let own = view.own.as_ref().and_then(|own| Some((own.token, own.lease?)));
+        let (token, lease) = own.filter(|(_, lease)| kept.contains(lease)).ok_or_else(lost)?;
+        let place = Place { token, lease };
+        self.leases.give_back(self.claims.queued(claim.owner, place));
+        let Some(predecessor) = view.predecessor.clone() else {
+            // The place is an old one, and many came after it. Boxed, as this is rare.
+            return Box::pin(self.look_again(claim, place, waker)).await?.ok_or_else(lost);
         };
-        self.give_back_all(self.claims.queued(claim.owner, place));
         self.waiters.wait(claim.owner, keys, place, waker, predecessor, view.at);
-        Ok(())
+        Ok(Attempt::Busy(self.contention(view).await))
     }
 
     /// Looks at the place in the queue, and renews it; `None` if it is lost.
@@ -102,10 +100,9 @@ impl EtcdLock {
         if let Some(own) = view.held() {
             return self.hold_on(claim, own).await.map(Some);
         }
-        if own.lease != Some(place.lease) {
+        if own.lease != Some(place.lease) || !kept? {
             return Ok(None);
         }
-        kept?;
         if let Some(predecessor) = view.predecessor.clone() {
             self.claims.queued(claim.owner, place);
             self.waiters.wait(claim.owner, keys, place, waker, predecessor, view.at);
@@ -130,40 +127,56 @@ impl EtcdLock {
         claim: &Claim,
         waits: bool,
     ) -> Result<(ClaimLeases, Vec<LeaseId>), BackendError> {
-        let known = self.claims.leases(claim.owner)?;
+        let known = self.claims.leases(claim.owner);
+        let known = ClaimLeases { queue: known.queue.filter(|_| waits), ..known };
         let full = self.leases.take_if(known.full.is_none(), seconds(claim.ttl.as_duration()));
         let queue = self.leases.take_if(waits && known.queue.is_none(), PLACE_SECONDS);
-        let (mut full, mut queue) = tokio::try_join!(full, queue)?;
-        let mut stale: Vec<LeaseId> = known.all().collect();
-        let mut leases = known;
-        for (taken, place) in [(&mut full, &mut leases.full), (&mut queue, &mut leases.queue)] {
-            if let Some(spare) = taken {
-                *place = Some(spare.id());
-                stale.extend((!spare.is_new).then(|| spare.id()));
-                spare.used();
-            }
+        let (full, queue) = tokio::try_join!(full, queue)?;
+        let leases = ClaimLeases {
+            full: known.full.or(full.as_ref().map(Spare::id)),
+            queue: known.queue.or(queue.as_ref().map(Spare::id)),
+        };
+        let taken: Vec<Spare<'_>> = full.into_iter().chain(queue).collect();
+        let ids: Vec<LeaseId> = taken.iter().map(Spare::id).collect();
+        self.claims.asks(claim.owner, leases, &ids)?;
+        let mut old: Vec<LeaseId> = known.all().collect();
+        for spare in taken {
+            old.extend((!spare.is_new).then(|| spare.id()));
+            spare.lend();
         }
-        self.claims.asks(claim.owner, leases);
-        Ok((leases, stale))
+        Ok((leases, old))
     }
 
-    /// Sorts the error of an attempt. One whose lease was gone was not carried out.
+    /// Keeps leases of a claim alive. Returns those of which that is not certain; no further request
+    /// uses those that are gone.
+    async fn keep_all(
+        &self,
+        owner: OwnerId,
+        leases: impl IntoIterator<Item = LeaseId>,
+    ) -> Vec<LeaseId> {
+        let keep = leases.into_iter().map(async |lease| {
+            let kept = self.leases.keep(lease).await;
+            if matches!(kept, Ok(false)) {
+                self.leases.condemn(self.claims.lost(owner, lease));
+            }
+            (!kept.is_ok_and(|kept| kept)).then_some(lease)
+        });
+        join_all(keep).await.into_iter().flatten().collect()
+    }
+
+    /// Sorts the error of an attempt. One whose lease was gone was not carried out, and found no key
+    /// of the claim.
     fn refused(&self, claim: &Claim, error: etcd_client::Error) -> BackendError {
         if is_lease_gone(&error) {
             self.claims.answered(claim.owner);
-            self.claims.lost(claim.owner, |_| true);
+            self.leases.condemn(self.claims.starts_anew(claim.owner));
             return lease_gone();
         }
         let error = sorted(error);
         if error.outcome() == Outcome::NotApplied {
             self.claims.answered(claim.owner);
-            self.give_back_all(self.claims.settled(claim.owner, None));
         }
         error
-    }
-
-    pub(crate) fn give_back_all(&self, leases: impl IntoIterator<Item = LeaseId>) {
-        leases.into_iter().for_each(|lease| self.leases.give_back(lease));
     }
 
     /// What is known of a lock that another has.

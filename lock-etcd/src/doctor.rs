@@ -112,7 +112,7 @@ impl EtcdLock {
             .server
             .try_ask(|mut client| async move { client.lease_grant(1, Some(options)).await })
             .await;
-        self.leases.condemn(id);
+        self.leases.condemn([id]);
         match granted.map(|granted| granted.ttl()) {
             Ok(ttl) if ttl <= LIVENESS_SECONDS => Finding::good(CHECK, format!("{ttl} s")),
             Ok(ttl) => Finding::risk(

@@ -53,12 +53,12 @@ impl Root {
         format!("{}/fences/{}", self.0, encode(resource))
     }
 
-    /// The lock and the owner of a claim's key.
-    pub(crate) fn read(&self, key: &[u8]) -> Option<(LockName, OwnerId)> {
+    /// The lock and the owner of a claim's key. It has no owner if somebody else put it among ours.
+    pub(crate) fn read(&self, key: &[u8]) -> Option<(LockName, Option<OwnerId>)> {
         let key = str::from_utf8(key).ok()?.strip_prefix(&self.0)?.strip_prefix("/locks/")?;
         let (name, owner) = key.split_once('/')?;
         let name = percent_decode_str(name).decode_utf8().ok()?;
-        Some((LockName::new(name).ok()?, owner.parse().ok()?))
+        Some((LockName::new(name).ok()?, owner.parse().ok()))
     }
 }
 
@@ -98,9 +98,10 @@ mod tests {
         for text in ["a", "a/b", "%2F", "%252F", "ü", "a b/%c"] {
             let owner = OwnerId::random();
             let key = root().claim(&name(text), owner);
-            assert_eq!(root().read(key.as_bytes()), Some((name(text), owner)), "{text}");
+            assert_eq!(root().read(key.as_bytes()), Some((name(text), Some(owner))), "{text}");
         }
-        assert_eq!(root().read(b"p/locks/a/x"), None);
+        assert_eq!(root().read(b"p/locks/a/x"), Some((name("a"), None)));
+        assert_eq!(root().read(b"p/locks/a"), None);
         assert_eq!(root().read(b"q/locks/a/0123456789abcdef0123456789abcdef"), None);
     }
 

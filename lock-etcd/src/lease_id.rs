@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use rand::TryRng;
+use rand::rngs::SysRng;
+
 /// 24 h are fewer seconds than this.
 const TTL_BITS: u32 = 17;
 
@@ -14,7 +17,9 @@ pub(crate) struct LeaseId(i64);
 impl LeaseId {
     /// A new id for a lease of as many seconds.
     pub(crate) fn random(seconds: i64) -> Self {
-        let random = rand::random_range(1..1i64 << (63 - TTL_BITS));
+        // From the system: after a fork a generator of our own would draw the same on both sides.
+        let drawn = SysRng.try_next_u64().unwrap_or_else(|_| rand::random());
+        let random = (drawn >> (TTL_BITS + 1)).max(1).cast_signed();
         Self((random << TTL_BITS) | (seconds & ((1 << TTL_BITS) - 1)))
     }
 

@@ -4,32 +4,32 @@
 //! the same TTL instead, after a keep-alive; one that nobody wants for a while is revoked. Grants and
 //! revocations are carried out by one task, so that a caller who leaves cuts none of them short.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use etcd_client::LeaseGrantOptions;
+use etcd_client::{Client, LeaseGrantOptions};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use lock_core::BackendError;
+use lock_core::{BackendError, Outcome};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::error::{BACKEND, is_lease_gone, lease_gone, sorted};
 use crate::lease_id::LeaseId;
 use crate::server::Server;
+use crate::stock::{Condemned, Stock};
 
-/// How long a lease without a key is kept for the next one that needs it. Less than half of the
-/// shortest TTL there is, so that no spare lease has expired.
-const KEPT_FOR: Duration = Duration::from_millis(900);
-
-/// How many leases are kept at most.
-const KEPT: usize = 256;
+/// A grant that takes longer is given up once nobody waits for it: what it hangs on is suspect.
+const GRANT_BORNE: Duration = Duration::from_secs(1);
 
 /// How long a revocation is tried. The server answers, or the lease ends by itself.
 const REVOKE_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long one try of it may take.
+const REVOKE_TRY: Duration = Duration::from_secs(1);
 
 /// How long the last revocations of a client may take that was dropped.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -44,28 +44,20 @@ struct Shared {
     server: Arc<Server>,
     /// The least TTL that the cluster grants, as far as we have seen, in seconds.
     least: AtomicI64,
-    book: Mutex<Book>,
+    stock: Mutex<Stock>,
+    wanted: Mutex<Vec<(i64, Reply)>>,
     changed: Notify,
-}
-
-#[derive(Default)]
-struct Book {
-    /// By their TTL in seconds, the oldest first.
-    spare: HashMap<i64, Vec<(LeaseId, Instant)>>,
-    wanted: Vec<(i64, Reply)>,
-    condemned: Vec<LeaseId>,
-    closed: bool,
 }
 
 type Reply = oneshot::Sender<Result<LeaseId, BackendError>>;
 
-/// A lease without a key. It is given back when it is dropped, unless it was [used](Self::used).
+/// A lease without a key. It is given back when it is dropped, unless it was [lent](Self::lend).
 pub(crate) struct Spare<'a> {
     leases: &'a Leases,
     id: LeaseId,
     /// Whether it was granted just now, so that it lasts for its TTL from now.
     pub(crate) is_new: bool,
-    used: bool,
+    lent: bool,
 }
 
 impl Spare<'_> {
@@ -73,39 +65,43 @@ impl Spare<'_> {
         self.id
     }
 
-    /// The lease may be on a key from now on.
-    pub(crate) fn used(&mut self) {
-        self.used = true;
+    /// The lease is a claim's from now on: a request may give it to a key.
+    pub(crate) fn lend(mut self) {
+        self.lent = true;
     }
 }
 
 impl Drop for Spare<'_> {
     fn drop(&mut self) {
-        if !self.used {
-            self.leases.give_back(self.id);
+        if !self.lent {
+            self.leases.give_back([self.id]);
         }
     }
 }
 
 impl Leases {
     pub(crate) fn new(server: Arc<Server>) -> Self {
-        let least = AtomicI64::new(1);
-        let shared = Shared { server, least, book: Mutex::default(), changed: Notify::new() };
+        let shared = Shared {
+            server,
+            least: AtomicI64::new(1),
+            stock: Mutex::default(),
+            wanted: Mutex::default(),
+            changed: Notify::new(),
+        };
         Self { shared: Arc::new(shared), task: Mutex::default() }
     }
 
     /// A lease of as many seconds: a spare one, or a new one.
     pub(crate) async fn take(&self, seconds: i64) -> Result<Spare<'_>, BackendError> {
-        self.ensure_running();
         let seconds = seconds.max(self.shared.least.load(Ordering::Relaxed));
-        if let Some(id) = self.shared.book().take(seconds) {
-            return Ok(Spare { leases: self, id, is_new: false, used: false });
+        if let Some(id) = self.shared.stock().take(seconds) {
+            return Ok(Spare { leases: self, id, is_new: false, lent: false });
         }
         let (reply, answer) = oneshot::channel();
-        self.shared.book().wanted.push((seconds, reply));
-        self.shared.changed.notify_one();
+        self.shared.wanted().push((seconds, reply));
+        self.wake();
         let id = answer.await.map_err(|_| lease_gone())??;
-        Ok(Spare { leases: self, id, is_new: true, used: false })
+        Ok(Spare { leases: self, id, is_new: true, lent: false })
     }
 
     /// A lease, where one is needed.
@@ -120,44 +116,67 @@ impl Leases {
         }
     }
 
-    /// Takes a lease back that has no key, and to which no request on its way could give one.
-    pub(crate) fn give_back(&self, id: LeaseId) {
-        self.shared.give_back(id);
+    /// Takes leases back that have no key, and to which no request on its way could give one.
+    pub(crate) fn give_back(&self, leases: impl IntoIterator<Item = LeaseId>) {
+        let mut stock = self.shared.stock();
+        leases.into_iter().for_each(|lease| stock.give_back(lease));
+        drop(stock);
+        self.wake();
     }
 
-    /// Revokes a lease, and with it its key, in the background.
-    pub(crate) fn condemn(&self, id: LeaseId) {
-        self.shared.book().condemned.push(id);
-        self.shared.changed.notify_one();
+    /// Revokes leases, and with them their keys, in the background.
+    pub(crate) fn condemn(&self, leases: impl IntoIterator<Item = LeaseId>) {
+        let mut stock = self.shared.stock();
+        leases.into_iter().for_each(|lease| stock.condemn(lease));
+        drop(stock);
+        self.wake();
+    }
+
+    /// Condemns a lease that a key has left, if another client granted it.
+    pub(crate) fn condemn_if_strange(&self, id: Option<LeaseId>) {
+        self.condemn(id.filter(|id| !self.shared.stock().knows(*id)));
     }
 
     /// Revokes a lease: afterwards no request can write a key with it.
     pub(crate) async fn revoke(&self, id: LeaseId) -> Result<(), BackendError> {
-        self.shared.revoke(id).await
+        self.shared.stock().gone(id);
+        self.shared.revoke(id).await.map(drop)
     }
 
-    /// Lets a lease last for its TTL from now. That it does so is no proof that its key is there.
-    pub(crate) async fn keep(&self, id: LeaseId) -> Result<(), BackendError> {
-        let kept = |mut client: etcd_client::Client| async move {
-            client.lease_keep_alive(id.get()).await
-        };
-        self.shared.server.ask(kept).await.map(drop)
+    /// Lets a lease last for its TTL from now, and says whether it is there. That it is, is no proof
+    /// that its key is.
+    pub(crate) async fn keep(&self, id: LeaseId) -> Result<bool, BackendError> {
+        let asked_at = Instant::now();
+        let keep = |mut client: Client| async move { client.lease_keep_alive(id.get()).await };
+        match self.shared.server.try_ask(keep).await {
+            Ok(_) => self.shared.stock().renewed(id, asked_at),
+            Err(error) if is_lease_gone(&error) => {
+                self.shared.stock().gone(id);
+                return Ok(false);
+            }
+            Err(error) => return Err(sorted(error)),
+        }
+        Ok(true)
     }
 
     /// How long the server keeps a lease unless it is renewed, at the most; `None` if it is gone.
     pub(crate) async fn left(&self, id: LeaseId) -> Result<Option<Duration>, BackendError> {
-        let left = |mut client: etcd_client::Client| async move {
-            client.lease_time_to_live(id.get(), None).await
-        };
+        let left =
+            |mut client: Client| async move { client.lease_time_to_live(id.get(), None).await };
         let seconds = self.shared.server.ask(left).await?.ttl();
         // The server tells whole seconds, rounded down.
         Ok(u64::try_from(seconds).ok().map(|seconds| Duration::from_secs(seconds + 1)))
     }
 
-    fn ensure_running(&self) {
+    /// Wakes the task that grants and revokes, or starts it. Outside of a runtime, where futures may
+    /// be dropped, it is started by the next call.
+    fn wake(&self) {
+        self.shared.changed.notify_one();
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        if task.as_ref().is_none_or(JoinHandle::is_finished) {
-            *task = Some(tokio::spawn(self.shared.clone().run()));
+        if task.as_ref().is_none_or(JoinHandle::is_finished)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            *task = Some(runtime.spawn(self.shared.clone().run()));
         }
     }
 }
@@ -165,7 +184,7 @@ impl Leases {
 /// The task ends by itself, once it has revoked what is left, or soon.
 impl Drop for Leases {
     fn drop(&mut self) {
-        self.shared.book().closed = true;
+        self.shared.stock().close();
         self.shared.changed.notify_one();
     }
 }
@@ -173,40 +192,50 @@ impl Drop for Leases {
 impl Shared {
     async fn run(self: Arc<Self>) {
         let mut chores = FuturesUnordered::new();
-        loop {
+        while !self.stock().is_closed() {
             chores.extend(self.chores());
-            if self.book().closed {
-                let _ = timeout(FAREWELL, async { while chores.next().await.is_some() {} }).await;
-                return;
-            }
-            let idle_at = self.book().idle_at();
+            let idle_at = self.stock().idle_at();
             tokio::select! {
                 () = self.changed.notified() => {}
                 Some(()) = chores.next() => {}
                 () = sleep_until(idle_at) => {}
             }
         }
+        chores.extend(self.chores());
+        // A grant that arrives now is wanted by nobody, and makes another chore.
+        let last = async {
+            while chores.next().await.is_some() {
+                chores.extend(self.chores());
+            }
+        };
+        let _ = timeout(FAREWELL, last).await;
     }
 
     /// What is to be done now.
     fn chores(self: &Arc<Self>) -> Vec<BoxFuture<'static, ()>> {
-        let mut book = self.book();
-        book.condemn_idle(Instant::now());
         let mut chores: Vec<BoxFuture<'static, ()>> = Vec::new();
-        for (seconds, reply) in std::mem::take(&mut book.wanted) {
+        for (seconds, reply) in std::mem::take(&mut *self.wanted()) {
             chores.push(Box::pin(self.clone().grant_to(seconds, reply)));
         }
-        for id in std::mem::take(&mut book.condemned) {
-            chores.push(Box::pin(self.clone().end(id)));
+        for condemned in self.stock().condemned() {
+            chores.push(Box::pin(self.clone().end(condemned)));
         }
         chores
     }
 
-    /// Grants a lease, and keeps it if the one who wanted it has left.
-    async fn grant_to(self: Arc<Self>, seconds: i64, reply: Reply) {
-        let granted = self.grant(seconds).await;
+    /// Grants a lease, and keeps it if the one who wanted it has left. One that takes long is given up
+    /// then, by which the connection becomes suspect.
+    async fn grant_to(self: Arc<Self>, seconds: i64, mut reply: Reply) {
+        let borne = async {
+            sleep(GRANT_BORNE).await;
+            reply.closed().await;
+        };
+        let granted = tokio::select! {
+            granted = self.grant(seconds) => granted,
+            () = borne => return,
+        };
         if let Err(Ok(unwanted)) = reply.send(granted) {
-            self.give_back(unwanted);
+            self.stock().give_back(unwanted);
         }
     }
 
@@ -218,84 +247,67 @@ impl Shared {
             return Ok(id);
         }
         self.least.fetch_max(granted, Ordering::Relaxed);
-        self.book().condemned.push(id);
+        self.stock().condemn(id);
         Ok(self.ask_for(granted).await?.0)
     }
 
     async fn ask_for(&self, seconds: i64) -> Result<(LeaseId, i64), BackendError> {
-        let id = LeaseId::random(seconds);
+        let (id, asked_at) = (LeaseId::random(seconds), Instant::now());
         let options = LeaseGrantOptions::new().with_id(id.get());
-        let grant = |mut client: etcd_client::Client| async move {
-            client.lease_grant(seconds, Some(options)).await
-        };
-        Ok((id, self.server.ask(grant).await?.ttl()))
+        let grant =
+            |mut client: Client| async move { client.lease_grant(seconds, Some(options)).await };
+        let mut doubt = Doubt { shared: self, id, is_over: false };
+        let answer = self.server.ask(grant).await;
+        let outcome = answer.as_ref().map_err(BackendError::outcome);
+        doubt.is_over = !matches!(outcome, Err(Outcome::Unknown));
+        let granted = answer?.ttl();
+        self.stock().granted(id, asked_at);
+        Ok((id, granted))
     }
 
-    async fn end(self: Arc<Self>, id: LeaseId) {
+    /// Revokes a lease that nobody needs. One that may yet come is waited for.
+    async fn end(self: Arc<Self>, condemned: Condemned) {
         let give_up_at = Instant::now() + REVOKE_LIMIT;
-        while let Err(error) = self.revoke(id).await
-            && error.is_transient()
-            && Instant::now() < give_up_at
-        {
-            tokio::time::sleep(REVOKE_LIMIT / 20).await;
+        while Instant::now() < give_up_at {
+            match timeout(REVOKE_TRY, self.revoke(condemned.id)).await {
+                Ok(Ok(found)) if found || !condemned.may_come => return,
+                Ok(Err(error)) if !error.is_transient() => return,
+                Ok(Ok(_) | Err(_)) | Err(_) => sleep(REVOKE_LIMIT / 20).await,
+            }
         }
     }
 
-    async fn revoke(&self, id: LeaseId) -> Result<(), BackendError> {
-        let revoke =
-            |mut client: etcd_client::Client| async move { client.lease_revoke(id.get()).await };
+    /// Revokes a lease, and says whether it was there.
+    async fn revoke(&self, id: LeaseId) -> Result<bool, BackendError> {
+        let revoke = |mut client: Client| async move { client.lease_revoke(id.get()).await };
         match self.server.try_ask(revoke).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_lease_gone(&error) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(error) if is_lease_gone(&error) => Ok(false),
             Err(error) => Err(sorted(error)),
         }
     }
 
-    fn give_back(&self, id: LeaseId) {
-        self.book().give_back(id, Instant::now());
-        self.changed.notify_one();
+    fn stock(&self) -> MutexGuard<'_, Stock> {
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wanted(&self) -> MutexGuard<'_, Vec<(i64, Reply)>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book {
-    /// The youngest spare lease of a TTL, so that the others can go.
-    fn take(&mut self, seconds: i64) -> Option<LeaseId> {
-        let (id, since) = self.spare.get_mut(&seconds)?.pop()?;
-        if since.elapsed() < KEPT_FOR {
-            return Some(id);
-        }
-        self.condemned.push(id);
-        None
-    }
+/// A grant under way. Dropped while nobody knows what came of it, it condemns the lease.
+struct Doubt<'a> {
+    shared: &'a Shared,
+    id: LeaseId,
+    is_over: bool,
+}
 
-    fn give_back(&mut self, id: LeaseId, now: Instant) {
-        let kept: usize = self.spare.values().map(Vec::len).sum();
-        if self.closed || kept >= KEPT {
-            self.condemned.push(id);
-        } else {
-            self.spare.entry(id.seconds()).or_default().push((id, now));
+impl Drop for Doubt<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.stock().condemn_before_it_comes(self.id);
         }
-    }
-
-    /// Condemns what nobody wanted for long enough; all of it after the end.
-    fn condemn_idle(&mut self, now: Instant) {
-        let idle = |since: Instant| self.closed || now >= since + KEPT_FOR;
-        let mut condemned = Vec::new();
-        for spare in self.spare.values_mut() {
-            condemned.extend(spare.extract_if(.., |(_, since)| idle(*since)).map(|(id, _)| id));
-        }
-        self.spare.retain(|_, spare| !spare.is_empty());
-        self.condemned.extend(condemned);
-    }
-
-    /// When the next lease has been idle for long enough.
-    fn idle_at(&self) -> Instant {
-        let oldest = self.spare.values().filter_map(|spare| spare.first()).map(|(_, since)| *since);
-        oldest.min().unwrap_or_else(|| Instant::now() + KEPT_FOR * 1000) + KEPT_FOR
     }
 }
 

@@ -27,9 +27,11 @@
 //!   it.
 //! - **Renewal**: a keep-alive of each lease, and then the proof: the claims are read, up to a hundred
 //!   in one request. A keep-alive alone proves nothing (etcd#14758). A lease has one TTL for life: a
-//!   hold that wants a longer one moves its key to another lease, in a transaction that compares.
+//!   hold that wants a longer one moves its key to another lease, in a transaction that compares. If
+//!   that had no answer, both leases are renewed, since it may be carried out late.
 //! - **Release**: the claim is deleted. Its lease stays in stock for a second, for the next hold of
-//!   the same TTL, and is then revoked.
+//!   the same TTL, and is then revoked; at once if a late request might use it, or if somebody else
+//!   deleted the claim. So a lease is never on two keys.
 //! - **Withdrawal**: of a claim with a request that had no answer, the leases are revoked first. A
 //!   transaction that arrives late is then refused by the server, whatever it waited in.
 //! - **Loss**: each hold's own key is watched, so that its holder is told at once when it is deleted
@@ -64,6 +66,7 @@ mod options;
 mod renewal;
 mod requests;
 mod server;
+mod stock;
 mod waiters;
 mod watches;
 

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use etcd_client::{Client, GetOptions};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
-use lock_core::{BackendError, Holder, LockName, LockState};
+use futures_util::stream::{self, StreamExt};
+use lock_core::{BackendError, Holder, LockName, LockState, OwnerId};
 
-use crate::error::unreadable;
 use crate::lock::EtcdLock;
 use crate::requests::Entry;
 
@@ -19,11 +18,26 @@ const AT_ONCE: usize = 64;
 
 impl EtcdLock {
     /// Who holds a lock, by the first of its claims.
-    pub(crate) async fn holder(&self, entry: &Entry) -> Result<Holder, BackendError> {
-        let (_, owner) =
-            self.root.read(&entry.key).ok_or_else(|| unreadable("a key among the locks"))?;
-        let left = self.left(entry).await.unwrap_or(Duration::ZERO);
-        Ok(Holder::ours(owner, entry.token, left, entry.label.clone()))
+    pub(crate) async fn holder(&self, entry: &Entry) -> Holder {
+        let left = self.left(entry).await;
+        match self.owner(entry) {
+            Some(owner) => {
+                let left = left.unwrap_or(Duration::ZERO);
+                Holder::ours(owner, entry.token, left, entry.label.clone())
+            }
+            None => Holder::foreign(left),
+        }
+    }
+
+    /// Whose claim it is; `None` if it is not one of ours.
+    pub(crate) fn owner(&self, entry: &Entry) -> Option<OwnerId> {
+        self.root.read(&entry.key).and_then(|(_, owner)| owner)
+    }
+
+    /// How long the server keeps a claim, at the most, where it tells.
+    pub(crate) async fn left(&self, entry: &Entry) -> Option<Duration> {
+        let left = self.leases.left(entry.lease?).await.ok()?;
+        Some(left.unwrap_or(Duration::ZERO))
     }
 
     /// The locks whose names start with `start`, sorted by name.
@@ -34,14 +48,11 @@ impl EtcdLock {
     ) -> Result<Vec<LockState>, BackendError> {
         let claims = self.claims_of(start).await?;
         let state = |(name, claims): (LockName, Claims)| async move {
-            let holder = self.holder(&claims.first).await?;
-            Ok(LockState::new(name, Some(holder), Some(claims.count - 1)))
+            let holder = self.holder(&claims.first).await;
+            LockState::new(name, Some(holder), Some(claims.count - 1))
         };
-        stream::iter(claims.into_iter().take(limit))
-            .map(state)
-            .buffered(AT_ONCE)
-            .try_collect()
-            .await
+        let states = stream::iter(claims.into_iter().take(limit)).map(state).buffered(AT_ONCE);
+        Ok(states.collect().await)
     }
 
     /// All claims on locks whose names start with `start`, page by page, in the order of their keys.
@@ -56,7 +67,7 @@ impl EtcdLock {
             let page = self.server.ask(get).await?;
             for pair in page.kvs() {
                 let entry = Entry::of(pair)?;
-                // What somebody else put among our keys is no lock.
+                // Beside all locks, or of a name that no lock has.
                 if let Some((name, _)) = self.root.read(&entry.key) {
                     found.entry(name).or_insert_with(|| Claims::none_before(&entry)).add(entry);
                 }

@@ -12,8 +12,9 @@ use lock_core::{
     LockError, LockName, LockState, LossWatch, LostReason, Order, OwnerId, Release, Renewal,
     TokenDurability, Waker, Wakeup,
 };
+use tokio::time::timeout;
 
-use crate::claims::Claims;
+use crate::claims::{Claims, Estate};
 use crate::error::{BACKEND, overtaken};
 use crate::fence::EtcdFence;
 use crate::keys::Root;
@@ -22,7 +23,7 @@ use crate::leases::Leases;
 use crate::options::{EtcdOptions, Target};
 use crate::renewal::{BATCH, Hold};
 use crate::requests::{self, Entry};
-use crate::server::Server;
+use crate::server::{SUSPECT_AFTER, Server};
 use crate::waiters::Waiters;
 use crate::watches::Watches;
 
@@ -81,10 +82,25 @@ impl EtcdLock {
         EtcdFence::new(self.server.clone(), self.root.mark(resource.as_ref()))
     }
 
-    /// How long the server keeps a claim, at the most, where it tells.
-    pub(crate) async fn left(&self, entry: &Entry) -> Option<Duration> {
-        let left = self.leases.left(entry.lease?).await.ok()?;
-        Some(left.unwrap_or(Duration::ZERO))
+    /// A claim is over, and its key was deleted, or was not there. Its leases serve others only if
+    /// nobody else may use them: neither a late request, nor whoever ended the claim before us.
+    fn settle(&self, estate: Estate, deleted: Option<Option<LeaseId>>) {
+        let on_key = deleted.flatten().filter(|lease| !estate.leases.contains(lease));
+        let leases = estate.leases.into_iter().chain(on_key);
+        if deleted.is_some() && !estate.in_doubt {
+            self.leases.give_back(leases);
+        } else {
+            self.leases.condemn(leases);
+        }
+    }
+
+    /// Revokes a lease whose key is deleted: at once, as a process that evicts may end then; in the
+    /// background if that takes long.
+    async fn end_lease(&self, lease: LeaseId) {
+        let revoked = timeout(SUSPECT_AFTER, self.leases.revoke(lease)).await;
+        if !matches!(revoked, Ok(Ok(()))) {
+            self.leases.condemn([lease]);
+        }
     }
 
     /// Deletes the key of a claim, and returns the lease that it had, if it was there.
@@ -126,8 +142,7 @@ impl DistributedLock for EtcdLock {
             if let Some(attempt) = Box::pin(self.look_again(claim, place, waker)).await? {
                 return Ok(attempt);
             }
-            self.claims.lost(claim.owner, |lease| lease == place.lease);
-            self.leases.condemn(place.lease);
+            self.leases.condemn(self.claims.lost(claim.owner, place.lease));
         }
         self.enter(claim, waker).await
     }
@@ -143,33 +158,21 @@ impl DistributedLock for EtcdLock {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         self.waiters.forget(owner);
-        let Some(lease) = self.delete(name, owner).await? else { return Ok(Release::NotHeld) };
-        let in_doubt = self.claims.is_in_doubt(owner);
-        self.give_back_all(self.claims.settled(owner, lease));
-        if let Some(lease) = lease {
-            // A late request could write the key again with it.
-            if in_doubt { self.leases.condemn(lease) } else { self.leases.give_back(lease) }
-        }
-        Ok(Release::Released)
+        let deleted = self.delete(name, owner).await?;
+        self.settle(self.claims.released(owner), deleted);
+        Ok(if deleted.is_some() { Release::Released } else { Release::NotHeld })
     }
 
     async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
         self.waiters.forget(claim.owner);
-        let in_doubt = self.claims.is_in_doubt(claim.owner);
-        let leases = self.claims.withdraw(claim.owner);
-        if in_doubt {
+        let mut estate = self.claims.withdraw(claim.owner);
+        if estate.in_doubt {
             // First, so that no late request can write the key after it was deleted.
-            try_join_all(leases.all().map(|lease| self.leases.revoke(lease))).await?;
+            try_join_all(estate.leases.drain(..).map(|lease| self.leases.revoke(lease))).await?;
         }
-        let on_key = self.delete(&claim.name, claim.owner).await?.flatten();
+        let deleted = self.delete(&claim.name, claim.owner).await?;
         self.claims.withdrawn(claim.owner);
-        if let Some(lease) = on_key.filter(|lease| in_doubt || leases.all().all(|id| id != *lease))
-        {
-            self.leases.condemn(lease);
-        }
-        if !in_doubt {
-            self.give_back_all(leases.all());
-        }
+        self.settle(estate, deleted);
         Ok(())
     }
 
@@ -181,7 +184,7 @@ impl DistributedLock for EtcdLock {
         let waiters = u64::try_from(found.count() - 1).unwrap_or(0);
         let first = found.kvs().first().map(Entry::of).transpose()?;
         let holder = match first {
-            Some(entry) => Some(self.holder(&entry).await?),
+            Some(entry) => Some(self.holder(&entry).await),
             None => None,
         };
         Ok(LockState::new(name.clone(), holder, Some(waiters)))
@@ -197,13 +200,13 @@ impl DistributedLock for EtcdLock {
             |mut client: Client| async move { client.get(range, Some(requests::first())).await };
         let found = self.server.ask(get).await?;
         let Some(entry) = found.kvs().first().map(Entry::of).transpose()? else { return Ok(None) };
-        let holder = self.holder(&entry).await?;
-        let deleted =
-            self.server.txn(requests::delete(&entry.key, entry.token.get() as i64)).await?;
-        if !deleted.succeeded() {
-            return Err(overtaken("the holder went by itself"));
+        let holder = self.holder(&entry).await;
+        let deleted = requests::deleted(&self.server.txn(requests::delete(&entry)).await?)?;
+        let deleted = deleted.ok_or_else(|| overtaken("the holder went by itself"))?;
+        // A lease of somebody else's may have other keys.
+        if let (Some(_), Some(lease)) = (self.owner(&deleted), deleted.lease) {
+            self.end_lease(lease).await;
         }
-        entry.lease.into_iter().for_each(|lease| self.leases.condemn(lease));
         Ok(Some(holder))
     }
 

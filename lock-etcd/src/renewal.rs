@@ -4,13 +4,14 @@
 //! (etcd#14758). So the keys are read after it, many in one request. A lease has one TTL for life; a
 //! hold that wants a longer one moves its key to another lease, which keeps its create revision.
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use lock_core::{
     BackendError, Claim, Extension, FencingToken, LockName, Outcome, OwnerId, Renewal, Ttl,
 };
 
-use crate::error::overtaken;
+use crate::error::{lease_gone, overtaken};
 use crate::lease_id::{LeaseId, seconds};
+use crate::leases::Spare;
 use crate::lock::EtcdLock;
 use crate::requests::{self, Entry};
 
@@ -77,16 +78,21 @@ impl EtcdLock {
     }
 
     async fn step(&self, hold: &Hold<'_>, entry: Option<Entry>) -> Step {
-        let lease = entry.filter(|entry| entry.token == hold.token).map(|entry| entry.lease);
-        match lease {
-            None => Step::Settled(Ok(Extension::Lost)),
-            Some(Some(lease)) if lease.ttl() >= hold.ttl.as_duration() => {
-                match self.leases.keep(lease).await {
-                    Ok(()) => Step::Kept(lease),
+        let Some(entry) = entry.filter(|entry| entry.token == hold.token) else {
+            return Step::Settled(Ok(Extension::Lost));
+        };
+        match entry.lease {
+            Some(lease) if lease.ttl() >= hold.ttl.as_duration() => {
+                // Also those that a late request may move the key to.
+                let others = self.claims.renewed_with(hold.owner, lease);
+                let others = try_join_all(others.into_iter().map(|lease| self.leases.keep(lease)));
+                match tokio::try_join!(self.leases.keep(lease), others) {
+                    Ok((true, _)) => Step::Kept(lease),
+                    Ok((false, _)) => Step::Settled(Err(lease_gone())),
                     Err(error) => Step::Settled(Err(error)),
                 }
             }
-            Some(lease) => Step::Settled(self.reattach(hold, lease).await),
+            lease => Step::Settled(self.reattach(hold, lease).await),
         }
     }
 
@@ -96,37 +102,44 @@ impl EtcdLock {
         hold: &Hold<'_>,
         from: Option<LeaseId>,
     ) -> Result<Extension, BackendError> {
-        let mut spare = self.leases.take(seconds(hold.ttl.as_duration())).await?;
-        let to = spare.id();
-        if !spare.is_new {
-            self.leases.keep(to).await?;
-        }
+        let to = self.longer_lease(hold).await?;
         let key = self.root.claim(hold.name, hold.owner);
         let from_id = from.map_or(0, LeaseId::get);
-        let txn = requests::reattach(&key, hold.token, from_id, to);
-        // From here on the lease may be the hold's.
-        spare.used();
-        let moved = self.server.txn(txn).await;
-        let unused = match &moved {
-            Ok(moved) => !moved.succeeded(),
-            Err(error) => error.outcome() == Outcome::NotApplied,
-        };
-        if unused {
-            self.leases.give_back(to);
+        let moved = self.server.txn(requests::reattach(&key, hold.token, from_id, to)).await;
+        if !matches!(&moved, Err(error) if error.outcome() != Outcome::NotApplied) {
+            self.claims.moved(hold.owner);
         }
-        if !moved?.succeeded() {
-            return Err(overtaken("the hold changed while it was extended"));
+        let moved = moved?;
+        if moved.succeeded() {
+            self.leases.give_back(self.claims.settled(hold.owner, Some(to)));
+            self.leases.condemn_if_strange(from);
+            return Ok(Extension::Extended(to.ttl()));
         }
-        self.let_go(hold, from);
-        Ok(Extension::Extended(to.ttl()))
+        let entry = requests::entries(&moved)?.pop().flatten();
+        if entry.as_ref().is_none_or(|entry| entry.lease != Some(to)) {
+            self.leases.give_back(self.claims.lost(hold.owner, to));
+        }
+        match entry {
+            Some(_) => Err(overtaken("the hold changed while it was extended")),
+            None => Ok(Extension::Lost),
+        }
     }
 
-    /// A lease that a hold has left serves another, unless a late request of the claim may use it.
-    fn let_go(&self, hold: &Hold<'_>, lease: Option<LeaseId>) {
-        if let Some(lease) = lease.filter(|_| !self.claims.is_in_doubt(hold.owner)) {
-            self.claims.lost(hold.owner, |known| known == lease);
-            self.leases.give_back(lease);
+    /// The lease that a hold is to move to: its claim's, where an earlier request has one already. It
+    /// is noted that a request with it is sent.
+    async fn longer_lease(&self, hold: &Hold<'_>) -> Result<LeaseId, BackendError> {
+        let known = self.claims.leases(hold.owner).full;
+        let known = known.filter(|lease| lease.ttl() >= hold.ttl.as_duration());
+        let spare = self.leases.take_if(known.is_none(), seconds(hold.ttl.as_duration())).await?;
+        let to = known.or(spare.as_ref().map(Spare::id)).ok_or_else(lease_gone)?;
+        let is_new = spare.as_ref().is_some_and(|spare| spare.is_new);
+        if !is_new && !self.leases.keep(to).await? {
+            self.leases.condemn(self.claims.lost(hold.owner, to));
+            return Err(lease_gone());
         }
+        self.claims.moves(hold.owner, to, spare.as_ref().map(Spare::id).as_slice())?;
+        spare.into_iter().for_each(Spare::lend);
+        Ok(to)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The transactions of the protocol, and how their answers are read.
 
 use etcd_client::{
-    Compare, CompareOp, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget, Txn, TxnOp,
-    TxnOpResponse, TxnResponse,
+    Compare, CompareOp, DeleteOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget,
+    Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
 use lock_core::{BackendError, Claim, FencingToken, Label, ServerTime};
 use std::time::Duration;
@@ -30,7 +30,8 @@ impl ClaimKeys {
 }
 
 /// Takes the lock if nobody has a claim on it; else takes a place in the queue, where there is a
-/// lease for it and the claim has none yet, and looks.
+/// lease for it and the claim has none yet, and looks. It does not see who is before a place that it
+/// had already, if too many came after it: [`look`] does.
 pub(crate) fn enter(keys: &ClaimKeys, label: &Label, leases: ClaimLeases) -> Txn {
     let put = |lease: LeaseId| {
         let options = PutOptions::new().with_lease(lease.get());
@@ -74,18 +75,33 @@ pub(crate) fn first() -> GetOptions {
     GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1)
 }
 
-/// Moves the key of a hold to another lease, if it is still the same hold on the same lease.
+/// Moves the key of a hold to another lease, if it is still the same hold on the same lease; else
+/// reads it.
 pub(crate) fn reattach(key: &str, token: FencingToken, from: i64, to: LeaseId) -> Txn {
     let same_hold = Compare::create_revision(key, CompareOp::Equal, token.get() as i64);
     let same_lease = Compare::lease(key, CompareOp::Equal, from);
     let options = PutOptions::new().with_lease(to.get()).with_ignore_value();
-    Txn::new().when([same_hold, same_lease]).and_then([TxnOp::put(key, "", Some(options))])
+    let put = TxnOp::put(key, "", Some(options));
+    Txn::new().when([same_hold, same_lease]).and_then([put]).or_else([TxnOp::get(key, None)])
 }
 
-/// Deletes a claim's key if it is still the one that was seen.
-pub(crate) fn delete(key: &[u8], create_revision: i64) -> Txn {
-    let same = Compare::create_revision(key, CompareOp::Equal, create_revision);
-    Txn::new().when([same]).and_then([TxnOp::delete(key, None)])
+/// Deletes a claim's key if it is still the one that was seen, and tells what it was.
+pub(crate) fn delete(entry: &Entry) -> Txn {
+    let same = Compare::create_revision(&*entry.key, CompareOp::Equal, entry.token.get() as i64);
+    let options = Some(DeleteOptions::new().with_prev_key());
+    Txn::new().when([same]).and_then([TxnOp::delete(&*entry.key, options)])
+}
+
+/// Reads the answer to [`delete`]: the claim as it was in the end, which may have another lease than
+/// when it was seen; `None` if it went by itself.
+pub(crate) fn deleted(response: &TxnResponse) -> Result<Option<Entry>, BackendError> {
+    match response.op_responses().pop() {
+        Some(TxnOpResponse::Delete(deleted)) => {
+            deleted.prev_kvs().first().map(Entry::of).transpose()
+        }
+        Some(_) => Err(unreadable("the end of a claim")),
+        None => Ok(None),
+    }
 }
 
 /// Reads several keys.
@@ -120,8 +136,10 @@ const WHAT: &str = "what a claim sees";
 /// What a claim sees of its lock.
 pub(crate) struct View {
     pub(crate) own: Option<Entry>,
+    /// Whether this request took the lock.
+    pub(crate) taken: bool,
     pub(crate) first: Option<Entry>,
-    /// The claim that was made last before ours.
+    /// The claim that was made last before ours, where ours is among those that were read.
     pub(crate) predecessor: Option<Vec<u8>>,
     /// How many are before us, not counting the holder, where they are few enough to count.
     pub(crate) position: Option<u64>,
@@ -140,7 +158,7 @@ impl View {
         };
         let own = own.kvs().first().map(Entry::of).transpose()?;
         let (first, at) = (own.clone(), server_time(response)?);
-        Ok(Self { own, first, predecessor: None, position: Some(0), at })
+        Ok(Self { own, taken: true, first, predecessor: None, position: Some(0), at })
     }
 
     /// Reads the answer to [`look`].
@@ -162,6 +180,7 @@ impl View {
             position: ahead.filter(|_| counted).map(|keys| keys.len().saturating_sub(1) as u64),
             at: server_time(response)?,
             own,
+            taken: false,
             first,
         })
     }

@@ -6,12 +6,11 @@
 //! failure of its own; it cannot be reached; a call was given up by its caller after a long
 //! silence, as from a member that is stopped or behind a network that swallows.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn, TxnResponse};
-use lock_core::BackendError;
+use lock_core::{BackendError, Replies};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
@@ -19,7 +18,7 @@ use crate::error::{BACKEND, sorted, spoils_connection};
 
 /// A caller that leaves after this much silence leaves a suspect connection behind; one that
 /// leaves earlier has changed its mind. A healthy commit takes a hundredth of it.
-const SUSPECT_AFTER: Duration = Duration::from_millis(250);
+pub(crate) const SUSPECT_AFTER: Duration = Duration::from_millis(250);
 
 /// How long each member has for its first answer.
 const FIRST_LIMIT: Duration = Duration::from_secs(2);
@@ -36,7 +35,7 @@ pub(crate) struct Link {
     /// Which of the members.
     number: usize,
     client: OnceCell<Client>,
-    replies: AtomicU64,
+    replies: Replies,
     retired: watch::Sender<bool>,
 }
 
@@ -62,12 +61,12 @@ impl Server {
         F: Future<Output = Result<T, Error>>,
     {
         let link = self.link();
-        let call = Call::new(self, &link);
+        let reply = link.replies.awaited(SUSPECT_AFTER, || self.retire(&link));
         let answer = match self.client(&link).await {
             Ok(client) => question(client).await,
             Err(error) => Err(error),
         };
-        call.answered();
+        reply.came();
         if answer.as_ref().is_err_and(spoils_connection) {
             self.retire(&link);
         }
@@ -129,42 +128,12 @@ impl Server {
 
 impl Link {
     fn to(number: usize) -> Self {
-        let (client, replies) = (OnceCell::new(), AtomicU64::new(0));
+        let (client, replies) = (OnceCell::new(), Replies::default());
         Self { number, client, replies, retired: watch::Sender::new(false) }
     }
 
     /// Returns once requests go elsewhere.
     pub(crate) async fn retired(&self) {
         let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
-    }
-}
-
-/// A call under way. Dropped without an answer after a long silence, it retires the connection.
-struct Call<'a> {
-    server: &'a Server,
-    link: &'a Arc<Link>,
-    sent: Instant,
-    replies_before: u64,
-    answered: bool,
-}
-
-impl<'a> Call<'a> {
-    fn new(server: &'a Server, link: &'a Arc<Link>) -> Self {
-        let replies_before = link.replies.load(Ordering::Relaxed);
-        Self { server, link, sent: Instant::now(), replies_before, answered: false }
-    }
-
-    fn answered(mut self) {
-        self.link.replies.fetch_add(1, Ordering::Relaxed);
-        self.answered = true;
-    }
-}
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        let silent = self.link.replies.load(Ordering::Relaxed) == self.replies_before;
-        if !self.answered && silent && self.sent.elapsed() >= SUSPECT_AFTER {
-            self.server.retire(self.link);
-        }
     }
 }

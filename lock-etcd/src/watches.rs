@@ -24,6 +24,9 @@ const OPEN_LIMIT: Duration = Duration::from_secs(2);
 /// The pause before a broken stream is opened again. Waiters poll meanwhile.
 const REOPEN_AFTER: Duration = Duration::from_millis(100);
 
+/// The further pause after a watch was refused: the next one may be, too, and each costs a login.
+const REFUSED_PAUSE: Duration = Duration::from_millis(400);
+
 /// The watches of one client. The stream is opened when it is first needed, and kept.
 pub(crate) struct Watches {
     shared: Arc<Shared>,
@@ -54,6 +57,13 @@ struct Watched {
 enum Request {
     Open(i64),
     Cancel(i64),
+}
+
+/// Why a stream is of no more use.
+enum End {
+    Broken,
+    /// The server does not serve a watch that we want: our login has expired, or our rights are gone.
+    Refused,
 }
 
 /// What was seen of a key.
@@ -148,10 +158,17 @@ impl Shared {
                 self.open(client).await
             };
             match timeout(OPEN_LIMIT, opened).await {
-                Ok(Ok(Some((sender, responses)))) => tokio::select! {
-                    () = self.serve(sender, responses) => {}
-                    () = link.retired() => {}
-                },
+                Ok(Ok(Some((sender, responses)))) => {
+                    let refused = tokio::select! {
+                        end = self.serve(sender, responses) => matches!(end, End::Refused),
+                        () = link.retired() => false,
+                    };
+                    if refused {
+                        // With a new connection comes a new login.
+                        self.server.retire(&link);
+                        sleep(REFUSED_PAUSE).await;
+                    }
+                }
                 Ok(Ok(None)) => continue,
                 Ok(Err(_)) | Err(_) => self.server.retire(&link),
             }
@@ -170,17 +187,22 @@ impl Shared {
         Ok(Some(stream.split()))
     }
 
-    /// Sends requests and reads answers until the stream breaks.
-    async fn serve(&self, mut sender: WatchRequestSender, mut responses: WatchResponseStream) {
+    /// Sends requests and reads answers until the stream is of no more use.
+    async fn serve(
+        &self,
+        mut sender: WatchRequestSender,
+        mut responses: WatchResponseStream,
+    ) -> End {
         loop {
             let next = self.book().next();
             tokio::select! {
                 response = responses.message() => match response {
+                    Ok(Some(response)) if self.book().is_refusal(&response) => return End::Refused,
                     Ok(Some(response)) => self.book().read(&response),
-                    Ok(None) | Err(_) => return,
+                    Ok(None) | Err(_) => return End::Broken,
                 },
                 sent = send(&mut sender, next.clone()), if next.is_some() => {
-                    let (Ok(()), Some((request, _))) = (sent, next) else { return };
+                    let (Ok(()), Some((request, _))) = (sent, next) else { return End::Broken };
                     self.book().sent(request);
                 }
                 () = self.changed.notified(), if next.is_none() => {}
@@ -268,10 +290,17 @@ impl Book {
         }
     }
 
+    /// Whether the server ends a watch that we have not closed. One that it refuses from the start it
+    /// may call by no number (3.5).
+    fn is_refusal(&self, response: &WatchResponse) -> bool {
+        let id = response.watch_id();
+        response.canceled() && (id < 0 || self.watched.contains_key(&id))
+    }
+
     fn read(&mut self, response: &WatchResponse) {
         let Some(watched) = self.watched.get(&response.watch_id()) else { return };
         let gone = response.events().iter().any(|event| event.event_type() == EventType::Delete);
-        let opened = response.created() && !response.canceled();
+        let opened = response.created();
         if gone || opened {
             watched.seen.send_modify(|seen| {
                 seen.gone |= gone;

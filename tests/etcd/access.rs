@@ -1,43 +1,16 @@
 //! Ways in: user and password, several members, TLS; and ways to be kept out.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leasehold::etcd::EtcdOptions;
-use leasehold::{Health, LockClient, LockError};
+use leasehold::{Health, Holder, LockClient, LockError, LostReason};
 use test_support::EtcdServer;
+use tokio::time::timeout;
 
+use crate::behaviours::{
+    SECRET, SLACK, client, fresh_name, patient, queued, refusal, served, shown, works,
+};
 use crate::servers::{claims, one_member};
-use crate::{REQUEST_TIMEOUT, SLACK, client, fresh_name, patient};
-
-const SECRET: &str = "pa55word-of-the-test";
-
-async fn works(client: &LockClient) {
-    let name = fresh_name();
-    let guard = client.acquire(patient(&name)).await.expect("a free lock");
-    let waiting = client.acquire(patient(&name));
-    let (released, next) = tokio::join!(guard.release(), waiting);
-    released.expect("an answer");
-    next.expect("its turn comes").release().await.expect("an answer");
-}
-
-async fn refusal(url: &str) -> String {
-    let asked = Instant::now();
-    let error = leasehold::connect(url).await.expect_err("we must be kept out");
-    assert!(asked.elapsed() < REQUEST_TIMEOUT * 3 + SLACK, "refused after {:?}", asked.elapsed());
-    shown(&error)
-}
-
-/// All that an error shows, which is no secret.
-fn shown(error: &LockError) -> String {
-    let mut text = format!("{error:?} {error}");
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    assert!(!text.contains(SECRET), "a secret is shown: {text}");
-    text
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_user_and_password_with_rights_on_the_prefix() {
@@ -140,13 +113,30 @@ async fn a_prefix_keeps_name_spaces_apart() {
     assert!(matches!(refused, Err(LockError::Config { .. })));
 }
 
-/// What somebody else puts among our keys is listed by nobody, and breaks nothing.
+/// What somebody else puts among the claims on a lock holds it, until it is evicted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn foreign_keys_are_no_locks() {
+async fn a_foreign_key_among_the_claims_is_a_foreign_holder() {
+    let server = one_member().await;
+    let (observer, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    server.ctl(&["put", &format!("leasehold/locks/{name}/by/hand"), "x"]);
+    assert!(observer.try_acquire(patient(&name)).await.expect("an answer").is_none());
+    let waiting = queued(&waiter, &observer, patient(&name), &name).await;
+    let seen = observer.inspect(&name).await.expect("an answer");
+    assert_eq!(seen.holder, Some(Holder::foreign(None)));
+    assert_eq!(observer.list(&name, 10).await.expect("a listing"), [seen]);
+    let evicted = observer.evict(&name).await.expect("an answer");
+    assert_eq!(evicted, Some(Holder::foreign(None)));
+    served(waiting).await.release().await.expect("an answer");
+}
+
+/// What somebody else puts beside the claims is no lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_keys_beside_the_claims_are_no_locks() {
     let server = one_member().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
     server.ctl(&["put", &format!("leasehold/locks/{name}"), "x"]);
-    server.ctl(&["put", &format!("leasehold/locks/{name}-x/y"), "x"]);
+    server.ctl(&["put", &format!("leasehold/locks/{name}%FF/y"), "x"]);
     let guard = client.acquire(patient(&name)).await.expect("a free lock");
     let listed = client.list(&name, 10).await.expect("a listing");
     assert_eq!(listed.len(), 1, "{listed:?}");
@@ -154,4 +144,29 @@ async fn foreign_keys_are_no_locks() {
     guard.release().await.expect("an answer");
     let listed = client.list(&name, 10).await.expect("a listing");
     assert_eq!(listed, []);
+}
+
+/// C8: losses are told at once for as long as a client lives, though its login, and so each that its
+/// stream of watches was opened with, expires after a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_watches_outlive_the_login_they_were_opened_with() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, SECRET).expect("the folder can be written");
+    let tokens = format!("jwt,sign-method=HS256,priv-key={},ttl=2s", secret.display());
+    let server = EtcdServer::start_with(&["--auth-token", &tokens]).await;
+    server.ctl(&["user", "add", &format!("root:{SECRET}")]);
+    server.ctl(&["user", "grant-role", "root", "root"]);
+    server.ctl(&["auth", "enable"]);
+    let url = format!("etcd://root:{SECRET}@{}/", server.addr());
+    let (holder, evictor) = (client(&url).await, client(&url).await);
+    let end = Instant::now() + Duration::from_secs(8);
+    while Instant::now() < end {
+        let (guard, name) = (holder.acquire(patient("a")).await.expect("free"), "a");
+        // As old as holds are that are watched.
+        tokio::time::sleep(SLACK).await;
+        evictor.evict(name).await.expect("an answer");
+        let reason = timeout(Duration::from_secs(5), guard.lost()).await.expect("the loss is told");
+        assert_eq!(reason, LostReason::Evicted);
+    }
 }

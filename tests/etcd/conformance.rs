@@ -9,8 +9,7 @@ use leasehold::etcd::EtcdLock;
 use leasehold::{DistributedLock, LockName};
 use test_support::EtcdServer;
 
-use crate::SHORTEST_TTL;
-use crate::servers::delete_holder;
+use crate::servers::{SHORTEST_TTL, delete_holder};
 
 struct Etcd {
     url: String,

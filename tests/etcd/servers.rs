@@ -1,7 +1,15 @@
 //! Servers that tests share which disturb only their own names, and what an operator does to them.
 
-use test_support::{EtcdCluster, EtcdServer};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use test_support::{EtcdCluster, EtcdServer, eventually};
 use tokio::sync::OnceCell;
+
+use crate::behaviours::{LIMIT, Server, as_launched};
+
+/// The shortest TTL that etcd grants, as its members are set by default.
+pub(crate) const SHORTEST_TTL: Duration = Duration::from_secs(2);
 
 /// A server that nobody disturbs. It ends with the process, which is all that tethers it.
 pub(crate) async fn one_member() -> &'static EtcdServer {
@@ -35,4 +43,56 @@ pub(crate) fn revision(server: &EtcdServer) -> u64 {
     let fields = server.ctl(&["get", "nothing", "-w", "fields"]);
     let revision = fields.lines().find_map(|line| line.strip_prefix("\"Revision\" : "));
     revision.expect("a revision").trim().parse().expect("a number")
+}
+
+impl Server for EtcdServer {
+    /// Requests and the stream of watches share it.
+    const CONNECTIONS: usize = 1;
+
+    /// Each takes two commits. Hundreds at once on a busy machine all time out, and are all asked
+    /// for again, with no end.
+    const AT_ONCE: usize = 50;
+
+    async fn start() -> Self {
+        Self::start().await
+    }
+
+    async fn shared() -> &'static Self {
+        one_member().await
+    }
+
+    fn url_at(address: SocketAddr) -> String {
+        format!("etcd://{address}/")
+    }
+
+    as_launched!();
+
+    async fn pushes(&self) -> usize {
+        gauge(self, "etcd_debugging_mvcc_watch_stream_total").await as usize
+    }
+
+    async fn until_nothing_is_left(&self) {
+        eventually("no key is left", LIMIT, async || {
+            self.ctl(&["get", "--prefix", "leasehold/", "--keys-only"]).trim().is_empty()
+        })
+        .await;
+        eventually("no lease is left", LIMIT, async || leases(self).is_empty()).await;
+        eventually("no watch is left", LIMIT, async || {
+            gauge(self, "etcd_debugging_mvcc_watcher_total").await == 0
+        })
+        .await;
+    }
+}
+
+/// The ids of all leases.
+pub(crate) fn leases(server: &EtcdServer) -> Vec<String> {
+    let list = server.ctl(&["lease", "list"]);
+    list.lines().skip(1).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// A number of the server's metrics.
+pub(crate) async fn gauge(server: &EtcdServer, name: &str) -> u64 {
+    let metrics = server.metrics().await;
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name}")).parse::<f64>().expect("a number") as u64
 }
