@@ -8,6 +8,8 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::redaction::holds_password;
+
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Yellow.on_default().bold())
     .usage(AnsiColor::Yellow.on_default().bold())
@@ -35,14 +37,20 @@ Examples:
   leasehold run backup -- ./backup.sh
   leasehold run --no-wait report -- ./report --daily     exit 75 if another has it
   leasehold run --wait 10s deploy -- make deploy         exit 75 after 10 s of waiting
+  leasehold run -q --no-wait report -- ./report          and not a word if another has it
   leasehold run counter -- sh -c 'echo $(( $(cat n) + 1 )) > n'
 
 The command finds the lock's name in LEASEHOLD_NAME and its fencing token in LEASEHOLD_TOKEN. A
 resource that remembers the greatest token it saw can refuse a holder that comes too late.
 
+A wait for ever is given up, with 69, when the server has not answered for about 10 s. When a wait
+ends without the lock, the server is told, which takes 2 s at most.
+
 If the lock is lost, the command's process group gets SIGTERM, and SIGKILL after the grace; the exit
-code is then 76. Signals are passed on to the command. If leasehold itself is killed, the system
-kills the command (on Linux), and others get in when the TTL is over.
+code is then 76. Signals are passed on to the command; when one has ended it, the lock is kept until
+the rest of its group has ended too, which is killed after the grace. A second SIGINT or SIGTERM
+within the grace kills at once. If leasehold itself is killed, the system kills the command (on
+Linux), and others get in when the TTL is over.
 
 Exit codes: the command's own; 128 + n if signal n ended it; 126 and 127 if it cannot be run or
 found; 64 usage; 69 backend unavailable; 75 lock not acquired; 76 lock lost while running.";
@@ -85,6 +93,7 @@ Example:
 The floor is one round trip: looking at a lock. It uses locks whose names begin with
 `leasehold-bench`, and runs once at a time.";
 
+#[cfg(feature = "postgres")]
 const SCHEMA_EXAMPLES: &str = "\
 Example:
   leasehold schema postgres | psql app
@@ -96,8 +105,9 @@ It may be run again. Where the user may create schemas, the first lock does it b
 #[command(name = "leasehold", version, styles = STYLES, after_help = EXAMPLES)]
 #[command(arg_required_else_help = true, subcommand_required = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Where the locks are: file:DIRECTORY, redis://HOST, …
-    #[arg(long, global = true, value_name = "URL", env = "LEASEHOLD_URL", hide_env_values = true)]
+    // The variable is read where the URL is used: here it would show in each usage line.
+    /// Where the locks are, such as file:/DIRECTORY or redis://HOST [env: LEASEHOLD_URL]
+    #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Tell on stderr what is going on; twice for more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
@@ -130,6 +140,7 @@ pub(crate) enum Command {
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(Bench),
     /// Print what a store has to be prepared with, for those who run their own migrations
+    #[cfg(feature = "postgres")]
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(Schema),
     /// Print completions for a shell
@@ -149,13 +160,17 @@ pub(crate) struct Run {
     /// Do not wait for the lock
     #[arg(long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
-    /// How long the command has between SIGTERM and SIGKILL when the lock is lost
+    /// How long the command has to end when the lock is lost, and its group when a signal ended it
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = humantime::parse_duration)]
     pub(crate) grace: Duration,
     /// What others see of the holder [default: host:pid]
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = public)]
     pub(crate) label: Option<String>,
+    /// Say nothing but errors; that the lock was not acquired is none, and is told by exit code 75
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
     /// The lock
+    #[arg(value_parser = public)]
     pub(crate) name: String,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -165,6 +180,7 @@ pub(crate) struct Run {
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
     /// The lock
+    #[arg(value_parser = public)]
     pub(crate) name: String,
     /// Print JSON
     #[arg(long)]
@@ -174,7 +190,7 @@ pub(crate) struct Inspect {
 #[derive(Debug, Args)]
 pub(crate) struct Ps {
     /// Only locks whose names start with this
-    #[arg(default_value = "", hide_default_value = true)]
+    #[arg(default_value = "", hide_default_value = true, value_parser = public)]
     pub(crate) prefix: String,
     /// Print JSON
     #[arg(long)]
@@ -187,6 +203,7 @@ pub(crate) struct Ps {
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
     /// The lock
+    #[arg(value_parser = public)]
     pub(crate) name: String,
     /// Print a JSON object a line
     #[arg(long)]
@@ -199,6 +216,7 @@ pub(crate) struct Release {
     #[arg(long)]
     pub(crate) force: bool,
     /// The lock
+    #[arg(value_parser = public)]
     pub(crate) name: String,
 }
 
@@ -219,6 +237,7 @@ pub(crate) struct Bench {
     pub(crate) seconds: u64,
 }
 
+#[cfg(feature = "postgres")]
 #[derive(Debug, Args)]
 pub(crate) struct Schema {
     /// The store
@@ -232,6 +251,7 @@ pub(crate) struct Schema {
 }
 
 /// The stores that have a schema.
+#[cfg(feature = "postgres")]
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum SchemaOf {
     /// As SQL
@@ -248,4 +268,13 @@ pub(crate) struct Completions {
 pub(crate) struct Man {
     /// The subcommand whose page to print; without it, the page of leasehold itself
     pub(crate) subcommand: Option<String>,
+}
+
+/// A word that everybody who looks at locks will see.
+fn public(word: &str) -> Result<String, &'static str> {
+    if holds_password(word) {
+        return Err("names and labels are public, and this looks like a URL with a password: \
+                    where the locks are is said by --url");
+    }
+    Ok(word.to_owned())
 }

@@ -23,7 +23,7 @@ const TTL: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(args: &args::Bench, url: Option<&str>) -> Result<Exit, Failure> {
-    let client = url::connect(url).await?;
+    let client = url::connect_to_measure(url).await?;
     let alone = client.acquire(request(NAME).wait(Wait::No)).await?;
     print(client.capabilities())?;
     print(styled(HEADING, heading()))?;
@@ -32,7 +32,9 @@ pub(crate) async fn run(args: &args::Bench, url: Option<&str>) -> Result<Exit, F
     floor.print("floor: look at a lock", &floor)?;
     acquiring(&client, span).await?.print("acquire and release", &floor)?;
     extending(&alone, span).await?.print("renew", &floor)?;
-    handing_off(&client, &url::connect(url).await?, span).await?.print("hand-off", &floor)?;
+    handing_off(&client, &url::connect_to_measure(url).await?, span)
+        .await?
+        .print("hand-off", &floor)?;
     alone.release().await?;
     client.shutdown().await;
     Ok(Exit::Done)

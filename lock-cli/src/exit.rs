@@ -1,5 +1,6 @@
 //! How the command ends: its exit codes, and what it says when something went wrong.
 
+use std::env;
 use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use leasehold::LockError;
 
-use crate::redaction::redacted;
+use crate::redaction::without_urls;
 use crate::terminal;
 
 /// Why the command ended. The numbers are those of sysexits.h where it has one.
@@ -75,6 +76,10 @@ impl Failure {
         Self::new(Exit::System, format!("{doing}: {}", chain(error)))
     }
 
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
     /// Says what went wrong, in one line, and returns how to exit.
     pub(crate) fn tell(self) -> Exit {
         if !self.message.is_empty() {
@@ -132,8 +137,21 @@ pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
         }
         // What was typed is repeated in it, and may be a URL in the wrong place.
         _ => {
-            let _ = write!(anstream::stderr(), "{}", redacted(&text));
+            let hint = if lacks_dashes() { NO_DASHES } else { "" };
+            let _ = write!(anstream::stderr(), "{}{hint}", without_urls(&text, typed()));
         }
     }
     Ok(Exit::Usage)
+}
+
+const NO_DASHES: &str =
+    "\nThe command stands after two dashes: leasehold run [OPTIONS] NAME -- CMD [ARG...]\n";
+
+/// Whether `run` was typed, and the `--` that belongs to it forgotten.
+fn lacks_dashes() -> bool {
+    typed().any(|word| word == "run") && !typed().any(|word| word == "--")
+}
+
+fn typed() -> impl Iterator<Item = String> {
+    env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())
 }

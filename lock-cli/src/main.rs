@@ -13,6 +13,7 @@ mod ps;
 mod redaction;
 mod release;
 mod run;
+#[cfg(feature = "postgres")]
 mod schema;
 mod seen;
 mod terminal;
@@ -20,6 +21,7 @@ mod url;
 mod watch;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -41,8 +43,11 @@ fn main() -> ExitCode {
 /// with the **thread** that started it, so that has to be the one that lasts.
 fn start(cli: &Cli) -> Result<Exit, Failure> {
     log::start(cli.verbose);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    // The thread that locks in files need is kept: there may be none to be had when they are
+    // renewed.
+    builder.enable_all().thread_keep_alive(Duration::MAX);
+    let runtime = builder.build().map_err(|error| Failure::system("cannot start", &error))?;
     let ended = runtime.block_on(carry_out(cli));
     // Nothing that still blocks, such as a file on a dead disk, is waited for.
     runtime.shutdown_background();
@@ -59,6 +64,7 @@ async fn carry_out(cli: &Cli) -> Result<Exit, Failure> {
         Command::Release(args) => release::run(args, url).await,
         Command::Doctor(args) => doctor::run(args, url).await,
         Command::Bench(args) => bench::run(args, url).await,
+        #[cfg(feature = "postgres")]
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

@@ -1,9 +1,31 @@
 //! Passwords of URLs stay out of all we print, also where somebody else's text repeats them.
 
-/// `text` without what stands between `://` and `@`, or after `pass=`.
+/// What may stand in a URL in place of a password of its query.
+const QUERY: [&str; 2] = ["pass=", "password="];
+
+/// `text` without what stands between `://` and `@`, or after `pass=` or `password=`.
 pub(crate) fn redacted(text: &str) -> String {
-    let words = text.split_inclusive(|c: char| c.is_whitespace() || c == '\'' || c == '"');
+    let words = text.split_inclusive(char::is_whitespace);
     words.map(|word| without_query_password(&without_user(word))).collect()
+}
+
+/// `text` without the URLs among `words`, as typed in the wrong place: a password in one may hold
+/// what would end it in the eyes of [`redacted`].
+pub(crate) fn without_urls(text: &str, words: impl Iterator<Item = String>) -> String {
+    let urls = words.filter_map(|word| url_in(&word).map(str::to_owned));
+    redacted(&urls.fold(text.to_owned(), |text, url| text.replace(&url, "[URL]")))
+}
+
+/// Whether `word` is a URL with a password.
+pub(crate) fn holds_password(word: &str) -> bool {
+    url_in(word).is_some_and(|url| without_query_password(&without_user(url)) != url)
+}
+
+/// What begins with a scheme and `:/`, to the end of `word`.
+fn url_in(word: &str) -> Option<&str> {
+    let scheme = &word[..word.find(":/")?];
+    let in_scheme = |c: char| c.is_ascii_alphanumeric() || c == '+';
+    Some(&word[scheme.trim_end_matches(in_scheme).len()..])
 }
 
 fn without_user(word: &str) -> String {
@@ -14,11 +36,15 @@ fn without_user(word: &str) -> String {
 }
 
 fn without_query_password(word: &str) -> String {
-    let Some((before, secret)) = word.split_once("pass=") else {
+    let lower = word.to_ascii_lowercase();
+    let starts = QUERY.iter().filter_map(|key| Some(lower.find(key)? + key.len()));
+    let Some(start) = starts.min() else {
         return word.to_owned();
     };
+    let (before, secret) = word.split_at(start);
     let end = secret.find(|c: char| "&'\"".contains(c) || c.is_whitespace());
-    format!("{before}pass=…{}", end.map_or("", |end| &secret[end..]))
+    let rest = end.map_or_else(String::new, |end| without_query_password(&secret[end..]));
+    format!("{before}…{rest}")
 }
 
 #[cfg(test)]
@@ -30,11 +56,26 @@ mod tests {
         for (text, shown) in [
             ("unexpected 'redis://u:secret@h:1/' found", "unexpected 'redis://…@h:1/' found"),
             ("redis://:sec@ret@h", "redis://…@h"),
+            ("'redis://u:se'cr\"et@h' x", "'redis://…@h' x"),
             ("a redis+unix:///x?pass=secret&db=1 b", "a redis+unix:///x?pass=…&db=1 b"),
             ("'redis+unix:///x?pass=secret'", "'redis+unix:///x?pass=…'"),
+            ("redis+unix:/x?PASS=secret", "redis+unix:/x?PASS=…"),
+            ("postgres:///x?Password=a&pass=b&c", "postgres:///x?Password=…&pass=…&c"),
             ("file:/a mail@host\n", "file:/a mail@host\n"),
         ] {
             assert_eq!(redacted(text), shown);
+        }
+    }
+
+    #[test]
+    fn c32_a_url_that_was_typed_is_taken_out_whole() {
+        for (text, word, shown) in [
+            ("no 'redis://u:a b'c@h' here", "redis://u:a b'c@h", "no '[URL]' here"),
+            ("no 'rediss:/x?y' here", "--ttl=rediss:/x?y", "no '[URL]' here"),
+            ("no 'redis+unix:/x' here", "redis+unix:/x", "no '[URL]' here"),
+            ("no 'rum' here", "rum", "no 'rum' here"),
+        ] {
+            assert_eq!(without_urls(text, [word.to_owned()].into_iter()), shown);
         }
     }
 }

@@ -6,16 +6,18 @@ mod signals;
 pub(crate) mod trampoline;
 mod waiting;
 
+use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Release, Wait};
 use rustix::process::Signal;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use self::group::Group;
 use self::job::Job;
-use self::signals::Signals;
+use self::signals::{Signals, is_ending};
 use self::waiting::Waiting;
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
@@ -29,19 +31,24 @@ pub(crate) async fn run(args: &args::Run, url: Option<&str>) -> Result<Exit, Fai
     let mut signals = Signals::listen()?;
     let client = tokio::select! {
         client = url::connect(url) => client?,
-        signal = signals.next() => return Ok(Exit::Signal(signal.as_raw())),
+        signal = signals.interruption() => return Ok(Exit::Signal(signal.as_raw())),
     };
     let acquired = tokio::select! {
         acquired = acquire(&client, args) => acquired.map_err(Failure::from),
-        signal = signals.next() => Err(interrupted(args, signal)),
+        signal = signals.interruption() => Err(interrupted(args, signal)),
     };
-    match acquired {
-        Ok(guard) => hold(guard, &client, args, signals).await,
-        Err(failure) => {
-            // What was given up may be granted or queued still.
-            say_farewell(&client).await;
-            Err(failure)
-        }
+    let ended = match acquired {
+        Ok(guard) => hold(guard, args, signals).await,
+        Err(failure) => Err(failure),
+    };
+    // After a loss there is nothing to give back, and perhaps nobody to give it to. Else what was
+    // given up may be granted or queued still.
+    if !matches!(ended, Ok(Exit::Lost)) {
+        say_farewell(&client).await;
+    }
+    match ended {
+        Err(failure) if args.quiet && failure.exit() == Exit::NotAcquired => Ok(failure.exit()),
+        ended => ended,
     }
 }
 
@@ -56,41 +63,35 @@ async fn acquire(client: &LockClient, args: &args::Run) -> Result<LockGuard, Loc
         (false, Some(span)) => Wait::AtMost(span),
         (false, None) => Wait::Forever,
     };
-    let waiting = Waiting::new(&args.name);
+    let waiting = Waiting::new(&args.name, args.quiet);
     let request = LockRequest::new(&args.name)
         .ttl(args.ttl)
         .wait(wait)
         .label(args.label.clone().unwrap_or_else(label::host_and_pid))
         .on_wait(waiting.listener());
-    client.acquire(request).await
+    tokio::select! {
+        biased;
+        acquired = client.acquire(request) => acquired,
+        never = waiting.draw() => match never {},
+    }
 }
 
 /// Runs the command, and gives the lock back when it has ended.
-async fn hold(
-    guard: LockGuard,
-    client: &LockClient,
-    args: &args::Run,
-    signals: Signals,
-) -> Result<Exit, Failure> {
+async fn hold(guard: LockGuard, args: &args::Run, signals: Signals) -> Result<Exit, Failure> {
     let job_signals = job::Signals::listen()?;
     let group = Group::start(&args.command, &guard)?;
     let job = Job::new(&group, job_signals);
     let mut held = Held { guard, group, job, signals, grace: args.grace };
     match held.until_end().await? {
-        Ended::ByItself(status) => {
-            let exit = held.give_back(exit_of(status)).await;
-            say_farewell(client).await;
-            exit
-        }
-        // There is nothing to give back, and perhaps nobody to give it to.
-        Ended::Lost(reason) => Err(lost(&args.name, &reason.to_string())),
+        Ended::ByItself(status) => held.give_back(exit_of(status), args.quiet).await,
+        Ended::Lost => Ok(Exit::Lost),
     }
 }
 
 /// How a command under a lock came to its end.
 enum Ended {
     ByItself(ExitStatus),
-    Lost(LostReason),
+    Lost,
 }
 
 /// A command that runs under a lock.
@@ -105,21 +106,64 @@ struct Held {
 impl Held {
     /// Watches over the command until it has ended, by itself or because the lock is lost.
     async fn until_end(&mut self) -> Result<Ended, Failure> {
+        let mut asked_to_end = false;
         loop {
             tokio::select! {
                 biased;
                 reason = self.guard.lost() => {
-                    self.group.end(self.grace).await?;
-                    return Ok(Ended::Lost(reason));
+                    self.lost(&reason);
+                    self.rest_ends(true).await;
+                    return self.group.ended().await.map(|_| Ended::Lost);
                 }
-                status = self.group.ended() => return Ok(Ended::ByItself(status?)),
-                signal = self.signals.next() => self.group.send(signal),
+                status = self.group.ended() => {
+                    let status = status?;
+                    // Others of the group had the signal too, and may be cleaning up.
+                    let interrupted = asked_to_end || status.signal().is_some();
+                    let lost = interrupted && self.rest_ends(false).await;
+                    return Ok(if lost { Ended::Lost } else { Ended::ByItself(status) });
+                }
+                signal = self.signals.next() => {
+                    asked_to_end |= is_ending(signal);
+                    self.group.send(signal);
+                }
                 event = self.job.next() => match event {
                     job::Event::AskedToStop => self.group.send(Signal::TSTP),
                     job::Event::Stopped(signal) => self.stopped(signal),
                 },
             }
         }
+    }
+
+    /// Waits until nothing of the group is left, which is killed after the grace, or at the second
+    /// interruption. Says whether the lock is lost by then.
+    async fn rest_ends(&mut self, mut lost: bool) -> bool {
+        let (mut grace, mut interrupted) = (pin!(sleep(self.grace)), false);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.group.gone() => return lost,
+                () = &mut grace => break,
+                reason = self.guard.lost(), if !lost => {
+                    self.lost(&reason);
+                    lost = true;
+                }
+                signal = self.signals.next() => {
+                    let interrupts = matches!(signal, Signal::INT | Signal::TERM);
+                    if interrupts && std::mem::replace(&mut interrupted, true) {
+                        break;
+                    }
+                    self.group.send(signal);
+                }
+            }
+        }
+        self.group.send(Signal::KILL);
+        lost
+    }
+
+    /// Says so at once, for the command may take its time.
+    fn lost(&mut self, reason: &LostReason) {
+        let _ = lost(self.guard.name().as_str(), &reason.to_string()).tell();
+        self.group.ask_to_end();
     }
 
     /// The terminal stopped the command. A command that goes on has the lock.
@@ -134,12 +178,14 @@ impl Held {
         }
     }
 
-    async fn give_back(self, exit: Exit) -> Result<Exit, Failure> {
+    async fn give_back(self, exit: Exit, quiet: bool) -> Result<Exit, Failure> {
         let (name, still_held) = (self.guard.name(), self.guard.is_held());
         match self.guard.release().await {
             Ok(Release::Released) => Ok(exit),
             Err(error) if still_held => {
-                terminal::warning(&format!("{}; it ends with its TTL", chain(&error)));
+                if !quiet {
+                    terminal::warning(&format!("{}; it ends with its TTL", chain(&error)));
+                }
                 Ok(exit)
             }
             _ => Err(lost(name.as_str(), "it was over when the command ended")),
@@ -158,7 +204,6 @@ fn interrupted(args: &args::Run, signal: Signal) -> Failure {
 }
 
 fn exit_of(status: ExitStatus) -> Exit {
-    use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Command(code.try_into().unwrap_or(u8::MAX)),
         (None, Some(signal)) => Exit::Signal(signal),

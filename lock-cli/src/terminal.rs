@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::redaction::redacted;
 
@@ -36,6 +37,15 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> io::Result<()> {
 /// Says what went wrong. Whether that is heard is not ours to care about.
 pub(crate) fn error(message: &str) {
     say(BAD, message);
+}
+
+/// Ends with the reader of our output, which only writing would tell of.
+pub(crate) fn check_reader() -> io::Result<()> {
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    poll(&mut polled, Some(&Timespec::default()))?;
+    let gone = polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
+    if gone { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
 }
 
 /// Says what is worth knowing though it is no failure.

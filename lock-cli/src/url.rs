@@ -1,6 +1,7 @@
 //! Where the locks are.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use leasehold::LockClient;
@@ -11,11 +12,36 @@ use crate::exit::{Exit, Failure};
 /// What has a meaning of its own in a file URL.
 const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 
-/// A client of the locks at `url`, or of this user's own directory.
-pub(crate) async fn connect(url: Option<&str>) -> Result<LockClient, Failure> {
+/// A client of the locks at `typed`, or at LEASEHOLD_URL, or in this user's own directory.
+///
+/// They have to be the same locks for all who name them so.
+pub(crate) async fn connect(typed: Option<&str>) -> Result<LockClient, Failure> {
+    let url = chosen(typed)?;
+    if url.starts_with("memory:") {
+        return Err(usage("locks in memory exclude no other process: choose file:/DIRECTORY"));
+    }
+    if url.strip_prefix("file:").is_some_and(|path| !path.starts_with('/')) {
+        return Err(usage(
+            "a directory of locks is named from the root, as file:/var/lib/locks: others have \
+             other working directories, and nobody expands `~` within a URL",
+        ));
+    }
+    Ok(leasehold::connect(&url).await?)
+}
+
+/// The same to measure with, for which memory is as good as any.
+pub(crate) async fn connect_to_measure(typed: Option<&str>) -> Result<LockClient, Failure> {
+    match chosen(typed)? {
+        url if url.starts_with("memory:") => Ok(leasehold::connect(&url).await?),
+        _ => connect(typed).await,
+    }
+}
+
+fn chosen(typed: Option<&str>) -> Result<String, Failure> {
+    let url = typed.map(OsString::from).or_else(|| env::var_os("LEASEHOLD_URL"));
     match url.filter(|url| !url.is_empty()) {
-        Some(url) => Ok(leasehold::connect(url).await?),
-        None => Ok(leasehold::connect(&own_directory()?).await?),
+        Some(url) => url.into_string().map_err(|_| usage("LEASEHOLD_URL is not UTF-8")),
+        None => own_directory(),
     }
 }
 
@@ -35,5 +61,9 @@ fn absolute(variable: &str) -> Option<PathBuf> {
 }
 
 fn missing(why: &str) -> Failure {
-    Failure::new(Exit::Usage, format!("{why}: say where the locks are by --url or LEASEHOLD_URL"))
+    usage(&format!("{why}: say where the locks are by --url or LEASEHOLD_URL"))
+}
+
+fn usage(message: &str) -> Failure {
+    Failure::new(Exit::Usage, message)
 }

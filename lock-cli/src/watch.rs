@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
 use crate::seen::Seen;
-use crate::terminal::{self, print, print_json};
+use crate::terminal::{self, check_reader, print, print_json};
 use crate::url;
 
 /// Backends tell waiters of changes, not those who only look.
@@ -22,6 +22,7 @@ pub(crate) async fn run(args: &args::Watch, url: Option<&str>) -> Result<Exit, F
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
+        check_reader()?;
         match look(&client, &args.name).await {
             Ok(seen) if away || seen.differs_from(&last) => {
                 tell(&seen, args.json)?;

@@ -1,8 +1,9 @@
 //! File operations, off the threads that run futures.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
-use lock_core::{BackendError, Outcome};
+use lock_core::{BackendError, BoxError, Outcome};
 use tokio::task::spawn_blocking;
 
 use crate::fault::BACKEND;
@@ -35,10 +36,17 @@ where
 {
     let here = Arc::new(());
     let asker = Asker(Arc::downgrade(&here));
-    let done = spawn_blocking(move || work(&asker)).await;
+    // Tokio panics if the system gives it no thread, which passes; what was asked may still be done
+    // when it gives one.
+    let started = catch_unwind(AssertUnwindSafe(|| spawn_blocking(move || work(&asker))));
+    let Ok(started) = started else {
+        return Err(not_done("no thread can be had", "the system refused to start one").into());
+    };
+    let done = started.await;
     drop(here);
-    done.unwrap_or_else(|stopped| {
-        let context = "the runtime is shutting down";
-        Err(BackendError::transient(BACKEND, Outcome::Unknown, context, stopped).into())
-    })
+    done.unwrap_or_else(|stopped| Err(not_done("the runtime is shutting down", stopped).into()))
+}
+
+fn not_done(context: &str, source: impl Into<BoxError>) -> BackendError {
+    BackendError::transient(BACKEND, Outcome::Unknown, context, source)
 }

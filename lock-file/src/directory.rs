@@ -31,11 +31,9 @@ impl Directory {
     /// Opens a directory, and makes it if it is not there.
     pub(crate) fn open(path: &Path, machine: Machine) -> Result<Self, LockError> {
         let path = &absolute(path)?;
-        platform::create_directory(path)
-            .map_err(|error| config(path, "cannot be created", &error))?;
+        platform::create_directory(path).map_err(|error| unusable("create", path, error))?;
         refuse_network_mount(path)?;
-        platform::check_rights(path)
-            .map_err(|error| config(path, "cannot be read and written", &error))?;
+        platform::check_rights(path).map_err(|error| unusable("read and write", path, error))?;
         Ok(Self { path: path.clone(), machine, withdrawn: Withdrawn::default() })
     }
 
@@ -199,7 +197,7 @@ impl Directory {
 /// Refuses a path whose file locks another machine would not see, or not at once.
 pub(crate) fn refuse_network_mount(path: &Path) -> Result<(), LockError> {
     let mount = platform::network_mount(path);
-    match mount.map_err(|error| config(path, "cannot be examined", &error))? {
+    match mount.map_err(|error| unusable("examine", path, error))? {
         None => Ok(()),
         Some(kind) => Err(LockError::Config {
             message: format!(
@@ -213,17 +211,14 @@ pub(crate) fn refuse_network_mount(path: &Path) -> Result<(), LockError> {
 
 /// The path that means the same file wherever the process goes.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, LockError> {
-    std::path::absolute(path).map_err(|error| config(path, "cannot be found", &error))
+    std::path::absolute(path).map_err(|error| unusable("find", path, error))
 }
 
-/// A path that cannot be used.
-pub(crate) fn config(path: &Path, what: &str, error: &std::io::Error) -> LockError {
-    LockError::Config {
-        message: format!(
-            "{} {what}: {error}; choose a path that this user may write",
-            path.display()
-        ),
-    }
+/// A path that cannot be used, at least not now.
+pub(crate) fn unusable(doing: &str, path: &Path, error: std::io::Error) -> LockError {
+    let place = format!("{}, which this user has to be able to write", path.display());
+    let source = fault::refused(doing, &place, Outcome::NotApplied, error);
+    LockError::Backend { operation: "open the locks", name: None, source }
 }
 
 fn granted(last: Option<Record>, claim: &Claim, now: &Now) -> Result<Record, BackendError> {

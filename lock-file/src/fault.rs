@@ -68,12 +68,13 @@ pub(crate) fn refused(
 /// out of file descriptors may pass by itself.
 fn is_lasting(kind: ErrorKind) -> bool {
     use ErrorKind::{
-        InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
-        ReadOnlyFilesystem, Unsupported,
+        AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound,
+        PermissionDenied, ReadOnlyFilesystem, Unsupported,
     };
     matches!(
         kind,
-        InvalidFilename
+        AlreadyExists
+            | InvalidFilename
             | InvalidInput
             | IsADirectory
             | NotADirectory

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use lock_core::{BackendError, Fence, FenceError, FencingToken, LockError, Outcome};
 
 use crate::blocking::blocking;
-use crate::directory::{absolute, config, refuse_network_mount};
+use crate::directory::{absolute, refuse_network_mount, unusable};
 use crate::fault::{self, Keeps, Place};
 use crate::locked_file::{LockedFile, Patience};
 use crate::replacement::Replacement;
@@ -75,11 +75,12 @@ impl FileFence {
     /// It looks at the file system before it returns.
     ///
     /// # Errors
-    /// [`LockError::Config`], which names the path and the remedy, if the file cannot be made, read
-    /// and written, or is visibly on a network mount.
+    /// - [`LockError::Backend`], which names the path, if the file cannot be made, read and written.
+    ///   Nothing was changed.
+    /// - [`LockError::Config`] if it is visibly on a network mount.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, LockError> {
         let path = &absolute(path.as_ref())?;
-        LockedFile::make(path).map_err(|error| config(path, "cannot be opened", &error))?;
+        LockedFile::make(path).map_err(|error| unusable("open", path, error))?;
         refuse_network_mount(path)?;
         Ok(Self { path: path.as_path().into() })
     }

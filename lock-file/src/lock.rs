@@ -70,15 +70,16 @@ impl FileLock {
     /// local disk.
     ///
     /// # Errors
-    /// [`LockError::Config`], which names the path and the remedy, if the directory cannot be made,
-    /// read and written; if it is visibly on a network mount; or if this is not Linux.
+    /// - [`LockError::Backend`], which names the path, if the directory cannot be made, read and
+    ///   written, be it for rights or for a mount that is missing. No lock was changed.
+    /// - [`LockError::Config`] if it is visibly on a network mount, or if this is not Linux.
     ///
     /// ```
     /// use lock_core::LockError;
     /// use lock_file::FileLock;
     ///
     /// let refused = FileLock::open("/dev/null/locks");
-    /// assert!(matches!(refused, Err(LockError::Config { .. })));
+    /// assert!(matches!(refused, Err(LockError::Backend { .. })));
     /// ```
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, LockError> {
         Self::on(Machine::this()?, dir.as_ref())

@@ -6,12 +6,17 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use leasehold::LockGuard;
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpgid, kill_process, kill_process_group,
+    test_kill_process_group, waitid,
+};
 use tokio::process::Child;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::sleep;
 
 use super::trampoline;
 use crate::exit::Failure;
+use crate::terminal;
 
 /// How often we look whether the rest of a group is gone: nobody tells of grandchildren.
 const GLANCE: Duration = Duration::from_millis(10);
@@ -20,6 +25,7 @@ const GLANCE: Duration = Duration::from_millis(10);
 pub(super) struct Group {
     child: Child,
     id: Pid,
+    refusal_told: bool,
 }
 
 impl Group {
@@ -33,7 +39,7 @@ impl Group {
             .spawn()
             .map_err(|error| Failure::system("cannot start a process", &error))?;
         match child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
-            Some(id) => Ok(Self { child, id }),
+            Some(id) => Ok(Self { child, id, refusal_told: false }),
             None => Err(Failure::system("cannot start a process", &io::Error::other("no id"))),
         }
     }
@@ -47,28 +53,45 @@ impl Group {
         self.child.wait().await.map_err(|error| Failure::system("cannot wait", &error))
     }
 
-    /// Sends a signal to all of the group. There may be nobody left to get it.
-    pub(super) fn send(&self, signal: Signal) {
-        let _ = kill_process_group(self.id, signal);
+    /// Sends a signal to all of the group, and to the command if it has left it. There may be
+    /// nobody left to get it.
+    pub(super) fn send(&mut self, signal: Signal) {
+        let to_group = kill_process_group(self.id, signal);
+        let to_command = if self.has_left() { kill_process(self.id, signal) } else { Ok(()) };
+        let refused = [to_group, to_command].contains(&Err(Errno::PERM));
+        if refused && !std::mem::replace(&mut self.refusal_told, true) {
+            terminal::error(
+                "the command cannot be signalled: it runs as another user, and goes on until it \
+                 ends by itself",
+            );
+        }
     }
 
-    /// Ends the whole group: asks, and after the grace does it.
-    pub(super) async fn end(&mut self, grace: Duration) -> Result<(), Failure> {
-        let until = Instant::now() + grace;
+    /// Whether the command runs, but in another group than the one it was started in.
+    fn has_left(&self) -> bool {
+        // The id of a command that has ended may be another's.
+        self.child.id().is_some() && getpgid(Some(self.id)).is_ok_and(|group| group != self.id)
+    }
+
+    /// Asks the whole group to end.
+    pub(super) fn ask_to_end(&mut self) {
         self.send(Signal::TERM);
         // A stopped process gets no signal but this one.
         self.send(Signal::CONT);
-        if timeout_at(until, self.gone()).await.is_err() {
-            self.send(Signal::KILL);
-        }
-        self.ended().await.map(drop)
     }
 
-    /// Waits until no process of the group is left.
-    async fn gone(&mut self) {
+    /// Waits until no process of the group is left. Cancel safe.
+    pub(super) async fn gone(&mut self) {
         let _ = self.child.wait().await;
-        while test_kill_process_group(self.id).is_ok() {
+        while test_kill_process_group(self.id) != Err(Errno::SRCH) {
+            self.reap_orphans();
             sleep(GLANCE).await;
         }
+    }
+
+    /// Orphans are ours if we are the first process of a container.
+    fn reap_orphans(&self) {
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        while let Ok(Some(_)) = waitid(WaitId::Pgid(Some(self.id)), ended) {}
     }
 }

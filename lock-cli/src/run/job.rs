@@ -3,14 +3,16 @@
 //! The command is in a process group of its own, so the terminal belongs to ours at first: Ctrl-C
 //! comes to us, and is passed on. The system stops a command that reads the terminal (SIGTTIN) or
 //! sets it (SIGTTOU); then it gets it, and Ctrl-C and Ctrl-Z from then on. When Ctrl-Z has stopped
-//! it, we stop our own group too, so that the shell sees it; nobody renews meanwhile.
+//! it, we stop our own group too, so that the shell sees it; nobody renews meanwhile. A SIGTSTP that
+//! came by kill, and not from the terminal, stops us and the command, and not whoever started us.
 
 use std::fs::File;
 use std::os::fd::AsFd;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpgrp, getsid, kill_current_process_group, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, getpgrp, getpid, getsid, kill_current_process_group,
+    kill_process, waitid,
 };
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use tokio::signal::unix::Signal as Stream;
@@ -84,8 +86,14 @@ impl Job {
         ours
     }
 
-    /// Stops our own group, as Ctrl-Z does, and returns when it goes on.
+    /// Stops us, and our own group if the terminal is ours or the command's, as Ctrl-Z does.
+    /// Returns when we go on.
     pub(super) fn suspend(&mut self) {
+        let front = self.foreground();
+        if front.is_none_or(|front| front != getpgrp() && front != self.group) {
+            let _ = kill_process(getpid(), Signal::STOP);
+            return;
+        }
         // There is no shell above the first group of a session that could let it go on.
         if getsid(None).is_ok_and(|session| session == getpgrp()) {
             return;

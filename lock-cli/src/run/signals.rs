@@ -9,8 +9,18 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use crate::exit::Failure;
 
-const PASSED_ON: [Signal; 6] =
-    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+const PASSED_ON: [Signal; 7] = [
+    Signal::INT,
+    Signal::TERM,
+    Signal::HUP,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::WINCH,
+];
+
+/// Those of them that ask to end.
+const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
 /// The signals sent to us that are meant for the command.
 pub(super) struct Signals {
@@ -38,6 +48,21 @@ impl Signals {
         })
         .await
     }
+
+    /// Waits for one that ends a process which takes no notice of it. Cancel safe.
+    pub(super) async fn interruption(&mut self) -> Signal {
+        loop {
+            match self.next().await {
+                Signal::WINCH => {}
+                signal => return signal,
+            }
+        }
+    }
+}
+
+/// Whether a signal asks to end.
+pub(super) fn is_ending(signal: Signal) -> bool {
+    ENDING.contains(&signal)
 }
 
 /// A stream of one signal.

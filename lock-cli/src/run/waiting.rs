@@ -1,63 +1,88 @@
 //! What is shown while we wait for the lock.
 
+use std::convert::Infallible;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use leasehold::Contention;
+use rustix::termios::tcgetwinsize;
+use tokio::time::sleep;
 
 use crate::terminal;
 
 /// How often the line moves.
 const TICK: Duration = Duration::from_millis(100);
 
+const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
+
 /// A line on a terminal that tells who has the lock, how many are before us, and since when we
 /// wait; elsewhere nothing but, with `-v`, one event. It goes away when it is dropped.
 pub(super) struct Waiting {
-    line: Option<ProgressBar>,
     name: String,
+    shown: bool,
+    /// What is known of the others; `None` until there is something to wait for.
+    situation: Arc<Mutex<Option<String>>>,
 }
 
 impl Waiting {
-    pub(super) fn new(name: &str) -> Self {
-        // Drawn once there is something to wait for.
-        let line = terminal::stderr_is_terminal().then(ProgressBar::new_spinner);
-        Self { line, name: name.to_owned() }
+    pub(super) fn new(name: &str, quiet: bool) -> Self {
+        let shown = !quiet && terminal::stderr_is_terminal();
+        Self { name: name.to_owned(), shown, situation: Arc::default() }
     }
 
     /// What to do with each answer that the lock is busy.
     pub(super) fn listener(&self) -> impl Fn(&Contention) + Send + Sync + 'static {
-        let (line, name) = (self.line.clone(), self.name.clone());
-        let (since, asked) = (clock_time(), Instant::now());
-        let started = std::sync::Once::new();
+        let (name, situation) = (self.name.clone(), self.situation.clone());
         move |seen| {
-            started.call_once(|| {
+            let mut situation = situation.lock().unwrap_or_else(PoisonError::into_inner);
+            if situation.is_none() {
                 tracing::info!(lock = name, %seen, "waiting");
-                line.iter().for_each(start);
-            });
-            if let Some(line) = &line {
-                line.set_elapsed(asked.elapsed());
-                line.set_prefix(format!("waiting for {name} since {since}"));
-                line.set_message(situation(seen));
             }
+            *situation = Some(described(seen));
         }
+    }
+
+    /// Draws the line until it is dropped.
+    pub(super) async fn draw(&self) -> Infallible {
+        let (name, since, asked) = (&self.name, clock_time(), Instant::now());
+        for spinner in SPINNER.into_iter().cycle().take_while(|_| self.shown) {
+            if let Some(situation) = self.situation() {
+                let waited = Duration::from_secs(asked.elapsed().as_secs());
+                let waited = humantime::format_duration(waited);
+                show(&format!(
+                    "{spinner} waiting for {name} since {since} ({waited}): {situation}"
+                ));
+            }
+            sleep(TICK).await;
+        }
+        std::future::pending().await
+    }
+
+    fn situation(&self) -> Option<String> {
+        self.situation.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.line.iter().for_each(ProgressBar::finish_and_clear);
+        if self.shown && self.situation().is_some() {
+            show("");
+        }
     }
 }
 
-fn start(line: &ProgressBar) {
-    let style = ProgressStyle::with_template("{spinner:.cyan} {prefix} ({elapsed}): {wide_msg}");
-    // The template is ours and is right; the default one would do too.
-    line.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    line.enable_steady_tick(TICK);
+/// Replaces the line that we are on. The cursor stays at its start: what the terminal itself shows
+/// of Ctrl-C is then in the line too, and not in the next.
+fn show(line: &str) {
+    let mut stderr = io::stderr();
+    let columns = tcgetwinsize(&stderr).map_or(80, |size| usize::from(size.ws_col));
+    let line: String = line.chars().take(columns.saturating_sub(1)).collect();
+    let _ = write!(stderr, "\r{line}\u{1b}[K\r").and_then(|()| stderr.flush());
 }
 
 /// `held by web-3:4711, 2 before us`.
-fn situation(seen: &Contention) -> String {
+fn described(seen: &Contention) -> String {
     let holder = seen.holder.as_ref().map(|label| label.as_str()).filter(|label| !label.is_empty());
     let holder = holder.map_or_else(|| "held".to_owned(), |label| format!("held by {label}"));
     match seen.position {

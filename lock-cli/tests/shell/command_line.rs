@@ -15,12 +15,13 @@ async fn wrong_usage_exits_with_64_and_says_what_is_right() {
         (&["run", "a"], "CMD"),
         (&["run", "a", "--"], "CMD"),
         (&["run", "a", "true"], "-- <CMD>"),
+        (&["run", "a", "true"], "after two dashes"),
         (&["run", "--wait", "1s", "--no-wait", "a", "--", "true"], "cannot be used with"),
         (&["run", "--ttl", "soon", "a", "--", "true"], "--ttl"),
         (&["run", "--ttl", "1ms", "a", "--", "true"], "choose 10 ms to 24 h"),
         (&["run", "", "--", "true"], "invalid lock name"),
         (&["run", "--label", "a\nb", "a", "--", "true"], "invalid label"),
-        (&["inspect"], "<NAME>"),
+        (&["inspect"], "Usage: leasehold inspect <NAME>"),
         (&["inspect", &long], "invalid lock name"),
         (&["inspect", "--url", "ftp://x", "a"], "no backend is called `ftp`"),
         (&["release", "a"], "--force"),
@@ -38,9 +39,28 @@ async fn wrong_usage_exits_with_64_and_says_what_is_right() {
 #[tokio::test]
 async fn c32_a_url_in_the_wrong_place_is_not_repeated_with_its_password() {
     let shell = Shell::of(&File::start());
-    let output = shell.run(&["inspect", "a", "redis://me:pa55word@host/"]).await;
-    assert_eq!(output.code, 64);
-    assert!(output.stderr.contains("host") && !output.stderr.contains("pa55word"));
+    for url in [
+        "redis://me:pa55word@host/",
+        "redis://me:a 'pa55word\"b@host/",
+        "redis+unix:/x?PASS=pa55word",
+        "postgres:///x?password=pa55word",
+    ] {
+        for args in [
+            &["inspect", "a", url][..],
+            &["inspect", url],
+            &["ps", url],
+            &["run", "--label", url, "a", "--", "true"],
+            &["run", "--ttl", url, "a", "--", "true"],
+            &["run", &format!("--ttl={url}"), "a", "--", "true"],
+            &["run", "a", url],
+            &["--ulr", url, "ps"],
+            &[url],
+        ] {
+            let output = shell.run(args).await;
+            assert_eq!((output.code, &*output.stdout), (64, ""), "{args:?}: {}", output.stderr);
+            assert!(!output.stderr.contains("pa55word"), "{args:?}: {}", output.stderr);
+        }
+    }
     let shell = Shell::with_url("redis://me:pa55word@host/");
     let output = shell.run(&["run", "--help"]).await;
     assert_eq!((output.code, &*output.stderr), (0, ""));
@@ -52,7 +72,11 @@ async fn help_teaches() {
     let shell = Shell::of(&File::start());
     let help = shell.run(&["--help"]).await;
     assert_eq!((help.code, &*help.stderr), (0, ""));
-    compare("", "help", &help.stdout);
+    if cfg!(feature = "postgres") {
+        assert!(help.stdout.contains("schema"));
+    } else {
+        compare("", "help", &help.stdout);
+    }
     compare("", "help-run", &shell.run(&["run", "--help"]).await.stdout);
     let subcommands = ["inspect", "ps", "watch", "release", "doctor", "bench"];
     for subcommand in subcommands {
@@ -81,6 +105,57 @@ async fn completions_and_manual_pages_are_printed() {
     assert!(page.code == 0 && page.stdout.contains(".TH leasehold 1"), "{}", page.stdout);
     let page = shell.run(&["man", "run"]).await;
     assert!(page.code == 0 && page.stdout.contains("LEASEHOLD_TOKEN"), "{}", page.stdout);
+    let synopsis = r"\fBleasehold run\fR [OPTIONS] <NAME> \-\- <CMD>...";
+    assert!(page.stdout.contains(synopsis), "{}", page.stdout);
+    let notes = page.stdout.split_once(".nf\n").and_then(|(_, notes)| notes.split_once(".fi"));
+    assert!(notes.expect("lines as they are").0.contains("\n  leasehold run backup"));
+    assert!(page.stdout.is_ascii(), "{}", page.stdout);
+}
+
+#[tokio::test]
+async fn what_needs_no_url_looks_at_none() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let shell = Shell::without_url();
+    for (args, code) in [(&["man"][..], 0), (&["completions", "bash"], 0), (&["ps"], 64)] {
+        let mut command = shell.leasehold(args);
+        command.env("LEASEHOLD_URL", std::ffi::OsStr::from_bytes(b"\xff"));
+        let output = Output::of(command).await;
+        assert_eq!(output.code, code, "{args:?}: {}", output.stderr);
+    }
+}
+
+/// Others would look elsewhere: nobody would be excluded.
+#[tokio::test]
+async fn locks_that_nobody_else_sees_are_refused() {
+    for (url, says) in [
+        ("memory:", "no other process"),
+        ("memory:x", "no other process"),
+        ("file:locks", "from the root"),
+        ("file:~/locks", "from the root"),
+        ("file:./locks", "from the root"),
+    ] {
+        let shell = Shell::with_url(url);
+        for args in [&["run", "a", "--", "touch", "entered"][..], &["inspect", "a"], &["ps"]] {
+            let Output { code, stdout, stderr } = shell.run(args).await;
+            assert_eq!((code, &*stdout), (64, ""), "{url} {args:?}: {stderr}");
+            assert!(stderr.contains(says), "{url}: {stderr}");
+        }
+        let files = std::fs::read_dir(shell.file("")).expect("the folder").count();
+        assert_eq!(files, 0, "{url}: something was made");
+    }
+    let measured = Shell::with_url("memory:x").run(&["bench", "--seconds", "1"]).await;
+    assert_eq!(measured.code, 0, "{}", measured.stderr);
+}
+
+#[tokio::test]
+async fn c14_a_directory_that_cannot_be_used_is_unavailable() {
+    let shell = Shell::with_url("file:/dev/null/locks");
+    for args in [&["run", "a", "--", "true"][..], &["inspect", "a"], &["ps"], &["doctor"]] {
+        let Output { code, stdout, stderr } = shell.run(args).await;
+        assert_eq!((code, &*stdout), (69, ""), "{args:?}: {stderr}");
+        assert!(stderr.contains("/dev/null/locks") && stderr.lines().count() == 1, "{stderr}");
+    }
 }
 
 #[tokio::test]

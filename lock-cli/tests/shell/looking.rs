@@ -5,11 +5,13 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::Value;
 use test_support::eventually;
+use tokio::io::AsyncReadExt;
+use tokio::time::timeout;
 
 use crate::LIMIT;
 use crate::shell::Shell;
 use crate::snapshot::{compare, typed};
-use crate::store::Store;
+use crate::store::{File, Store};
 
 pub(crate) async fn the_commands_print<S: Store>(store: &S) {
     let shell = Shell::of(store);
@@ -32,7 +34,7 @@ pub(crate) async fn the_commands_print<S: Store>(store: &S) {
     }
     compare("ps", printed);
     let refused = typed(&shell, &["run", "--no-wait", "a", "--", "true"]).await;
-    let late = typed(&shell, &["run", "--wait", "50ms", "a", "--", "true"]).await;
+    let late = typed(&shell, &["run", "--wait", "500ms", "a", "--", "true"]).await;
     compare(
         "run",
         vec![refused, late, typed(&shell, &["run", "c", "--", "no-such-program"]).await],
@@ -108,4 +110,17 @@ pub(crate) async fn watching_prints_each_change<S: Store>(store: &S) {
     held.ended().await;
     seen(3).await;
     compare(S::NAME, "watch", &format!("{}\n{}", shell.read("text"), shell.read("json")));
+}
+
+/// As `leasehold watch a | head -1` has it: no more changes have to come.
+#[tokio::test]
+async fn who_watches_for_nobody_ends() {
+    let shell = Shell::of(&File::start());
+    let mut watch = shell.leasehold(&["watch", "a"]).spawn().expect("it starts");
+    let mut line = [0; 1];
+    let mut stdout = watch.stdout.take().expect("a pipe");
+    stdout.read_exact(&mut line).await.expect("a first line");
+    drop(stdout);
+    let status = timeout(LIMIT, watch.wait()).await.expect("it ends").expect("it is ours");
+    assert_eq!(status.code(), Some(128 + 13));
 }

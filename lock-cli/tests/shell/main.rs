@@ -6,6 +6,7 @@
 
 mod command_line;
 mod doctor;
+mod ending;
 mod looking;
 mod losing;
 mod manual;
@@ -47,7 +48,7 @@ macro_rules! shell_checks {
             running::the_command_knows_its_lock_and_its_output_is_its_own
             running::signals_are_passed_on
             running::c19_who_is_interrupted_while_waiting_leaves_the_queue
-            running::an_ignored_hangup_stays_ignored
+            running::what_was_ignored_stays_ignored
             running::the_command_ends_with_a_killed_leasehold
             running::a_command_that_is_stopped_keeps_its_lock
             sharing::s4_no_increment_is_lost
@@ -56,6 +57,8 @@ macro_rules! shell_checks {
             sharing::c28_killed_waiters_stall_nobody
             losing::c08_lost_data_ends_the_command
             losing::c08_lost_data_ends_a_command_that_will_not_end
+            ending::c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up
+            ending::c08_a_loss_is_told_at_once_and_a_second_interruption_kills
             losing::c08_a_loss_is_told_though_the_command_ended_first
             looking::the_commands_print
             looking::c31_the_doctor_tells_of_the_server

@@ -1,12 +1,14 @@
 //! `leasehold run`: what the command gets, and what becomes of it.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use test_support::{eventually, is_running};
 
 use crate::shell::{Output, Shell, send};
-use crate::store::Store;
+use crate::store::{File, Store};
 use crate::{LIMIT, SLACK};
 
 pub(crate) async fn c14_exit_codes_are_those_of_the_command(store: &impl Store) {
@@ -47,6 +49,7 @@ pub(crate) async fn signals_are_passed_on(store: &impl Store) {
         ("QUIT", Signal::QUIT),
         ("USR1", Signal::USR1),
         ("USR2", Signal::USR2),
+        ("WINCH", Signal::WINCH),
     ] {
         let script = format!(
             "trap 'echo > got-{name}; exit 9' {name}; echo > ready-{name}; \
@@ -65,6 +68,8 @@ pub(crate) async fn c19_who_is_interrupted_while_waiting_leaves_the_queue(store:
     let mut holder = shell.hold(&[], "a", "exec sleep 60").await;
     let mut waiting = shell.start(&["-v", "run", "a", "--", "touch", "entered"]);
     waiting.waits().await;
+    // Which is of no interest to one who waits.
+    waiting.send(Signal::WINCH);
     waiting.send(Signal::INT);
     assert_eq!(waiting.code().await, 130, "{}", waiting.stderr());
     let seen = shell.run(&["inspect", "a", "--json"]).await.stdout;
@@ -75,15 +80,17 @@ pub(crate) async fn c19_who_is_interrupted_while_waiting_leaves_the_queue(store:
     assert!(!shell.file("entered").exists());
 }
 
-pub(crate) async fn an_ignored_hangup_stays_ignored(store: &impl Store) {
+pub(crate) async fn what_was_ignored_stays_ignored(store: &impl Store) {
     let shell = Shell::of(store);
-    let script = "trap '' HUP; exec $L run a -- sh -c 'echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 8'";
+    let script = "trap '' HUP INT TERM; exec $L run a -- sh -c 'echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 8'";
     let mut command = shell.command("sh", &["-c", script]);
     // A group of its own: the signal is for it alone.
     command.process_group(0);
     let child = command.spawn().expect("it starts");
     shell.appears("ready").await;
-    send(child.id().expect("it runs"), Signal::HUP);
+    for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
+        send(child.id().expect("it runs"), signal);
+    }
     // It would be passed on before the command sees the file.
     std::fs::write(shell.file("go"), "").expect("a file");
     let ended = tokio::time::timeout(LIMIT, child.wait_with_output()).await.expect("it ends");
@@ -133,4 +140,40 @@ async fn c14_an_absent_server_is_unavailable() {
         assert!(!stderr.contains("pa55word"), "{stderr}");
     }
     assert!(!shell.file("entered").exists());
+}
+
+#[tokio::test]
+async fn who_is_quiet_says_nothing_but_errors() {
+    let shell = Shell::of(&File::start());
+    let mut holder = shell.hold(&[], "a", "exec sleep 60").await;
+    for wait in [&["--no-wait"][..], &["--wait", "50ms"]] {
+        let args = [&["run", "-q"], wait, &["a", "--", "true"]].concat();
+        let Output { code, stdout, stderr } = shell.run(&args).await;
+        assert_eq!((code, &*stdout, &*stderr), (75, "", ""), "{wait:?}");
+    }
+    holder.send(Signal::TERM);
+    holder.ended().await;
+    let failed = shell.run(&["run", "--quiet", "a", "--", "no-such-program"]).await;
+    assert!(failed.code == 127 && failed.stderr.contains("no-such-program"), "{}", failed.stderr);
+}
+
+/// The command is started through our own program, which is made one that nobody may execute.
+#[tokio::test]
+async fn c14_a_process_that_cannot_be_started_leaves_no_lock() {
+    let store = File::start();
+    let shell = Shell::of(&store);
+    let holder = shell.hold(&[], "a", "exec sleep 60").await;
+    let copied = Output::of(shell.command("sh", &["-c", "cp $L leasehold"])).await;
+    assert_eq!(copied.code, 0, "{}", copied.stderr);
+    let program = shell.file("leasehold");
+    let log = std::fs::File::create(shell.file("log")).expect("a file");
+    let mut waiting =
+        shell.command(&program.display().to_string(), &["-v", "run", "a", "--", "true"]);
+    let mut waiting = waiting.stderr(log).spawn().expect("it starts");
+    eventually("it waits", LIMIT, async || shell.read("log").contains("waiting")).await;
+    std::fs::set_permissions(&program, Permissions::from_mode(0o600)).expect("it is ours");
+    holder.send(Signal::TERM);
+    let status = tokio::time::timeout(LIMIT, waiting.wait()).await.expect("it ends");
+    assert_eq!(status.expect("it is ours").code(), Some(71), "{}", shell.read("log"));
+    assert!(store.foreign_take("a").await, "it is held still");
 }

@@ -137,6 +137,7 @@ async fn ctrl_c_ends_the_wait_and_the_command() {
     terminal.shows("waiting for a").await;
     terminal.keys("C-c");
     terminal.shows("code 130").await;
+    assert!(!terminal.screen().contains("since"), "{}", terminal.screen());
 
     holder.send(Signal::TERM);
     holder.ended().await;

@@ -411,13 +411,29 @@ async fn a_directory_that_cannot_be_used_is_said_when_it_is_opened_or_lost() {
     let file = home.path().join("file");
     fs::write(&file, "").expect("written");
     let refused = FileLock::open(&file).expect_err("a file");
-    assert!(matches!(&refused, LockError::Config { message } if message.contains("file cannot")));
+    let LockError::Backend { source, .. } = refused else {
+        panic!("{refused}");
+    };
+    assert!(!source.is_transient() && source.outcome() == Outcome::NotApplied, "{source}");
+    assert!(source.to_string().contains(&file.display().to_string()), "{source}");
 
     let removed = home.path().join("removed");
     let lock = FileLock::open(&removed).expect("opens");
     fs::remove_dir(&removed).expect("removed");
     let error = lock.try_acquire(&claim("a"), None).await.expect_err("gone");
     assert!(!error.is_transient() && error.outcome() == Outcome::NotApplied, "{error}");
+}
+
+/// As when the user may start no more processes and threads. No stack of that size can be had.
+#[test]
+fn a_thread_that_cannot_be_had_is_a_transient_error() {
+    let (_home, lock) = home();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.thread_stack_size(1 << 60).build().expect("a runtime");
+    let claim = claim("a");
+    let error = runtime.block_on(lock.try_acquire(&claim, None)).expect_err("no thread");
+    assert!(error.is_transient() && error.outcome() == Outcome::Unknown, "{error}");
+    assert!(error.to_string().contains("thread"), "{error}");
 }
 
 #[test]

@@ -259,16 +259,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a command is asked to end, and no more",
-        file: "lock-cli/src/run/group.rs",
-        from: "self.send(Signal::KILL);",
+        file: "lock-cli/src/run.rs",
+        from: "self.group.send(Signal::KILL);",
         to: "",
         test: "-p lock-cli --test shell file::c08_lost_data_ends_a_command_that_will_not_end",
     },
     Mutant {
         name: "the grace left out",
-        file: "lock-cli/src/run/group.rs",
-        from: "let until = Instant::now() + grace;",
-        to: "let until = Instant::now() + grace * 0;",
+        file: "lock-cli/src/run.rs",
+        from: "pin!(sleep(self.grace))",
+        to: "pin!(sleep(self.grace * 0))",
         test: "-p lock-cli --test shell file::c08_lost_data_ends_a_command_that_will_not_end",
     },
     Mutant {
@@ -288,9 +288,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "an interrupted wait stays in the queue",
         file: "lock-cli/src/run.rs",
-        from: "say_farewell(&client).await;
-            Err(failure)",
-        to: "std::process::exit(130);",
+        from: "say_farewell(&client).await;",
+        to: "drop(say_farewell(&client));",
         test: "-p lock-cli --test shell redis::c19_who_is_interrupted_while_waiting_leaves_the_queue",
     },
     Mutant {
@@ -298,7 +297,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-cli/src/run/signals.rs",
         from: "let ignored = ignored();",
         to: "let ignored = ignored() * 0;",
-        test: "-p lock-cli --test shell file::an_ignored_hangup_stays_ignored",
+        test: "-p lock-cli --test shell file::what_was_ignored_stays_ignored",
+    },
+    Mutant {
+        name: "released while what a signal ended cleans up",
+        file: "lock-cli/src/run.rs",
+        from: "interrupted && self.rest_ends(false).await",
+        to: "interrupted && false",
+        test: "-p lock-cli --test shell file::c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up",
     },
     Mutant {
         name: "a wait spent in line is a failure of the server",

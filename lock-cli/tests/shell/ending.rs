@@ -1,0 +1,174 @@
+//! How a command ends that was asked to: by a signal, or because its lock is lost.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use test_support::{eventually, is_running};
+use tokio::time::sleep;
+
+use crate::shell::{Output, Shell, send};
+use crate::store::{File, Store};
+use crate::{LIMIT, SLACK};
+
+/// A command that a signal ends at once, with a child that first cleans up.
+const CLEANS_UP: &str = "(trap 'echo > asked; while [ ! -e go ]; do sleep 0.01; done; exit' TERM; \
+                         echo > ready; while :; do sleep 0.01; done) & wait";
+
+/// A command with a child that takes no notice of signals.
+const LEAVES_A_CHILD: &str = "(trap '' TERM; exec sleep 600) & echo $! > child; wait";
+
+pub(crate) async fn c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up(store: &impl Store) {
+    let shell = Shell::of(store);
+    let mut held = shell.hold(&["--ttl", "1s", "--grace", "60s"], "a", CLEANS_UP).await;
+    let command = shell.pid("pid").await;
+    shell.appears("ready").await;
+    held.send(Signal::TERM);
+    shell.appears("asked").await;
+    eventually("the command has ended", LIMIT, async || !is_running(command)).await;
+    sleep(Duration::from_secs(1) + SLACK).await;
+    assert_eq!(shell.run(&["run", "--no-wait", "a", "--", "true"]).await.code, 75);
+    std::fs::write(shell.file("go"), "").expect("a file");
+    assert_eq!(held.code().await, 128 + 15, "{}", held.stderr());
+    assert_eq!(shell.run(&["run", "--no-wait", "a", "--", "true"]).await.code, 0);
+}
+
+pub(crate) async fn c08_a_loss_is_told_at_once_and_a_second_interruption_kills(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = "trap 'echo > asked' TERM; trap 'echo > interrupted' INT; \
+                  while :; do sleep 0.05; done";
+    let mut held = shell.hold(&["--ttl", "2s", "--grace", "600s"], "a", script).await;
+    let command = shell.pid("pid").await;
+    store.wipe().await;
+    shell.appears("asked").await;
+    assert!(held.stderr().contains("was lost while the command ran"), "{}", held.stderr());
+    held.send(Signal::INT);
+    shell.appears("interrupted").await;
+    assert!(is_running(command), "killed by the first interruption");
+    held.send(Signal::INT);
+    assert_eq!(held.code().await, 76, "{}", held.stderr());
+    assert!(!is_running(command));
+    assert_eq!(held.stderr().matches("leasehold: ").count(), 1, "{}", held.stderr());
+}
+
+#[tokio::test]
+async fn what_outlasts_the_grace_after_a_signal_is_killed() {
+    let shell = Shell::of(&File::start());
+    for to_command in [false, true] {
+        let _ = std::fs::remove_file(shell.file("child"));
+        let mut held = shell.hold(&["--grace", "300ms"], "a", LEAVES_A_CHILD).await;
+        let (command, child) = (shell.pid("pid").await, shell.pid("child").await);
+        send(if to_command { command } else { held.pid() }, Signal::TERM);
+        assert_eq!(held.code().await, 128 + 15, "{}", held.stderr());
+        eventually("the child is gone", LIMIT, async || !is_running(child)).await;
+    }
+}
+
+/// The lock covers the command, which ended of its own accord.
+#[tokio::test]
+async fn what_a_command_leaves_running_is_left_alone() {
+    let shell = Shell::of(&File::start());
+    let script = "sleep 600 > /dev/null 2>&1 & echo $! > child";
+    let output = shell.run(&["run", "--grace", "600s", "a", "--", "sh", "-c", script]).await;
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let child = shell.pid("child").await;
+    assert!(is_running(child));
+    send(child, Signal::KILL);
+}
+
+#[tokio::test]
+async fn a_grace_without_end_is_none_that_overflows() {
+    let store = File::start();
+    let shell = Shell::of(&store);
+    let options = ["--ttl", "1s", "--grace", "500000000000y"];
+    let mut held = shell.hold(&options, "a", "exec sleep 60").await;
+    store.wipe().await;
+    assert_eq!(held.code().await, 76, "{}", held.stderr());
+}
+
+/// `timeout` makes a group of its own unless it is the command itself, or is told not to.
+#[tokio::test]
+async fn c08_a_loss_ends_what_runs_under_timeout() {
+    let store = File::start();
+    let shell = Shell::of(&store);
+    let sleeper = "echo $$ > pid; echo > holds; exec sleep 600";
+    let in_script = format!("timeout --foreground 600 sh -c '{sleeper}'; true");
+    for command in [&["timeout", "600", "sh", "-c", sleeper][..], &["sh", "-c", &in_script]] {
+        let _ = std::fs::remove_file(shell.file("pid"));
+        let mut held = shell.start(&[&["run", "--ttl", "1s", "a", "--"], command].concat());
+        let sleeper = shell.pid("pid").await;
+        store.wipe().await;
+        assert_eq!(held.code().await, 76, "{}", held.stderr());
+        eventually("it is gone", LIMIT, async || !is_running(sleeper)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_left_its_group_is_signalled_all_the_same() {
+    let shell = Shell::of(&File::start());
+    let script = "exec perl -e '$c = fork; if (!$c) { setpgrp(0, 0); exec \"sleep\", \"600\" } \
+                  select(undef, undef, undef, 0.01) until eval { setpgrp(0, $c) }; \
+                  open F, \">child\"; print F \"$c\\n\"; close F; sleep 600'";
+    let mut held = shell.hold(&[], "a", script).await;
+    let child = shell.pid("child").await;
+    held.send(Signal::TERM);
+    assert_eq!(held.code().await, 128 + 15, "{}", held.stderr());
+    send(child, Signal::KILL);
+}
+
+/// Needs two users; root alone can be both.
+#[tokio::test]
+async fn a_command_that_may_not_be_signalled_is_told_of() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let shell = Shell::without_url();
+    let prepared = "cp $L leasehold; cp $(command -v setpriv) root; chmod 4755 root";
+    assert_eq!(Output::of(shell.command("sh", &["-c", prepared])).await.code, 0);
+    std::fs::set_permissions(shell.file(""), Permissions::from_mode(0o777)).expect("it is ours");
+    let url = format!("file:{}", shell.file("locks").display());
+    let other = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let command = "echo $$ > pid; exec sleep 600";
+    let run = ["./leasehold", "run", "a", "--", "./root", "--reuid=0", "sh", "-c", command];
+    let log = std::fs::File::create(shell.file("log")).expect("a file");
+    let mut leasehold = shell.command("setpriv", &[&other[..], &run].concat());
+    let mut leasehold = leasehold.env("LEASEHOLD_URL", url).stderr(log).spawn().expect("it starts");
+    let command = shell.pid("pid").await;
+    send(leasehold.id().expect("it runs"), Signal::TERM);
+    eventually("it is told", LIMIT, async || shell.read("log").contains("another user")).await;
+    assert!(is_running(command));
+    send(command, Signal::KILL);
+    let status = tokio::time::timeout(LIMIT, leasehold.wait()).await.expect("it ends");
+    assert_eq!(status.expect("it is ours").code(), Some(128 + 9), "{}", shell.read("log"));
+}
+
+/// A script that runs us without a terminal is not ours to stop.
+#[tokio::test]
+async fn a_stop_by_kill_stops_us_and_the_command_alone() {
+    let shell = Shell::of(&File::start());
+    let command = "echo $$ > pid; while [ ! -e go ]; do :; done";
+    let script = format!(
+        "$L run a -- sh -c '{command}' & echo $! > leasehold; \
+         while [ ! -e go ]; do echo >> beats; sleep 0.01; done; wait $!"
+    );
+    let mut caller = shell.command("setsid", &["--wait", "sh", "-c", &script]);
+    let mut caller = caller.spawn().expect("it starts");
+    let (leasehold, command) = (shell.pid("leasehold").await, shell.pid("pid").await);
+    send(leasehold, Signal::TSTP);
+    for stopped in [leasehold, command] {
+        eventually("it is stopped", LIMIT, async || is_stopped(stopped)).await;
+    }
+    let beats = shell.read("beats").len();
+    eventually("the caller goes on", LIMIT, async || shell.read("beats").len() > beats + 5).await;
+    send(leasehold, Signal::CONT);
+    eventually("the command goes on", LIMIT, async || !is_stopped(command)).await;
+    std::fs::write(shell.file("go"), "").expect("a file");
+    let status = tokio::time::timeout(LIMIT, caller.wait()).await.expect("it ends");
+    assert_eq!(status.expect("it is ours").code(), Some(0));
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.contains(") T ")
+}
