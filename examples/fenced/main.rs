@@ -10,6 +10,11 @@
 //! worker is a process, and is really stopped (SIGSTOP). What is written is the same everywhere; how a
 //! write is tied to the fence is in the file of each backend.
 
+#![cfg_attr(
+    not(any(feature = "etcd", feature = "postgres", feature = "redis")),
+    allow(dead_code, reason = "there is nothing to tell")
+)]
+
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(feature = "postgres")]
