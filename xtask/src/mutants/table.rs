@@ -230,13 +230,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-core --test memory c12_one_refused_renewal_costs_no_other",
     },
     Mutant {
-        name: "a pause that is taken for an outage",
-        file: "lock-core/src/wait.rs",
-        from: "            None => end,",
-        to: "            None => end.min(self.started + self.request_timeout * OUTAGE_BORNE),",
-        test: "-p lock-core --test pauses c18_an_endless_wait_outlasts_its_own_pauses",
-    },
-    Mutant {
         name: "any hold of the owner is this one",
         file: "lock-core/src/memory.rs",
         from: "held.filter(|held| held.token == renewal.token)",
