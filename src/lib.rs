@@ -6,10 +6,11 @@ mod docs;
 
 pub use lock_core::{
     BackendError, Capabilities, ClientOptions, Clock, Contention, DistributedLock, Drift,
-    FakeClock, Fence, FenceError, FencingToken, Finding, Health, Holder, Label, Lease, LockClient,
-    LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal, MemoryFence,
-    MemoryLock, Moment, Order, Outcome, OwnerId, Release, SystemClock, TokenDurability, Ttl, Wait,
-    Wakeup,
+    FakeClock, Fence, FenceError, FencingToken, Finding, Health, Holder, InvalidLabel,
+    InvalidLease, InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockAdmin,
+    LockClient, LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal,
+    MemoryFence, MemoryLock, Moment, Order, Outcome, OwnerId, Release, Renewals, SystemClock,
+    TokenDurability, Ttl, Wait, Wakeup,
 };
 
 pub use crate::connect::{backend, connect};

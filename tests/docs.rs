@@ -22,7 +22,7 @@ fn assert_told(locks: &LockClient) {
 fn row(capabilities: &Capabilities) -> String {
     let Capabilities { backend, on_store_loss, ttl_granularity, .. } = capabilities;
     let order = match capabilities.order {
-        Order::Fair => "first come, first served",
+        Order::Fifo => "first come, first served",
         _ => "in any order",
     };
     let woken = match capabilities.wakeup {

@@ -1,6 +1,8 @@
 //! A release that does not ask whose the lock is frees somebody else's.
 
-use leasehold::{LockRequest, Release};
+use leasehold::core::backend::Release;
+
+use leasehold::LockRequest;
 use tokio::time::sleep;
 
 use crate::{Failure, KEY, Stage, TTL, tell};

@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(args: &args::Bench, url: Option<&str>) -> Result<Exit, Failure> {
     let client = url::connect_to_measure(url).await?;
-    let alone = client.acquire(request(NAME).wait(Wait::No)).await?;
+    let alone = client.acquire(request(NAME).wait(Wait::Never)).await?;
     print(client.capabilities())?;
     print(styled(HEADING, heading()))?;
     let span = Duration::from_secs(args.seconds);

@@ -93,7 +93,7 @@ impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         let exit = match &error {
             LockError::NotAcquired { .. } | LockError::Timeout { .. } => Exit::NotAcquired,
-            LockError::Backend { .. } => Exit::Unavailable,
+            LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,
             LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
             _ => Exit::Usage,
         };

@@ -1,6 +1,6 @@
 //! `leasehold release --force`: ends somebody else's hold.
 
-use leasehold::{LockName, LockState};
+use leasehold::{LockError, LockName, LockState};
 
 use crate::args;
 use crate::exit::{Exit, Failure};
@@ -12,7 +12,7 @@ pub(crate) async fn run(args: &args::Release, url: Option<&str>) -> Result<Exit,
     if !args.force {
         return Err(Failure::new(Exit::Usage, refusal(&args.name)));
     }
-    let name = LockName::new(&args.name)?;
+    let name = LockName::new(&args.name).map_err(LockError::from)?;
     let client = url::connect(url).await?;
     match client.evict(&name).await? {
         None => print(format!("nobody held {name}"))?,

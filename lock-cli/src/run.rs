@@ -11,7 +11,9 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Release, Wait};
+use leasehold::core::backend::Release;
+
+use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Wait};
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
@@ -59,7 +61,7 @@ async fn say_farewell(client: &LockClient) {
 
 async fn acquire(client: &LockClient, args: &args::Run) -> Result<LockGuard, LockError> {
     let wait = match (args.no_wait, args.wait) {
-        (true, _) => Wait::No,
+        (true, _) => Wait::Never,
         (false, Some(span)) => Wait::AtMost(span),
         (false, None) => Wait::Forever,
     };

@@ -1,64 +1,21 @@
-//! What an application holds: it makes guards, and owns everything that moves.
+//! What an application holds: it makes guards.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
-
-use crate::acquisition::Acquisition;
-use crate::hold::Hold;
-use crate::janitor::Janitor;
-use crate::keeper::Keeper;
-use crate::local_queue::LocalQueue;
-use crate::telemetry::Telemetry;
-use crate::wait::Limits;
-use crate::{
-    Capabilities, Claim, Clock, DistributedLock, Drift, Extension, Finding, Holder, Lease,
-    LockError, LockGuard, LockName, LockRequest, LockState, LostReason, Outcome, Release, Renewal,
-    SystemClock, Ttl, Wait, retry,
+use crate::backend::DistributedLock;
+use crate::engine::{Acquisition, ClientOptions, Shared, failed};
+use crate::fence::Fence;
+use crate::guard::LockGuard;
+use crate::model::{
+    Capabilities, FenceError, Finding, Holder, Lease, LockError, LockName, LockRequest, LockState,
+    Wait,
 };
-
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-
-/// How a client treats its backend. The defaults suit most.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ClientOptions {
-    /// How long a request may take, retries included; default 2 s. Waiting for a lock that others
-    /// hold is not part of it. What is outside 10 ms to 1 h is brought into that range.
-    pub request_timeout: Duration,
-    /// What is taken off each TTL for the difference between clocks.
-    pub drift: Drift,
-    /// Where the holder reads the time; another one is for tests.
-    pub clock: Arc<dyn Clock>,
-    /// What metrics show of a lock's name, as the label `group`; default "all". The names of a
-    /// service may be without number, and metrics bear only a few values of a label.
-    #[cfg(feature = "metrics")]
-    pub metric_group: fn(&LockName) -> &'static str,
-}
-
-impl Default for ClientOptions {
-    fn default() -> Self {
-        let Limits { request_timeout, drift } = Limits::default();
-        Self {
-            request_timeout,
-            drift,
-            clock: Arc::new(SystemClock),
-            #[cfg(feature = "metrics")]
-            metric_group: |_| "all",
-        }
-    }
-}
 
 /// Acquires locks, renews them while they are held, and gives back what was dropped.
 ///
 /// A client is cheap to clone; clones share everything. Make one for a process and a backend: its
 /// waiters for one lock share one place on the server, and its renewals go in batches. Its two
-/// tasks, the keeper and the janitor, start with the first acquisition on the runtime that runs it,
+/// tasks, the renewer and the janitor, start with the first acquisition on the runtime that runs it,
 /// and end with the last clone and guard.
 ///
 /// # Which backend
@@ -66,7 +23,7 @@ impl Default for ClientOptions {
 /// [`LockClient::new`] takes any [`DistributedLock`].
 #[derive(Clone, Debug)]
 pub struct LockClient {
-    pub(crate) shared: Arc<Shared>,
+    shared: Arc<Shared>,
 }
 
 impl LockClient {
@@ -119,12 +76,13 @@ impl LockClient {
     pub async fn acquire(&self, request: impl Into<LockRequest>) -> Result<LockGuard, LockError> {
         let request = request.into();
         let acquisition = Acquisition::new(self.shared.clone(), request.claim()?)?;
-        acquisition.run(&request).await
+        let (hold, claim) = acquisition.run(&request).await?;
+        Ok(LockGuard::new(self.shared.clone(), hold, claim))
     }
 
     /// Acquires a lock if it is free: `None` if another holds it.
     ///
-    /// It is [`acquire`](Self::acquire) with [`Wait::No`], for callers to whom "no" is an answer.
+    /// It is [`acquire`](Self::acquire) with [`Wait::Never`], for callers to whom "no" is an answer.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but for `NotAcquired`.
@@ -135,7 +93,7 @@ impl LockClient {
         &self,
         request: impl Into<LockRequest>,
     ) -> Result<Option<LockGuard>, LockError> {
-        match self.acquire(request.into().wait(Wait::No)).await {
+        match self.acquire(request.into().wait(Wait::Never)).await {
             Ok(guard) => Ok(Some(guard)),
             Err(LockError::NotAcquired { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -155,15 +113,8 @@ impl LockClient {
     /// # Cancel safety
     /// If the future is dropped the hold stays as it was: it expires unless it is attached.
     pub async fn attach(&self, lease: Lease) -> Result<LockGuard, LockError> {
-        self.shared.admit(&lease.name)?;
-        let (name, ttl) = (lease.name.clone(), lease.ttl);
-        match self.shared.extend(lease, ttl).await? {
-            Some(lease) if self.shared.has_expired(&lease) => {
-                Err(LockError::Lost { name, reason: LostReason::Expired })
-            }
-            Some(lease) => self.shared.clone().guard(lease, None, None),
-            None => Err(LockError::Lost { name, reason: LostReason::Evicted }),
-        }
+        let (hold, claim) = self.shared.attach(lease).await?;
+        Ok(LockGuard::new(self.shared.clone(), hold, claim))
     }
 
     /// Looks at a lock without touching it.
@@ -187,7 +138,7 @@ impl LockClient {
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<LockState, LockError> {
         let name = LockName::new(name)?;
         let shared = &self.shared;
-        let answer = shared.ask(|| shared.backend.inspect(&name)).await;
+        let answer = shared.request(|| shared.backend.inspect(&name)).await;
         answer.map_err(|source| failed("inspect", Some(&name), source))
     }
 
@@ -211,16 +162,17 @@ impl LockClient {
     /// ```
     pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, LockError> {
         // In one try, since it may take many requests.
-        let answer = self.shared.ask_once(self.shared.backend.list(prefix, limit)).await;
+        let answer = self.shared.request_once(self.shared.backend.list(prefix, limit)).await;
         answer.map_err(|source| failed("list locks", None, source))
     }
 
     /// Ends the hold of whoever has the lock, and lets the next waiter in; says whose it was, `None`
     /// if nobody held it.
     ///
-    /// It is for operators. The holder is not asked, and may go on believing until its next renewal:
-    /// only a [`Fence`](crate::Fence) keeps it from writing meanwhile. It is tried once, because a
-    /// repeat might end the hold of the next one.
+    /// It is for operators. The holder is not asked, and may go on believing, and writing, until its next
+    /// renewal. A [`Fence`](crate::Fence) keeps it out from the moment the next holder has advanced it;
+    /// [`evict_and_fence`](Self::evict_and_fence) advances it at once. It is tried once, because a repeat
+    /// might end the hold of the next one.
     ///
     /// # Errors
     /// - [`LockError::InvalidName`]: nothing was sent.
@@ -243,8 +195,49 @@ impl LockClient {
     /// ```
     pub async fn evict(&self, name: impl AsRef<str>) -> Result<Option<Holder>, LockError> {
         let name = LockName::new(name)?;
-        let answer = self.shared.ask_once(self.shared.backend.evict(&name)).await;
+        let answer = self.shared.request_once(self.shared.backend.evict(&name)).await;
         answer.map_err(|source| failed("evict the holder of", Some(&name), source))
+    }
+
+    /// Ends the hold of whoever has the lock, as [`evict`](Self::evict) does, and advances `fence` past its
+    /// token (C46): so the one who was thrown out is refused even before the next holder comes.
+    ///
+    /// A holder that is not one of ours has no token, and no fence knows it.
+    ///
+    /// # Errors
+    /// - As [`evict`](Self::evict); the fence is as it was then.
+    /// - [`LockError::Unfenced`] if the hold is over, and the fence could not be asked. Advance the fence
+    ///   before you rely on it: evicting again ends the hold of the next one.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the hold may or may not be over, and the fence advanced or not.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{Fence, LockClient, LockRequest, MemoryFence, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let fence = MemoryFence::new();
+    /// let hung = locks.acquire("nightly").await?;
+    /// locks.evict_and_fence("nightly", &fence).await?;
+    /// // Nobody has the lock now, and the old holder is kept out all the same.
+    /// assert!(fence.advance(hung.token()).await.is_err());
+    /// # Ok(()) }
+    /// ```
+    pub async fn evict_and_fence(
+        &self,
+        name: impl AsRef<str>,
+        fence: &dyn Fence,
+    ) -> Result<Option<Holder>, LockError> {
+        let name = LockName::new(name)?;
+        let evicted = self.evict(&name).await?;
+        if let Some(token) = evicted.as_ref().and_then(|holder| holder.token) {
+            match fence.advance(token.successor()).await {
+                // A later holder was quicker.
+                Ok(()) | Err(FenceError::Stale { .. }) => {}
+                Err(source) => return Err(LockError::Unfenced { name, source }),
+            }
+        }
+        Ok(evicted)
     }
 
     /// Looks at the live server for what endangers locks: settings, rights, its role, its clock.
@@ -255,7 +248,7 @@ impl LockClient {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn doctor(&self) -> Result<Vec<Finding>, LockError> {
-        let answer = self.shared.ask_once(self.shared.backend.doctor()).await;
+        let answer = self.shared.request_once(self.shared.backend.doctor()).await;
         answer.map_err(|source| failed("examine the server", None, source))
     }
 
@@ -279,186 +272,6 @@ impl LockClient {
     /// # Ok(()) }
     /// ```
     pub async fn shutdown(&self) {
-        self.shared.closed.send_replace(true);
-        self.shared.ensure_tasks();
-        for hold in self.shared.keeper.forget_all() {
-            let lost_before = hold.lost_reason();
-            hold.end(LostReason::Shutdown);
-            if lost_before != Some(LostReason::Evicted) {
-                self.shared.janitor.give_back(&hold.lease());
-            }
-        }
-        self.shared.janitor.finish(self.shared.options.request_timeout).await;
-    }
-}
-
-fn failed(
-    operation: &'static str,
-    name: Option<&LockName>,
-    source: crate::BackendError,
-) -> LockError {
-    LockError::Backend { operation, name: name.cloned(), source }
-}
-
-/// What the clones and guards of one client share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) backend: Arc<dyn DistributedLock>,
-    pub(crate) options: ClientOptions,
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) janitor: Arc<Janitor>,
-    pub(crate) local_queue: LocalQueue,
-    pub(crate) telemetry: Arc<Telemetry>,
-    tasks: Mutex<Option<Tasks>>,
-    pub(crate) closed: watch::Sender<bool>,
-}
-
-#[derive(Debug)]
-struct Tasks {
-    keeper: JoinHandle<()>,
-    janitor: JoinHandle<()>,
-}
-
-impl Shared {
-    fn new(backend: Arc<dyn DistributedLock>, mut options: ClientOptions) -> Self {
-        options.request_timeout = options.request_timeout.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
-        let keeper = Arc::new(Keeper::new(backend.clone(), options.clock.clone()));
-        let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
-        let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone()));
-        let local_queue = LocalQueue::default();
-        let (tasks, closed) = (Mutex::default(), watch::Sender::new(false));
-        Self { backend, options, keeper, janitor, local_queue, telemetry, tasks, closed }
-    }
-
-    /// Lets an acquisition in, unless the client was shut down.
-    pub(crate) fn admit(&self, name: &LockName) -> Result<(), LockError> {
-        if self.is_closed() {
-            return Err(LockError::Closed { name: name.clone() });
-        }
-        self.ensure_tasks();
-        Ok(())
-    }
-
-    /// Starts the tasks, or starts them again if the runtime that ran them is gone.
-    pub(crate) fn ensure_tasks(&self) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = |tasks: &Tasks| !tasks.keeper.is_finished() && !tasks.janitor.is_finished();
-        if tasks.as_ref().is_some_and(running) {
-            return;
-        }
-        if let Some(old) = tasks.take() {
-            old.keeper.abort();
-            old.janitor.abort();
-        }
-        *tasks = Some(Tasks {
-            keeper: tokio::spawn(self.keeper.clone().run()),
-            janitor: tokio::spawn(self.janitor.clone().run()),
-        });
-    }
-
-    /// Puts a question to the backend within the request time-out.
-    async fn ask<T, F>(&self, question: impl FnMut() -> F) -> Result<T, crate::BackendError>
-    where
-        F: Future<Output = Result<T, crate::BackendError>>,
-    {
-        let backend = self.backend.capabilities().backend;
-        retry::within(self.options.request_timeout, backend, question).await
-    }
-
-    /// Puts a question to the backend that is not to be repeated.
-    async fn ask_once<T>(
-        &self,
-        answer: impl Future<Output = Result<T, crate::BackendError>>,
-    ) -> Result<T, crate::BackendError> {
-        let end = Instant::now() + self.options.request_timeout;
-        retry::try_once(end, self.backend.capabilities().backend, answer).await
-    }
-
-    /// Extends a lease on the server: the lease with its new deadline, or `None` if it is lost.
-    async fn extend(&self, lease: Lease, ttl: Ttl) -> Result<Option<Lease>, LockError> {
-        let renewal = Renewal::new(&lease, ttl);
-        let asked = self.options.clock.now();
-        match self.ask(|| self.backend.extend(&renewal)).await {
-            Ok(Extension::Extended(granted)) => {
-                let believed = granted.min(ttl.as_duration());
-                let deadline = asked.after(self.options.drift.validity(believed));
-                Ok(Some(Lease { ttl, granted, deadline, ..lease }))
-            }
-            Ok(Extension::Lost) => Ok(None),
-            Err(source) => Err(failed("extend", Some(&lease.name), source)),
-        }
-    }
-
-    /// Extends a hold on behalf of its guard.
-    pub(crate) async fn extend_hold(&self, hold: &Hold, ttl: Ttl) -> Result<(), LockError> {
-        hold.error_if_lost()?;
-        self.ensure_tasks();
-        let asked = self.options.clock.now();
-        match self.extend(hold.lease(), ttl).await? {
-            Some(lease) => hold.extended(asked, ttl, lease.granted),
-            None => hold.end(LostReason::Evicted),
-        }
-        self.keeper.look();
-        hold.error_if_lost()
-    }
-
-    /// Ends a hold on the server.
-    ///
-    /// A try whose reply was lost may have released it: then the next one finds nothing, and while
-    /// the lease has not expired that is taken for ours.
-    pub(crate) async fn release(&self, lease: &Lease) -> Result<Release, LockError> {
-        let in_doubt = AtomicBool::new(false);
-        let answer = self.ask(async || {
-            // Until there is an answer, also if this try is given up.
-            let lost_before = in_doubt.swap(true, Ordering::Relaxed);
-            let answer = self.backend.release(&lease.name, lease.owner).await;
-            let lost = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
-            in_doubt.store(lost_before || lost, Ordering::Relaxed);
-            match answer {
-                Ok(Release::NotHeld) if lost_before && !self.has_expired(lease) => {
-                    Ok(Release::Released)
-                }
-                answer => answer,
-            }
-        });
-        answer.await.map_err(|source| failed("release", Some(&lease.name), source))
-    }
-
-    fn has_expired(&self, lease: &Lease) -> bool {
-        self.options.clock.now().has_reached(lease.deadline)
-    }
-
-    /// Puts a fresh lease under a guard. A claim in doubt is withdrawn when the hold ends.
-    pub(crate) fn guard(
-        self: Arc<Self>,
-        lease: Lease,
-        max_hold: Option<Duration>,
-        doubt: Option<Claim>,
-    ) -> Result<LockGuard, LockError> {
-        let name = lease.name.clone();
-        let (options, telemetry) = (&self.options, self.telemetry.clone());
-        let hold =
-            Arc::new(Hold::new(lease, max_hold, options.clock.clone(), options.drift, telemetry));
-        self.keeper.keep(hold.clone());
-        let guard = LockGuard::new(self, hold, doubt);
-        match guard.shared().is_closed() {
-            // Shut down while we asked: the guard goes the way of all others.
-            true => Err(LockError::Closed { name }),
-            false => Ok(guard),
-        }
-    }
-
-    fn is_closed(&self) -> bool {
-        *self.closed.borrow()
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.janitor.close();
-        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tasks) = tasks {
-            tasks.keeper.abort();
-        }
+        self.shared.shutdown().await;
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 
-use crate::{BackendError, FencingToken};
+use crate::model::{FenceError, FencingToken};
 
-/// The high-water mark of a resource: the greatest token that was ever shown to it.
+/// The high-water mark of a resource (C24): the greatest token that was ever shown to it.
 ///
 /// A lock can be lost without its holder knowing yet. The fence is what makes that harmless: it
 /// stands with the **resource**, and refuses a token smaller than the greatest it has seen.
@@ -45,30 +45,6 @@ pub trait Fence: fmt::Debug + Send + Sync + 'static {
     /// If the future is dropped the fence may or may not have been advanced; advancing again with
     /// the same token does no harm.
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError>;
-}
-
-/// Why a fence did not let a token pass.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FenceError {
-    /// A greater token was seen: another holder has been here since.
-    #[error("token {token} is stale: the resource has seen {seen}")]
-    Stale {
-        /// The token that was shown.
-        token: FencingToken,
-        /// The greatest token seen.
-        seen: FencingToken,
-    },
-    /// The resource could not be asked.
-    #[error("cannot ask the fence")]
-    Backend(#[from] BackendError),
-}
-
-impl FenceError {
-    /// Whether the caller is not the holder any more: a retry will not help.
-    pub fn is_stale(&self) -> bool {
-        matches!(self, Self::Stale { .. })
-    }
 }
 
 /// A fence for a resource of one process, and for tests.

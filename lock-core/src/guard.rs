@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::client::Shared;
-use crate::hold::Hold;
-use crate::{
-    Claim, FencingToken, Lease, LockError, LockName, LostReason, LostSignal, Moment, Release, Ttl,
-};
+use crate::backend::Release;
+use crate::engine::{Hold, LostSignal, OwnedClaim, Shared};
+use crate::model::{FencingToken, Lease, LockError, LockName, LostReason, Moment, Ttl};
 
 /// A lock that is held.
 ///
@@ -33,19 +31,13 @@ use crate::{
 pub struct LockGuard {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
-    /// The claim, if a request of it was never answered: it may come after the release.
-    doubt: Option<Claim>,
-    /// Whether dropping the guard is to end the hold on the server.
-    gives_back: bool,
+    /// What is given back when the guard goes. `None` once the lease was taken out.
+    claim: Option<OwnedClaim>,
 }
 
 impl LockGuard {
-    pub(crate) fn new(shared: Arc<Shared>, hold: Arc<Hold>, doubt: Option<Claim>) -> Self {
-        Self { shared, hold, doubt, gives_back: true }
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+    pub(crate) fn new(shared: Arc<Shared>, hold: Arc<Hold>, claim: OwnedClaim) -> Self {
+        Self { shared, hold, claim: Some(claim) }
     }
 
     /// The lock that is held.
@@ -136,10 +128,12 @@ impl LockGuard {
         .await
     }
 
-    /// Makes the hold last for at least `ttl` from now, and renews it with that TTL from then on.
+    /// Makes the hold last for at least `ttl` from now.
     ///
-    /// The keeper renews by itself; this is for a TTL that turned out too short, or for proof from
-    /// the server before a step that matters. It never shortens a hold.
+    /// The client renews by itself. This is for a TTL that turned out too short: if `ttl` is longer than
+    /// that of the hold, renewals ask for it from then on. It is also for proof from the server before a
+    /// step that matters: a `ttl` that is shorter changes nothing, it never shortens a hold or its
+    /// renewals (C10).
     ///
     /// # Errors
     /// - [`LockError::InvalidTtl`]: nothing was sent.
@@ -178,13 +172,11 @@ impl LockGuard {
     /// If the future is dropped, the janitor gives the lock back.
     pub async fn release(mut self) -> Result<Release, LockError> {
         // A shutdown waits for it.
-        let _begun = self.shared.janitor.begin();
-        self.stop_keeping();
-        let lease = self.hold.lease();
-        let release = self.shared.release(&lease).await?;
-        self.gives_back = false;
-        if let Some(claim) = &self.doubt {
-            self.shared.janitor.withdraw(claim);
+        let _in_flight = self.shared.janitor.begin();
+        self.shared.drop_hold(&self.hold);
+        let release = self.shared.release(&self.hold.lease()).await?;
+        if let Some(mut claim) = self.claim.take() {
+            claim.ended();
         }
         Ok(release)
     }
@@ -195,38 +187,28 @@ impl LockGuard {
     /// [`LockError::Lost`] if the lock is lost.
     pub fn detach(mut self) -> Result<Lease, LockError> {
         self.hold.error_if_lost()?;
-        self.stop_keeping();
-        // A claim in doubt stays so: to withdraw it would end the hold that is handed on.
-        self.gives_back = false;
-        Ok(self.hold.lease())
-    }
-
-    /// The hold is over on this side before anything is sent: no renewal can follow, and whoever
-    /// watches stops first.
-    fn stop_keeping(&self) {
-        self.hold.end(LostReason::Released);
-        self.shared.keeper.forget(&self.hold);
+        self.shared.drop_hold(&self.hold);
+        let mut lease = self.hold.lease();
+        lease.unresolved = self.claim.take().is_some_and(OwnedClaim::hand_on);
+        Ok(lease)
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !self.gives_back {
-            return;
-        }
+        let Some(mut claim) = self.claim.take() else { return };
         let lost_before = self.hold.lost_reason();
-        let _begun = self.shared.janitor.begin();
-        self.stop_keeping();
+        // A shutdown waits for it.
+        let _in_flight = self.shared.janitor.begin();
+        self.shared.drop_hold(&self.hold);
         if tokio::runtime::Handle::try_current().is_ok() {
             // The runtime that ran the tasks may have ended.
             self.shared.ensure_tasks();
         }
-        if let Some(claim) = &self.doubt {
-            return self.shared.janitor.withdraw(claim);
-        }
+        claim.keep_for(self.hold.lease().kept_for());
         // After an eviction there is nothing of ours left; a shutdown has given it back already.
-        if !matches!(lost_before, Some(LostReason::Evicted | LostReason::Shutdown)) {
-            self.shared.janitor.give_back(&self.hold.lease());
+        if matches!(lost_before, Some(LostReason::Evicted | LostReason::Shutdown)) {
+            claim.ended();
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The contract of Leasehold's distributed locks, and everything that is written once for all
 //! backends.
 //!
-//! Applications use the facade `leasehold`; authors of backends implement [`DistributedLock`] and
-//! hold their work against the conformance suite (feature `conformance`).
+//! Applications use the facade `leasehold`; authors of backends implement [`DistributedLock`] with the
+//! help of [`backend`], and hold their work against the conformance suite (feature `conformance`).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -22,65 +22,39 @@
 //! rate and the store loses nothing. Where that is not enough, check the token at the resource: see
 //! [`Fence`].
 //!
+//! The clauses of the contract have numbers, such as C5; comments and tests cite them. They are listed in
+//! `docs/contract.md` of the repository.
+//!
 //! # Who does what
 //! - [`LockClient`] is what an application holds; it makes [`LockGuard`]s, renews them in batches,
 //!   and gives back what was dropped.
 //! - [`DistributedLock`] is what a backend implements: each method asks the server once.
 //! - [`Lease`] is the proof of a hold, as plain data.
+//! - [`LockAdmin`] is what operators ask: who holds what, and to end a hold by force.
 //! - [`MemoryLock`] is the executable specification: the same contract within one process.
 
-mod acquisition;
-mod capabilities;
+pub mod backend;
 mod client;
-mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-mod error;
+mod engine;
 mod fence;
-mod finding;
 mod guard;
-mod hold;
-mod janitor;
-mod keeper;
-mod lease;
-mod local_queue;
-mod lock;
+mod lease_ext;
 mod memory;
-#[cfg(feature = "metrics")]
-mod meter;
-mod name;
-mod owner;
-mod push;
-mod request;
-mod retry;
-mod silence;
-mod telemetry;
-mod token;
-mod ttl;
-mod wait;
-mod waker;
+mod model;
 
-pub use async_trait::async_trait;
-
-pub use crate::capabilities::{Capabilities, Order, TokenDurability, Wakeup};
-pub use crate::client::{ClientOptions, LockClient};
-pub use crate::clock::{Clock, FakeClock, Moment, SystemClock};
-pub use crate::error::{BackendError, BoxError, LockError, Outcome};
-pub use crate::fence::{Fence, FenceError, MemoryFence};
-pub use crate::finding::{Finding, Health};
+pub use crate::backend::{DistributedLock, LockAdmin, Release};
+pub use crate::client::LockClient;
+pub use crate::engine::{ClientOptions, LostSignal};
+pub use crate::fence::{Fence, MemoryFence};
 pub use crate::guard::LockGuard;
-pub use crate::hold::{LostReason, LostSignal};
-pub use crate::lease::Lease;
-pub use crate::lock::{
-    Attempt, Claim, Contention, DistributedLock, Extension, Grant, Holder, LockState, LossWatch,
-    Release, Renewal, ServerTime,
-};
+pub use crate::lease_ext::LeaseExt;
 pub use crate::memory::MemoryLock;
-pub use crate::name::{Label, LockName, MAX_LABEL_BYTES, MAX_NAME_BYTES};
-pub use crate::owner::OwnerId;
-pub use crate::push::{Push, PushServer};
-pub use crate::request::{LockRequest, Wait};
-pub use crate::silence::{Awaited, Replies};
-pub use crate::token::FencingToken;
-pub use crate::ttl::{Drift, Ttl};
-pub use crate::waker::Waker;
+pub use crate::model::{
+    BackendError, BoxError, Capabilities, Clock, Contention, Drift, FakeClock, FenceError,
+    FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner,
+    InvalidToken, InvalidTtl, Label, Lease, LockError, LockName, LockRequest, LockState,
+    LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, Moment, Order, Outcome, OwnerId, Renewals,
+    SystemClock, TokenDurability, Ttl, Wait, Wakeup,
+};

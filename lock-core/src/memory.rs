@@ -1,19 +1,19 @@
 //! The executable specification: the whole contract within one process.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
-use crate::{
-    Attempt, BackendError, Capabilities, Claim, Clock, Contention, DistributedLock, Extension,
-    FencingToken, Finding, Grant, Holder, Label, LockName, LockState, Moment, Order, Outcome,
-    OwnerId, Release, Renewal, ServerTime, SystemClock, TokenDurability, Waker, Wakeup,
+use crate::backend::{
+    Attempt, DistributedLock, Extension, Grant, LockAdmin, Release, WaiterHandle, Withdrawals,
 };
-
-/// How long a withdrawn claim is remembered, so that a request of it that comes late is refused.
-const WITHDRAWN_FOR: Duration = Duration::from_secs(30);
+use crate::model::{
+    BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder, Label,
+    LockName, LockState, Moment, Order, Outcome, OwnerId, Renewal, Renewals, ServerTime,
+    SystemClock, TokenDurability, Wakeup,
+};
 
 /// Locks within one process: for tests, for programs that run as one process, and as the model
 /// against which the other backends are checked.
@@ -32,9 +32,7 @@ struct Store {
     locks: HashMap<LockName, Lock>,
     /// The greatest token ever granted, of whatever lock.
     last_token: u64,
-    withdrawn: HashSet<OwnerId>,
-    /// When each withdrawn claim may be forgotten, oldest first.
-    forget: VecDeque<(Moment, OwnerId)>,
+    withdrawn: Withdrawals,
 }
 
 #[derive(Debug, Default)]
@@ -48,13 +46,14 @@ struct Held {
     owner: OwnerId,
     token: FencingToken,
     label: Label,
+    since: SystemTime,
     expires: Moment,
 }
 
 #[derive(Debug)]
 struct Waiter {
     claim: Claim,
-    waker: Waker,
+    waiter: WaiterHandle,
 }
 
 impl MemoryLock {
@@ -85,9 +84,9 @@ impl MemoryLock {
         now: Moment,
     ) -> Result<(), BackendError> {
         while let Some(waiter) = store.locks.get_mut(name).and_then(|lock| lock.queue.pop_front()) {
-            if !waiter.waker.is_closed() {
+            if !waiter.waiter.is_closed() {
                 let grant = store.grant(&waiter.claim, now)?;
-                waiter.waker.granted(grant.at(self.server_time(now)));
+                waiter.waiter.granted(grant.at(self.server_time(now)));
                 return Ok(());
             }
         }
@@ -106,8 +105,9 @@ impl DistributedLock for MemoryLock {
     fn capabilities(&self) -> Capabilities {
         Capabilities::new(
             "memory",
-            Order::Fair,
+            Order::Fifo,
             Wakeup::Push,
+            Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_nanos(1),
             "the locks end with the process, and so do their holders",
@@ -117,14 +117,14 @@ impl DistributedLock for MemoryLock {
     async fn try_acquire(
         &self,
         claim: &Claim,
-        waker: Option<&Waker>,
+        waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         let now = self.clock.now();
         let mut store = self.store();
         store.refuse_withdrawn(claim)?;
         store.expire(&claim.name, now);
         if store.lock(&claim.name, now).held.is_none() {
-            store.lock(&claim.name, now).queue.retain(|waiter| !waiter.waker.is_closed());
+            store.lock(&claim.name, now).queue.retain(|waiter| !waiter.waiter.is_closed());
             let first = store.lock(&claim.name, now).queue.front().map(|waiter| waiter.claim.owner);
             if first.is_none_or(|owner| owner == claim.owner) {
                 store.lock(&claim.name, now).queue.pop_front();
@@ -139,7 +139,7 @@ impl DistributedLock for MemoryLock {
             let grant = Grant::new(held.token, claim.ttl.as_duration());
             return Ok(Attempt::Granted(grant.at(self.server_time(now))));
         }
-        let position = waker.map(|waker| lock.enqueue(claim, waker));
+        let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
         Ok(Attempt::Busy(Contention {
             ttl_left: lock.held.as_ref().map(|held| now.until(held.expires)),
             holder: lock.held.as_ref().map(|held| held.label.clone()),
@@ -170,18 +170,21 @@ impl DistributedLock for MemoryLock {
         Ok(released)
     }
 
-    async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
-        let now = self.clock.now();
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        let now = self.clock.now().since(self.started);
         {
             let mut store = self.store();
-            store.withdraw(claim.owner, now);
-            if let Some(lock) = store.locks.get_mut(&claim.name) {
-                lock.queue.retain(|waiter| waiter.claim.owner != claim.owner);
+            store.withdrawn.remember(owner, now);
+            if let Some(lock) = store.locks.get_mut(name) {
+                lock.queue.retain(|waiter| waiter.claim.owner != owner);
             }
         }
-        self.release(&claim.name, claim.owner).await.map(drop)
+        self.release(name, owner).await.map(drop)
     }
+}
 
+#[async_trait]
+impl LockAdmin for MemoryLock {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let now = self.clock.now();
         Ok(self.store().state(name, now))
@@ -245,6 +248,7 @@ impl Store {
             owner: claim.owner,
             token,
             label: claim.label.clone(),
+            since: SystemTime::now(),
             expires: now.after(claim.ttl.as_duration()),
         });
         Ok(Grant::new(token, claim.ttl.as_duration()))
@@ -271,18 +275,8 @@ impl Store {
         Extension::Extended(ttl)
     }
 
-    fn withdraw(&mut self, owner: OwnerId, now: Moment) {
-        self.withdrawn.insert(owner);
-        self.forget.push_back((now.after(WITHDRAWN_FOR), owner));
-        while let Some((_, old)) = self.forget.front().filter(|(until, _)| now.has_reached(*until))
-        {
-            self.withdrawn.remove(old);
-            self.forget.pop_front();
-        }
-    }
-
     fn refuse_withdrawn(&self, claim: &Claim) -> Result<(), BackendError> {
-        if self.withdrawn.contains(&claim.owner) {
+        if self.withdrawn.contains(claim.owner) {
             let context = "the claim was withdrawn";
             return Err(BackendError::permanent("memory", Outcome::NotApplied, context, context));
         }
@@ -294,7 +288,8 @@ impl Store {
         let held = lock.and_then(|lock| lock.held.as_ref());
         let held = held.filter(|held| !now.has_reached(held.expires));
         let holder = held.map(|held| {
-            Holder::ours(held.owner, held.token, now.until(held.expires), held.label.clone())
+            let left = now.until(held.expires);
+            Holder::ours(held.owner, held.token, left, held.label.clone()).since(held.since)
         });
         let waiters = lock.map_or(0, |lock| lock.queue.len() as u64);
         LockState::new(name.clone(), holder, Some(waiters))
@@ -318,11 +313,11 @@ impl Lock {
     }
 
     /// Takes a place at the end of the queue, or keeps the one there is; says how many are before.
-    fn enqueue(&mut self, claim: &Claim, waker: &Waker) -> u64 {
-        self.queue.retain(|waiter| !waiter.waker.is_closed());
+    fn enqueue(&mut self, claim: &Claim, waiter: &WaiterHandle) -> u64 {
+        self.queue.retain(|waiter| !waiter.waiter.is_closed());
         let place = self.queue.iter().position(|waiter| waiter.claim.owner == claim.owner);
         let place = place.unwrap_or_else(|| {
-            self.queue.push_back(Waiter { claim: claim.clone(), waker: waker.clone() });
+            self.queue.push_back(Waiter { claim: claim.clone(), waiter: waiter.clone() });
             self.queue.len() - 1
         });
         place as u64

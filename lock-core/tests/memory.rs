@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use lock_core::backend::async_trait;
 use lock_core::conformance::Harness;
-use lock_core::{DistributedLock, LockName, MemoryLock, async_trait};
+use lock_core::{DistributedLock, LockAdmin, LockName, MemoryLock};
 
 struct Memory(MemoryLock);
 

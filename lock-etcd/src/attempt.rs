@@ -1,12 +1,11 @@
 //! One attempt to acquire: to take the lock, or a place in its queue, and to look again later.
 
 use futures_util::future::join_all;
-use lock_core::{
-    Attempt, BackendError, Claim, Contention, Extension, Grant, Outcome, OwnerId, Waker,
-};
+use lock_core::backend::{Attempt, Claim, Extension, Grant, WaiterHandle};
+use lock_core::{BackendError, Contention, Outcome, OwnerId};
 
 use crate::claims::{ClaimLeases, Place};
-use crate::error::{is_lease_gone, lease_gone, overtaken, sorted};
+use crate::error::{classify, is_lease_gone, lease_gone, overtaken};
 use crate::lease_id::{LeaseId, seconds};
 use crate::leases::Spare;
 use crate::lock::EtcdLock;
@@ -23,10 +22,10 @@ impl EtcdLock {
     pub(crate) async fn enter(
         &self,
         claim: &Claim,
-        waker: Option<&Waker>,
+        waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         let keys = ClaimKeys::new(&self.root, claim);
-        let (leases, old) = self.leases_for(claim, waker.is_some()).await?;
+        let (leases, old) = self.leases_for(claim, waiter.is_some()).await?;
         let txn = requests::enter(&keys, &claim.label, leases);
         let ask = self.server.try_ask(|mut client| async move { client.txn(txn).await });
         let (answer, failed) = tokio::join!(ask, self.keep_all(claim.owner, old));
@@ -37,10 +36,10 @@ impl EtcdLock {
         self.claims.answered(claim.owner);
         let kept = leases.all().filter(|lease| !failed.contains(lease)).collect::<Vec<_>>();
         let is_kept = |entry: &Entry| entry.lease.is_some_and(|lease| kept.contains(&lease));
-        match (view.held(), waker) {
+        match (view.held(), waiter) {
             (Some(own), _) if view.taken && is_kept(own) => Ok(self.granted(claim, own)),
             (Some(own), _) => self.hold_on(claim, own).await,
-            (None, Some(waker)) => self.begin_to_wait(claim, keys, waker, view, &kept).await,
+            (None, Some(waiter)) => self.begin_to_wait(claim, keys, waiter, view, &kept).await,
             (None, None) => Ok(self.busy(claim, view).await),
         }
     }
@@ -66,7 +65,7 @@ impl EtcdLock {
         &self,
         claim: &Claim,
         keys: ClaimKeys,
-        waker: &Waker,
+        waiter: &WaiterHandle,
         view: View,
         kept: &[LeaseId],
     ) -> Result<Attempt, BackendError> {
@@ -77,9 +76,9 @@ impl EtcdLock {
         self.leases.give_back(self.claims.queued(claim.owner, place));
         let Some(predecessor) = view.predecessor.clone() else {
             // The place is an old one, and many came after it. Boxed, as this is rare.
-            return Box::pin(self.look_again(claim, place, waker)).await?.ok_or_else(lost);
+            return Box::pin(self.look_again(claim, place, waiter)).await?.ok_or_else(lost);
         };
-        self.waiters.wait(claim.owner, keys, place, waker, predecessor, view.at);
+        self.waiters.wait(claim.owner, keys, place, waiter, predecessor, view.at);
         Ok(Attempt::Busy(self.contention(view).await))
     }
 
@@ -88,7 +87,7 @@ impl EtcdLock {
         &self,
         claim: &Claim,
         place: Place,
-        waker: &Waker,
+        waiter: &WaiterHandle,
     ) -> Result<Option<Attempt>, BackendError> {
         let keys = ClaimKeys::new(&self.root, claim);
         let look = self.server.txn(requests::look(&keys, place.token));
@@ -105,7 +104,7 @@ impl EtcdLock {
         }
         if let Some(predecessor) = view.predecessor.clone() {
             self.claims.queued(claim.owner, place);
-            self.waiters.wait(claim.owner, keys, place, waker, predecessor, view.at);
+            self.waiters.wait(claim.owner, keys, place, waiter, predecessor, view.at);
         }
         Ok(Some(Attempt::Busy(self.contention(view).await)))
     }
@@ -172,7 +171,7 @@ impl EtcdLock {
             self.leases.condemn(self.claims.starts_anew(claim.owner));
             return lease_gone();
         }
-        let error = sorted(error);
+        let error = classify(error);
         if error.outcome() == Outcome::NotApplied {
             self.claims.answered(claim.owner);
         }

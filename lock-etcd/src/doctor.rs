@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use lock_core::{BackendError, Finding, OwnerId};
 use tokio::time::timeout;
 
-use crate::error::sorted;
+use crate::error::classify;
 use crate::lease_id::LeaseId;
 use crate::lock::EtcdLock;
 
@@ -97,7 +97,7 @@ impl EtcdLock {
             Ok(_) => Finding::good(CHECK, "the keys of locks can be read and written"),
             Err(error) => Finding::risk(
                 CHECK,
-                format!("the keys of locks cannot be used: {}", sorted(error)),
+                format!("the keys of locks cannot be used: {}", classify(error)),
                 format!("grant the user readwrite on the prefix {}/", self.root.prefix()),
             ),
         }
@@ -122,7 +122,7 @@ impl EtcdLock {
             ),
             Err(error) => Finding::unknown(
                 CHECK,
-                format!("no lease was granted: {}", sorted(error)),
+                format!("no lease was granted: {}", classify(error)),
                 "look at the members' logs",
             ),
         }

@@ -60,7 +60,7 @@ fn is_stale_login(error: &Error) -> bool {
 }
 
 /// Sorts an error of the client library.
-pub(crate) fn sorted(error: Error) -> BackendError {
+pub(crate) fn classify(error: Error) -> BackendError {
     let source = text(&error);
     if is_lease_gone(&error) {
         return lease_gone();
@@ -70,7 +70,7 @@ pub(crate) fn sorted(error: Error) -> BackendError {
         return BackendError::transient(BACKEND, Outcome::NotApplied, context, source);
     }
     let Error::GRpcStatus(status) = &error else {
-        return unsorted(&error, source);
+        return classify_local(&error, source);
     };
     match i32::from(status.code()) {
         code::PERMISSION_DENIED if status.message().contains("permission denied") => {
@@ -104,7 +104,7 @@ pub(crate) fn sorted(error: Error) -> BackendError {
     }
 }
 
-fn unsorted(error: &Error, source: String) -> BackendError {
+fn classify_local(error: &Error, source: String) -> BackendError {
     match error {
         Error::TransportError(_) if never_left(&source) => unreachable(source),
         Error::TransportError(_)

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::error::{BACKEND, is_lease_gone, lease_gone, sorted};
+use crate::error::{BACKEND, classify, is_lease_gone, lease_gone};
 use crate::lease_id::LeaseId;
 use crate::server::Server;
 use crate::stock::{Condemned, Stock};
@@ -32,7 +32,7 @@ const REVOKE_LIMIT: Duration = Duration::from_secs(5);
 const REVOKE_TRY: Duration = Duration::from_secs(1);
 
 /// How long the last revocations of a client may take that was dropped.
-const FAREWELL: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// Grants leases, and ends those that are not needed.
 pub(crate) struct Leases {
@@ -154,7 +154,7 @@ impl Leases {
                 self.shared.stock().gone(id);
                 return Ok(false);
             }
-            Err(error) => return Err(sorted(error)),
+            Err(error) => return Err(classify(error)),
         }
         Ok(true)
     }
@@ -208,7 +208,7 @@ impl Shared {
                 chores.extend(self.chores());
             }
         };
-        let _ = timeout(FAREWELL, last).await;
+        let _ = timeout(SHUTDOWN_GRACE, last).await;
     }
 
     /// What is to be done now.
@@ -283,7 +283,7 @@ impl Shared {
         match self.server.try_ask(revoke).await {
             Ok(_) => Ok(true),
             Err(error) if is_lease_gone(&error) => Ok(false),
-            Err(error) => Err(sorted(error)),
+            Err(error) => Err(classify(error)),
         }
     }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use etcd_client::{Client, DeleteOptions};
 use futures_util::future::{join_all, try_join_all};
+use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
-    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder, Lease,
-    LockError, LockName, LockState, LossWatch, LostReason, Order, OwnerId, Release, Renewal,
-    TokenDurability, Waker, Wakeup,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
+    LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup,
 };
 use tokio::time::timeout;
 
@@ -122,8 +122,9 @@ impl DistributedLock for EtcdLock {
     fn capabilities(&self) -> Capabilities {
         Capabilities::new(
             BACKEND,
-            Order::Fair,
+            Order::Fifo,
             Wakeup::Push,
+            Renewals::Single,
             TokenDurability::Store,
             Duration::from_secs(1),
             "while most members are down nobody gets a lock and holders lose theirs at their \
@@ -135,16 +136,16 @@ impl DistributedLock for EtcdLock {
     async fn try_acquire(
         &self,
         claim: &Claim,
-        waker: Option<&Waker>,
+        waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        if let (Some(waker), Some(place)) = (waker, self.claims.place(claim.owner)) {
+        if let (Some(waiter), Some(place)) = (waiter, self.claims.place(claim.owner)) {
             // Boxed, since it is large, and a first attempt has no need of it.
-            if let Some(attempt) = Box::pin(self.look_again(claim, place, waker)).await? {
+            if let Some(attempt) = Box::pin(self.look_again(claim, place, waiter)).await? {
                 return Ok(attempt);
             }
             self.leases.condemn(self.claims.lost(claim.owner, place.lease));
         }
-        self.enter(claim, waker).await
+        self.enter(claim, waiter).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
@@ -163,19 +164,32 @@ impl DistributedLock for EtcdLock {
         Ok(if deleted.is_some() { Release::Released } else { Release::NotHeld })
     }
 
-    async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
-        self.waiters.forget(claim.owner);
-        let mut estate = self.claims.withdraw(claim.owner);
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.waiters.forget(owner);
+        let mut estate = self.claims.withdraw(owner);
         if estate.in_doubt {
             // First, so that no late request can write the key after it was deleted.
             try_join_all(estate.leases.drain(..).map(|lease| self.leases.revoke(lease))).await?;
         }
-        let deleted = self.delete(&claim.name, claim.owner).await?;
-        self.claims.withdrawn(claim.owner);
+        let deleted = self.delete(name, owner).await?;
+        self.claims.withdrawn(owner);
         self.settle(estate, deleted);
         Ok(())
     }
 
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        let key = self.root.claim(lease.name(), lease.owner());
+        let watches = self.watches.clone();
+        Some(Box::pin(async move {
+            tokio::time::sleep(WATCHED_AFTER).await;
+            watches.gone(key.as_bytes()).await;
+            LostReason::Evicted
+        }))
+    }
+}
+
+#[async_trait]
+impl LockAdmin for EtcdLock {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let range = self.root.claims(name);
         let get =
@@ -212,16 +226,6 @@ impl DistributedLock for EtcdLock {
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
         self.examine().await
-    }
-
-    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        let key = self.root.claim(lease.name(), lease.owner());
-        let watches = self.watches.clone();
-        Some(Box::pin(async move {
-            tokio::time::sleep(WATCHED_AFTER).await;
-            watches.gone(key.as_bytes()).await;
-            LostReason::Evicted
-        }))
     }
 }
 

@@ -5,9 +5,8 @@
 //! hold that wants a longer one moves its key to another lease, which keeps its create revision.
 
 use futures_util::future::{join_all, try_join_all};
-use lock_core::{
-    BackendError, Claim, Extension, FencingToken, LockName, Outcome, OwnerId, Renewal, Ttl,
-};
+use lock_core::backend::{Claim, Extension, Renewal};
+use lock_core::{BackendError, FencingToken, LockName, Outcome, OwnerId, Ttl};
 
 use crate::error::{lease_gone, overtaken};
 use crate::lease_id::{LeaseId, seconds};

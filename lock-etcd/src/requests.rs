@@ -4,7 +4,8 @@ use etcd_client::{
     Compare, CompareOp, DeleteOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget,
     Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
-use lock_core::{BackendError, Claim, FencingToken, Label, ServerTime};
+use lock_core::backend::{Claim, ServerTime};
+use lock_core::{BackendError, FencingToken, Label};
 use std::time::Duration;
 
 use crate::claims::ClaimLeases;

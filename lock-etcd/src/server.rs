@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn, TxnResponse};
-use lock_core::{BackendError, Replies};
+use lock_core::BackendError;
+use lock_core::backend::ReplyMonitor;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
-use crate::error::{BACKEND, sorted, spoils_connection};
+use crate::error::{BACKEND, classify, spoils_connection};
 
 /// A caller that leaves after this much silence leaves a suspect connection behind; one that
 /// leaves earlier has changed its mind. A healthy commit takes a hundredth of it.
@@ -35,7 +36,7 @@ pub(crate) struct Link {
     /// Which of the members.
     number: usize,
     client: OnceCell<Client>,
-    replies: Replies,
+    replies: ReplyMonitor,
     retired: watch::Sender<bool>,
 }
 
@@ -52,7 +53,7 @@ impl Server {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        self.try_ask(question).await.map_err(sorted)
+        self.try_ask(question).await.map_err(classify)
     }
 
     /// As [`ask`](Self::ask), with the library's own error.
@@ -61,12 +62,12 @@ impl Server {
         F: Future<Output = Result<T, Error>>,
     {
         let link = self.link();
-        let reply = link.replies.awaited(SUSPECT_AFTER, || self.retire(&link));
+        let reply = link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));
         let answer = match self.client(&link).await {
             Ok(client) => question(client).await,
             Err(error) => Err(error),
         };
-        reply.came();
+        reply.received();
         if answer.as_ref().is_err_and(spoils_connection) {
             self.retire(&link);
         }
@@ -128,7 +129,7 @@ impl Server {
 
 impl Link {
     fn to(number: usize) -> Self {
-        let (client, replies) = (OnceCell::new(), Replies::default());
+        let (client, replies) = (OnceCell::new(), ReplyMonitor::default());
         Self { number, client, replies, retired: watch::Sender::new(false) }
     }
 

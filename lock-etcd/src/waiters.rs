@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lock_core::{FencingToken, Grant, OwnerId, ServerTime, Waker};
+use lock_core::backend::{Grant, ServerTime, WaiterHandle};
+
+use lock_core::{FencingToken, OwnerId};
 use tokio::task::JoinHandle;
 
 use crate::claims::Place;
@@ -34,7 +36,7 @@ impl Drop for Waiting {
 struct Turn {
     keys: ClaimKeys,
     place: Place,
-    waker: Waker,
+    waiter: WaiterHandle,
     /// When the lease of the place was last renewed.
     renewed_at: Arc<Mutex<ServerTime>>,
 }
@@ -51,7 +53,7 @@ impl Waiters {
         owner: OwnerId,
         keys: ClaimKeys,
         place: Place,
-        waker: &Waker,
+        waiter: &WaiterHandle,
         predecessor: Vec<u8>,
         renewed_at: ServerTime,
     ) {
@@ -67,7 +69,7 @@ impl Waiters {
             waiting.retain(|_, waiting| !waiting.task.is_finished());
         }
         let renewed_at = Arc::new(Mutex::new(renewed_at));
-        let turn = Turn { keys, place, waker: waker.clone(), renewed_at: renewed_at.clone() };
+        let turn = Turn { keys, place, waiter: waiter.clone(), renewed_at: renewed_at.clone() };
         let task = turn.comes(self.server.clone(), self.watches.clone(), predecessor);
         let task = tokio::spawn(task);
         waiting.insert(owner, Waiting { token: place.token, renewed_at, task });
@@ -91,10 +93,10 @@ impl Turn {
             watches.gone(&predecessor).await;
             let seen = server.txn(look(&self.keys, self.place.token)).await;
             match seen.and_then(|seen| View::of(&seen)) {
-                Ok(view) if self.is_held(&view) => return self.waker.granted(self.grant()),
+                Ok(view) if self.is_held(&view) => return self.waiter.granted(self.grant()),
                 Ok(View { own: Some(_), predecessor: Some(next), .. }) => predecessor = next,
                 // The place is lost, or the server is: the waiter asks anew.
-                Ok(_) | Err(_) => return self.waker.try_again(),
+                Ok(_) | Err(_) => return self.waiter.try_again(),
             }
         }
     }

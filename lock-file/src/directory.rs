@@ -1,11 +1,11 @@
 //! The locks in a directory: each operation once, as the thread sees it that does it.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lock_core::{
-    Attempt, BackendError, Claim, Extension, Finding, Grant, Holder, LockError, LockName,
-    LockState, Outcome, OwnerId, Release, Renewal,
-};
+use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, Withdrawals};
+
+use lock_core::{BackendError, Finding, Holder, LockError, LockName, LockState, Outcome, OwnerId};
 use sha2::{Digest, Sha256};
 
 use crate::blocking::Asker;
@@ -14,7 +14,6 @@ use crate::locked_file::{LockedFile, Patience};
 use crate::machine::{Machine, Now};
 use crate::platform;
 use crate::record::Record;
-use crate::withdrawn::Withdrawn;
 
 /// How the file of a lock ends.
 const EXTENSION: &str = "lock";
@@ -24,7 +23,8 @@ const EXTENSION: &str = "lock";
 pub(crate) struct Directory {
     path: PathBuf,
     machine: Machine,
-    withdrawn: Withdrawn,
+    /// No other process has requests of its claims.
+    withdrawn: Mutex<Withdrawals>,
 }
 
 impl Directory {
@@ -34,7 +34,7 @@ impl Directory {
         platform::create_directory(path).map_err(|error| unusable("create", path, error))?;
         refuse_network_mount(path)?;
         platform::check_rights(path).map_err(|error| unusable("read and write", path, error))?;
-        Ok(Self { path: path.clone(), machine, withdrawn: Withdrawn::default() })
+        Ok(Self { path: path.clone(), machine, withdrawn: Mutex::default() })
     }
 
     pub(crate) fn try_acquire(
@@ -88,9 +88,9 @@ impl Directory {
 
     /// Marks first: an attempt that comes after the release finds the mark, and one that came
     /// before it is undone.
-    pub(crate) fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
-        self.withdrawn.mark(claim.owner, &self.machine.now());
-        self.release(&claim.name, claim.owner).map(drop)
+    pub(crate) fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.withdrawn().remember(owner, self.machine.now().uptime);
+        self.release(name, owner).map(drop)
     }
 
     pub(crate) fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
@@ -185,8 +185,12 @@ impl Directory {
         self.path.join(format!("{}.{EXTENSION}", hex_digest(name.as_str())))
     }
 
+    fn withdrawn(&self) -> MutexGuard<'_, Withdrawals> {
+        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn refuse_withdrawn(&self, claim: &Claim) -> Result<(), BackendError> {
-        if !self.withdrawn.contains(claim.owner) {
+        if !self.withdrawn().contains(claim.owner) {
             return Ok(());
         }
         let (context, source) = ("cannot grant the lock", "the claim was withdrawn");

@@ -64,7 +64,6 @@ mod replacement;
 mod slots;
 #[cfg(test)]
 mod testing;
-mod withdrawn;
 
 pub use crate::fence::FileFence;
 pub use crate::lock::FileLock;

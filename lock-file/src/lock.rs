@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::backend::{Attempt, Claim, Extension, Release, Renewal, WaiterHandle};
 use lock_core::{
-    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder,
-    LockError, LockName, LockState, Order, OwnerId, Release, Renewal, TokenDurability, Waker,
-    Wakeup,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
+    LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
 };
 
 use crate::blocking::blocking;
@@ -99,6 +99,7 @@ impl DistributedLock for FileLock {
             BACKEND,
             Order::Unordered,
             Wakeup::Poll(LONGEST_POLL),
+            Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_nanos(1),
             "a reboot ends every lock, and its holders with it; if files are deleted or restored \
@@ -110,7 +111,7 @@ impl DistributedLock for FileLock {
     async fn try_acquire(
         &self,
         claim: &Claim,
-        _waker: Option<&Waker>,
+        _waker: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         let (directory, claim) = (self.directory.clone(), claim.clone());
         blocking(move |asker| directory.try_acquire(&claim, asker)).await
@@ -138,11 +139,14 @@ impl DistributedLock for FileLock {
         blocking(move |_| directory.release(&name, owner)).await
     }
 
-    async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
-        let (directory, claim) = (self.directory.clone(), claim.clone());
-        blocking(move |_| directory.withdraw(&claim)).await
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        let (directory, name) = (self.directory.clone(), name.clone());
+        blocking(move |_| directory.withdraw(&name, owner)).await
     }
+}
 
+#[async_trait]
+impl LockAdmin for FileLock {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let (directory, name) = (self.directory.clone(), name.clone());
         blocking(move |_| directory.inspect(&name)).await

@@ -1,18 +1,19 @@
 //! What a lock's file says: the last token, and who holds it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use lock_core::{
-    Claim, Contention, FencingToken, Holder, Label, LockError, LockName, OwnerId, Ttl,
-};
+use lock_core::backend::Claim;
+
+use lock_core::{Contention, FencingToken, Holder, InvalidToken, Label, LockName, OwnerId, Ttl};
 
 use crate::machine::Now;
 
 /// The state of a lock.
 ///
 /// Written as lines of text, which cannot run into each other because names and labels hold no
-/// control characters: name, token, and if it is held owner, deadline in ns, boot id and label.
+/// control characters: name, token, and if it is held owner, deadline in ns, boot id, label, and since
+/// when it is held, in µs since 1970.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record {
     pub(crate) name: LockName,
@@ -29,6 +30,8 @@ pub(crate) struct Hold {
     deadline: Duration,
     boot: Arc<str>,
     label: Label,
+    /// When it was granted, on the wall clock; 0 if an earlier version wrote it.
+    since_micros: u64,
 }
 
 impl Record {
@@ -37,7 +40,7 @@ impl Record {
         last: Option<FencingToken>,
         claim: &Claim,
         now: &Now,
-    ) -> Result<Self, LockError> {
+    ) -> Result<Self, InvalidToken> {
         Ok(Self {
             name: claim.name.clone(),
             token: next_token(last, now)?,
@@ -46,6 +49,7 @@ impl Record {
                 deadline: now.uptime + claim.ttl.as_duration(),
                 boot: now.boot.clone(),
                 label: claim.label.clone(),
+                since_micros: now.wall_micros,
             }),
         })
     }
@@ -81,14 +85,19 @@ impl Record {
     pub(crate) fn holder(&self, now: &Now) -> Option<Holder> {
         let hold = self.hold(now)?;
         let left = hold.left(now);
-        Some(Holder::ours(hold.owner, self.token, left, hold.label.clone()))
+        let holder = Holder::ours(hold.owner, self.token, left, hold.label.clone());
+        Some(match hold.since_micros {
+            0 => holder,
+            micros => holder.since(UNIX_EPOCH + Duration::from_micros(micros)),
+        })
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut text = format!("{}\n{}", self.name, self.token);
+        let mut text = format!("{}\n{}", self.name.as_str(), self.token);
         if let Some(hold) = &self.hold {
             let (owner, nanos) = (hold.owner.expose(), hold.deadline.as_nanos());
-            text += &format!("\n{owner}\n{nanos}\n{}\n{}", hold.boot, hold.label);
+            let (label, since) = (hold.label.as_str(), hold.since_micros);
+            text += &format!("\n{owner}\n{nanos}\n{}\n{label}\n{since}", hold.boot);
         }
         text.into_bytes()
     }
@@ -126,12 +135,13 @@ impl Hold {
             deadline: Duration::from_nanos(lines.next()?.parse().ok()?),
             boot: lines.next()?.into(),
             label: Label::new(lines.next()?).ok()?,
+            since_micros: lines.next().map_or(Some(0), |since| since.parse().ok())?,
         })
     }
 }
 
 /// One more than the last, or the time in microseconds, so that tokens go on if the file is lost.
-fn next_token(last: Option<FencingToken>, now: &Now) -> Result<FencingToken, LockError> {
+fn next_token(last: Option<FencingToken>, now: &Now) -> Result<FencingToken, InvalidToken> {
     let counted = last.map_or(1, |last| last.get() + 1);
     FencingToken::from_stored(counted.max(now.wall_micros))
 }
@@ -153,6 +163,7 @@ mod tests {
                 deadline: Duration::from_nanos(u64::MAX),
                 boot: "b1946ac9-2492-4d23-8d3b-6f1e1d5f9a10".into(),
                 label: Label::new("l".repeat(MAX_LABEL_BYTES)).expect("a label"),
+                since_micros: u64::MAX,
             }),
         }
     }
@@ -185,7 +196,11 @@ mod tests {
     #[test]
     fn what_is_not_a_record_is_none() {
         let whole = String::from_utf8(largest().encode()).expect("text");
-        let without_label = whole.rsplit_once('\n').expect("lines").0;
+        let without_since = whole.rsplit_once('\n').expect("lines").0;
+        let without_label = without_since.rsplit_once('\n').expect("lines").0;
+        let read =
+            Record::decode(without_since.as_bytes()).expect("a record of an earlier version");
+        assert_eq!(read.hold.map(|hold| hold.since_micros), Some(0));
         for bad in ["", "a", "a\n", "a\n0", "a\n1\n", without_label, &format!("{whole}\n")] {
             assert_eq!(Record::decode(bad.as_bytes()), None, "{bad:?}");
         }

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lock_core::{Attempt, Claim, DistributedLock, FencingToken, Grant, LockRequest, Renewal, Ttl};
+use lock_core::backend::{Attempt, Claim, Grant, Renewal};
+
+use lock_core::{DistributedLock, FencingToken, LockRequest, Ttl};
 
 use crate::FileLock;
 use crate::machine::Machine;

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use lock_core::backend::async_trait;
 use lock_core::conformance::Harness;
-use lock_core::{DistributedLock, LockName, async_trait};
+use lock_core::{DistributedLock, LockName};
 use lock_file::FileLock;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;

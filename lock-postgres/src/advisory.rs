@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use lock_core::backend::{
+    Attempt, Claim, Extension, Grant, LossWatch, Release, Renewal, WaiterHandle,
+};
 use lock_core::{
-    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Grant, Holder,
-    Lease, LockError, LockName, LockState, LossWatch, Order, OwnerId, Release, Renewal,
-    TokenDurability, Waker, Wakeup,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
+    LockName, LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
 };
 
 use crate::attempt::Attempts;
@@ -100,6 +102,7 @@ impl DistributedLock for AdvisoryLock {
             BACKEND,
             Order::Unordered,
             Wakeup::Poll(POLL),
+            Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
             "a restart of the server ends all holds at once; a failover to a standby that lacks the \
@@ -110,7 +113,7 @@ impl DistributedLock for AdvisoryLock {
     async fn try_acquire(
         &self,
         claim: &Claim,
-        _waker: Option<&Waker>,
+        _waker: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         self.book.admit(claim.owner)?;
         if let Some(session) = self.book.holding(claim.owner)
@@ -137,15 +140,26 @@ impl DistributedLock for AdvisoryLock {
         }
     }
 
-    async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
-        self.book.withdraw(claim.owner);
-        match self.book.holding(claim.owner) {
+    async fn withdraw(&self, _name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.book.withdraw(owner);
+        match self.book.holding(owner) {
             Some(session) => session.release().await.map(drop),
             // An attempt that was given up has closed its connection.
             None => Ok(()),
         }
     }
 
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        let session = self.book.session(lease.owner());
+        Some(match session.filter(|session| session.held.token == lease.token()) {
+            Some(session) => Box::pin(session.watch()),
+            None => Box::pin(self.holds.watch(lease)),
+        })
+    }
+}
+
+#[async_trait]
+impl LockAdmin for AdvisoryLock {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let state = self.holds.states(&named(name), 1).await?.pop();
         Ok(state.unwrap_or_else(|| LockState::new(name.clone(), None, None)))
@@ -166,14 +180,6 @@ impl DistributedLock for AdvisoryLock {
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
         doctor::examine(&self.holds.server, true).await
-    }
-
-    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        let session = self.book.session(lease.owner());
-        Some(match session.filter(|session| session.held.token == lease.token()) {
-            Some(session) => Box::pin(session.watch()),
-            None => Box::pin(self.holds.watch(lease)),
-        })
     }
 }
 

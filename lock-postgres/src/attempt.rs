@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{
-    Attempt, BackendError, Claim, Contention, FencingToken, Grant, Label, LockName, Outcome,
-    OwnerId, ServerTime,
-};
+use lock_core::backend::{Attempt, Claim, Grant, ServerTime};
+
+use lock_core::{BackendError, Contention, FencingToken, Label, LockName, Outcome, OwnerId};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 use tokio::runtime::Handle;
@@ -15,11 +14,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::book::Book;
 use crate::connections::{Connections, ask_on};
-use crate::error::{BACKEND, Failure, unreadable};
+use crate::error::{BACKEND, RequestError, classify, unreadable};
 use crate::holds::{Holds, NOT_OVER, named};
 use crate::reply::{self, get};
 use crate::server::Server;
-use crate::session::{Held, Session, patience};
+use crate::session::{Held, Session, idle_timeout};
 
 /// How long an attempt may take, whether or not its caller waits.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
@@ -91,7 +90,7 @@ impl Attempts {
         let key = self.holds.key(&claim.name);
         let _permit = self.permits.acquire().await;
         self.book.admit(claim.owner)?;
-        let mut connection = self.session().await?;
+        let mut connection = self.session().await.map_err(classify)?;
         let (process, seen) = self.try_lock(&mut connection, key, &claim.name).await?;
         if let Some(seen) = seen {
             self.spares.put_back(connection);
@@ -122,12 +121,12 @@ impl Attempts {
         entered
     }
 
-    async fn session(&self) -> Result<PgConnection, Failure> {
+    async fn session(&self) -> Result<PgConnection, RequestError> {
         if let Some(spare) = self.spares.take_read() {
             return Ok(spare);
         }
         let mut connection = self.spares.open().await?;
-        ask_on(&mut connection, KEEP_ALIVE).await.map_err(Failure::Asking)?;
+        ask_on(&mut connection, KEEP_ALIVE).await.map_err(RequestError::Execute)?;
         Ok(connection)
     }
 
@@ -155,7 +154,8 @@ impl Attempts {
             table = self.server().place.table(),
             named = named(name),
         );
-        let rows = ask_on(connection, &request).await.map_err(Failure::Asking)?;
+        let rows = ask_on(connection, &request).await;
+        let rows = rows.map_err(|error| classify(RequestError::Execute(error)))?;
         let row = reply::only(rows, WHAT)?;
         let process = get(&row, 0, WHAT)?;
         match get::<Option<bool>>(&row, 4, WHAT)? {
@@ -184,9 +184,10 @@ impl Attempts {
         let now = self.server().place.function("now_us");
         let request = format!(
             "{enter}; SELECT {now}() AS now, pg_backend_pid(), {}, g.* FROM ({grant}) g",
-            patience(claim.ttl)
+            idle_timeout(claim.ttl)
         );
-        let rows = ask_on(connection, &request).await.map_err(Failure::Asking)?;
+        let rows = ask_on(connection, &request).await;
+        let rows = rows.map_err(|error| classify(RequestError::Execute(error)))?;
         let row = rows.last().ok_or_else(|| unreadable(WHAT))?;
         if get::<i32>(row, 1, WHAT)? != process {
             let context = "a pooler gives each transaction another session: use `lock_mode=table`";

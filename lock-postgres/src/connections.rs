@@ -16,7 +16,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Error, Executor, PgConnect
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use crate::error::Failure;
+use crate::error::RequestError;
 
 /// How long to wait for a new connection.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -68,7 +68,7 @@ pub(crate) struct Connections {
 
 struct Opening {
     since: Instant,
-    opens: BoxFuture<'static, Result<PgConnection, Failure>>,
+    opens: BoxFuture<'static, Result<PgConnection, RequestError>>,
 }
 
 struct Idle {
@@ -99,11 +99,11 @@ impl Connections {
     }
 
     /// Sends a request in a transaction of its own, and waits for the rows.
-    pub(crate) async fn ask(&self, request: &str) -> Result<Vec<PgRow>, Failure> {
+    pub(crate) async fn ask(&self, request: &str) -> Result<Vec<PgRow>, RequestError> {
         let mut call = self.call().await?;
         let rows = call.send(request).await;
         call.end(&rows);
-        rows.map_err(Failure::Asking)
+        rows.map_err(RequestError::Execute)
     }
 
     /// A connection that nobody uses, for a use of the caller's own.
@@ -117,7 +117,7 @@ impl Connections {
     }
 
     /// A new connection.
-    pub(crate) async fn open(&self) -> Result<PgConnection, Failure> {
+    pub(crate) async fn open(&self) -> Result<PgConnection, RequestError> {
         self.begin().opens.await
     }
 
@@ -126,7 +126,7 @@ impl Connections {
         let opens = Box::pin(async move {
             let connected = timeout(CONNECT_LIMIT, options.connect()).await;
             let timed_out = || std::io::Error::from(std::io::ErrorKind::TimedOut);
-            connected.unwrap_or_else(|_| Err(timed_out().into())).map_err(Failure::Connecting)
+            connected.unwrap_or_else(|_| Err(timed_out().into())).map_err(RequestError::Connect)
         });
         Opening { since: Instant::now(), opens }
     }
@@ -138,9 +138,9 @@ impl Connections {
         if left.is_empty() { self.begin() } else { left.remove(0) }
     }
 
-    async fn call(&self) -> Result<Call<'_>, Failure> {
+    async fn call(&self) -> Result<Call<'_>, RequestError> {
         let permit = self.permits.acquire().await;
-        let permit = permit.map_err(|_| Failure::Connecting(Error::PoolClosed))?;
+        let permit = permit.map_err(|_| RequestError::Connect(Error::PoolClosed))?;
         let answers_before = self.answers.load(Ordering::Relaxed);
         let mut call = Call {
             connections: self,
@@ -208,7 +208,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    async fn open(&mut self) -> Result<(), Failure> {
+    async fn open(&mut self) -> Result<(), RequestError> {
         let opening = self.opening.insert(self.connections.opening());
         let opened = (&mut opening.opens).await;
         self.opening = None;

@@ -13,46 +13,34 @@ const CLOCK: &str = "LH002";
 pub(crate) const STALE: &str = "LH003";
 
 /// A failed request, and how far it got.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// There was no connection to send it over.
-    Connecting(Error),
-    /// It was sent.
-    Asking(Error),
+pub(crate) type RequestError = lock_core::backend::RequestError<Error>;
+
+/// The server's error code, if it is the server's error.
+pub(crate) fn code_of(error: &RequestError) -> Option<String> {
+    error.error().as_database_error()?.code().map(|code| code.into_owned())
 }
 
-impl Failure {
-    /// The server's error code, if it is the server's error.
-    pub(crate) fn code(&self) -> Option<String> {
-        let (Self::Connecting(error) | Self::Asking(error)) = self;
-        error.as_database_error()?.code().map(|code| code.into_owned())
-    }
-
-    /// Whether the session is over, on the word of the server or of the connection: a time-out is
-    /// neither.
-    pub(crate) fn ends_session(&self) -> bool {
-        let (Self::Connecting(error) | Self::Asking(error)) = self;
-        match error {
-            Error::Database(error) => error.code().is_some_and(|code| code.starts_with("57P")),
-            Error::Io(error) => error.kind() != io::ErrorKind::TimedOut,
-            _ => true,
-        }
+/// Whether the session is over, on the word of the server or of the connection: a time-out is
+/// neither.
+pub(crate) fn ends_session(error: &RequestError) -> bool {
+    match error.error() {
+        Error::Database(error) => error.code().is_some_and(|code| code.starts_with("57P")),
+        Error::Io(error) => error.kind() != io::ErrorKind::TimedOut,
+        _ => true,
     }
 }
 
-impl From<Failure> for BackendError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Connecting(error) => connecting(error),
-            Failure::Asking(error) => asking(error),
-        }
+/// Sorts an error of the driver by what the caller can do about it (C15).
+pub(crate) fn classify(error: RequestError) -> BackendError {
+    match error {
+        RequestError::Connect(error) => classify_connect(error),
+        RequestError::Execute(error) => classify_answer(error),
     }
 }
 
-impl From<Failure> for LockError {
-    fn from(failure: Failure) -> Self {
-        Self::Backend { operation: "connect", name: None, source: failure.into() }
-    }
+/// The error of a client that could not be connected.
+pub(crate) fn not_connected(error: RequestError) -> LockError {
+    LockError::Backend { operation: "connect", name: None, source: classify(error) }
 }
 
 /// A reply that is not of the shape we asked for.
@@ -61,7 +49,7 @@ pub(crate) fn unreadable(what: &'static str) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
 }
 
-fn connecting(error: Error) -> BackendError {
+fn classify_connect(error: Error) -> BackendError {
     let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default();
     let transient = match &*code {
         // Too many connections, starting up, shutting down, and pgbouncer's own refusals.
@@ -80,7 +68,7 @@ fn connecting(error: Error) -> BackendError {
     }
 }
 
-fn asking(error: Error) -> BackendError {
+fn classify_answer(error: Error) -> BackendError {
     let Some(code) = error.as_database_error().and_then(|error| error.code()) else {
         let context = "the connection failed before the answer came";
         return BackendError::transient(BACKEND, Outcome::Unknown, context, source(error));

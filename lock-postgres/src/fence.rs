@@ -3,10 +3,10 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use lock_core::{BackendError, Fence, FenceError, FencingToken};
+use lock_core::{Fence, FenceError, FencingToken};
 use sqlx::{AssertSqlSafe, Error, Executor, PgConnection};
 
-use crate::error::{Failure, STALE};
+use crate::error::{RequestError, STALE, classify, code_of};
 use crate::reply;
 use crate::server::Server;
 
@@ -60,7 +60,7 @@ impl PostgresFence {
     ) -> Result<(), FenceError> {
         let request = sqlx::raw_sql(AssertSqlSafe(self.request(token)));
         let answer = transaction.execute(request).await;
-        answer.map(drop).map_err(|error| judge(token, Failure::Asking(error)))
+        answer.map(drop).map_err(|error| judge(token, RequestError::Execute(error)))
     }
 
     fn request(&self, token: FencingToken) -> String {
@@ -77,16 +77,16 @@ impl Fence for PostgresFence {
     }
 }
 
-fn judge(token: FencingToken, failure: Failure) -> FenceError {
-    if failure.code().as_deref() == Some(STALE)
-        && let Failure::Asking(Error::Database(error)) = &failure
+fn judge(token: FencingToken, failure: RequestError) -> FenceError {
+    if code_of(&failure).as_deref() == Some(STALE)
+        && let RequestError::Execute(Error::Database(error)) = &failure
         && let Some(error) = error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
         && let Some(seen) = error.detail().and_then(|seen| seen.parse().ok())
         && let Ok(seen) = reply::fencing_token(seen)
     {
         return FenceError::Stale { token, seen };
     }
-    FenceError::Backend(BackendError::from(failure))
+    FenceError::Backend(classify(failure))
 }
 
 impl fmt::Debug for PostgresFence {

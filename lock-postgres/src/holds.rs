@@ -3,9 +3,10 @@
 //! A row says whose the lock is, until when, and which process of the server holds it; the server's own
 //! list of locks says whether that process still does. A hold lives for as long as both say so.
 
+use lock_core::backend::{Extension, Renewal};
+
 use lock_core::{
-    BackendError, Extension, FencingToken, Holder, Lease, LockName, LockState, LostReason, OwnerId,
-    Renewal,
+    BackendError, FencingToken, Holder, Lease, LockName, LockState, LostReason, OwnerId,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use lock_core::backend::ClockLimit;
 use lock_core::{DistributedLock, LockError};
 use percent_encoding::percent_decode_str;
 use sqlx::PgPool;
@@ -36,7 +37,7 @@ pub struct PostgresOptions {
     schema: String,
     table: String,
     pub(crate) connections: usize,
-    pub(crate) trusts_any_clock: bool,
+    pub(crate) clock: ClockLimit,
 }
 
 #[derive(Clone)]
@@ -81,7 +82,7 @@ impl PostgresOptions {
             schema: SCHEMA.to_owned(),
             table: TABLE.to_owned(),
             connections: CONNECTIONS,
-            trusts_any_clock: false,
+            clock: ClockLimit::ADay,
         }
     }
 
@@ -108,7 +109,7 @@ impl PostgresOptions {
     /// Grants locks even if the server's clock is more than a day ahead of ours. Such a clock makes
     /// tokens that are greater than those of a server that is later set right.
     pub fn trust_any_clock(self) -> Self {
-        Self { trusts_any_clock: true, ..self }
+        Self { clock: ClockLimit::Any, ..self }
     }
 
     /// Connects to locks that are rows of a table; makes the schema if it is missing and the user may.

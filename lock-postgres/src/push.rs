@@ -5,12 +5,13 @@
 //! lives. Anyone may see which keys are held, so the key is a hash, which does not tell the channel.
 
 use async_trait::async_trait;
-use lock_core::{BackendError, PushServer};
+use lock_core::BackendError;
+use lock_core::backend::NotificationTransport;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Error, Executor};
 
 use crate::connections::CONNECT_LIMIT;
-use crate::error::Failure;
+use crate::error::{RequestError, classify};
 use crate::sql::key;
 
 /// Where one client listens.
@@ -25,32 +26,37 @@ impl Listener {
 }
 
 #[async_trait]
-impl PushServer for Listener {
-    type Session = PgListener;
+impl NotificationTransport for Listener {
+    type Connection = PgListener;
     /// The number of the channel.
     type Address = i64;
 
-    async fn open(&self) -> Result<(PgListener, i64), BackendError> {
-        let mut session = session(&self.options).await.map_err(Failure::Connecting)?;
+    async fn connect(&self) -> Result<(PgListener, i64), BackendError> {
+        let mut session =
+            session(&self.options).await.map_err(|error| classify(RequestError::Connect(error)))?;
         let (number, _) = uuid::Uuid::new_v4().as_u64_pair();
         let number = number as i64;
         let channel = channel(number);
         let lock = format!("SELECT pg_try_advisory_lock(({})::bigint)", key(channel.as_bytes()));
         let locked = session.execute(sqlx::raw_sql(AssertSqlSafe(lock))).await;
-        locked.map_err(Failure::Asking)?;
-        session.listen(&channel).await.map_err(Failure::Asking)?;
+        locked.map_err(executing)?;
+        session.listen(&channel).await.map_err(executing)?;
         Ok((session, number))
     }
 
-    async fn hear(&self, session: &mut PgListener) -> Option<String> {
+    async fn recv(&self, session: &mut PgListener) -> Option<String> {
         // The driver tells of a gap by no message.
         let message = session.try_recv().await.ok()??;
         Some(message.payload().to_owned())
     }
 
-    async fn is_alive(&self, session: &mut PgListener) -> bool {
+    async fn ping(&self, session: &mut PgListener) -> bool {
         session.execute("SELECT 1").await.is_ok()
     }
+}
+
+fn executing(error: Error) -> BackendError {
+    classify(RequestError::Execute(error))
 }
 
 /// A session that tells at once when it ends, and is not replaced behind our back: the driver makes

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use lock_core::{
-    Attempt, BackendError, Claim, Contention, FencingToken, Grant, Holder, Label, LockName,
-    LockState, ServerTime,
-};
+use lock_core::backend::{Attempt, Claim, Grant, ServerTime};
+
+use lock_core::{BackendError, Contention, FencingToken, Holder, Label, LockName, LockState};
 use sqlx::postgres::{PgRow, Postgres};
 use sqlx::{Decode, Row, Type};
 

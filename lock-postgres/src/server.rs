@@ -1,22 +1,20 @@
 //! The server, as the rest of the crate talks to it.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use lock_core::backend::ClockLimit;
 use lock_core::{BackendError, LockError, Outcome};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 use tokio::time::{Instant, timeout_at};
 
 use crate::connections::Connections;
-use crate::error::{BACKEND, Failure};
+use crate::error::{BACKEND, RequestError, classify, code_of, not_connected};
 use crate::options::PostgresOptions;
 use crate::reply;
 use crate::schema::Place;
 use crate::sql::Call;
-
-/// A server's clock further ahead than this would poison the tokens.
-const CLOCK_AHEAD_ALLOWED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long it may take to connect, or to make the schema, which gives up its own waits before.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -30,15 +28,14 @@ const COMPARISONS: usize = 6;
 pub(crate) struct Server {
     pub(crate) connections: Arc<Connections>,
     pub(crate) place: Place,
-    trusts_any_clock: bool,
+    clock: ClockLimit,
 }
 
 impl Server {
     pub(crate) fn new(options: &PostgresOptions) -> Result<Self, LockError> {
         let settings = options.read()?;
         let connections = Arc::new(Connections::new(settings.server, options.connections));
-        let trusts_any_clock = options.trusts_any_clock;
-        Ok(Self { connections, place: settings.place, trusts_any_clock })
+        Ok(Self { connections, place: settings.place, clock: options.clock })
     }
 
     /// A call of one of our functions.
@@ -47,7 +44,7 @@ impl Server {
     }
 
     pub(crate) async fn rows(&self, request: String) -> Result<Vec<PgRow>, BackendError> {
-        Ok(self.connections.ask(&request).await?)
+        self.connections.ask(&request).await.map_err(classify)
     }
 
     /// Sends a request whose answer is one row.
@@ -61,16 +58,13 @@ impl Server {
 
     /// The latest server time that a grant may be made at, in µs.
     pub(crate) fn clock_limit(&self) -> i64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        match self.trusts_any_clock {
-            true => i64::MAX,
-            false => i64::try_from((now + CLOCK_AHEAD_ALLOWED).as_micros()).unwrap_or(i64::MAX),
-        }
+        let limit = self.clock.micros();
+        limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX)
     }
 
     /// Makes the schema, unless it is there.
     pub(crate) async fn ensure_schema(&self, end: Instant) -> Result<(), LockError> {
-        let looking = async { Ok(self.connections.ask(&self.probe()).await?) };
+        let looking = async { self.connections.ask(&self.probe()).await.map_err(not_connected) };
         match is_true(&by(end, "looking for the schema of the locks", looking).await?) {
             true => Ok(()),
             false => by(end, MAKING, self.make_schema(true)).await,
@@ -89,10 +83,10 @@ impl Server {
 
     /// If another makes it meanwhile, there may be nothing left to do, and nothing that we may do.
     async fn make_schema(&self, unless_there: bool) -> Result<(), LockError> {
-        let mut connection = self.connections.open().await?;
+        let mut connection = self.connections.open().await.map_err(not_connected)?;
         let mut run = async |script: String| {
             let rows = connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(script))).await;
-            rows.map_err(|error| not_made(Failure::Asking(error)))
+            rows.map_err(|error| not_made(RequestError::Execute(error)))
         };
         let [begin, rest] = self.place.migration();
         run(begin).await?;
@@ -104,17 +98,23 @@ impl Server {
 
     /// Whether the server is a standby.
     pub(crate) async fn is_standby(&self, end: Instant) -> Result<bool, LockError> {
-        let asking = async { Ok(self.connections.ask("SELECT pg_is_in_recovery()").await?) };
+        let asking = async {
+            let asked = self.connections.ask("SELECT pg_is_in_recovery()").await;
+            asked.map_err(not_connected)
+        };
         Ok(is_true(&by(end, "asking whether the server is a standby", asking).await?))
     }
 
     /// Whether two connections of ours share a session: a pooler by transaction is between, which
     /// keeps no lock of a session, and delivers no notification.
     pub(crate) async fn is_pooled(&self, end: Instant) -> Result<bool, LockError> {
-        by(end, "looking for a pooler", async { Ok(self.share_sessions().await?) }).await
+        by(end, "looking for a pooler", async {
+            self.share_sessions().await.map_err(not_connected)
+        })
+        .await
     }
 
-    async fn share_sessions(&self) -> Result<bool, Failure> {
+    async fn share_sessions(&self) -> Result<bool, RequestError> {
         let (mut one, mut other) =
             tokio::try_join!(self.connections.open(), self.connections.open())?;
         let mut first = None;
@@ -129,10 +129,10 @@ impl Server {
 }
 
 /// The process of the server that serves a connection.
-async fn session_of(connection: &mut PgConnection) -> Result<i32, Failure> {
+async fn session_of(connection: &mut PgConnection) -> Result<i32, RequestError> {
     let request = sqlx::raw_sql(AssertSqlSafe("SELECT pg_backend_pid()"));
-    let row = connection.fetch_one(request).await.map_err(Failure::Asking)?;
-    row.try_get(0).map_err(Failure::Asking)
+    let row = connection.fetch_one(request).await.map_err(RequestError::Execute)?;
+    row.try_get(0).map_err(RequestError::Execute)
 }
 
 fn is_true(rows: &[PgRow]) -> bool {
@@ -158,8 +158,8 @@ async fn by<T>(
     })
 }
 
-fn not_made(failure: Failure) -> LockError {
-    match failure.code().as_deref() {
+fn not_made(failure: RequestError) -> LockError {
+    match code_of(&failure).as_deref() {
         Some("42501" | "25006") => LockError::Config {
             message: "the schema of the locks is missing, and this user cannot make it here: run \
                       what `leasehold schema postgres` prints, as its owner"
@@ -168,10 +168,10 @@ fn not_made(failure: Failure) -> LockError {
         // What it waits for is the migration of another, or a use of what it would change.
         Some("55P03" | "57014") => {
             let context = "others kept us from making the schema of the locks for too long";
-            let code = failure.code().unwrap_or_default();
+            let code = code_of(&failure).unwrap_or_default();
             failed(BackendError::transient(BACKEND, Outcome::NotApplied, context, code))
         }
-        _ => failure.into(),
+        _ => not_connected(failure),
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lock_core::{BackendError, Extension, FencingToken, LostReason, OwnerId, Release, Ttl};
+use lock_core::backend::{Extension, Release};
+
+use lock_core::{BackendError, FencingToken, LostReason, OwnerId, Ttl};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -12,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::connections::{Connections, ask_on, read_to_the_end};
-use crate::error::{Failure, unreadable};
+use crate::error::{RequestError, classify, ends_session, unreadable};
 use crate::holds::{self, NOT_OVER};
 
 /// How often to ask whether the session still lives and the hold is still ours.
@@ -154,7 +156,7 @@ impl Keeper {
                     match self.look().await {
                         Ok(Some(left)) => self.ends_at = Instant::now() + left,
                         Ok(None) => return self.end().await,
-                        Err(failure) if failure.ends_session() => return self.reason().await,
+                        Err(failure) if ends_session(&failure) => return self.reason().await,
                         // No answer is no end: it looks again.
                         Err(_) if Instant::now() < self.ends_at => {}
                         Err(_) => return LostReason::Expired,
@@ -166,11 +168,11 @@ impl Keeper {
 
     /// Extends the hold in its row, and lets the server wait as long for us.
     async fn extend(&mut self, ttl: Ttl) -> Result<Extension, BackendError> {
-        let (millis, patience) = (ttl.as_millis(), patience(ttl));
+        let (millis, idle_timeout) = (ttl.as_millis(), idle_timeout(ttl));
         let request = format!(
             "UPDATE {} l SET expires_at = greatest(l.expires_at, \
              clock_timestamp() + ({millis}) * interval '1 millisecond') \
-             WHERE {} AND {NOT_OVER} RETURNING 1; SELECT {patience}",
+             WHERE {} AND {NOT_OVER} RETURNING 1; SELECT {idle_timeout}",
             self.held.table,
             self.held.row(),
         );
@@ -181,13 +183,13 @@ impl Keeper {
                 Ok(Extension::Extended(ttl.as_duration()))
             }
             Ok(_) => Ok(Extension::Lost),
-            Err(failure) if failure.ends_session() => Ok(Extension::Lost),
-            Err(failure) => Err(failure.into()),
+            Err(failure) if ends_session(&failure) => Ok(Extension::Lost),
+            Err(failure) => Err(classify(failure)),
         }
     }
 
     /// How long the hold lasts; `None` if it is over or not ours.
-    async fn look(&mut self) -> Result<Option<Duration>, Failure> {
+    async fn look(&mut self) -> Result<Option<Duration>, RequestError> {
         let request = format!(
             "SELECT (extract(epoch FROM l.expires_at - clock_timestamp()) * 1000000)::bigint \
              FROM {} l WHERE {} AND {NOT_OVER}",
@@ -196,7 +198,7 @@ impl Keeper {
         );
         let rows = self.ask(&request).await?;
         let left = rows.first().map(|row| row.try_get::<i64, _>(0)).transpose();
-        Ok(left.map_err(Failure::Asking)?.map(crate::reply::micros))
+        Ok(left.map_err(RequestError::Execute)?.map(crate::reply::micros))
     }
 
     /// Frees the lock, and leaves the connection to others if the server says that it is free.
@@ -215,8 +217,8 @@ impl Keeper {
                 Ok(Release::Released)
             }
             Ok(_) => Err(unreadable("the answer to an unlock")),
-            Err(failure) if failure.ends_session() => Ok(Release::NotHeld),
-            Err(failure) => Err(failure.into()),
+            Err(failure) if ends_session(&failure) => Ok(Release::NotHeld),
+            Err(failure) => Err(classify(failure)),
         }
     }
 
@@ -239,11 +241,11 @@ impl Keeper {
         }
     }
 
-    async fn ask(&mut self, request: &str) -> Result<Vec<PgRow>, Failure> {
+    async fn ask(&mut self, request: &str) -> Result<Vec<PgRow>, RequestError> {
         let silent = || std::io::Error::from(std::io::ErrorKind::TimedOut).into();
         let answer = timeout(ANSWER_LIMIT, self.ask_in_turn(request)).await;
         self.unread = answer.is_err();
-        answer.unwrap_or_else(|_| Err(silent())).map_err(Failure::Asking)
+        answer.unwrap_or_else(|_| Err(silent())).map_err(RequestError::Execute)
     }
 
     async fn ask_in_turn(&mut self, request: &str) -> Result<Vec<PgRow>, sqlx::Error> {
@@ -260,13 +262,13 @@ fn freed(rows: &[PgRow]) -> bool {
 
 /// The server ends a session that was silent for the TTL and a second: its process is stopped, or its
 /// machine is gone. Servers before 14 cannot.
-pub(crate) fn patience(ttl: Ttl) -> String {
-    set_patience(ttl.as_millis() + 1000)
+pub(crate) fn idle_timeout(ttl: Ttl) -> String {
+    set_idle_timeout(ttl.as_millis() + 1000)
 }
 
 const NO_PATIENCE: &str = "CASE WHEN current_setting('server_version_num')::int >= 140000 \
     THEN set_config('idle_session_timeout', '0', false) ELSE '' END";
 
-fn set_patience(millis: u64) -> String {
+fn set_idle_timeout(millis: u64) -> String {
     NO_PATIENCE.replace("'0'", &format!("'{millis}'"))
 }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::backend::{
+    Attempt, Claim, Extension, Notifications, Release, Renewal, WaiterHandle,
+};
 use lock_core::{
-    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder,
-    LockError, LockName, LockState, Order, OwnerId, Push, Release, Renewal, TokenDurability, Waker,
-    Wakeup,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
+    LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
 };
 
 use crate::doctor;
@@ -31,7 +33,7 @@ const POLL: Duration = Duration::from_millis(100);
 pub struct PostgresLock {
     server: Server,
     /// Where the server can reach us.
-    push: Option<Arc<Push<Listener>>>,
+    push: Option<Arc<Notifications<Listener>>>,
 }
 
 impl PostgresLock {
@@ -52,7 +54,8 @@ impl PostgresLock {
         let end = end_of_connecting();
         server.ensure_schema(end).await?;
         let reachable = !server.is_pooled(end).await?;
-        let push = || Arc::new(Push::new(Listener::new(server.connections.options().clone())));
+        let push =
+            || Arc::new(Notifications::new(Listener::new(server.connections.options().clone())));
         Ok(Self { push: reachable.then(push), server })
     }
 
@@ -87,12 +90,12 @@ impl PostgresLock {
         reply::attempt(claim, &self.server.row(call.end(), "the answer to an acquire").await?)
     }
 
-    /// How the claim of `waker` can wait as things are: `None` if its session is yet to be opened.
-    fn waiting(&self, owner: OwnerId, waker: Option<&Waker>) -> Option<Waiting> {
-        match (waker, &self.push) {
+    /// How the claim of `waiter` can wait as things are: `None` if its session is yet to be opened.
+    fn waiting(&self, owner: OwnerId, waiter: Option<&WaiterHandle>) -> Option<Waiting> {
+        match (waiter, &self.push) {
             (None, _) => Some(Waiting::No),
             (Some(_), None) => Some(Waiting::Polling),
-            (Some(waker), Some(push)) => push.listen(owner, waker).map(Waiting::Listening),
+            (Some(waiter), Some(push)) => push.register(owner, waiter).map(Waiting::Listening),
         }
     }
 }
@@ -111,8 +114,9 @@ impl DistributedLock for PostgresLock {
         let wakeup = if self.push.is_some() { Wakeup::Push } else { Wakeup::Poll(POLL) };
         Capabilities::new(
             BACKEND,
-            Order::Fair,
+            Order::Fifo,
             wakeup,
+            Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
             "a failover to a standby that lacks the last commits can grant a lock twice; tokens \
@@ -123,19 +127,19 @@ impl DistributedLock for PostgresLock {
     async fn try_acquire(
         &self,
         claim: &Claim,
-        waker: Option<&Waker>,
+        waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let waiting = self.waiting(claim.owner, waker);
+        let waiting = self.waiting(claim.owner, waiter);
         let mut attempt = self.try_once(claim, waiting.unwrap_or(Waiting::No)).await?;
         if let (Attempt::Busy(_), None, Some(push)) = (&attempt, waiting, &self.push) {
             // It listens first and queues after: else the grant could be sent in between. A waiter
             // that cannot be reached polls.
             push.open().await?;
-            let waiting = self.waiting(claim.owner, waker).unwrap_or(Waiting::Polling);
+            let waiting = self.waiting(claim.owner, waiter).unwrap_or(Waiting::Polling);
             attempt = self.try_once(claim, waiting).await?;
         }
         if let (Attempt::Granted(_), Some(push)) = (&attempt, &self.push) {
-            push.forget(claim.owner);
+            push.unregister(claim.owner);
         }
         Ok(attempt)
     }
@@ -171,14 +175,17 @@ impl DistributedLock for PostgresLock {
         }
     }
 
-    async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         if let Some(push) = &self.push {
-            push.forget(claim.owner);
+            push.unregister(owner);
         }
-        let call = self.server.call("withdraw").text(claim.name.as_str()).owner(claim.owner);
+        let call = self.server.call("withdraw").text(name.as_str()).owner(owner);
         self.server.rows(call.number(self.server.clock_limit()).end()).await.map(drop)
     }
+}
 
+#[async_trait]
+impl LockAdmin for PostgresLock {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let call = self.server.call("list").text(name.as_str()).flag(Flag(true)).number(1).end();
         match self.server.rows(call).await?.first() {

@@ -9,14 +9,14 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::Replies;
+use lock_core::backend::ReplyMonitor;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisError, Value};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::error::Failure;
+use crate::error::RequestError;
 
 /// How long to wait for a new connection.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -54,7 +54,7 @@ pub(crate) struct Connection {
 struct Link {
     opened: watch::Receiver<Option<Result<MultiplexedConnection, RedisError>>>,
     opening: AbortHandle,
-    replies: Replies,
+    replies: ReplyMonitor,
 }
 
 impl Link {
@@ -67,7 +67,7 @@ impl Link {
             let connected = client.get_multiplexed_async_connection_with_config(&config).await;
             tell.send_replace(Some(connected));
         });
-        Self { opened, opening: opening.abort_handle(), replies: Replies::default() }
+        Self { opened, opening: opening.abort_handle(), replies: ReplyMonitor::default() }
     }
 
     async fn driver(&self) -> Result<MultiplexedConnection, RedisError> {
@@ -92,24 +92,24 @@ impl Connection {
     }
 
     /// Sends one command and waits for its reply.
-    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, Failure> {
+    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, RequestError> {
         let link = self.link();
         let mut driver = match link.driver().await {
             Ok(driver) => driver,
             Err(error) => {
                 self.retire(&link);
-                return Err(Failure::Connecting(error));
+                return Err(RequestError::Connect(error));
             }
         };
-        let reply = link.replies.awaited(SUSPECT_AFTER, || self.retire(&link));
+        let reply = link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));
         let answer = driver.send_packed_command(command).await;
-        reply.came();
+        reply.received();
         let answer = answer.and_then(|value| value.extract_error());
         answer.map_err(|error| {
             if spoils_connection(&error) {
                 self.retire(&link);
             }
-            Failure::Asking(error)
+            RequestError::Execute(error)
         })
     }
 

@@ -123,7 +123,7 @@ async fn rights(lock: &RedisLock) -> Result<Finding, BackendError> {
 async fn probe(lock: &RedisLock) -> Result<(), BackendError> {
     let claim = LockRequest::new(PROBE).ttl(PROBE_TTL).claim().map_err(|_| unreadable(PROBE))?;
     let attempt = lock.try_acquire(&claim, None).await;
-    lock.withdraw(&claim).await.and(attempt.map(drop))?;
+    lock.withdraw(&claim.name, claim.owner).await.and(attempt.map(drop))?;
     lock.server.send(cmd("PUBLISH").arg(&*lock.channel).arg("")).await?;
     lock.push.open().await
 }

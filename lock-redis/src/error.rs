@@ -8,34 +8,26 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 pub(crate) const BACKEND: &str = "redis";
 
 /// A failed request, and how far it got.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// There was no connection to send it over.
-    Connecting(RedisError),
-    /// It was sent.
-    Asking(RedisError),
+pub(crate) type RequestError = lock_core::backend::RequestError<RedisError>;
+
+/// Whether the server does not know the program that it was to run.
+pub(crate) fn is_unknown_program(error: &RequestError) -> bool {
+    let kind = ErrorKind::Server(ServerErrorKind::NoScript);
+    matches!(error, RequestError::Execute(error) if error.kind() == kind)
 }
 
-impl Failure {
-    pub(crate) fn is_unknown_program(&self) -> bool {
-        let kind = ErrorKind::Server(ServerErrorKind::NoScript);
-        matches!(self, Self::Asking(error) if error.kind() == kind)
-    }
-}
-
-impl From<Failure> for BackendError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Connecting(error) if is_refusal(&error) => refused(
-                error,
-                "the server refuses to let us in: check user, password, database and TLS",
-            ),
-            Failure::Connecting(error) => {
-                let context = "the server cannot be reached";
-                BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
-            }
-            Failure::Asking(error) => asked(error),
+/// Sorts an error of the driver by what the caller can do about it (C15).
+pub(crate) fn classify(error: RequestError) -> BackendError {
+    match error {
+        RequestError::Connect(error) if is_refusal(&error) => {
+            let context = "the server refuses to let us in: check user, password, database and TLS";
+            refused(error, context)
         }
+        RequestError::Connect(error) => {
+            let context = "the server cannot be reached";
+            BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
+        }
+        RequestError::Execute(error) => classify_answer(error),
     }
 }
 
@@ -45,7 +37,7 @@ pub(crate) fn unreadable(what: &'static str) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
 }
 
-fn asked(error: RedisError) -> BackendError {
+fn classify_answer(error: RedisError) -> BackendError {
     match code_of(&error).as_str() {
         _ if error.is_io_error() => {
             let context = "the connection failed before the answer came";

@@ -1,13 +1,15 @@
 //! The trait's operations, each one script and one round trip.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::backend::{
+    Attempt, Claim, ClockLimit, Extension, Notifications, Release, Renewal, WaiterHandle,
+};
 use lock_core::{
-    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder,
-    LockError, LockName, LockState, Order, OwnerId, Push, Release, Renewal, TokenDurability, Waker,
-    Wakeup,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
+    LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
 };
 
 use crate::connection::Connection;
@@ -20,9 +22,6 @@ use crate::push::Subscriber;
 use crate::reply;
 use crate::scripts::{ACQUIRE, EVICT, EXTEND, INSPECT, RELEASE, WITHDRAW};
 use crate::server::Server;
-
-/// A server's clock further ahead than this would poison the token counters.
-const CLOCK_AHEAD_ALLOWED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a waiter gives for a channel that queues and looks for itself; see `common.lua`.
 const POLLED: &str = "poll";
@@ -40,10 +39,10 @@ const INSPECT_STEP: usize = 100;
 #[derive(Clone)]
 pub struct RedisLock {
     pub(crate) server: Arc<Server>,
-    pub(crate) push: Arc<Push<Subscriber>>,
+    pub(crate) push: Arc<Notifications<Subscriber>>,
     pub(crate) channel: Arc<str>,
     prefix: Arc<str>,
-    trusts_any_clock: bool,
+    clock: ClockLimit,
 }
 
 impl RedisLock {
@@ -69,9 +68,9 @@ impl RedisLock {
         Ok(Self {
             server: Arc::new(server),
             channel: subscriber.channel(),
-            push: Arc::new(Push::new(subscriber)),
+            push: Arc::new(Notifications::new(subscriber)),
             prefix: options.prefix.into(),
-            trusts_any_clock: options.trusts_any_clock,
+            clock: options.clock,
         })
     }
 
@@ -86,9 +85,7 @@ impl RedisLock {
 
     /// The latest server time that a grant may be made at, in µs.
     fn clock_limit(&self) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let limit = if self.trusts_any_clock { Duration::MAX } else { now + CLOCK_AHEAD_ALLOWED };
-        limit.as_micros().to_string()
+        self.clock.micros().unwrap_or(u64::MAX).to_string()
     }
 
     async fn try_once(&self, claim: &Claim, channel: &str) -> Result<Attempt, BackendError> {
@@ -129,8 +126,9 @@ impl DistributedLock for RedisLock {
     fn capabilities(&self) -> Capabilities {
         Capabilities::new(
             BACKEND,
-            Order::Fair,
+            Order::Fifo,
             Wakeup::Push,
+            Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
             "a failover or a restart that loses writes can grant a lock twice; tokens still grow \
@@ -141,20 +139,20 @@ impl DistributedLock for RedisLock {
     async fn try_acquire(
         &self,
         claim: &Claim,
-        waker: Option<&Waker>,
+        waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         let push = &self.push;
-        let channel = waker.and_then(|waker| push.listen(claim.owner, waker));
+        let channel = waiter.and_then(|waiter| push.register(claim.owner, waiter));
         let mut attempt = self.try_once(claim, channel.as_deref().unwrap_or_default()).await?;
-        if let (Attempt::Busy(_), Some(waker), None) = (&attempt, waker, &channel) {
+        if let (Attempt::Busy(_), Some(waiter), None) = (&attempt, waiter, &channel) {
             // Subscribed first, queued after: else the grant could be published in between. A waiter
             // that cannot be reached polls.
             push.open().await?;
-            let channel = push.listen(claim.owner, waker);
+            let channel = push.register(claim.owner, waiter);
             attempt = self.try_once(claim, channel.as_deref().unwrap_or(POLLED)).await?;
         }
         if matches!(attempt, Attempt::Granted(_)) {
-            push.forget(claim.owner);
+            push.unregister(claim.owner);
         }
         Ok(attempt)
     }
@@ -192,13 +190,16 @@ impl DistributedLock for RedisLock {
         }
     }
 
-    async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
-        self.push.forget(claim.owner);
-        let args = [claim.owner.expose(), self.clock_limit()];
-        let keys = self.keys(&claim.name).claiming(claim.owner);
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.push.unregister(owner);
+        let args = [owner.expose(), self.clock_limit()];
+        let keys = self.keys(name).claiming(owner);
         self.server.run(&WITHDRAW, &keys, &args).await.map(drop)
     }
+}
 
+#[async_trait]
+impl LockAdmin for RedisLock {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let state = self.inspect_all(std::slice::from_ref(name)).await?.pop();
         state.ok_or_else(|| unreadable("the state of a lock"))

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use lock_core::LockError;
+use lock_core::backend::ClockLimit;
 use redis::{Client, IntoConnectionInfo};
 
 use crate::RedisLock;
@@ -14,7 +15,7 @@ use crate::connection::with_socket_settings;
 pub struct RedisOptions {
     url: String,
     pub(crate) prefix: String,
-    pub(crate) trusts_any_clock: bool,
+    pub(crate) clock: ClockLimit,
     #[cfg(any(feature = "rustls", feature = "native-tls"))]
     root_certificate: Option<Vec<u8>>,
 }
@@ -29,7 +30,7 @@ impl RedisOptions {
         Self {
             url: url.into(),
             prefix: String::new(),
-            trusts_any_clock: false,
+            clock: ClockLimit::ADay,
             #[cfg(any(feature = "rustls", feature = "native-tls"))]
             root_certificate: None,
         }
@@ -44,7 +45,7 @@ impl RedisOptions {
     /// Grants locks even if the server's clock is more than a day ahead of ours. Such a clock makes
     /// tokens that are greater than those of a server that is later set right.
     pub fn trust_any_clock(self) -> Self {
-        Self { trusts_any_clock: true, ..self }
+        Self { clock: ClockLimit::Any, ..self }
     }
 
     /// The certificate, in PEM, of the authority that signed the server's, where it is not one of

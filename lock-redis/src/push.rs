@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use lock_core::{BackendError, PushServer};
+use lock_core::BackendError;
+use lock_core::backend::NotificationTransport;
 use redis::Client;
 use redis::aio::{PubSubSink, PubSubStream};
 
-use crate::error::Failure;
+use crate::error::{RequestError, classify};
 
 /// Where one client subscribes.
 pub(crate) struct Subscriber {
@@ -29,23 +30,24 @@ impl Subscriber {
 }
 
 #[async_trait]
-impl PushServer for Subscriber {
-    type Session = (PubSubSink, PubSubStream);
+impl NotificationTransport for Subscriber {
+    type Connection = (PubSubSink, PubSubStream);
     type Address = Arc<str>;
 
-    async fn open(&self) -> Result<(Self::Session, Self::Address), BackendError> {
+    async fn connect(&self) -> Result<(Self::Connection, Self::Address), BackendError> {
         let connection = self.client.get_async_pubsub().await;
-        let mut connection = connection.map_err(Failure::Connecting)?;
-        connection.subscribe(&*self.channel).await.map_err(Failure::Asking)?;
+        let mut connection = connection.map_err(|error| classify(RequestError::Connect(error)))?;
+        let subscribed = connection.subscribe(&*self.channel).await;
+        subscribed.map_err(|error| classify(RequestError::Execute(error)))?;
         Ok((connection.split(), self.channel()))
     }
 
-    async fn hear(&self, (_, messages): &mut Self::Session) -> Option<String> {
+    async fn recv(&self, (_, messages): &mut Self::Connection) -> Option<String> {
         let message = messages.next().await?;
         Some(String::from_utf8_lossy(message.get_payload_bytes()).into_owned())
     }
 
-    async fn is_alive(&self, (sink, _): &mut Self::Session) -> bool {
+    async fn ping(&self, (sink, _): &mut Self::Connection) -> bool {
         sink.ping::<redis::Value>().await.is_ok()
     }
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use lock_core::backend::{Attempt, Claim, Grant, ServerTime};
+
 use lock_core::{
-    Attempt, BackendError, Claim, Contention, FencingToken, Grant, Holder, Label, LockName,
-    LockState, OwnerId, ServerTime,
+    BackendError, Contention, FencingToken, Holder, Label, LockName, LockState, OwnerId,
 };
 use redis::{FromRedisValue, Value, from_redis_value};
 

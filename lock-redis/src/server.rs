@@ -4,6 +4,7 @@ use lock_core::BackendError;
 use redis::{Cmd, ToRedisArgs, Value};
 
 use crate::connection::Connection;
+use crate::error::{classify, is_unknown_program};
 use crate::scripts::Program;
 
 /// One logical server.
@@ -18,7 +19,7 @@ impl Server {
 
     /// Sends one command and waits for its reply.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, BackendError> {
-        Ok(self.connection.send(command).await?)
+        self.connection.send(command).await.map_err(classify)
     }
 
     /// Runs a program, teaching it to a server that does not know it.
@@ -29,10 +30,10 @@ impl Server {
         args: &[impl ToRedisArgs],
     ) -> Result<Value, BackendError> {
         match self.connection.send(&program.by_hash(keys, args)).await {
-            Err(failure) if failure.is_unknown_program() => {
+            Err(error) if is_unknown_program(&error) => {
                 self.send(&program.by_text(keys, args)).await
             }
-            reply => Ok(reply?),
+            reply => reply.map_err(classify),
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leasehold::core::backend::Release;
+
 use leasehold::{
     ClientOptions, DistributedLock, FencingToken, LockClient, LockError, LockGuard, LockRequest,
-    OwnerId, Release, Wait,
+    OwnerId, Wait,
 };
 use test_support::{Proxy, eventually};
 use tokio::task::JoinHandle;

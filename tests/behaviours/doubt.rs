@@ -20,7 +20,7 @@ pub(crate) async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<S: Server>
     // What an acquisition needs beforehand is there from here on, so that one request is enough.
     turn(&client, &fresh_name()).await;
     proxy.set(Mode::SwallowReplies);
-    let acquiring = client.acquire(LockRequest::new(&name).ttl(MINUTE).wait(Wait::No));
+    let acquiring = client.acquire(LockRequest::new(&name).ttl(MINUTE).wait(Wait::Never));
     let is_held = async || observer.inspect(&name).await.expect("an answer").holder.is_some();
     let applied = eventually("the request is applied", LIMIT, is_held);
     let (failed, ()) = tokio::join!(acquiring, applied);

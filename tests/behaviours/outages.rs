@@ -30,7 +30,7 @@ pub(crate) async fn every_call_fails_in_time(client: &LockClient, held: LockGuar
     let request = |wait| LockRequest::new(&name).ttl(MINUTE).wait(wait);
     let short = Duration::from_millis(300);
     fails_in_time(short, client.acquire(request(Wait::AtMost(short)))).await;
-    fails_in_time(REQUEST_TIMEOUT, client.acquire(request(Wait::No))).await;
+    fails_in_time(REQUEST_TIMEOUT, client.acquire(request(Wait::Never))).await;
     fails_in_time(REQUEST_TIMEOUT, client.inspect(&name)).await;
     fails_in_time(REQUEST_TIMEOUT, client.list("", 9)).await;
     fails_in_time(REQUEST_TIMEOUT, client.evict(&name)).await;

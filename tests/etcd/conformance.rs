@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::core::async_trait;
+use leasehold::core::backend::async_trait;
 use leasehold::core::conformance::Harness;
 use leasehold::etcd::EtcdLock;
 use leasehold::{DistributedLock, LockName};

@@ -208,7 +208,7 @@ async fn a_server_without_space_says_so_and_takes_no_lock() {
     let guard = held(&client, &name).await;
     let filler = "x".repeat(60_000);
     while server.try_ctl(&["put", "filler", &filler]).is_ok() {}
-    let refused = client.acquire(LockRequest::new(fresh_name()).wait(Wait::No)).await;
+    let refused = client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(source.to_string().contains("space"), "{source}");
     released(guard).await;

@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::core::{Extension, Renewal};
+use leasehold::core::backend::{Extension, Renewal};
 use leasehold::etcd::EtcdLock;
 use leasehold::etcd::etcd_client::Client;
-use leasehold::{DistributedLock, Lease, LockClient, LockName, LockRequest, LostReason, Ttl, Wait};
+use leasehold::{
+    DistributedLock, Lease, LeaseExt, LockAdmin, LockClient, LockName, LockRequest, LostReason,
+    Ttl, Wait,
+};
 use test_support::{EtcdServer, Mode, Proxy, eventually};
 use tokio::time::{sleep, timeout};
 
@@ -216,7 +219,7 @@ async fn a_lease_whose_grant_had_no_answer_is_ended() {
         let proxy = Proxy::start(server.addr()).await;
         let client = client_through::<EtcdServer>(&proxy).await;
         proxy.set(mode);
-        let request = LockRequest::new(fresh_name()).ttl(60 * MINUTE).wait(Wait::No);
+        let request = LockRequest::new(fresh_name()).ttl(60 * MINUTE).wait(Wait::Never);
         client.acquire(request).await.expect_err("no answer came");
         if mode == Mode::SwallowReplies {
             proxy.cut();
@@ -319,7 +322,7 @@ async fn a_late_extension_shortens_no_hold() {
 
 /// A hold that nobody renews.
 async fn unrenewed(lock: &EtcdLock, ttl: Duration) -> Lease {
-    lock.acquire(&LockRequest::new(fresh_name()).ttl(ttl)).await.expect("a free lock")
+    lock.acquire_lease(&LockRequest::new(fresh_name()).ttl(ttl)).await.expect("a free lock")
 }
 
 /// Asks to extend a hold to 5 s. The request that moves it to a lease of 5 s, which is in stock, is

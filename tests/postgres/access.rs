@@ -32,7 +32,7 @@ async fn by_password_and_with_the_rights_that_the_docs_name() {
 
     server.psql("REVOKE UPDATE ON leasehold.locks FROM able");
     let client = client(&server.url_as(&format!("able:{SECRET}"), "postgres")).await;
-    let refused = client.acquire(LockRequest::new(fresh_name()).wait(Wait::No)).await;
+    let refused = client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(!source.is_transient() && source.outcome() == Outcome::NotApplied, "{source:?}");
 }
@@ -78,7 +78,7 @@ async fn schemas_tables_and_modes_keep_name_spaces_apart() {
         "?lock_mode=advisory&lock_table=two",
     ] {
         let client = leasehold::connect(&format!("{url}{parameters}")).await.expect(parameters);
-        let guard = client.acquire(LockRequest::new("apart").wait(Wait::No)).await;
+        let guard = client.acquire(LockRequest::new("apart").wait(Wait::Never)).await;
         guards.push((client, guard.expect("locks of their own")));
     }
     for (client, guard) in guards {
@@ -127,7 +127,7 @@ async fn a_standby_takes_no_locks() {
     works(&client(&server.url()).await).await;
     let standby = server.standby().await;
     let client = client(&standby.url()).await;
-    let refused = client.acquire(LockRequest::new(fresh_name()).wait(Wait::No)).await;
+    let refused = client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(source.is_transient() && source.outcome() == Outcome::NotApplied, "{source:?}");
     assert!(source.to_string().contains("standby"), "{source}");

@@ -4,9 +4,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::core::Attempt;
+use leasehold::core::backend::Attempt;
 use leasehold::postgres::AdvisoryLock;
-use leasehold::{DistributedLock, LockClient, LockError, LockRequest, LostReason, Wait};
+use leasehold::{DistributedLock, LeaseExt, LockClient, LockError, LockRequest, LostReason, Wait};
 use sqlx::{Connection, Executor, PgConnection};
 use test_support::{Mode, PgBouncer, PostgresServer, Proxy, child, eventually};
 use tokio::time::timeout;
@@ -74,7 +74,7 @@ async fn c28_a_process_that_dies_or_stops_frees_its_locks() {
         let role = [("LOCK_URL", &*server.url()), ("LOCK_NAME", &*name)];
         let mut holder = child::spawn("advisory holder", &role);
         holder.line().await;
-        let busy = client.acquire(LockRequest::new(&name).wait(Wait::No)).await;
+        let busy = client.acquire(LockRequest::new(&name).wait(Wait::Never)).await;
         assert!(matches!(busy, Err(LockError::NotAcquired { .. })), "{busy:?}");
         let ended = Instant::now();
         if dies {
@@ -165,7 +165,7 @@ fn signal(signal: &str, process: &str) {
 async fn c08_a_watch_of_what_is_over_tells_so() {
     let server = PostgresServer::start().await;
     let lock = AdvisoryLock::connect(&server.url()).await.expect("a connection");
-    let lease = lock.acquire(&patient(&fresh_name())).await.expect("a free lock");
+    let lease = lock.acquire_lease(&patient(&fresh_name())).await.expect("a free lock");
     server.psql(
         "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted",
     );

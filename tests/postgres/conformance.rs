@@ -4,8 +4,9 @@
 mod table {
     use std::sync::Arc;
 
+    use leasehold::core::backend::async_trait;
     use leasehold::core::conformance::Harness;
-    use leasehold::core::{async_trait, conformance_tests};
+    use leasehold::core::conformance_tests;
     use leasehold::postgres::PostgresLock;
     use leasehold::{DistributedLock, LockName};
     use test_support::PostgresServer;
@@ -31,8 +32,9 @@ mod table {
 mod pooled {
     use std::sync::Arc;
 
+    use leasehold::core::backend::async_trait;
     use leasehold::core::conformance::Harness;
-    use leasehold::core::{async_trait, conformance_tests};
+    use leasehold::core::conformance_tests;
     use leasehold::postgres::PostgresLock;
     use leasehold::{DistributedLock, LockName, Wakeup};
     use test_support::{PgBouncer, PostgresServer};
@@ -70,8 +72,9 @@ mod advisory {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use leasehold::core::backend::async_trait;
     use leasehold::core::conformance::Harness;
-    use leasehold::core::{async_trait, conformance_tests};
+    use leasehold::core::conformance_tests;
     use leasehold::postgres::AdvisoryLock;
     use leasehold::{DistributedLock, LockName};
     use test_support::PostgresServer;

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold::core::{Extension, Renewal, Ttl};
+use leasehold::core::backend::{Extension, Renewal};
+
+use leasehold::core::Ttl;
+use leasehold::core::backend::Release;
 use leasehold::postgres::AdvisoryLock;
-use leasehold::{DistributedLock, LockClient, LostReason, Release};
+use leasehold::{DistributedLock, LeaseExt, LockAdmin, LockClient, LostReason};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use test_support::PostgresServer;
 use tokio::time::timeout;
@@ -30,7 +33,7 @@ async fn c08_an_attached_lease_is_lost_with_the_session_that_holds_it() {
         (TERMINATE, LostReason::Disconnected),
         ("UPDATE leasehold.locks_advisory SET owner = NULL", LostReason::Evicted),
     ] {
-        let lease = taker.acquire(&patient(&fresh_name())).await.expect("a free lock");
+        let lease = taker.acquire_lease(&patient(&fresh_name())).await.expect("a free lock");
         let guard = keeper.attach(lease).await.expect("still held");
         server.psql(sql);
         let lost = timeout(Duration::from_secs(3), guard.lost()).await.expect("it is seen");
@@ -43,7 +46,7 @@ async fn c08_an_attached_lease_is_lost_with_the_session_that_holds_it() {
 async fn c10_an_attached_lease_is_not_extended_on_the_lock_of_another() {
     let server = PostgresServer::start().await;
     let (taker, keeper, name) = (advisory(&server).await, advisory(&server).await, fresh_name());
-    let lease = taker.acquire(&patient(&name)).await.expect("a free lock");
+    let lease = taker.acquire_lease(&patient(&name)).await.expect("a free lock");
     let renewal = Renewal::new(&lease, Ttl::new(MINUTE).expect("a good TTL"));
     let extended = keeper.extend(&renewal).await.expect("an answer");
     assert_eq!(extended, Extension::Extended(MINUTE));

@@ -87,7 +87,7 @@ async fn a_row_that_others_keep_busy_is_a_typed_error() {
         <sqlx::PgConnection as sqlx::Connection>::connect(&server.url()).await.expect("in");
     let lock = format!("BEGIN; SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
     sqlx::raw_sql(sqlx::AssertSqlSafe(lock)).execute(&mut pest).await.expect("locked");
-    fails_in_time(REQUEST_TIMEOUT, client.acquire(LockRequest::new(&name).wait(Wait::No))).await;
+    fails_in_time(REQUEST_TIMEOUT, client.acquire(LockRequest::new(&name).wait(Wait::Never))).await;
     drop(pest);
     turn(&client, &name).await;
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use leasehold::core::{Attempt, Renewal};
+use leasehold::core::backend::{Attempt, Renewal};
 use leasehold::postgres::PostgresLock;
 use leasehold::{
-    DistributedLock, Fence, FenceError, LockClient, LockError, LockName, LockRequest, Ttl, Wait,
+    DistributedLock, Fence, FenceError, LeaseExt, LockClient, LockError, LockName, LockRequest,
+    Ttl, Wait,
 };
 use test_support::PostgresServer;
 
@@ -44,7 +45,7 @@ async fn c22_a_counter_at_its_end_is_a_typed_error_and_takes_no_lock() {
     let server = shared().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
     server.psql(&format!("INSERT INTO leasehold.locks VALUES ('{name}', 9007199254740991)"));
-    let refused = client.acquire(LockRequest::new(&name).wait(Wait::No)).await;
+    let refused = client.acquire(LockRequest::new(&name).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(!source.is_transient() && source.to_string().contains("counter"), "{source}");
     assert_eq!(client.inspect(&name).await.expect("an answer").holder, None);
@@ -118,7 +119,7 @@ async fn c05_an_extension_survives_a_crash() {
     let mut server = PostgresServer::start_with(&FORGETFUL).await;
     let lock = PostgresLock::connect(&server.url()).await.expect("a connection");
     let request = LockRequest::new(fresh_name()).ttl(MINUTE / 6);
-    let lease = lock.acquire(&request).await.expect("a free lock");
+    let lease = lock.acquire_lease(&request).await.expect("a free lock");
     let renewal = Renewal::new(&lease, Ttl::new(MINUTE).expect("a good TTL"));
     lock.extend(&renewal).await.expect("an answer");
     assert!(left_after_a_crash(&mut server, lease.name()).await > MINUTE / 2);

@@ -28,7 +28,7 @@ async fn a_default_lock_timeout_changes_nothing() {
     let mut busy = pest.begin().await.expect("begun");
     let lock = format!("SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
     busy.execute(AssertSqlSafe(lock)).await.expect("locked");
-    let request = LockRequest::new(&name).wait(Wait::No);
+    let request = LockRequest::new(&name).wait(Wait::Never);
     let acquiring = tokio::spawn(async move { client.acquire(request).await });
     // The server looks for a deadlock after a second; a time-out would come long before.
     until_blocked(&server, 1).await;

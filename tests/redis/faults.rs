@@ -41,7 +41,7 @@ async fn a_server_that_takes_no_writes_says_so_and_takes_no_lock() {
     for [spoil, mend] in [memory, replica, replicas] {
         let name = fresh_name();
         server.cli(spoil);
-        let refused = client.acquire(LockRequest::new(&name).wait(Wait::No)).await;
+        let refused = client.acquire(LockRequest::new(&name).wait(Wait::Never)).await;
         let Err(LockError::Backend { source, .. }) = refused else {
             panic!("{spoil:?}: {refused:?}");
         };

@@ -16,8 +16,9 @@ mod tokens;
 
 use std::sync::Arc;
 
+use leasehold::core::backend::async_trait;
 use leasehold::core::conformance::Harness;
-use leasehold::core::{async_trait, conformance_tests};
+use leasehold::core::conformance_tests;
 use leasehold::redis::RedisLock;
 use leasehold::{DistributedLock, LockName};
 use test_support::RedisServer;

@@ -41,7 +41,7 @@ async fn c22_a_damaged_counter_is_a_typed_error_and_takes_no_lock() {
     for garbage in ["x", "-1", "1.5", "", "9007199254740991", "9007199254740992"] {
         let name = fresh_name();
         server.cli(&["SET", &format!("{{{name}}}:fence"), garbage]);
-        let refused = client.acquire(LockRequest::new(&name).wait(Wait::No)).await;
+        let refused = client.acquire(LockRequest::new(&name).wait(Wait::Never)).await;
         assert!(matches!(refused, Err(LockError::Backend { .. })), "{garbage:?}: {refused:?}");
         assert_eq!(server.cli(&["EXISTS", &name]), Reply::Integer(0), "{garbage:?}");
     }
@@ -59,7 +59,7 @@ async fn keys_of_another_type_are_a_typed_error_and_take_no_lock() {
             companion => format!("{{{name}}}:{companion}"),
         };
         server.cli(&["LPUSH", &key, "x"]);
-        let refused = client.acquire(LockRequest::new(&name).wait(Wait::No)).await;
+        let refused = client.acquire(LockRequest::new(&name).wait(Wait::Never)).await;
         let Err(LockError::Backend { source, .. }) = refused else {
             panic!("{companion:?}: {refused:?}");
         };

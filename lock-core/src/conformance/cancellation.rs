@@ -10,7 +10,8 @@ use super::{
     Fault, Harness, LIMIT, Operation, claim, client, eventually, faulty_client, fresh_name,
     patient, until_free,
 };
-use crate::{Attempt, DistributedLock, LockRequest, LostReason, Wait};
+use crate::backend::Attempt;
+use crate::{DistributedLock, LockRequest, LostReason, Wait};
 
 /// C19: an acquire that is dropped at any await leaves no hold: long before its TTL of a minute the
 /// lock is free again.
@@ -63,13 +64,13 @@ pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
 pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let ghost = claim(&name, Duration::from_secs(60));
-    backend.withdraw(&ghost).await.expect("an answer");
+    backend.withdraw(&name, ghost.owner).await.expect("an answer");
     let late = backend.try_acquire(&ghost, None).await;
     assert!(!matches!(late, Ok(Attempt::Granted(_))), "a ghost took the lock");
     let claim = claim(&name, Duration::from_secs(60));
     let next = backend.try_acquire(&claim, None).await.expect("an answer");
     assert!(matches!(next, Attempt::Granted(_)), "{next:?}");
-    backend.withdraw(&claim).await.expect("an answer");
+    backend.withdraw(&name, claim.owner).await.expect("an answer");
     let state = backend.inspect(&name).await.expect("an answer");
     assert_eq!(state.holder, None);
 }
@@ -155,7 +156,7 @@ pub async fn c21_no_reply_goes_to_the_wrong_caller(harness: &dyn Harness) {
     .await;
     for i in 0..10 {
         let label = format!("label {i}");
-        let request = LockRequest::new(name(i)).label(&label).wait(Wait::No);
+        let request = LockRequest::new(name(i)).label(&label).wait(Wait::Never);
         let guard = client.acquire(request).await.expect("it is free");
         let holder = client.inspect(name(i)).await.expect("an answer").holder.expect("held");
         assert_eq!((holder.token, holder.label.as_str()), (Some(guard.token()), &*label));

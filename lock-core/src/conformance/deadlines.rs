@@ -37,7 +37,7 @@ pub async fn c05_a_grant_that_comes_too_late_is_not_returned(harness: &dyn Harne
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), Duration::from_millis(20));
     faulty.always(Operation::TryAcquire, Fault::Late(ttl * 3));
-    let late = client.acquire(LockRequest::from(&name).ttl(ttl).wait(Wait::No)).await;
+    let late = client.acquire(LockRequest::from(&name).ttl(ttl).wait(Wait::Never)).await;
     assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
     faulty.heal();
     let guard = client.acquire(patient(&name, harness.ttl())).await.expect("it was given back");

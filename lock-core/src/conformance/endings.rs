@@ -9,7 +9,8 @@ use super::{
     Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, client, eventually, faulty_client,
     fresh_name, patient, until_free,
 };
-use crate::{LockClient, LockError, LockRequest, Release, Wait};
+use crate::backend::Release;
+use crate::{LockClient, LockError, LockRequest, Wait};
 
 /// C20: a shutdown gives back what is held and what was dropped, though some of it fails at first.
 pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {

@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use crate::{
-    Attempt, BackendError, Capabilities, Claim, DistributedLock, Extension, Finding, Holder, Lease,
-    LockError, LockName, LockRequest, LockState, LossWatch, LostReason, Outcome, OwnerId, Release,
-    Renewal, Waker,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockName,
+    LockState, LostReason, Outcome, OwnerId,
 };
 
 /// An operation that may fail.
@@ -162,10 +162,10 @@ impl DistributedLock for Faulty {
     async fn try_acquire(
         &self,
         claim: &Claim,
-        waker: Option<&Waker>,
+        waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         self.plan().last_claim = Some(claim.clone());
-        self.call(Operation::TryAcquire, self.backend.try_acquire(claim, waker)).await
+        self.call(Operation::TryAcquire, self.backend.try_acquire(claim, waiter)).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
@@ -186,24 +186,8 @@ impl DistributedLock for Faulty {
         self.call(Operation::Release, self.backend.release(name, owner)).await
     }
 
-    async fn withdraw(&self, claim: &Claim) -> Result<(), BackendError> {
-        self.call(Operation::Withdraw, self.backend.withdraw(claim)).await
-    }
-
-    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        self.call(Operation::Inspect, self.backend.inspect(name)).await
-    }
-
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        self.call(Operation::List, self.backend.list(prefix, limit)).await
-    }
-
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.call(Operation::Evict, self.backend.evict(name)).await
-    }
-
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        self.call(Operation::Doctor, self.backend.doctor()).await
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.call(Operation::Withdraw, self.backend.withdraw(name, owner)).await
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
@@ -224,12 +208,28 @@ impl DistributedLock for Faulty {
         }))
     }
 
-    async fn acquire(&self, request: &LockRequest) -> Result<Lease, LockError> {
-        self.backend.acquire(request).await
-    }
-
     async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
         let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
         answer.unwrap_or(Err(failure(Outcome::Unknown)))
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl LockAdmin for Faulty {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        self.call(Operation::Inspect, self.backend.inspect(name)).await
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        self.call(Operation::List, self.backend.list(prefix, limit)).await
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        self.call(Operation::Evict, self.backend.evict(name)).await
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        self.call(Operation::Doctor, self.backend.doctor()).await
     }
 }

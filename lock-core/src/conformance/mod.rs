@@ -6,7 +6,8 @@
 //! use std::sync::Arc;
 //!
 //! use lock_core::conformance::Harness;
-//! use lock_core::{DistributedLock, LockName, MemoryLock, async_trait};
+//! use lock_core::backend::async_trait;
+//! use lock_core::{DistributedLock, LockAdmin, LockName, MemoryLock};
 //!
 //! struct Memory(MemoryLock);
 //!
@@ -50,9 +51,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    Claim, ClientOptions, DistributedLock, LockClient, LockName, LockRequest, OwnerId, Wait,
-};
+use crate::backend::Claim;
+use crate::{ClientOptions, DistributedLock, LockClient, LockName, LockRequest, OwnerId, Wait};
 
 pub use self::cancellation::*;
 pub use self::deadlines::*;

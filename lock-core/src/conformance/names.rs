@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{Harness, Operation, client, faulty_client, fresh_name, patient, until_free};
-use crate::{Contention, Health, LockError, LockRequest, SystemClock, Ttl, Wait, clock::Clock};
+use crate::{Clock, Contention, Health, LockError, LockRequest, SystemClock, Ttl, Wait};
 
 /// C1, C4: a request that cannot be is refused with a typed error, and nothing is sent.
 pub async fn c01_a_bad_request_is_refused_before_any_io(harness: &dyn Harness) {
@@ -61,11 +61,12 @@ pub async fn c02_names_are_data(harness: &dyn Harness) {
     names.push(format!("{tag}{}", "n".repeat(512 - tag.as_str().len())));
     let mut guards = Vec::new();
     for name in &names {
-        let request = LockRequest::new(name).ttl(ttl).wait(Wait::No);
+        let request = LockRequest::new(name).ttl(ttl).wait(Wait::Never);
         guards.push(client.acquire(request).await.unwrap_or_else(|e| panic!("{name:?}: {e}")));
     }
     let listed = client.list(tag.as_str(), 1000).await.expect("a listing");
-    let listed: HashSet<String> = listed.into_iter().map(|state| state.name.to_string()).collect();
+    let listed: HashSet<String> =
+        listed.into_iter().map(|state| state.name.as_str().to_owned()).collect();
     for name in names.iter().filter(|name| name.starts_with(tag.as_str())) {
         assert!(listed.contains(name), "{name:?} is not listed");
         let state = client.inspect(name).await.expect("its state");
@@ -87,7 +88,7 @@ pub async fn c02_a_listing_takes_prefixes_as_data(harness: &dyn Harness) {
     }
     let names = async |prefix: String, limit| {
         let states = client.list(&prefix, limit).await.expect("a listing");
-        states.into_iter().map(|state| state.name.to_string()).collect::<Vec<_>>()
+        states.into_iter().map(|state| state.name.as_str().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(names(format!("{tag}*"), 9).await, [format!("{tag}*x")]);
     let sorted = ["*x", "ax"].map(|part| format!("{tag}{part}"));
@@ -139,7 +140,7 @@ pub async fn c32_no_text_shows_an_owner(harness: &dyn Harness) {
     let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let guard = holder.acquire(LockRequest::from(&name).ttl(harness.ttl() * 10)).await;
     let guard = guard.expect("a free lock");
-    let busy = other.acquire(LockRequest::from(&name).wait(Wait::No)).await.expect_err("held");
+    let busy = other.acquire(LockRequest::from(&name).wait(Wait::Never)).await.expect_err("held");
     let state = other.inspect(&name).await.expect("its state");
     let signal = guard.lost_signal();
     let mut shown = format!("{guard:?} {holder:?} {busy} {busy:?} {state:?} {signal:?}");

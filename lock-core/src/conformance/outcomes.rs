@@ -8,9 +8,8 @@ use super::{
     Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, claim, client, eventually,
     faulty_client, fresh_name, patient, until_free,
 };
-use crate::{
-    Attempt, Lease, LockError, LockRequest, LostReason, Outcome, Release, Renewal, Ttl, Wait,
-};
+use crate::backend::{Attempt, Release, Renewal};
+use crate::{Lease, LeaseExt, LockError, LockRequest, LostReason, Outcome, Ttl, Wait};
 
 /// C14: a busy lock says who holds it, and for how long.
 pub async fn c14_busy_tells_what_is_known(harness: &dyn Harness) {
@@ -18,7 +17,7 @@ pub async fn c14_busy_tells_what_is_known(harness: &dyn Harness) {
     let ttl = harness.ttl() * 10;
     let request = patient(&name, ttl).label("the holder: ü");
     let guard = holder.acquire(request).await.expect("a free lock");
-    let busy = other.acquire(LockRequest::from(&name).wait(Wait::No)).await;
+    let busy = other.acquire(LockRequest::from(&name).wait(Wait::Never)).await;
     let Err(LockError::NotAcquired { name: told, contention }) = busy else {
         panic!("it is held, and we were told {busy:?}");
     };
@@ -78,7 +77,7 @@ pub async fn c15_an_error_tells_whether_it_was_applied(harness: &dyn Harness) {
     for (fault, outcome) in cases {
         let name = fresh_name();
         faulty.always(Operation::TryAcquire, fault);
-        let failed = client.acquire(LockRequest::from(&name).wait(Wait::No)).await;
+        let failed = client.acquire(LockRequest::from(&name).wait(Wait::Never)).await;
         let Err(LockError::Backend { source, .. }) = failed else {
             panic!("nobody holds it, and we were told {failed:?}");
         };
@@ -114,7 +113,7 @@ pub async fn c16_a_repeated_acquire_finds_its_own_grant(harness: &dyn Harness) {
 /// C16: an acquire whose reply was lost succeeds on the next try.
 pub async fn c16_an_acquire_whose_reply_was_lost_is_granted(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    for (fault, wait) in [(Fault::ReplyLost, Wait::No), (Fault::SilenceAfter, Wait::Forever)] {
+    for (fault, wait) in [(Fault::ReplyLost, Wait::Never), (Fault::SilenceAfter, Wait::Forever)] {
         let name = fresh_name();
         faulty.once(Operation::TryAcquire, fault);
         let request = patient(&name, harness.ttl() * 10).wait(wait);
@@ -157,7 +156,7 @@ pub async fn c17_every_call_returns_in_time(harness: &dyn Harness) {
     let short = Duration::from_millis(200);
     let request = |wait| LockRequest::from(&name).wait(wait);
     in_time(short, async { client.acquire(request(Wait::AtMost(short))).await.is_err() }).await;
-    in_time(REQUEST_TIMEOUT, async { client.acquire(request(Wait::No)).await.is_err() }).await;
+    in_time(REQUEST_TIMEOUT, async { client.acquire(request(Wait::Never)).await.is_err() }).await;
     in_time(REQUEST_TIMEOUT, async { guard.extend(ttl).await.is_err() }).await;
     in_time(REQUEST_TIMEOUT, async { client.inspect(&name).await.is_err() }).await;
     in_time(REQUEST_TIMEOUT, async { client.list("", 1).await.is_err() }).await;
@@ -182,7 +181,7 @@ pub async fn c18_a_wait_of_zero_is_one_attempt(harness: &dyn Harness) {
     let (other, faulty) = faulty_client(harness).await;
     let name = fresh_name();
     let guard = holder.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
-    for wait in [Wait::No, Wait::AtMost(Duration::ZERO)] {
+    for wait in [Wait::Never, Wait::AtMost(Duration::ZERO)] {
         let before = faulty.calls(Operation::TryAcquire);
         let busy = other.acquire(LockRequest::from(&name).wait(wait)).await;
         assert!(busy.is_err(), "two holders");
@@ -190,7 +189,7 @@ pub async fn c18_a_wait_of_zero_is_one_attempt(harness: &dyn Harness) {
         assert_eq!(holder.inspect(&name).await.expect("an answer").waiters.unwrap_or(0), 0);
     }
     guard.release().await.expect("an answer");
-    for wait in [Wait::No, Wait::AtMost(Duration::ZERO), Wait::AtMost(Duration::MAX)] {
+    for wait in [Wait::Never, Wait::AtMost(Duration::ZERO), Wait::AtMost(Duration::MAX)] {
         let guard = other.acquire(LockRequest::from(&name).wait(wait)).await.expect("it is free");
         guard.release().await.expect("an answer");
     }
@@ -218,16 +217,17 @@ pub async fn a_lease_is_detached_and_attached(harness: &dyn Harness) {
 pub async fn the_trait_acquires_without_a_client(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let request = patient(&name, harness.ttl() * 2);
-    let lease = backend.acquire(&request.clone().wait(Wait::No)).await.expect("a free lock");
-    let busy = backend.acquire(&request.clone().wait(Wait::No)).await;
+    let lease =
+        backend.acquire_lease(&request.clone().wait(Wait::Never)).await.expect("a free lock");
+    let busy = backend.acquire_lease(&request.clone().wait(Wait::Never)).await;
     assert!(matches!(busy, Err(LockError::NotAcquired { .. })), "{busy:?}");
-    let late = backend.acquire(&request.clone().wait(Wait::AtMost(SLACK))).await;
+    let late = backend.acquire_lease(&request.clone().wait(Wait::AtMost(SLACK))).await;
     assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
     let renewal = Renewal::new(&lease, Ttl::new(harness.ttl() * 2).expect("a good TTL"));
     backend.extend(&renewal).await.expect("an answer");
     let waiting = tokio::spawn({
         let (backend, request) = (backend.clone(), request.wait(Wait::Forever));
-        async move { backend.acquire(&request).await }
+        async move { backend.acquire_lease(&request).await }
     });
     backend.release(&name, lease.owner()).await.expect("an answer");
     let next = tokio::time::timeout(LIMIT, waiting).await.expect("its turn comes");
@@ -243,7 +243,7 @@ pub async fn c14_a_wait_spent_in_line_times_out(harness: &dyn Harness) {
     faulty.always(Operation::TryAcquire, Fault::Late(REQUEST_TIMEOUT));
     let bounded = |wait| client.acquire(LockRequest::from(&name).wait(Wait::AtMost(wait)));
     let (first, second) = tokio::join!(bounded(REQUEST_TIMEOUT / 4), bounded(REQUEST_TIMEOUT / 3));
-    assert!(matches!(first, Err(LockError::Backend { .. })), "{first:?}");
+    assert!(matches!(first, Err(LockError::Timeout { .. })), "{first:?}");
     assert!(matches!(second, Err(LockError::Timeout { .. })), "{second:?}");
     until_free(&client, &name).await;
 }

@@ -6,7 +6,8 @@ use super::{
     Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, claim, client, eventually,
     faulty_client, fresh_name, patient, until_free,
 };
-use crate::{Attempt, Extension, Grant, Lease, LockError, LostReason, Release, Renewal, Ttl};
+use crate::backend::{Attempt, Extension, Grant, Release, Renewal};
+use crate::{Lease, LockError, LockRequest, LostReason, Ttl};
 
 /// C10: extending what is lost is `Lost`, for ever, and makes nothing anew.
 pub async fn c10_lost_is_final(harness: &dyn Harness) {
@@ -155,7 +156,7 @@ pub async fn c12_renewals_go_in_batches(harness: &dyn Harness) {
     let (tag, ttl) = (fresh_name(), harness.ttl() * 6);
     let mut guards = Vec::new();
     for i in 0..HOLDS {
-        let request = crate::LockRequest::new(format!("{tag}-{i}")).ttl(ttl);
+        let request = LockRequest::new(format!("{tag}-{i}")).ttl(ttl);
         guards.push(client.acquire(request).await.expect("a free lock"));
     }
     let first: Vec<_> = guards.iter().map(|guard| guard.deadline()).collect();

@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::{Harness, LIMIT, claim, client, eventually, fresh_name, patient};
-use crate::{Attempt, LostReason};
+use crate::LostReason;
+use crate::backend::Attempt;
 
 /// C22: each grant has a greater token than all before, however the holds before it ended.
 pub async fn c22_tokens_grow_through_release_expiry_and_eviction(harness: &dyn Harness) {
@@ -72,7 +73,7 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
     let claim = claim(&name, Duration::from_secs(1));
     let free = backend.try_acquire(&claim, None).await.expect("an answer");
     assert!(matches!(free, Attempt::Granted(_)), "{free:?}");
-    backend.withdraw(&claim).await.expect("an answer");
+    backend.withdraw(&name, claim.owner).await.expect("an answer");
 }
 
 /// C8, C24: an operator ends a hold: the next token is greater, and the holder learns of its loss.

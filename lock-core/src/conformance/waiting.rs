@@ -46,7 +46,7 @@ pub async fn c26_waiters_of_a_client_share_one_place(harness: &dyn Harness) {
 /// C27: where the backend says that it is fair, clients are served in the order in which they came.
 pub async fn c27_first_come_first_served(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
-    if holder.capabilities().order != Order::Fair {
+    if holder.capabilities().order != Order::Fifo {
         return;
     }
     let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use lock_core::{Attempt, FencingToken, LockClient, LockRequest, Outcome, Wait};
+use lock_core::backend::Attempt;
+
+use lock_core::{FencingToken, LockClient, LockRequest, Outcome, Wait};
 use tempfile::{TempDir, tempdir};
 use tokio::time::{sleep, timeout};
 
@@ -136,7 +138,7 @@ async fn a_withdrawn_claim_is_given_back_and_refused_from_then_on() {
     let (_home, lock) = home();
     let (withdrawn, other) = (claim("a"), claim("a"));
     granted(&lock, &withdrawn).await;
-    lock.clone().withdraw(&withdrawn).await.expect("withdrawn");
+    lock.clone().withdraw(&withdrawn.name, withdrawn.owner).await.expect("withdrawn");
     let refused = lock.try_acquire(&withdrawn, None).await.expect_err("refused");
     assert!(!refused.is_transient() && refused.outcome() == Outcome::NotApplied);
     granted(&lock, &other).await;
@@ -214,7 +216,7 @@ async fn list_filters_sorts_limits_and_skips_what_is_foreign() {
 
     let names = async |prefix, limit| {
         let listed = lock.list(prefix, limit).await.expect("an answer");
-        let names = listed.into_iter().map(|state| state.name.to_string());
+        let names = listed.into_iter().map(|state| state.name.as_str().to_owned());
         names.collect::<Vec<_>>()
     };
     assert_eq!(names("", 9).await, ["a:1", "a:2", "a:3", "b:2"]);
@@ -399,7 +401,7 @@ async fn directory_and_files_are_private_and_no_text_shows_an_owner() {
     assert_eq!(mode(&nested), 0o700);
     let file = fs::read_dir(&nested).expect("readable").next().expect("a file");
     assert_eq!(mode(&file.expect("readable").path()), 0o600);
-    lock.withdraw(&claim).await.expect("withdrawn");
+    lock.withdraw(&claim.name, claim.owner).await.expect("withdrawn");
     let refused = lock.try_acquire(&claim, None).await.expect_err("refused");
     let text = format!("{lock:?} {refused} {refused:?}");
     assert!(!text.contains(&claim.owner.expose()[8..]), "{text}");

@@ -1,0 +1,48 @@
+//! What operators ask of a backend.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::model::{BackendError, Finding, Holder, LockName, LockState};
+
+/// Looks at the locks of a backend from outside, and ends holds by force.
+///
+/// Applications and operators ask a [`LockClient`](crate::LockClient), which bounds the time.
+#[async_trait]
+pub trait LockAdmin: fmt::Debug + Send + Sync + 'static {
+    /// Looks at a lock without touching it.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer.
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError>;
+
+    /// Lists the locks that are held and whose names start with `prefix`, sorted by name, at most
+    /// `limit` of them.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer.
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError>;
+
+    /// Ends the hold of whoever has it, hands the lock to the next waiter, and says whose it was;
+    /// `None` if nobody held it. A holder that is not one of ours is ended too.
+    ///
+    /// The holder is not asked: it learns of its loss at its next renewal or by its watch. A repeat may
+    /// end the hold of the next one.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer.
+    ///
+    /// # Cancel safety
+    /// After a drop the hold may or may not be over.
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError>;
+
+    /// Looks at the live server for what endangers locks (C31): settings, rights, its role, its clock.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer. What it refuses to show is a [`Finding`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError>;
+}

@@ -1,0 +1,64 @@
+//! Spans of the contract that clients and servers must agree on.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A queued waiter looks at the server itself at least this often (C28), so that a lost message costs no
+/// more.
+pub const FALLBACK_POLL: Duration = Duration::from_secs(1);
+
+/// A waiter that was silent for longer is taken for dead (C28): three looks that it missed.
+pub const WAITER_LIVENESS: Duration = Duration::from_secs(3);
+
+/// A grant that was pushed to a waiter lasts no longer until its holder renews it, so that a waiter that
+/// died in silence costs the others no more (C28).
+pub const UNCLAIMED_GRANT_TTL: Duration = WAITER_LIVENESS;
+
+/// How long a withdrawn claim is remembered (C19), so that a request of it that comes late is refused.
+pub const WITHDRAWAL_REMEMBERED: Duration = Duration::from_secs(30);
+
+/// A server's clock that is further ahead of ours than this gets no say in tokens.
+const CLOCK_LEAD: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The latest time at which a server's clock may stand when it makes a token.
+///
+/// A token that is made from a clock far ahead could not be exceeded once the clock is set right, if the
+/// counter is lost then (C22). So a client tells the server how late it may be at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockLimit {
+    /// A day ahead of the client's own clock, at the moment of asking.
+    ADay,
+    /// Whatever the server's clock says.
+    Any,
+}
+
+impl ClockLimit {
+    /// The limit as of now, in microseconds since 1970; `None` if there is none.
+    pub fn micros(self) -> Option<u64> {
+        match self {
+            Self::ADay => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Some((now + CLOCK_LEAD).as_micros() as u64)
+            }
+            Self::Any => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c22_a_clock_may_be_a_day_ahead() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros();
+        let limit = u128::from(ClockLimit::ADay.micros().expect("a limit"));
+        let day = CLOCK_LEAD.as_micros();
+        assert!(limit >= now + day && limit < now + day + 60_000_000, "{limit}");
+        assert_eq!(ClockLimit::Any.micros(), None);
+    }
+
+    #[test]
+    fn c28_a_dead_waiter_missed_three_looks() {
+        assert!(WAITER_LIVENESS >= FALLBACK_POLL * 3);
+    }
+}

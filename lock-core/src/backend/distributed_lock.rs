@@ -1,0 +1,116 @@
+//! The trait that a backend implements: protocol, and no policy.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::admin::LockAdmin;
+use super::answers::{Attempt, Extension, Release};
+use super::waiter::WaiterHandle;
+use crate::model::{
+    BackendError, Capabilities, Claim, Lease, LockName, LostReason, OwnerId, Renewal,
+};
+
+/// Completes when a hold is seen to be over, and says how.
+pub type LossWatch = Pin<Box<dyn Future<Output = LostReason> + Send>>;
+
+/// A store of locks: Redis, a directory, this process.
+///
+/// Applications do not call it; they hold a [`LockClient`](crate::LockClient), which makes guards
+/// that renew themselves and gives back what is dropped. This trait is what a backend implements,
+/// and what a test swaps. It is object-safe: `Arc<dyn DistributedLock>` is chosen at run time.
+///
+/// # For implementors
+/// A backend says how to ask its server **once**. It has no retry loop, no timer and no task of its
+/// own beyond its connections: waiting, renewing, time-outs, retries and the repair of unknown
+/// outcomes are written once, in this crate. It keeps these rules:
+///
+/// - Every method may be called again with the same arguments after any outcome, and then does no
+///   harm (C16): an owner that already holds the lock is granted it again with the **same** token.
+/// - Time is the server's. No decision depends on a client's clock.
+/// - Every method may be dropped at any await (C19). What the server then does is found again by owner.
+/// - "No" is a value ([`Attempt::Busy`], [`Extension::Lost`], [`Release::NotHeld`]); an error means
+///   that the question was not answered (C15).
+///
+/// What operators ask is in [`LockAdmin`]. The conformance suite (feature `conformance`) holds a
+/// backend to all of it.
+#[async_trait]
+pub trait DistributedLock: LockAdmin {
+    /// What this backend can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Tries once to take the lock for `claim`, in one round trip.
+    ///
+    /// Finds the owner's own grant if there is one: the same token, for a full TTL again. Without a
+    /// `waiter` a lock that is held, or that others wait for, is [`Attempt::Busy`]. With one, the
+    /// claim also takes a place in the queue where the backend has a queue, keeps the place it
+    /// already has, and is woken through the handle: by its grant, or to try again.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer the question.
+    ///
+    /// # Cancel safety
+    /// After a drop the claim may be granted or queued: [`withdraw`](Self::withdraw) undoes both.
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError>;
+
+    /// Extends many holds, in as few requests as the server allows; the answers are in the order of
+    /// the questions.
+    ///
+    /// Each hold that is still its owner's lasts at least its TTL from now; it is never shortened,
+    /// so that answers may overtake each other. One that is not is [`Extension::Lost`] and is
+    /// **never** made anew (C10).
+    ///
+    /// # Cancel safety
+    /// After a drop any of the holds may have been extended, which does no harm.
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>>;
+
+    /// Extends one hold: [`extend_all`](Self::extend_all) for a single renewal.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer the question.
+    ///
+    /// # Cancel safety
+    /// As [`extend_all`](Self::extend_all).
+    async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
+        let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
+        let no_answer = || BackendError::no_answer(self.capabilities().backend, Duration::ZERO);
+        answer.unwrap_or_else(|| Err(no_answer()))
+    }
+
+    /// Ends the hold of `owner`, if it is still its own, and wakes the next waiter.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer the question.
+    ///
+    /// # Cancel safety
+    /// After a drop the hold may or may not be over; releasing again does no harm.
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError>;
+
+    /// Takes back everything that the claim of `owner` did or may still do: its grant, its place in the
+    /// queue, and a request of it that is still on its way.
+    ///
+    /// Such a request is refused for at least
+    /// [`WITHDRAWAL_REMEMBERED`](super::WITHDRAWAL_REMEMBERED), with a permanent error.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer.
+    ///
+    /// # Cancel safety
+    /// After a drop the claim may or may not be withdrawn; withdrawing again does no harm.
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError>;
+
+    /// Watches a hold: the future completes once the backend itself sees that it is over. `None`
+    /// where only the answer to a renewal tells, which is the default.
+    ///
+    /// It completes on certainty alone: while the backend cannot tell, it stays pending, and the
+    /// deadline decides.
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        let _ = lease;
+        None
+    }
+}

@@ -1,0 +1,35 @@
+//! What a backend implements, and what helps it to.
+//!
+//! A backend implements [`DistributedLock`] and [`LockAdmin`] for a type that is cheap to clone. The rest
+//! of this module is what several backends share: the [bounds](self) of the contract that a server must
+//! know, [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may swallow
+//! requests, [`Withdrawals`] for stores without a server.
+//!
+//! Applications need none of it: they hold a [`LockClient`](crate::LockClient).
+
+mod admin;
+mod answers;
+mod bounds;
+mod distributed_lock;
+mod notifications;
+mod reply_monitor;
+mod request_error;
+mod shared;
+mod waiter;
+mod withdrawals;
+
+pub use async_trait::async_trait;
+
+pub use self::admin::LockAdmin;
+pub use self::answers::{Attempt, Extension, Grant, Release};
+pub use self::bounds::{
+    ClockLimit, FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,
+};
+pub use self::distributed_lock::{DistributedLock, LossWatch};
+pub use self::notifications::{NotificationTransport, Notifications};
+pub use self::reply_monitor::{PendingReply, ReplyMonitor};
+pub use self::request_error::RequestError;
+pub(crate) use self::waiter::WaiterEvent;
+pub use self::waiter::WaiterHandle;
+pub use self::withdrawals::Withdrawals;
+pub use crate::model::{Claim, Renewal, ServerTime};

@@ -1,0 +1,339 @@
+//! How a client hears of grants: one connection of its own, opened when it first waits, and closed when
+//! it has not waited for a while.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::answers::Grant;
+use super::waiter::WaiterHandle;
+use crate::model::{BackendError, FencingToken, OwnerId, ServerTime};
+
+/// How long connecting may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often to ask whether a silent connection still lives, and how long to wait for the answer.
+const PING_INTERVAL: Duration = Duration::from_secs(3);
+
+/// How many pings in a row may find that nobody waits, before the connection is closed (C26).
+const IDLE_PINGS: u32 = 3;
+
+/// How long a waiter waits for the connection before it polls instead.
+const OPEN_LIMIT: Duration = Duration::from_millis(300);
+
+/// The pause before a lost connection is opened again. Waiters poll meanwhile.
+const RECONNECT_DELAY: Duration = Duration::from_millis(200);
+
+/// A server that tells of the grants it makes: the protocol of a connection on which one hears them.
+#[async_trait]
+pub trait NotificationTransport: Send + Sync + 'static {
+    /// A connection that hears.
+    type Connection: Send;
+    /// Where the server is to tell of a grant, so that the connection hears of it.
+    type Address: Clone + Send + Sync + 'static;
+
+    /// Opens a connection, which hears whatever is told once this has returned.
+    ///
+    /// # Errors
+    /// [`BackendError`]; one that is transient is followed by another try, any other is told to those
+    /// who wait.
+    async fn connect(&self) -> Result<(Self::Connection, Self::Address), BackendError>;
+
+    /// Waits for the next message; `None` if the connection is over, or may have missed one.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no message.
+    async fn recv(&self, connection: &mut Self::Connection) -> Option<String>;
+
+    /// Whether the connection still lives: asked after a long silence.
+    async fn ping(&self, connection: &mut Self::Connection) -> bool;
+}
+
+/// The one connection on which a client hears of grants (C26), and the waiters that it wakes.
+///
+/// A message has the form `owner:token:TTL in ms:server's time in µs`. A client
+/// [registers](Self::register) before it takes a place in a queue, so that no grant is told before it
+/// is heard. A connection that is lost is opened again, and everyone looks at the server then, because
+/// what was told meanwhile is gone (C28).
+///
+/// ```text
+///            register, connect             no waiter for a while
+///   Closed ───────────────────▶ Opening ─▶ Listening ──────────▶ Closed
+///                                  ▲           │ lost
+///                                  └───────────┘
+/// ```
+pub struct Notifications<T: NotificationTransport> {
+    shared: Arc<Shared<T>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared<T: NotificationTransport> {
+    transport: T,
+    waiters: Mutex<HashMap<OwnerId, WaiterHandle>>,
+    state: watch::Sender<State<T::Address>>,
+}
+
+#[derive(Clone)]
+enum State<A> {
+    Closed,
+    /// Since when.
+    Opening(Instant),
+    Listening(A),
+    /// The server will never let us.
+    Refused(BackendError),
+}
+
+impl<T: NotificationTransport> Notifications<T> {
+    /// No connection yet.
+    pub fn new(transport: T) -> Self {
+        let (waiters, state) = (Mutex::default(), watch::Sender::new(State::Closed));
+        Self { shared: Arc::new(Shared { transport, waiters, state }), task: Mutex::default() }
+    }
+
+    /// Remembers whom to wake for `owner`, and returns where the server is to tell of it; `None` if
+    /// it would not be heard.
+    pub fn register(&self, owner: OwnerId, waiter: &WaiterHandle) -> Option<T::Address> {
+        if !self.is_running() {
+            return None;
+        }
+        let mut waiters = self.shared.waiters();
+        // Read under the lock of the waiters, so that no connection closes in between.
+        let State::Listening(address) = self.shared.state.borrow().clone() else { return None };
+        if waiters.len() == waiters.capacity() {
+            waiters.retain(|_, waiter| !waiter.is_closed());
+        }
+        waiters.insert(owner, waiter.clone());
+        Some(address)
+    }
+
+    /// Opens the connection if it is not open, and returns once it hears, or when that takes or took
+    /// longer than a waiter wants to go without a look at the lock.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server will never let us hear.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the connection is opened all the same.
+    pub async fn open(&self) -> Result<(), BackendError> {
+        self.ensure_running();
+        let mut state = self.shared.state.subscribe();
+        let end = match *state.borrow() {
+            State::Opening(since) => since + OPEN_LIMIT,
+            State::Closed | State::Listening(_) | State::Refused(_) => Instant::now() + OPEN_LIMIT,
+        };
+        let settled = timeout_at(end, state.wait_for(|state| !matches!(state, State::Opening(_))));
+        match settled.await.ok().and_then(Result::ok).as_deref() {
+            Some(State::Refused(error)) => Err(error.clone()),
+            Some(State::Closed | State::Opening(_) | State::Listening(_)) | None => Ok(()),
+        }
+    }
+
+    /// Forgets whom to wake for `owner`.
+    pub fn unregister(&self, owner: OwnerId) {
+        self.shared.waiters().remove(&owner);
+    }
+
+    fn is_running(&self) -> bool {
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        task.as_ref().is_some_and(|task| !task.is_finished())
+    }
+
+    fn ensure_running(&self) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = matches!(*self.shared.state.borrow(), State::Closed);
+        // A task that has closed its connection may not have ended yet; it does nothing more.
+        if closed || task.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.shared.state.send_replace(State::Opening(Instant::now()));
+            *task = Some(tokio::spawn(self.shared.clone().run()));
+        }
+    }
+}
+
+impl<T: NotificationTransport> Drop for Notifications<T> {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            task.abort();
+        }
+    }
+}
+
+impl<T: NotificationTransport> fmt::Debug for Notifications<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiters = self.shared.waiters().len();
+        f.debug_struct("Notifications").field("waiters", &waiters).finish_non_exhaustive()
+    }
+}
+
+/// How a connection came to its end.
+enum End {
+    /// It was lost, or may have missed a message.
+    Lost,
+    /// Nobody waits for anything.
+    Idle,
+}
+
+impl<T: NotificationTransport> Shared<T> {
+    /// Connects, listens, and begins again when the connection is lost; returns when the server refuses,
+    /// or nobody waits any more.
+    async fn run(self: Arc<Self>) {
+        loop {
+            match timeout(CONNECT_LIMIT, self.transport.connect()).await {
+                Ok(Ok((connection, address))) => {
+                    if let End::Idle = self.listen(connection, address).await {
+                        return;
+                    }
+                }
+                Ok(Err(error)) if !error.is_transient() => {
+                    self.state.send_replace(State::Refused(error));
+                    return;
+                }
+                Ok(Err(_)) | Err(_) => {}
+            }
+            sleep(RECONNECT_DELAY).await;
+        }
+    }
+
+    async fn listen(&self, mut connection: T::Connection, address: T::Address) -> End {
+        self.set_listening(address);
+        let mut idle_pings = 0;
+        loop {
+            match timeout(PING_INTERVAL, self.transport.recv(&mut connection)).await {
+                Ok(Some(message)) => self.wake(&message),
+                Ok(None) => break,
+                Err(_) if idle_pings >= IDLE_PINGS && self.close_if_idle() => return End::Idle,
+                Err(_) => {
+                    idle_pings = if self.is_idle() { idle_pings + 1 } else { 0 };
+                    match timeout(PING_INTERVAL, self.transport.ping(&mut connection)).await {
+                        Ok(true) => {}
+                        Ok(false) | Err(_) => break,
+                    }
+                }
+            }
+        }
+        self.state.send_replace(State::Opening(Instant::now()));
+        self.waiters().values().for_each(WaiterHandle::try_again);
+        End::Lost
+    }
+
+    /// Lets waiters in, and has those look again who registered before: what was told to them
+    /// meanwhile is gone.
+    fn set_listening(&self, address: T::Address) {
+        let waiters = self.waiters();
+        self.state.send_replace(State::Listening(address));
+        waiters.values().for_each(WaiterHandle::try_again);
+    }
+
+    fn is_idle(&self) -> bool {
+        let mut waiters = self.waiters();
+        waiters.retain(|_, waiter| !waiter.is_closed());
+        waiters.is_empty()
+    }
+
+    /// Closes for newcomers, unless somebody waits.
+    fn close_if_idle(&self) -> bool {
+        let waiters = self.waiters();
+        let is_idle = waiters.is_empty();
+        if is_idle {
+            self.state.send_replace(State::Closed);
+        }
+        is_idle
+    }
+
+    /// Delivers the message of a grant. One that nobody waits for any more is withdrawn by the client
+    /// that gave it up.
+    fn wake(&self, message: &str) {
+        if let Some((owner, grant)) = parse(message)
+            && let Some(waiter) = self.waiters().remove(&owner)
+        {
+            waiter.granted(grant);
+        }
+    }
+
+    fn waiters(&self) -> MutexGuard<'_, HashMap<OwnerId, WaiterHandle>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn parse(message: &str) -> Option<(OwnerId, Grant)> {
+    let mut parts = message.split(':');
+    let owner = parts.next()?.parse().ok()?;
+    let token: FencingToken = parts.next()?.parse().ok()?;
+    let ttl = Duration::from_millis(parts.next()?.parse().ok()?);
+    let at = ServerTime(Duration::from_micros(parts.next()?.parse().ok()?));
+    Some((owner, Grant::new(token, ttl).at(at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts the connections that are open.
+    #[derive(Clone, Default)]
+    struct Silent(Arc<AtomicUsize>);
+
+    struct Open(Arc<AtomicUsize>);
+
+    impl Drop for Open {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    #[async_trait]
+    impl NotificationTransport for Silent {
+        type Connection = Open;
+        type Address = ();
+
+        async fn connect(&self) -> Result<(Open, ()), BackendError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok((Open(self.0.clone()), ()))
+        }
+
+        async fn recv(&self, _connection: &mut Open) -> Option<String> {
+            pending().await
+        }
+
+        async fn ping(&self, _connection: &mut Open) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c26_the_connection_is_closed_when_nobody_waits() {
+        let transport = Silent::default();
+        let open = || transport.0.load(Ordering::Relaxed);
+        let notifications = Notifications::new(transport.clone());
+        for _ in 0..2 {
+            let (waiter, receiver) = WaiterHandle::channel();
+            assert!(notifications.register(OwnerId::random(), &waiter).is_none());
+            notifications.open().await.expect("not refused");
+            assert!(notifications.register(OwnerId::random(), &waiter).is_some());
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(open(), 1, "closed under a waiter");
+            drop(receiver);
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(open(), 0, "open for nobody");
+        }
+    }
+
+    #[test]
+    fn a_message_is_read_as_it_is_written() {
+        let owner = OwnerId::random();
+        let message = format!("{}:7:3000:1795251431457582", owner.expose());
+        let (told, grant) = parse(&message).expect("a grant");
+        assert_eq!((told, grant.token.get(), grant.ttl), (owner, 7, Duration::from_secs(3)));
+        assert_eq!(grant.at, Some(ServerTime(Duration::from_micros(1_795_251_431_457_582))));
+        for bad in ["", ":::", "x:7:3000:1", &message[..40], &format!("{}:0:1:1", owner.expose())] {
+            assert!(parse(bad).is_none(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! How far a request got that failed.
+
+/// A request that failed, and how far it got: the two cases differ in what the server may have done.
+#[derive(Clone, Copy, Debug)]
+pub enum RequestError<E> {
+    /// There was no connection to send it over: it was not applied.
+    Connect(E),
+    /// It was sent (C15).
+    Execute(E),
+}
+
+impl<E> RequestError<E> {
+    /// The driver's error.
+    pub fn error(&self) -> &E {
+        let (Self::Connect(error) | Self::Execute(error)) = self;
+        error
+    }
+}

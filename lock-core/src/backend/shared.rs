@@ -1,0 +1,72 @@
+//! A shared backend is a backend.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::admin::LockAdmin;
+use super::answers::{Attempt, Extension, Release};
+use super::distributed_lock::{DistributedLock, LossWatch};
+use super::waiter::WaiterHandle;
+use crate::model::{
+    BackendError, Capabilities, Claim, Finding, Holder, Lease, LockName, LockState, OwnerId,
+    Renewal,
+};
+
+/// Every method is forwarded, so that none falls back to a default.
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        (**self).try_acquire(claim, waiter).await
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        (**self).extend_all(renewals).await
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        (**self).release(name, owner).await
+    }
+
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        (**self).withdraw(name, owner).await
+    }
+
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        (**self).watch(lease)
+    }
+
+    async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
+        (**self).extend(renewal).await
+    }
+}
+
+/// Every method is forwarded, so that none falls back to a default.
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<L: LockAdmin + ?Sized> LockAdmin for Arc<L> {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        (**self).inspect(name).await
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        (**self).list(prefix, limit).await
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        (**self).evict(name).await
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        (**self).doctor().await
+    }
+}

@@ -1,0 +1,285 @@
+//! The state that a guard, the renewer and the lost signals share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::telemetry::Telemetry;
+use crate::model::{
+    BackendError, Clock, Drift, Lease, LockError, LostReason, Moment, OwnerId, Renewal, Ttl,
+};
+
+/// How long a grant for less than was asked stays so.
+const SHORT_GRANT_RENEWED_AFTER: Duration = Duration::from_millis(100);
+
+/// Tells when a hold is over. It is sticky, cheap to clone, and may be awaited before and after.
+#[derive(Clone)]
+pub struct LostSignal {
+    hold: Arc<Hold>,
+}
+
+impl LostSignal {
+    /// Waits until the hold is over, and says how that came.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect; the signal can be awaited again.
+    pub async fn wait(&self) -> LostReason {
+        self.hold.ended().await
+    }
+
+    /// How the hold ended; `None` while it is held. It reads the clock, and does not depend on any
+    /// task having run.
+    pub fn reason(&self) -> Option<LostReason> {
+        self.hold.lost_reason()
+    }
+}
+
+impl fmt::Debug for LostSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LostSignal").field(&self.reason()).finish()
+    }
+}
+
+/// One hold of this client.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// Drawn for this acquisition alone, so it tells the holds of a process apart.
+    pub(crate) owner: OwnerId,
+    clock: Arc<dyn Clock>,
+    drift: Drift,
+    telemetry: Arc<Telemetry>,
+    began: Moment,
+    /// When renewing stops, if it does.
+    renew_until: Option<Moment>,
+    state: Mutex<State>,
+    lost: watch::Sender<Option<LostReason>>,
+}
+
+#[derive(Debug)]
+struct State {
+    lease: Lease,
+    /// Whether it was granted for less than was asked: a pushed grant, until it is renewed.
+    is_short: bool,
+    /// A third of what was left when the server last confirmed the hold.
+    renew_interval: Duration,
+    /// When the next renewal is due.
+    due_at: Moment,
+    /// When it is tried: when it is due, or later if a try had no answer.
+    renew_at: Moment,
+    /// From when on a renewal may go in the batch of one that is due.
+    batchable_at: Moment,
+    renewing: bool,
+}
+
+impl Hold {
+    pub(crate) fn new(
+        lease: Lease,
+        max_hold: Option<Duration>,
+        clock: Arc<dyn Clock>,
+        drift: Drift,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
+        let now = clock.now();
+        let (owner, renew_until) = (lease.owner, max_hold.map(|span| now.after(span)));
+        let is_short = lease.granted < lease.ttl.as_duration();
+        let mut state = State {
+            lease,
+            is_short,
+            renew_interval: Duration::ZERO,
+            due_at: now,
+            renew_at: now,
+            batchable_at: now,
+            renewing: false,
+        };
+        state.schedule(now);
+        let (state, lost) = (Mutex::new(state), watch::Sender::new(None));
+        Self { owner, clock, drift, telemetry, began: now, renew_until, state, lost }
+    }
+
+    pub(crate) fn signal(self: &Arc<Self>) -> LostSignal {
+        LostSignal { hold: self.clone() }
+    }
+
+    pub(crate) fn lease(&self) -> Lease {
+        self.state().lease.clone()
+    }
+
+    /// Why the hold is over, read from the clock (C7): no task needs to have run.
+    pub(crate) fn lost_reason(&self) -> Option<LostReason> {
+        if self.clock.now().has_reached(self.state().lease.deadline) {
+            self.end(LostReason::Expired);
+        }
+        *self.lost.borrow()
+    }
+
+    /// How long is left, by the clock.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.lost_reason() {
+            None => self.clock.now().until(self.state().lease.deadline),
+            Some(_) => Duration::ZERO,
+        }
+    }
+
+    /// Waits until the hold is over (C8). It also watches the deadline itself, since the renewer's
+    /// runtime may be gone; by a plain timer, which costs one wake-up a TTL. The renewer watches for
+    /// suspend.
+    pub(crate) async fn ended(&self) -> LostReason {
+        let mut lost = self.lost.subscribe();
+        loop {
+            if let Some(reason) = self.lost_reason() {
+                return reason;
+            }
+            let left = self.remaining();
+            tokio::select! {
+                _ = lost.changed() => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
+    /// Waits until somebody noted that the hold is over.
+    pub(crate) async fn ended_by_someone(&self) {
+        let _ = self.lost.subscribe().wait_for(Option::is_some).await;
+    }
+
+    pub(crate) fn error_if_lost(&self) -> Result<(), LockError> {
+        match self.lost_reason() {
+            None => Ok(()),
+            Some(reason) => Err(self.lost_error(reason)),
+        }
+    }
+
+    pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
+        LockError::Lost { name: self.state().lease.name.clone(), reason }
+    }
+
+    /// Ends the hold, for good (C10). The first reason stands.
+    pub(crate) fn end(&self, reason: LostReason) {
+        let first = self.lost.send_if_modified(|ended| {
+            let first = ended.is_none();
+            ended.get_or_insert(reason);
+            first
+        });
+        if first {
+            let held = self.clock.now().since(self.began);
+            self.telemetry.hold_ended(&self.lease(), reason, held);
+        }
+    }
+
+    /// Notes an extension that the holder asked for. Later renewals ask for `ttl` if that is longer than
+    /// what they asked for before: a shorter one was for proof, and makes no renewal shorter (C10).
+    pub(crate) fn extended(&self, asked: Moment, ttl: Ttl, granted: Duration) {
+        let mut state = self.state();
+        state.lease.ttl = state.lease.ttl.max(ttl);
+        self.confirmed(&mut state, asked, ttl, granted);
+    }
+
+    /// Notes the answer to a renewal.
+    pub(crate) fn renewed(&self, asked: Moment, ttl: Ttl, granted: Duration) {
+        let mut state = self.state();
+        let late = self.clock.now().since(state.due_at);
+        state.renewing = false;
+        self.confirmed(&mut state, asked, ttl, granted);
+        let (name, token) = (state.lease.name.clone(), state.lease.token);
+        drop(state);
+        self.telemetry.renewed(&name, token, late);
+    }
+
+    /// The server keeps the hold for `granted` from after `asked`, as was asked with `ttl`. A hold
+    /// that is over stays over, and a deadline never moves back.
+    fn confirmed(&self, state: &mut State, asked: Moment, ttl: Ttl, granted: Duration) {
+        if self.lost.borrow().is_some() || self.clock.now().has_reached(state.lease.deadline) {
+            return;
+        }
+        let deadline = asked.after(self.drift.validity(granted.min(ttl.as_duration())));
+        if deadline.has_reached(state.lease.deadline) {
+            (state.lease.deadline, state.lease.granted) = (deadline, granted);
+        }
+        state.is_short = false;
+        state.schedule(asked);
+    }
+
+    /// Notes that a renewal had no answer: the next try is soon, and the deadline stands.
+    pub(crate) fn renewal_failed(&self, error: Option<&BackendError>) {
+        let mut state = self.state();
+        let retry_at = self.clock.now().after(state.renew_interval / 4);
+        (state.renewing, state.renew_at, state.batchable_at) = (false, retry_at, retry_at);
+        let lease = state.lease.clone();
+        drop(state);
+        self.telemetry.renewal_failed(&lease, error);
+    }
+
+    /// What the renewer has to do for this hold at `now`.
+    pub(crate) fn duty(&self, now: Moment) -> Duty {
+        if self.lost_reason().is_some() {
+            return Duty::Over;
+        }
+        let state = self.state();
+        let expires_in = now.until(state.lease.deadline);
+        let bound_reached = self.renew_until.is_some_and(|end| now.has_reached(end));
+        if state.renewing || (bound_reached && !state.is_short) {
+            Duty::Watch(expires_in)
+        } else if now.has_reached(state.renew_at) {
+            Duty::Renew
+        } else if now.has_reached(state.batchable_at) {
+            Duty::RenewInBatch(expires_in.min(now.until(state.renew_at)))
+        } else {
+            Duty::Watch(expires_in.min(now.until(state.renew_at)))
+        }
+    }
+
+    /// Whether a renewal is under way.
+    pub(crate) fn is_renewing(&self) -> bool {
+        self.state().renewing
+    }
+
+    /// Begins a renewal, of which there is one at a time.
+    pub(crate) fn begin_renewal(&self) -> Renewal {
+        let mut state = self.state();
+        state.renewing = true;
+        Renewal::new(&state.lease, state.lease.ttl)
+    }
+
+    /// How long one renewal may take: a sixth of the TTL.
+    pub(crate) fn attempt_limit(&self) -> Duration {
+        self.state().renew_interval / 2
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Plans the next renewal at a third of what is left at `asked`, a little earlier by chance, so
+    /// that holds taken together by many clients do not renew together.
+    ///
+    /// A short grant is renewed soon, but not at once: most holds are over by then, and a hand-off
+    /// costs no further request.
+    fn schedule(&mut self, asked: Moment) {
+        self.renew_interval = asked.until(self.lease.deadline).min(self.lease.granted) / 3;
+        let due = if self.is_short {
+            self.renew_interval.min(SHORT_GRANT_RENEWED_AFTER)
+        } else {
+            self.renew_interval
+        };
+        self.due_at = asked.after(due.mul_f64(rand::random_range(0.9..1.0)));
+        self.renew_at = self.due_at;
+        self.batchable_at = asked.after(due * 3 / 4);
+    }
+}
+
+/// What the renewer has to do for a hold.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// Nothing more: it is over.
+    Over,
+    /// Renew it now.
+    Renew,
+    /// Renew it along with others, or look again after the span.
+    RenewInBatch(Duration),
+    /// Look again after the span.
+    Watch(Duration),
+}

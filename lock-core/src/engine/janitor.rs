@@ -1,0 +1,260 @@
+//! Gives back what was dropped, cancelled or left unresolved.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::retry;
+use super::telemetry::Telemetry;
+use crate::backend::DistributedLock;
+use crate::model::{BackendError, LockName, OwnerId};
+
+/// How many cleanups begin at once, so that a server is not flooded when many guards are dropped.
+const BURST: usize = 64;
+
+/// A cleanup that takes longer makes room for the next: its lock may be jammed, and others are not.
+const PROMPT: Duration = Duration::from_millis(50);
+
+/// A withdrawal is tried for no less: a place in a queue outlives the shortest TTLs.
+const WITHDRAW_FOR: Duration = Duration::from_secs(5);
+
+/// Carries out what `Drop` cannot: giving leases back (C20).
+///
+/// Cleanups are taken without blocking, on any thread, inside and outside a runtime. Each is repeated
+/// until the server answers, or has forgotten the lease by itself.
+///
+/// Each lock has a lane of its own, in which one cleanup follows the other. So a lock that is jammed
+/// holds up no other, and costs the backend one request at a time.
+#[derive(Debug)]
+pub(crate) struct Janitor {
+    backend: Arc<dyn DistributedLock>,
+    telemetry: Arc<Telemetry>,
+    lanes: Mutex<Lanes>,
+    arrived: Notify,
+    burst: Semaphore,
+    unfinished: Arc<watch::Sender<Unfinished>>,
+    closed: AtomicBool,
+}
+
+/// The cleanups that are to be done, by lock.
+#[derive(Debug, Default)]
+struct Lanes {
+    by_lock: HashMap<LockName, VecDeque<(Cleanup, InFlight)>>,
+    /// The lanes that nobody works on.
+    unattended: VecDeque<LockName>,
+}
+
+/// What is under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unfinished {
+    count: usize,
+    /// When the server has forgotten the last of what is to be given back.
+    until: Option<Instant>,
+}
+
+/// Something to give back.
+#[derive(Clone, Copy, Debug)]
+struct Cleanup {
+    remains: Remains,
+    owner: OwnerId,
+    /// The server has forgotten it by then.
+    until: Instant,
+}
+
+/// What the server may still have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Remains {
+    /// A hold, which is released.
+    Hold,
+    /// A hold, a place in a queue, or a request that comes late: the claim is withdrawn.
+    Claim,
+}
+
+/// Something that is unfinished for as long as this lives, wherever it is dropped.
+#[derive(Debug)]
+pub(crate) struct InFlight(Arc<watch::Sender<Unfinished>>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.send_modify(|unfinished| unfinished.count -= 1);
+    }
+}
+
+/// A lane that goes back to the others if the runtime that works on it ends first.
+struct Attended<'a> {
+    janitor: &'a Janitor,
+    name: LockName,
+    is_empty: bool,
+}
+
+impl Drop for Attended<'_> {
+    fn drop(&mut self) {
+        if !self.is_empty {
+            self.janitor.lanes().unattended.push_back(self.name.clone());
+            // Another may have taken over already.
+            self.janitor.arrived.notify_one();
+        }
+    }
+}
+
+impl Janitor {
+    pub(crate) fn new(backend: Arc<dyn DistributedLock>, telemetry: Arc<Telemetry>) -> Self {
+        Self {
+            backend,
+            telemetry,
+            lanes: Mutex::default(),
+            arrived: Notify::new(),
+            burst: Semaphore::new(BURST),
+            unfinished: Arc::default(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes back what remains of the claim of `owner`; the server forgets it after `kept_for`.
+    pub(crate) fn clear(
+        &self,
+        remains: Remains,
+        name: &LockName,
+        owner: OwnerId,
+        kept_for: Duration,
+    ) {
+        let in_flight = self.begin();
+        let until = Instant::now()
+            + match remains {
+                Remains::Hold => kept_for,
+                Remains::Claim => kept_for.max(WITHDRAW_FOR),
+            };
+        self.unfinished
+            .send_modify(|unfinished| unfinished.until = unfinished.until.max(Some(until)));
+        self.lanes().push(name, Cleanup { remains, owner, until }, in_flight);
+        self.arrived.notify_one();
+    }
+
+    /// Counts something as unfinished that may yet have to be given back.
+    pub(crate) fn begin(&self) -> InFlight {
+        self.unfinished.send_modify(|unfinished| unfinished.count += 1);
+        InFlight(self.unfinished.clone())
+    }
+
+    /// Gives everything back. Returns once that is done; or once the server has forgotten it by itself,
+    /// and what began before and gave nothing back yet had `grace` to end.
+    ///
+    /// It does the work itself, since the runtime that runs the task may not be driven any more.
+    pub(crate) async fn finish(self: &Arc<Self>, grace: Duration) {
+        let end_of_grace = Instant::now() + grace;
+        let mut unfinished = self.unfinished.subscribe();
+        let mut running = pin!(self.clone().run().fuse());
+        loop {
+            let Unfinished { count, until } = *unfinished.borrow_and_update();
+            let end = until.map_or(end_of_grace, |until| until.max(end_of_grace));
+            if count == 0 || Instant::now() >= end {
+                return;
+            }
+            tokio::select! {
+                () = &mut running => {}
+                _ = unfinished.changed() => {}
+                () = sleep_until(end) => {}
+            }
+        }
+    }
+
+    /// Lets [`run`](Janitor::run) return once nothing is left to do.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.arrived.notify_one();
+    }
+
+    /// Gives back, until closed and done.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut attended = FuturesUnordered::new();
+        loop {
+            while let Some(lane) = self.next_lane() {
+                attended.push(self.attend(lane));
+            }
+            if attended.is_empty() && self.closed.load(Ordering::Acquire) {
+                return;
+            }
+            tokio::select! {
+                () = self.arrived.notified() => {}
+                Some(()) = attended.next() => {}
+            }
+        }
+    }
+
+    fn next_lane(&self) -> Option<Attended<'_>> {
+        let name = self.lanes().unattended.pop_front()?;
+        Some(Attended { janitor: self, name, is_empty: false })
+    }
+
+    /// Works on a lane until it is empty.
+    async fn attend(&self, mut lane: Attended<'_>) {
+        while !lane.is_empty {
+            let first = self.lanes().first(&lane.name);
+            if let Some(cleanup) = first
+                && let Err(error) = self.carry_out(&lane.name, cleanup).await
+            {
+                self.telemetry.not_given_back(&lane.name, &error);
+            }
+            lane.is_empty = self.lanes().finish_first(&lane.name);
+        }
+    }
+
+    /// Gives one thing back. A burst of cleanups starts in turn, so that a server with many of them to
+    /// do answers each in time; one that is not answered promptly keeps no other from its turn.
+    async fn carry_out(&self, name: &LockName, cleanup: Cleanup) -> Result<(), BackendError> {
+        let backend = self.backend.capabilities().backend;
+        let turn = self.burst.acquire().await;
+        let limit = cleanup.until.saturating_duration_since(Instant::now());
+        let mut done = pin!(retry::within(limit, backend, || self.give_back(name, cleanup)));
+        match timeout(PROMPT, &mut done).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                drop(turn);
+                done.await
+            }
+        }
+    }
+
+    async fn give_back(&self, name: &LockName, cleanup: Cleanup) -> Result<(), BackendError> {
+        match cleanup.remains {
+            Remains::Hold => self.backend.release(name, cleanup.owner).await.map(drop),
+            Remains::Claim => self.backend.withdraw(name, cleanup.owner).await,
+        }
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lanes {
+    fn push(&mut self, name: &LockName, cleanup: Cleanup, in_flight: InFlight) {
+        if let Some(lane) = self.by_lock.get_mut(name) {
+            return lane.push_back((cleanup, in_flight));
+        }
+        self.by_lock.insert(name.clone(), VecDeque::from([(cleanup, in_flight)]));
+        self.unattended.push_back(name.clone());
+    }
+
+    fn first(&self, name: &LockName) -> Option<Cleanup> {
+        self.by_lock.get(name)?.front().map(|(cleanup, _)| *cleanup)
+    }
+
+    /// Takes the first out of a lane that is attended, and tells whether the lane is empty, and gone.
+    fn finish_first(&mut self, name: &LockName) -> bool {
+        let Some(lane) = self.by_lock.get_mut(name) else { return true };
+        lane.pop_front();
+        let is_empty = lane.is_empty();
+        if is_empty {
+            self.by_lock.remove(name);
+        }
+        is_empty
+    }
+}

@@ -1,0 +1,33 @@
+//! What is written once for all backends: policy.
+//!
+//! ```text
+//!   Acquisition ── local queue ── wait ── retry      from a request to a hold
+//!   Renewer ────── Hold                              while it is held
+//!   Janitor                                          what is given back
+//!   Shared                                           owns all of it for the clones of a client
+//! ```
+
+mod acquisition;
+mod claim_state;
+mod hold;
+mod janitor;
+mod local_queue;
+#[cfg(feature = "metrics")]
+mod meter;
+mod options;
+mod owned_claim;
+mod progress;
+mod renewer;
+mod retry;
+mod shared;
+mod telemetry;
+mod wait;
+
+pub(crate) use self::acquisition::Acquisition;
+pub(crate) use self::claim_state::ClaimState;
+pub(crate) use self::hold::Hold;
+pub use self::hold::LostSignal;
+pub use self::options::ClientOptions;
+pub(crate) use self::owned_claim::OwnedClaim;
+pub(crate) use self::shared::{Shared, failed};
+pub(crate) use self::wait::{Limits, Waiting};

@@ -1,0 +1,74 @@
+//! A claim that leaves nothing behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::claim_state::{ClaimEvent, ClaimState};
+use super::janitor::{Janitor, Remains};
+use crate::model::{LockName, OwnerId};
+
+/// A claim, and what the server may know of it. Dropped at any point, it has the janitor take back
+/// whatever that is (C19, C20).
+///
+/// It is made before the first request of an acquisition is sent. It passes to the guard with the grant,
+/// and is settled when the hold ends.
+#[derive(Debug)]
+pub(crate) struct OwnedClaim {
+    janitor: Arc<Janitor>,
+    name: LockName,
+    owner: OwnerId,
+    /// After this long the server has forgotten the claim by itself.
+    kept_for: Duration,
+    state: ClaimState,
+}
+
+impl OwnedClaim {
+    pub(crate) fn new(
+        janitor: Arc<Janitor>,
+        name: LockName,
+        owner: OwnerId,
+        kept_for: Duration,
+    ) -> Self {
+        Self { janitor, name, owner, kept_for, state: ClaimState::Absent }
+    }
+
+    /// The same claim in another state: that of a lease that is taken over.
+    pub(crate) fn in_state(mut self, state: ClaimState) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// What the server may know, for those who ask it.
+    pub(crate) fn state(&mut self) -> &mut ClaimState {
+        &mut self.state
+    }
+
+    /// The server keeps the hold for so long from now on.
+    pub(crate) fn keep_for(&mut self, span: Duration) {
+        self.kept_for = span;
+    }
+
+    /// The server knows of no hold of it any more.
+    pub(crate) fn ended(&mut self) {
+        self.state.note(ClaimEvent::Ended);
+    }
+
+    /// Leaves the hold to another: nobody takes it back from here. Tells whether a request of it may
+    /// come late.
+    pub(crate) fn hand_on(mut self) -> bool {
+        std::mem::take(&mut self.state).is_unresolved()
+    }
+}
+
+impl Drop for OwnedClaim {
+    fn drop(&mut self) {
+        let remains = match self.state {
+            ClaimState::Absent => return,
+            ClaimState::Held => Remains::Hold,
+            ClaimState::Pending | ClaimState::Unresolved | ClaimState::HeldUnresolved => {
+                Remains::Claim
+            }
+        };
+        self.janitor.clear(remains, &self.name, self.owner, self.kept_for);
+    }
+}

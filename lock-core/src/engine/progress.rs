@@ -1,0 +1,319 @@
+//! How an acquisition stands: when it looks next, and when and how it ends.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::retry::{jittered, pause_after};
+use crate::backend::FALLBACK_POLL;
+use crate::model::{
+    BackendError, Contention, LockError, LockName, Moment, Outcome, ServerTime, Ttl, Wait, Wakeup,
+};
+
+/// The first pause of a backend that is polled.
+const FIRST_POLL: Duration = Duration::from_millis(1);
+
+/// How many request time-outs an endless wait bears with a server that has begun not to answer.
+const OUTAGE_BORNE: u32 = 5;
+
+/// How an acquisition stands, after the last thing that the server said or failed to say.
+///
+/// | standing | entered by | the next look | an endless wait | a bounded wait, at its end |
+/// | --- | --- | --- | --- | --- |
+/// | `Unanswered` | the start | at once | goes on | `Timeout` |
+/// | `Busy` | "busy" | when woken, by poll, at the holder's expiry | goes on | `Timeout`; `NotAcquired` if it does not wait |
+/// | `Late` | a grant that came after its own deadline | after a growing pause | ends after five request time-outs, as `Backend` | `Timeout` |
+/// | `Outage` | an error, or silence for a whole try | after a growing pause | ends after five request time-outs, as `Backend` | `Backend` |
+///
+/// A try that our own end cut short changes nothing: it says nothing of the server (C48).
+#[derive(Debug)]
+enum Standing {
+    Unanswered,
+    Busy,
+    Late(Instant),
+    Outage(Instant, BackendError),
+}
+
+/// One try: when it ends, and whether a server had the time to answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Try {
+    pub(super) sent: Instant,
+    pub(super) end: Instant,
+    is_whole: bool,
+}
+
+/// What has come of an acquisition so far.
+#[derive(Debug)]
+pub(super) struct Progress {
+    wait: Wait,
+    request_timeout: Duration,
+    started: Instant,
+    standing: Standing,
+    /// How often in a row it came to stand like this.
+    repeats: u32,
+    /// What was last known of the others.
+    seen: Option<Contention>,
+    /// When the last answer was asked for, and when it was given on the server's clock.
+    last_answer: Option<(Moment, ServerTime)>,
+}
+
+impl Progress {
+    pub(super) fn new(wait: Wait, request_timeout: Duration) -> Self {
+        Self {
+            wait,
+            request_timeout,
+            started: Instant::now(),
+            standing: Standing::Unanswered,
+            repeats: 0,
+            seen: None,
+            last_answer: None,
+        }
+    }
+
+    /// Whether a busy lock is waited for at all.
+    pub(super) fn waits(&self) -> bool {
+        !matches!(self.wait, Wait::Never | Wait::AtMost(Duration::ZERO))
+    }
+
+    pub(super) fn last_answer(&self) -> Option<(Moment, ServerTime)> {
+        self.last_answer
+    }
+
+    /// A try that begins now. It has half of a request time-out, so that a connection that swallowed it
+    /// leaves time for another.
+    pub(super) fn next_try(&self) -> Try {
+        let sent = Instant::now();
+        let whole = sent + self.request_timeout / 2;
+        match self.give_up_at() {
+            // After a pause of the process. A whole try is due all the same.
+            Some(past) if past <= sent && self.wait == Wait::Forever => {
+                Try { sent, end: whole, is_whole: true }
+            }
+            Some(end) if end < whole => Try { sent, end, is_whole: false },
+            Some(_) | None => Try { sent, end: whole, is_whole: true },
+        }
+    }
+
+    /// The server said "busy" to a request of the moment `asked`.
+    pub(super) fn busy(&mut self, asked: Moment, seen: Contention) {
+        self.last_answer = seen.at.map(|at| (asked, at));
+        self.repeats = if matches!(self.standing, Standing::Busy) { self.repeats + 1 } else { 0 };
+        (self.standing, self.seen) = (Standing::Busy, Some(seen));
+    }
+
+    /// A grant came after its own deadline. The next answer may be quicker, and finds the same grant.
+    pub(super) fn granted_late(&mut self, of: Try) {
+        let (since, repeats) = match self.standing {
+            Standing::Late(since) => (since, self.repeats + 1),
+            _ => (self.began(of), 0),
+        };
+        (self.standing, self.repeats) = (Standing::Late(since), repeats);
+    }
+
+    /// The server, or the way to it, failed.
+    pub(super) fn failed(&mut self, of: Try, error: BackendError) {
+        let (since, repeats) = match self.standing {
+            Standing::Outage(since, _) => (since, self.repeats + 1),
+            _ => (self.began(of), 0),
+        };
+        (self.standing, self.repeats) = (Standing::Outage(since, error), repeats);
+    }
+
+    /// No answer came before the end of a try.
+    pub(super) fn silent(&mut self, of: Try, backend: &'static str) {
+        if of.is_whole {
+            self.failed(of, BackendError::no_answer(backend, of.end - of.sent));
+        }
+    }
+
+    /// Trouble begins with the first request that it met, not with the last answer before: between them
+    /// lies a pause, of ours or of the whole process. The request itself took no longer than a try.
+    fn began(&self, of: Try) -> Instant {
+        let now = Instant::now();
+        of.sent.max(now.checked_sub(self.request_timeout / 2).unwrap_or(now))
+    }
+
+    /// When an acquisition ends that has no better news by then; `None` if that is open.
+    fn give_up_at(&self) -> Option<Instant> {
+        match (self.wait, &self.standing) {
+            (Wait::Never | Wait::AtMost(Duration::ZERO), _) => {
+                Some(self.started + self.request_timeout)
+            }
+            (Wait::AtMost(span), _) => Some(self.started + span.min(Ttl::MAX.as_duration() * 365)),
+            (Wait::Forever, Standing::Late(since) | Standing::Outage(since, _)) => {
+                Some(*since + self.request_timeout * OUTAGE_BORNE)
+            }
+            (Wait::Forever, Standing::Unanswered | Standing::Busy) => None,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        let answered = matches!(self.standing, Standing::Busy);
+        let ended = self.give_up_at().is_some_and(|end| Instant::now() >= end);
+        ended || (answered && !self.waits())
+    }
+
+    /// Whether it is over after a pause. If that is long ago, the process was paused, and an endless
+    /// wait is worth one more try.
+    pub(super) fn is_over_after_pause(&self) -> bool {
+        let overslept = self.give_up_at().is_some_and(|end| end.elapsed() >= self.request_timeout);
+        self.is_over() && !(overslept && self.wait == Wait::Forever)
+    }
+
+    /// How long to sleep before the next look at the server.
+    pub(super) fn pause(&self, wakeup: Wakeup) -> Duration {
+        let pause = match (&self.standing, wakeup) {
+            (Standing::Unanswered, _) => Duration::ZERO,
+            (Standing::Late(_) | Standing::Outage(..), _) => pause_after(self.repeats),
+            (Standing::Busy, Wakeup::Push) => jittered(FALLBACK_POLL),
+            (Standing::Busy, Wakeup::Poll(longest)) => {
+                jittered(FIRST_POLL.saturating_mul(1 << self.repeats.min(10)).min(longest))
+            }
+        };
+        // A holder that died releases nothing: its lease ends unannounced.
+        let expiry = self.seen.as_ref().and_then(|seen| seen.ttl_left).unwrap_or(pause);
+        let left = self.give_up_at().map(|end| end.saturating_duration_since(Instant::now()));
+        pause.min(expiry + FIRST_POLL).min(left.unwrap_or(pause))
+    }
+
+    /// What an acquisition comes to that ends like this.
+    pub(super) fn into_error(self, name: &LockName, backend: &'static str) -> LockError {
+        let name = name.clone();
+        match (self.standing, self.seen) {
+            (Standing::Outage(_, source), _) => acquire_failed(name, source),
+            (Standing::Late(_), _) if self.wait == Wait::Forever => {
+                acquire_failed(name, always_late(backend))
+            }
+            (Standing::Busy, Some(contention)) if self.wait == Wait::Never => {
+                LockError::NotAcquired { name, contention }
+            }
+            (_, contention) => {
+                LockError::Timeout { name, waited: self.started.elapsed(), contention }
+            }
+        }
+    }
+}
+
+/// The error of an acquisition that the backend ended.
+pub(super) fn acquire_failed(name: LockName, source: BackendError) -> LockError {
+    LockError::Backend { operation: "acquire", name: Some(name), source }
+}
+
+fn always_late(backend: &'static str) -> BackendError {
+    let context = "each grant came after its own deadline: choose a TTL that is longer than an answer \
+                   takes";
+    BackendError::transient(backend, Outcome::NotApplied, context, "the answers are too slow")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::model::{Clock, SystemClock};
+
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    const MS: Duration = Duration::from_millis(1);
+
+    /// What the server says or fails to say, and how long that takes.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Busy,
+        Late,
+        Refused,
+        Silent,
+    }
+
+    async fn take(progress: &mut Progress, step: Step) {
+        let of = progress.next_try();
+        let took = if matches!(step, Step::Silent) { of.end - of.sent } else { MS };
+        advance(took).await;
+        match step {
+            Step::Busy => progress.busy(SystemClock.now(), Contention::unknown()),
+            Step::Late => progress.granted_late(of),
+            Step::Refused => progress.failed(of, BackendError::no_answer("test", took)),
+            Step::Silent => progress.silent(of, "test"),
+        }
+    }
+
+    /// Repeats the last step until the wait is over; tells after how long, and as what. `None` if it is
+    /// not over within an hour.
+    async fn end_of(wait: Wait, steps: &[Step]) -> Option<(Duration, &'static str)> {
+        let (mut progress, started) = (Progress::new(wait, TIMEOUT), Instant::now());
+        let last = *steps.last().expect("a step");
+        for step in steps.iter().copied().chain(std::iter::repeat(last)) {
+            take(&mut progress, step).await;
+            if progress.is_over() {
+                break;
+            }
+            advance(progress.pause(Wakeup::Push).max(MS)).await;
+            if progress.is_over_after_pause() {
+                break;
+            }
+            if started.elapsed() > Duration::from_secs(3600) {
+                return None;
+            }
+        }
+        let name = LockName::new("a").expect("a name");
+        let outcome = match progress.into_error(&name, "test") {
+            LockError::NotAcquired { .. } => "NotAcquired",
+            LockError::Timeout { .. } => "Timeout",
+            LockError::Backend { .. } => "Backend",
+            other => panic!("{other}"),
+        };
+        Some((started.elapsed(), outcome))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c48_how_each_wait_ends() {
+        use Step::{Busy, Late, Refused, Silent};
+        let (short, long) = (Wait::AtMost(5 * MS), Wait::AtMost(5 * TIMEOUT));
+        let table: [(Wait, &[Step], Option<&str>); 15] = [
+            (Wait::Never, &[Busy], Some("NotAcquired")),
+            (Wait::Never, &[Silent], Some("Backend")),
+            (Wait::Never, &[Refused], Some("Backend")),
+            (Wait::Never, &[Late], Some("Timeout")),
+            (short, &[Busy], Some("Timeout")),
+            (short, &[Silent], Some("Timeout")),
+            (short, &[Refused], Some("Backend")),
+            (long, &[Busy], Some("Timeout")),
+            (long, &[Busy, Silent], Some("Backend")),
+            (long, &[Refused, Busy], Some("Timeout")),
+            (long, &[Late], Some("Timeout")),
+            (Wait::Forever, &[Busy], None),
+            (Wait::Forever, &[Late], Some("Backend")),
+            (Wait::Forever, &[Late, Silent], Some("Backend")),
+            (Wait::Forever, &[Refused, Busy], None),
+        ];
+        for (wait, steps, expected) in table {
+            let end = end_of(wait, steps).await;
+            assert_eq!(end.map(|(_, outcome)| outcome), expected, "{wait:?} after {steps:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c48_an_endless_wait_bears_an_outage_of_five_request_timeouts() {
+        for trouble in [Step::Refused, Step::Silent, Step::Late] {
+            let (borne, _) = end_of(Wait::Forever, &[trouble]).await.expect("it ends");
+            let bound = TIMEOUT * OUTAGE_BORNE;
+            assert!(borne >= bound && borne < bound + TIMEOUT, "{trouble:?}: {borne:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c48_a_last_try_that_is_cut_short_hides_no_outage() {
+        let wait = Wait::AtMost(TIMEOUT / 2 + 300 * MS);
+        let (_, outcome) = end_of(wait, &[Step::Silent]).await.expect("it ends");
+        assert_eq!(outcome, "Backend");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c17_a_bounded_wait_ends_in_time_whatever_happens() {
+        for step in [Step::Busy, Step::Late, Step::Refused, Step::Silent] {
+            for wait in [5 * MS, 300 * MS, 5 * TIMEOUT] {
+                let (took, _) = end_of(Wait::AtMost(wait), &[step]).await.expect("it ends");
+                assert!(took >= wait && took <= wait + 2 * MS, "{step:?}: {took:?} for {wait:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Renews everything a client holds, and tells what is lost.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::hold::{Duty, Hold};
+use crate::backend::{DistributedLock, Extension, LossWatch};
+use crate::model::{BackendError, Clock, LostReason, Moment, OwnerId, Renewal};
+
+/// How many holds are renewed in one call to the backend: enough that ten thousand are a hundred
+/// requests, few enough that one of them does not keep a server from its other clients.
+const BATCH: usize = 100;
+
+/// The renewer looks this often whether anything is held at all.
+const IDLE_CHECK: Duration = Duration::from_millis(50);
+
+/// Renews the holds of one client at a third of their TTL, in batches (C12), and ends those whose
+/// deadline passes. Renewals run beside the deadlines, so that one that hangs delays none (C9).
+#[derive(Debug)]
+pub(crate) struct Renewer {
+    backend: Arc<dyn DistributedLock>,
+    clock: Arc<dyn Clock>,
+    registry: Mutex<Registry>,
+    changed: Notify,
+    has_run: AtomicBool,
+}
+
+#[derive(Default)]
+struct Registry {
+    holds: HashMap<OwnerId, Arc<Hold>>,
+    /// What the backend watches, until the renewer takes it up.
+    watches: Vec<(Arc<Hold>, LossWatch)>,
+    /// When the renewer looks next by itself; `None` if it waits to be told.
+    looks_at: Option<Moment>,
+}
+
+/// The lease of a hold is registered already.
+#[derive(Debug)]
+pub(crate) struct AlreadyRegistered;
+
+impl Renewer {
+    pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
+        let (registry, changed, has_run) = Default::default();
+        Self { backend, clock, registry, changed, has_run }
+    }
+
+    /// Renews a hold from now on. An owner has one hold at a time: a lease that is attached twice would
+    /// be believed by one guard after the other has released it.
+    pub(crate) fn register(&self, hold: Arc<Hold>) -> Result<(), AlreadyRegistered> {
+        let now = self.clock.now();
+        let due = duty_within(&hold, now);
+        let mut registry = self.registry();
+        match registry.holds.entry(hold.owner) {
+            Entry::Occupied(held) if held.get().lost_reason().is_none() => {
+                return Err(AlreadyRegistered);
+            }
+            entry => entry.insert_entry(hold.clone()),
+        };
+        let watch = self.backend.watch(&hold.lease());
+        let in_time = watch.is_none() && registry.looks_at.is_some_and(|at| now.until(at) <= due);
+        registry.watches.extend(watch.map(|watch| (hold, watch)));
+        drop(registry);
+        if !in_time {
+            self.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Looks at the holds anew, because one of them changed.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Renews a hold no more.
+    pub(crate) fn unregister(&self, hold: &Arc<Hold>) {
+        if let Entry::Occupied(registered) = self.registry().holds.entry(hold.owner)
+            && Arc::ptr_eq(registered.get(), hold)
+        {
+            registered.remove();
+        }
+    }
+
+    /// Renews nothing more, and returns what was held.
+    pub(crate) fn unregister_all(&self) -> Vec<Arc<Hold>> {
+        self.registry().holds.drain().map(|(_, hold)| hold).collect()
+    }
+
+    /// Renews, for ever.
+    ///
+    /// It may be the second to do so: the renewals of one whose runtime ended have no answer.
+    pub(crate) async fn run(self: Arc<Self>) {
+        if self.has_run.swap(true, Ordering::Relaxed) {
+            self.take_over();
+        }
+        let (mut renewals, mut watches) = (FuturesUnordered::new(), FuturesUnordered::new());
+        loop {
+            let begun = std::mem::take(&mut self.registry().watches);
+            watches.extend(begun.into_iter().map(|(hold, watch)| end_when_lost(hold, watch)));
+            let Sweep { due, next } = self.sweep();
+            for batch in batches(due) {
+                renewals.push(self.renew(batch));
+            }
+            tokio::select! {
+                () = self.sleep_until(next) => {}
+                () = self.changed.notified() => {}
+                Some(()) = renewals.next() => {}
+                Some(()) = watches.next() => {}
+            }
+        }
+    }
+
+    /// Takes over from a renewer whose runtime ended: what it had under way has no answer.
+    fn take_over(&self) {
+        let mut registry = self.registry();
+        let holds: Vec<_> = registry.holds.values().cloned().collect();
+        holds.iter().filter(|hold| hold.is_renewing()).for_each(|hold| hold.renewal_failed(None));
+        let watch = |hold: Arc<Hold>| Some((hold.clone(), self.backend.watch(&hold.lease())?));
+        registry.watches = holds.into_iter().filter_map(watch).collect();
+    }
+
+    /// Sleeps until `next`, or without end if nothing is held: an idle client costs nothing.
+    ///
+    /// It wakes in short steps as long as anything is held, because a timer does not count the time in
+    /// which the machine is suspended (C6). To look at the registry in each step is cheaper than to be
+    /// told of each release.
+    async fn sleep_until(&self, next: Moment) {
+        while self.is_in_use() {
+            let now = self.clock.now();
+            if now.has_reached(next) {
+                return;
+            }
+            self.clock.sleep_until(now.after(now.until(next).min(IDLE_CHECK))).await;
+        }
+        std::future::pending().await
+    }
+
+    fn is_in_use(&self) -> bool {
+        let mut registry = self.registry();
+        let in_use = !registry.holds.is_empty();
+        if !in_use {
+            registry.looks_at = None;
+        }
+        in_use
+    }
+
+    /// Ends what is over, and collects what is to be renewed.
+    fn sweep(&self) -> Sweep {
+        let now = self.clock.now();
+        let mut registry = self.registry();
+        let (mut due, mut batchable, mut next) = (Vec::new(), Vec::new(), Duration::MAX);
+        registry.holds.retain(|_, hold| {
+            match hold.duty(now) {
+                Duty::Over => return false,
+                Duty::Renew => due.push(hold.clone()),
+                Duty::RenewInBatch(within) => batchable.push((hold.clone(), within)),
+                Duty::Watch(within) => next = next.min(within),
+            }
+            true
+        });
+        if due.is_empty() {
+            next = batchable.iter().map(|(_, within)| *within).fold(next, Duration::min);
+        } else {
+            due.extend(batchable.into_iter().map(|(hold, _)| hold));
+            // What is being renewed is watched for its deadline from now on.
+            next =
+                due.iter().map(|hold| now.until(hold.lease().deadline)).fold(next, Duration::min);
+        }
+        let next = now.after(next);
+        registry.looks_at = Some(next);
+        Sweep { due, next }
+    }
+
+    async fn renew(&self, batch: Vec<(Arc<Hold>, Renewal)>) {
+        let limit = batch.iter().map(|(hold, _)| hold.attempt_limit()).min().unwrap_or_default();
+        let renewals: Vec<Renewal> = batch.iter().map(|(_, renewal)| renewal.clone()).collect();
+        let asked = self.clock.now();
+        let answers = timeout(limit, self.extend_all(&renewals)).await.unwrap_or_default();
+        let mut answers = answers.into_iter();
+        for (hold, renewal) in batch {
+            match answers.next() {
+                Some(Ok(Extension::Extended(granted))) => {
+                    hold.renewed(asked, renewal.ttl, granted);
+                }
+                Some(Ok(Extension::Lost)) => hold.end(LostReason::Evicted),
+                Some(Err(error)) => hold.renewal_failed(Some(&error)),
+                None => hold.renewal_failed(None),
+            }
+        }
+    }
+
+    /// Extends a batch. If the server refuses it as a whole, each hold is asked for alone, so that one
+    /// that it will not extend does not cost the others theirs.
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let answers = self.backend.extend_all(renewals).await;
+        let refused = |answer: &Result<_, BackendError>| {
+            answer.as_ref().is_err_and(|error| !error.is_transient())
+        };
+        if renewals.len() < 2 || !answers.iter().all(refused) {
+            return answers;
+        }
+        join_all(renewals.iter().map(|renewal| self.backend.extend(renewal))).await
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a hold once its backend sees that it is over; returns once it is.
+async fn end_when_lost(hold: Arc<Hold>, watch: LossWatch) {
+    tokio::select! {
+        reason = watch => hold.end(reason),
+        () = hold.ended_by_someone() => {}
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").field("holds", &self.holds.len()).finish_non_exhaustive()
+    }
+}
+
+struct Sweep {
+    due: Vec<Arc<Hold>>,
+    next: Moment,
+}
+
+fn duty_within(hold: &Hold, now: Moment) -> Duration {
+    match hold.duty(now) {
+        Duty::Over | Duty::Renew => Duration::ZERO,
+        Duty::RenewInBatch(within) | Duty::Watch(within) => within,
+    }
+}
+
+/// Sorts renewals into batches of holds whose TTLs are alike, since a batch has one time-out.
+fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<(Arc<Hold>, Renewal)>> {
+    let mut alike: BTreeMap<u32, Vec<(Arc<Hold>, Renewal)>> = BTreeMap::new();
+    for hold in due {
+        let magnitude = hold.attempt_limit().as_millis().max(1).ilog2();
+        let renewal = hold.begin_renewal();
+        alike.entry(magnitude).or_default().push((hold, renewal));
+    }
+    alike.into_values().flat_map(|holds| chunks(holds, BATCH)).collect()
+}
+
+fn chunks<T>(items: Vec<T>, size: usize) -> Vec<Vec<T>> {
+    let mut items = items.into_iter().peekable();
+    let mut chunks = Vec::new();
+    while items.peek().is_some() {
+        chunks.push(items.by_ref().take(size).collect());
+    }
+    chunks
+}

@@ -1,0 +1,69 @@
+//! How often, and for how long, a request is put to a server that does not answer.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::model::BackendError;
+
+/// The pause after the first failed try; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// No pause between tries is longer: a server that is back is found within it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// No single try takes longer, however long the limit.
+const LONGEST_TRY: Duration = Duration::from_secs(1);
+
+/// The pause before try `tries + 1`: exponential, with full jitter over its upper half, so that
+/// clients that failed together do not return together.
+pub(crate) fn pause_after(tries: u32) -> Duration {
+    jittered(FIRST_PAUSE.saturating_mul(1 << tries.min(10)).min(LONGEST_PAUSE))
+}
+
+/// Between one half and the whole of `span`.
+pub(crate) fn jittered(span: Duration) -> Duration {
+    span.mul_f64(rand::random_range(0.5..1.0))
+}
+
+/// Puts a question to the server until it answers, refuses, or `limit` is over.
+///
+/// One try may take half of the limit, so that a connection that swallowed the first leaves time
+/// for a second. Every request is idempotent per owner, which is why it may be sent again.
+pub(crate) async fn within<T, F>(
+    limit: Duration,
+    backend: &'static str,
+    mut ask: impl FnMut() -> F,
+) -> Result<T, BackendError>
+where
+    F: Future<Output = Result<T, BackendError>>,
+{
+    let end = Instant::now() + limit;
+    let one_try = LONGEST_TRY.min(limit / 2);
+    let mut tries = 0;
+    loop {
+        let error = match try_once(end.min(Instant::now() + one_try), backend, ask()).await {
+            Err(error) if error.is_transient() => error,
+            answer => return answer,
+        };
+        let pause = pause_after(tries);
+        if Instant::now() + pause >= end {
+            return Err(error);
+        }
+        sleep(pause).await;
+        tries += 1;
+    }
+}
+
+/// Puts a question to the server once, and takes silence until `end` for an unknown outcome.
+pub(crate) async fn try_once<T>(
+    end: Instant,
+    backend: &'static str,
+    ask: impl Future<Output = Result<T, BackendError>>,
+) -> Result<T, BackendError> {
+    let started = Instant::now();
+    match timeout_at(end, ask).await {
+        Ok(answer) => answer,
+        Err(_) => Err(BackendError::no_answer(backend, started.elapsed())),
+    }
+}

@@ -1,0 +1,244 @@
+//! What the clones and guards of one client share: it owns everything that moves.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::claim_state::ClaimState;
+use super::hold::Hold;
+use super::janitor::{Janitor, Remains};
+use super::local_queue::LocalQueue;
+use super::options::ClientOptions;
+use super::owned_claim::OwnedClaim;
+use super::renewer::Renewer;
+use super::retry;
+use super::telemetry::Telemetry;
+use crate::backend::{DistributedLock, Extension, Release};
+use crate::model::{
+    BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl,
+};
+
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+
+/// The error of an operation that the backend did not answer.
+pub(crate) fn failed(
+    operation: &'static str,
+    name: Option<&LockName>,
+    source: BackendError,
+) -> LockError {
+    LockError::Backend { operation, name: name.cloned(), source }
+}
+
+/// What the clones and guards of one client share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) backend: Arc<dyn DistributedLock>,
+    pub(crate) options: ClientOptions,
+    pub(crate) renewer: Arc<Renewer>,
+    pub(crate) janitor: Arc<Janitor>,
+    pub(crate) local_queue: LocalQueue,
+    pub(crate) telemetry: Arc<Telemetry>,
+    tasks: Mutex<Option<Tasks>>,
+    pub(crate) closed: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct Tasks {
+    renewer: JoinHandle<()>,
+    janitor: JoinHandle<()>,
+}
+
+impl Shared {
+    pub(crate) fn new(backend: Arc<dyn DistributedLock>, mut options: ClientOptions) -> Self {
+        options.request_timeout = options.request_timeout.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
+        let renewer = Arc::new(Renewer::new(backend.clone(), options.clock.clone()));
+        let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
+        let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone()));
+        let local_queue = LocalQueue::default();
+        let (tasks, closed) = (Mutex::default(), watch::Sender::new(false));
+        Self { backend, options, renewer, janitor, local_queue, telemetry, tasks, closed }
+    }
+
+    /// Lets an acquisition in, unless the client was shut down.
+    pub(crate) fn admit(&self, name: &LockName) -> Result<(), LockError> {
+        if self.is_closed() {
+            return Err(LockError::Closed { name: name.clone() });
+        }
+        self.ensure_tasks();
+        Ok(())
+    }
+
+    /// Starts the tasks, or starts them again if the runtime that ran them is gone.
+    pub(crate) fn ensure_tasks(&self) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = |tasks: &Tasks| !tasks.renewer.is_finished() && !tasks.janitor.is_finished();
+        if tasks.as_ref().is_some_and(running) {
+            return;
+        }
+        if let Some(old) = tasks.take() {
+            old.renewer.abort();
+            old.janitor.abort();
+        }
+        *tasks = Some(Tasks {
+            renewer: tokio::spawn(self.renewer.clone().run()),
+            janitor: tokio::spawn(self.janitor.clone().run()),
+        });
+    }
+
+    /// Puts a question to the backend within the request time-out.
+    pub(crate) async fn request<T, F>(&self, question: impl FnMut() -> F) -> Result<T, BackendError>
+    where
+        F: Future<Output = Result<T, BackendError>>,
+    {
+        let backend = self.backend.capabilities().backend;
+        retry::within(self.options.request_timeout, backend, question).await
+    }
+
+    /// Puts a question to the backend that is not to be repeated.
+    pub(crate) async fn request_once<T>(
+        &self,
+        answer: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        let end = Instant::now() + self.options.request_timeout;
+        retry::try_once(end, self.backend.capabilities().backend, answer).await
+    }
+
+    /// Extends a lease on the server: the lease with its new deadline, or `None` if it is lost.
+    async fn extend(&self, lease: Lease, ttl: Ttl) -> Result<Option<Lease>, LockError> {
+        let renewal = Renewal::new(&lease, ttl);
+        let asked = self.options.clock.now();
+        match self.request(|| self.backend.extend(&renewal)).await {
+            Ok(Extension::Extended(granted)) => {
+                let believed = granted.min(ttl.as_duration());
+                let deadline = asked.after(self.options.drift.validity(believed));
+                Ok(Some(Lease { ttl, granted, deadline, ..lease }))
+            }
+            Ok(Extension::Lost) => Ok(None),
+            Err(source) => Err(failed("extend", Some(&lease.name), source)),
+        }
+    }
+
+    /// Extends a hold on behalf of its guard.
+    pub(crate) async fn extend_hold(&self, hold: &Hold, ttl: Ttl) -> Result<(), LockError> {
+        hold.error_if_lost()?;
+        self.ensure_tasks();
+        let asked = self.options.clock.now();
+        match self.extend(hold.lease(), ttl).await? {
+            Some(lease) => hold.extended(asked, ttl, lease.granted),
+            None => hold.end(LostReason::Evicted),
+        }
+        self.renewer.wake();
+        hold.error_if_lost()
+    }
+
+    /// Proves with the server that a lease is still held, and holds it from then on.
+    pub(crate) async fn attach(&self, lease: Lease) -> Result<(Arc<Hold>, OwnedClaim), LockError> {
+        self.admit(&lease.name)?;
+        let (name, ttl) = (lease.name.clone(), lease.ttl);
+        match self.extend(lease, ttl).await? {
+            Some(lease) if self.has_expired(&lease) => {
+                Err(LockError::Lost { name, reason: LostReason::Expired })
+            }
+            Some(lease) => {
+                let (owner, unresolved) = (lease.owner, lease.unresolved);
+                let hold = self.hold(lease, None)?;
+                let state = if unresolved { ClaimState::HeldUnresolved } else { ClaimState::Held };
+                Ok((hold, self.own(name, owner, ttl.as_duration()).in_state(state)))
+            }
+            None => Err(LockError::Lost { name, reason: LostReason::Evicted }),
+        }
+    }
+
+    /// Ends a hold on the server.
+    ///
+    /// A try whose reply was lost may have released it: then the next one finds nothing, and while
+    /// the lease has not expired that is taken for ours.
+    pub(crate) async fn release(&self, lease: &Lease) -> Result<Release, LockError> {
+        let in_doubt = AtomicBool::new(false);
+        let answer = self.request(async || {
+            // Until there is an answer, also if this try is given up.
+            let lost_before = in_doubt.swap(true, Ordering::Relaxed);
+            let answer = self.backend.release(&lease.name, lease.owner).await;
+            let lost = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
+            in_doubt.store(lost_before || lost, Ordering::Relaxed);
+            match answer {
+                Ok(Release::NotHeld) if lost_before && !self.has_expired(lease) => {
+                    Ok(Release::Released)
+                }
+                answer => answer,
+            }
+        });
+        answer.await.map_err(|source| failed("release", Some(&lease.name), source))
+    }
+
+    fn has_expired(&self, lease: &Lease) -> bool {
+        self.options.clock.now().has_reached(lease.deadline)
+    }
+
+    /// Holds a fresh lease: it is renewed from now on.
+    pub(crate) fn hold(
+        &self,
+        lease: Lease,
+        max_hold: Option<Duration>,
+    ) -> Result<Arc<Hold>, LockError> {
+        let name = lease.name.clone();
+        let (options, telemetry) = (&self.options, self.telemetry.clone());
+        let hold =
+            Arc::new(Hold::new(lease, max_hold, options.clock.clone(), options.drift, telemetry));
+        if self.renewer.register(hold.clone()).is_err() {
+            return Err(LockError::AlreadyAttached { name });
+        }
+        if self.is_closed() {
+            // Shut down while we asked: it goes the way of all others.
+            self.drop_hold(&hold);
+            return Err(LockError::Closed { name });
+        }
+        Ok(hold)
+    }
+
+    /// The hold is over on this side before anything is sent (C11): no renewal can follow, and those who
+    /// watch it stop first.
+    pub(crate) fn drop_hold(&self, hold: &Arc<Hold>) {
+        hold.end(LostReason::Released);
+        self.renewer.unregister(hold);
+    }
+
+    /// A claim that leaves nothing behind.
+    pub(crate) fn own(&self, name: LockName, owner: OwnerId, kept_for: Duration) -> OwnedClaim {
+        OwnedClaim::new(self.janitor.clone(), name, owner, kept_for)
+    }
+
+    /// Ends all holds of this client, and waits until the server knows of it.
+    pub(crate) async fn shutdown(&self) {
+        self.closed.send_replace(true);
+        self.ensure_tasks();
+        for hold in self.renewer.unregister_all() {
+            let lost_before = hold.lost_reason();
+            hold.end(LostReason::Shutdown);
+            if lost_before != Some(LostReason::Evicted) {
+                let lease = hold.lease();
+                self.janitor.clear(Remains::Hold, &lease.name, lease.owner, lease.kept_for());
+            }
+        }
+        self.janitor.finish(self.options.request_timeout).await;
+    }
+
+    fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.janitor.close();
+        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tasks) = tasks {
+            tasks.renewer.abort();
+        }
+    }
+}

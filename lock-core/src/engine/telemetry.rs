@@ -1,0 +1,155 @@
+//! What operators see of a client: events and spans by `tracing`, and counts by `metrics`.
+//!
+//! Normal life is told at the level `debug`, trouble that is being dealt with at `info`, and a loss
+//! at `warn`. No event shows an owner.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{Span, debug, debug_span, info, warn};
+
+#[cfg(feature = "metrics")]
+use super::meter::{Meter, Waiter};
+use super::options::ClientOptions;
+use crate::model::{BackendError, FencingToken, Lease, LockError, LockName, LostReason};
+
+/// Tells of one client.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    backend: &'static str,
+    #[cfg(feature = "metrics")]
+    meter: Meter,
+}
+
+impl Telemetry {
+    #[cfg_attr(not(feature = "metrics"), allow(unused_variables))]
+    pub(crate) fn new(backend: &'static str, options: &ClientOptions) -> Self {
+        Self {
+            backend,
+            #[cfg(feature = "metrics")]
+            meter: Meter::new(backend, options.metric_group),
+        }
+    }
+
+    /// An acquisition begins.
+    pub(crate) fn acquiring(self: &Arc<Self>, name: &LockName) -> AcquisitionReport {
+        AcquisitionReport {
+            telemetry: self.clone(),
+            name: name.clone(),
+            span: debug_span!("acquire", backend = self.backend, %name),
+            started: Instant::now(),
+            ended: false,
+            #[cfg(feature = "metrics")]
+            _waiter: self.meter.waiter(name),
+        }
+    }
+
+    /// A hold ended, for whatever reason.
+    pub(crate) fn hold_ended(&self, lease: &Lease, reason: LostReason, held: Duration) {
+        let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
+        match is_loss(reason) {
+            true => warn!(backend, %name, token, ?held, %reason, "lost"),
+            false => debug!(backend, %name, token, ?held, %reason, "ended"),
+        }
+        #[cfg(feature = "metrics")]
+        self.meter.hold_ended(name, is_loss(reason).then(|| label_of(reason)), held);
+    }
+
+    /// The server confirmed a renewal, so long after it was due.
+    pub(crate) fn renewed(&self, name: &LockName, token: FencingToken, late: Duration) {
+        debug!(backend = self.backend, %name, token = token.get(), ?late, "renewed");
+        #[cfg(feature = "metrics")]
+        self.meter.renewed(name, late);
+    }
+
+    /// A renewal had no answer; it is tried again until the deadline.
+    pub(crate) fn renewal_failed(&self, lease: &Lease, error: Option<&BackendError>) {
+        let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
+        match error {
+            Some(error) => info!(backend, %name, token, %error, "renewal failed, to be repeated"),
+            None => info!(backend, %name, token, "renewal had no answer, to be repeated"),
+        }
+    }
+
+    /// The lease of a hold could not be given back; its TTL ends it.
+    pub(crate) fn not_given_back(&self, name: &LockName, error: &BackendError) {
+        info!(backend = self.backend, %name, %error, "not given back, its TTL will end it");
+    }
+}
+
+/// What is told of one acquisition. One that is dropped before it ended was given up by its caller.
+pub(crate) struct AcquisitionReport {
+    telemetry: Arc<Telemetry>,
+    name: LockName,
+    span: Span,
+    started: Instant,
+    ended: bool,
+    #[cfg(feature = "metrics")]
+    _waiter: Waiter,
+}
+
+impl AcquisitionReport {
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
+    /// How long it has taken so far.
+    pub(crate) fn waited(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The acquisition came to its end.
+    pub(crate) fn ended(mut self, outcome: Result<FencingToken, &LockError>) {
+        self.ended = true;
+        let (name, waited) = (&self.name, self.waited());
+        self.span.in_scope(|| match outcome {
+            Ok(token) => debug!(%name, token = token.get(), ?waited, "acquired"),
+            Err(error) => debug!(%name, %error, ?waited, "not acquired"),
+        });
+        #[cfg(feature = "metrics")]
+        self.telemetry.meter.acquisition_ended(name, outcome_of(outcome), waited);
+    }
+}
+
+impl Drop for AcquisitionReport {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let (backend, name, waited) = (self.telemetry.backend, &self.name, self.waited());
+        debug!(backend, %name, ?waited, "acquisition dropped");
+        #[cfg(feature = "metrics")]
+        self.telemetry.meter.acquisition_ended(name, "cancelled", waited);
+    }
+}
+
+/// Whether a hold was taken from its holder.
+fn is_loss(reason: LostReason) -> bool {
+    match reason {
+        LostReason::Expired | LostReason::Evicted | LostReason::Disconnected => true,
+        LostReason::Released | LostReason::Shutdown => false,
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn label_of(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::Expired => "expired",
+        LostReason::Evicted => "evicted",
+        LostReason::Disconnected => "disconnected",
+        LostReason::Released => "released",
+        LostReason::Shutdown => "shutdown",
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn outcome_of(outcome: Result<FencingToken, &LockError>) -> &'static str {
+    match outcome {
+        Ok(_) => "acquired",
+        Err(LockError::NotAcquired { .. }) => "busy",
+        Err(LockError::Timeout { .. }) => "timeout",
+        Err(LockError::Closed { .. }) => "closed",
+        Err(_) => "error",
+    }
+}

@@ -1,0 +1,189 @@
+//! How a claim waits for its turn: the one loop that all backends share.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{timeout, timeout_at};
+use tracing::debug;
+
+use super::claim_state::{ClaimEvent, ClaimState};
+use super::options::ClientOptions;
+use super::progress::{Progress, acquire_failed};
+use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent, WaiterHandle};
+use crate::model::{
+    BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, Moment, Outcome,
+    Wait,
+};
+
+/// What bounds an acquisition, beside its own wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) request_timeout: Duration,
+    pub(crate) drift: Drift,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { request_timeout: ClientOptions::REQUEST_TIMEOUT, drift: Drift::default() }
+    }
+}
+
+/// Acquires claims from one backend.
+pub(crate) struct Waiting<'a, L: ?Sized> {
+    backend: &'a L,
+    clock: &'a dyn Clock,
+    limits: Limits,
+}
+
+impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
+    pub(crate) fn new(backend: &'a L, clock: &'a dyn Clock, limits: Limits) -> Self {
+        Self { backend, clock, limits }
+    }
+
+    /// Tries, and waits as the request says, until the claim is granted. `state` tells at each await
+    /// what the server may know, for those who drop this future.
+    pub(crate) async fn acquire(
+        &self,
+        claim: &Claim,
+        wait: Wait,
+        listener: &Listener,
+        state: &mut ClaimState,
+    ) -> Result<Lease, LockError> {
+        let (waiter, mut events) = WaiterHandle::channel();
+        let mut progress = Progress::new(wait, self.limits.request_timeout);
+        let waiter = progress.waits().then_some(&waiter);
+        loop {
+            let attempt = self.attempt(claim, waiter, &mut progress, state).await;
+            match attempt.map_err(|error| acquire_failed(claim.name.clone(), error))? {
+                Step::Granted(lease) => return Ok(lease),
+                Step::Busy(seen) => listener.tell(&seen),
+                Step::Troubled => {}
+            }
+            if progress.is_over() {
+                return Err(progress.into_error(&claim.name, self.name()));
+            }
+            if let Some(grant) = self.next_event(&mut events, &progress).await
+                && let Some(lease) = self.pushed_lease(claim, &grant, &progress, *state)
+            {
+                debug!(token = lease.token.get(), "handed over");
+                state.note(ClaimEvent::Granted);
+                return Ok(lease);
+            }
+            if progress.is_over_after_pause() {
+                return Err(progress.into_error(&claim.name, self.name()));
+            }
+        }
+    }
+
+    /// Asks once, and notes what came of it. An error is a refusal, which is final.
+    async fn attempt(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+        progress: &mut Progress,
+        state: &mut ClaimState,
+    ) -> Result<Step, BackendError> {
+        let (this, asked) = (progress.next_try(), self.clock.now());
+        state.note(ClaimEvent::Asked);
+        let Ok(answer) = timeout_at(this.end, self.backend.try_acquire(claim, waiter)).await else {
+            debug!("no answer, asking again");
+            state.note(ClaimEvent::Unanswered);
+            progress.silent(this, self.name());
+            return Ok(Step::Troubled);
+        };
+        match answer {
+            Ok(Attempt::Granted(grant)) => match self.lease(claim, &grant, asked, *state) {
+                Some(lease) => {
+                    state.note(ClaimEvent::Granted);
+                    Ok(Step::Granted(lease))
+                }
+                None => {
+                    progress.granted_late(this);
+                    Ok(Step::Troubled)
+                }
+            },
+            Ok(Attempt::Busy(seen)) => {
+                state.note(waiter.map_or(ClaimEvent::Refused, |_| ClaimEvent::Queued));
+                debug!(position = seen.position, ttl_left = ?seen.ttl_left, "busy");
+                progress.busy(asked, seen.clone());
+                Ok(Step::Busy(seen))
+            }
+            Err(error) if error.is_transient() => {
+                debug!(%error, "no answer, asking again");
+                if error.outcome() == Outcome::Unknown {
+                    state.note(ClaimEvent::Unanswered);
+                }
+                progress.failed(this, error);
+                Ok(Step::Troubled)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.backend.capabilities().backend
+    }
+
+    /// Sleeps until the next look at the server is due, or a message comes; returns a pushed grant.
+    async fn next_event(
+        &self,
+        events: &mut Receiver<WaiterEvent>,
+        progress: &Progress,
+    ) -> Option<Grant> {
+        let pause = progress.pause(self.backend.capabilities().wakeup);
+        match timeout(pause, events.recv()).await {
+            Ok(Some(WaiterEvent::Granted(grant))) => Some(grant),
+            Ok(Some(WaiterEvent::TryAgain) | None) | Err(_) => None,
+        }
+    }
+
+    /// The lease of a grant that answered a request sent at `asked` (C5); `None` if it came too late.
+    fn lease(
+        &self,
+        claim: &Claim,
+        grant: &Grant,
+        asked: Moment,
+        state: ClaimState,
+    ) -> Option<Lease> {
+        let believed = grant.ttl.min(claim.ttl.as_duration());
+        let deadline = asked.after(self.limits.drift.validity(believed));
+        (!self.clock.now().has_reached(deadline)).then(|| Lease {
+            name: claim.name.clone(),
+            owner: claim.owner,
+            token: grant.token,
+            ttl: claim.ttl,
+            granted: grant.ttl,
+            deadline,
+            unresolved: state.is_unresolved(),
+        })
+    }
+
+    /// The lease of a grant that was pushed.
+    ///
+    /// The server granted it `at − seen` after it answered our last request, and answered that
+    /// after we sent it: so the grant is no older than that span, less the drift of the clocks,
+    /// after the sending. It is also no younger than its receipt, which bounds what a step of the
+    /// server's clock can do. A grant from before that answer was over when the server said "busy".
+    fn pushed_lease(
+        &self,
+        claim: &Claim,
+        grant: &Grant,
+        progress: &Progress,
+        state: ClaimState,
+    ) -> Option<Lease> {
+        let (asked, seen) = progress.last_answer()?;
+        let passed = grant.at?.0.checked_sub(seen.0)?;
+        let granted_at = asked.after(self.limits.drift.validity(passed));
+        let received = self.clock.now();
+        let since = if received.has_reached(granted_at) { granted_at } else { received };
+        self.lease(claim, grant, since, state)
+    }
+}
+
+/// What one attempt came to.
+enum Step {
+    Granted(Lease),
+    Busy(Contention),
+    /// No answer that is of use.
+    Troubled,
+}

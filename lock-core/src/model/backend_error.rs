@@ -1,0 +1,87 @@
+//! What a backend says when it cannot answer.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A boxed error of a backend's own kind.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Whether a request that failed was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The server did not carry it out, and will not.
+    NotApplied,
+    /// The server may have carried it out, or may do so later.
+    Unknown,
+}
+
+/// What a backend says when it cannot answer.
+///
+/// It says whether the request [may have been carried out](BackendError::outcome) and whether
+/// [a retry may help](BackendError::is_transient); the source is the client library's own error.
+#[derive(Clone, Debug)]
+pub struct BackendError {
+    backend: &'static str,
+    context: String,
+    outcome: Outcome,
+    transient: bool,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl BackendError {
+    /// A failure for now: the server is away, busy or loading. A retry may help.
+    pub fn transient(
+        backend: &'static str,
+        outcome: Outcome,
+        context: impl Into<String>,
+        source: impl Into<BoxError>,
+    ) -> Self {
+        Self { transient: true, ..Self::permanent(backend, outcome, context, source) }
+    }
+
+    /// A refusal: wrong password, missing rights, a key of another type. A retry will not help.
+    pub fn permanent(
+        backend: &'static str,
+        outcome: Outcome,
+        context: impl Into<String>,
+        source: impl Into<BoxError>,
+    ) -> Self {
+        let (context, source) = (context.into(), Some(source.into().into()));
+        Self { backend, context, outcome, transient: false, source }
+    }
+
+    /// No answer came within `limit`. The request may have been carried out.
+    pub fn no_answer(backend: &'static str, limit: Duration) -> Self {
+        let context = format!("no answer within {limit:?}");
+        Self { backend, context, outcome: Outcome::Unknown, transient: true, source: None }
+    }
+
+    /// Which backend said so.
+    pub fn backend(&self) -> &'static str {
+        self.backend
+    }
+
+    /// Whether the request was carried out.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Whether the same request may succeed when it is sent again.
+    pub fn is_transient(&self) -> bool {
+        self.transient
+    }
+}
+
+impl fmt::Display for BackendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.backend, self.context)
+    }
+}
+
+impl Error for BackendError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,112 @@
+//! What differs between backends, as data.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What a backend can do, and what it cannot (C30).
+///
+/// A clause of the contract that a backend cannot keep is declared here, never a silent difference.
+/// Documentation and tools print this data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The backend's name, as errors and metrics show it.
+    pub backend: &'static str,
+    /// In which order waiting clients are served.
+    pub order: Order,
+    /// How a waiter learns that its turn has come.
+    pub wakeup: Wakeup,
+    /// How renewals reach the server.
+    pub renewals: Renewals,
+    /// What fencing tokens survive.
+    pub tokens: TokenDurability,
+    /// The unit in which the server counts TTLs.
+    pub ttl_granularity: Duration,
+    /// What happens to locks when the store fails or loses its data, in one sentence.
+    pub on_store_loss: &'static str,
+}
+
+impl Capabilities {
+    /// The capabilities of a backend, every one of which must be said.
+    pub const fn new(
+        backend: &'static str,
+        order: Order,
+        wakeup: Wakeup,
+        renewals: Renewals,
+        tokens: TokenDurability,
+        ttl_granularity: Duration,
+        on_store_loss: &'static str,
+    ) -> Self {
+        Self { backend, order, wakeup, renewals, tokens, ttl_granularity, on_store_loss }
+    }
+}
+
+/// In which order waiting clients are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Order {
+    /// First come, first served; a release wakes one waiter.
+    Fifo,
+    /// Any waiter may be next.
+    Unordered,
+}
+
+/// How a waiter learns that its turn has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Wakeup {
+    /// The backend tells it; a poll at most a second apart covers a lost message.
+    Push,
+    /// It looks again, at growing intervals up to this span.
+    Poll(Duration),
+}
+
+/// How renewals reach the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Renewals {
+    /// Up to a hundred holds share a request.
+    Batched,
+    /// Each hold sends a request of its own.
+    Single,
+}
+
+/// What fencing tokens survive, beside expiry, release and steps of the client's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum TokenDurability {
+    /// They grow for as long as the store keeps its data, and through a loss of it too unless the
+    /// store's clock is then behind the last token.
+    CounterAndClock,
+    /// They grow for as long as the store keeps its data.
+    Store,
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = match self.order {
+            Order::Fifo => "first come, first served",
+            Order::Unordered => "in any order",
+        };
+        let wakeup = match self.wakeup {
+            Wakeup::Push => "woken by push".to_owned(),
+            Wakeup::Poll(longest) => format!("polling every {longest:?} at the most"),
+        };
+        let renewals = match self.renewals {
+            Renewals::Batched => "a hundred renewals share a request",
+            Renewals::Single => "each renewal is a request of its own",
+        };
+        let tokens = match self.tokens {
+            TokenDurability::CounterAndClock => "a counter, and the clock if the counter is lost",
+            TokenDurability::Store => "the store's own counter",
+        };
+        writeln!(f, "{}: waiters {order}, {wakeup}; {renewals}", self.backend)?;
+        writeln!(f, "  tokens from {tokens}; TTL in units of {:?}", self.ttl_granularity)?;
+        write!(f, "  {}", self.on_store_loss)
+    }
+}

@@ -1,0 +1,51 @@
+//! What is known of the others when a lock is busy.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Label;
+
+/// A point on the server's clock, counted from a start of the server's choice.
+///
+/// Two of them tell how long after the first reply a pushed grant was made, and so from when on the
+/// holder's clock the lease counts at the earliest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServerTime(pub Duration);
+
+/// What is known of the others when a lock is busy.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Contention {
+    /// How long the holder's lease lasts if it is not renewed.
+    pub ttl_left: Option<Duration>,
+    /// What the holder says of itself.
+    pub holder: Option<Label>,
+    /// How many are before us in the queue, not counting the holder.
+    pub position: Option<u64>,
+    /// When this was so, on the server's clock.
+    pub at: Option<ServerTime>,
+}
+
+impl Contention {
+    /// Nothing is known but that the lock is busy.
+    pub fn unknown() -> Self {
+        Self::default()
+    }
+}
+
+impl fmt::Display for Contention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it is held")?;
+        if let Some(holder) = self.holder.as_ref().filter(|label| !label.as_str().is_empty()) {
+            write!(f, " by {holder}")?;
+        }
+        if let Some(left) = self.ttl_left {
+            write!(f, " for up to {left:.1?} more")?;
+        }
+        match self.position {
+            Some(0) => f.write_str(", and we are next"),
+            Some(ahead) => write!(f, ", and {ahead} wait before us"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a holder takes off a TTL.
+
+use std::time::Duration;
+
+/// What the holder takes off a TTL (C5), because its clock and the server's may run at different rates.
+///
+/// The default, 1 % and 2 ms, is Redlock's: the percentage covers the rates, the constant covers a
+/// server that counts in milliseconds. A host whose clock is slewed faster than that (chrony's
+/// `maxslewrate` allows 8 %) wants a larger rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Drift {
+    /// The part of the TTL that is taken off, 0.0 to 0.5.
+    pub rate: f64,
+    /// What is taken off besides.
+    pub constant: Duration,
+}
+
+impl Drift {
+    /// Takes `rate` of a TTL off, and `constant` besides. A rate outside 0.0 to 0.5 is brought
+    /// into that range.
+    pub fn new(rate: f64, constant: Duration) -> Self {
+        Self { rate: if rate.is_nan() { 0.5 } else { rate.clamp(0.0, 0.5) }, constant }
+    }
+
+    /// How long a holder may believe in a hold of `ttl`, counted from before it asked.
+    pub fn validity(&self, ttl: Duration) -> Duration {
+        let Self { rate, constant } = Self::new(self.rate, self.constant);
+        ttl.saturating_sub(ttl.mul_f64(rate)).saturating_sub(constant)
+    }
+}
+
+impl Default for Drift {
+    fn default() -> Self {
+        Self::new(0.01, Duration::from_millis(2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c05_the_drift_is_1_percent_and_2_ms() {
+        let validity = Drift::default().validity(Duration::from_secs(10));
+        assert_eq!(validity, Duration::from_millis(9_898));
+        assert_eq!(Drift::default().validity(Duration::from_millis(1)), Duration::ZERO);
+    }
+}

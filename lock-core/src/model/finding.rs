@@ -1,0 +1,62 @@
+//! What a doctor says of a live server.
+
+use std::fmt;
+
+/// One thing that a [`doctor`](crate::LockClient::doctor) looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Finding {
+    /// What was looked at, in a word or two: `eviction`, `persistence`.
+    pub check: &'static str,
+    /// How it stands.
+    pub health: Health,
+    /// What was seen.
+    pub seen: String,
+    /// What to do about it; nothing if all is well.
+    pub remedy: Option<String>,
+}
+
+/// How something stands that locks depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum Health {
+    /// As it should be.
+    Good,
+    /// It endangers what the contract promises.
+    Risk,
+    /// It could not be looked at.
+    Unknown,
+}
+
+impl Finding {
+    /// All is well.
+    pub fn good(check: &'static str, seen: impl Into<String>) -> Self {
+        Self { check, health: Health::Good, seen: seen.into(), remedy: None }
+    }
+
+    /// Something that endangers locks, and what to do about it.
+    pub fn risk(check: &'static str, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, health: Health::Risk, seen: seen.into(), remedy: Some(remedy.into()) }
+    }
+
+    /// Something that could not be looked at, and what it would take.
+    pub fn unknown(check: &'static str, why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, health: Health::Unknown, seen: why.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let health = match self.health {
+            Health::Good => "good",
+            Health::Risk => "risk",
+            Health::Unknown => "unknown",
+        };
+        write!(f, "{health}: {}: {}", self.check, self.seen)?;
+        match &self.remedy {
+            Some(remedy) => write!(f, "; {remedy}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The proof of a hold.
+
+use std::time::Duration;
+
+use super::{Clock, FencingToken, LockName, Moment, OwnerId, SystemClock, Ttl};
+
+/// The proof of a hold: which lock, by whom, with which token, and until when to believe in it.
+///
+/// A lease is plain data. It neither renews nor releases itself; a [`LockGuard`](crate::LockGuard)
+/// does. Take a lease out of a guard with [`detach`](crate::LockGuard::detach) to hand the hold to
+/// another part of the program or to another process, and put it under a guard again with
+/// [`LockClient::attach`](crate::LockClient::attach).
+#[derive(Clone, Debug)]
+pub struct Lease {
+    pub(crate) name: LockName,
+    pub(crate) owner: OwnerId,
+    pub(crate) token: FencingToken,
+    pub(crate) ttl: Ttl,
+    pub(crate) granted: Duration,
+    pub(crate) deadline: Moment,
+    /// Whether a request of the claim was never answered, and so may come after the release.
+    pub(crate) unresolved: bool,
+}
+
+impl Lease {
+    /// The lock that is held.
+    pub fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// Who holds it. The owner is a capability: who has it can extend and release the hold.
+    pub fn owner(&self) -> OwnerId {
+        self.owner
+    }
+
+    /// The fencing token of this hold. Extending keeps it.
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// How long the server keeps the lease from the moment it granted or last extended it.
+    ///
+    /// It is what the server said, which may be less than was asked (a first grant that was pushed
+    /// to a waiter is short until it is renewed) or more (a server that counts whole seconds).
+    pub fn ttl(&self) -> Duration {
+        self.granted
+    }
+
+    /// When the holder must stop believing, on its own clock.
+    pub fn deadline(&self) -> Moment {
+        self.deadline
+    }
+
+    /// How long the server may keep it from its last grant or extension.
+    pub(crate) fn kept_for(&self) -> Duration {
+        self.granted.max(self.ttl.as_duration())
+    }
+
+    /// Writes the lease down for another process. **Treat the text as a password**: whoever has it
+    /// can extend and release the hold.
+    ///
+    /// The deadline is not part of it, since clocks differ: [`import`](Lease::import) yields a
+    /// lease that is not believed until [`attach`](crate::LockClient::attach) has proven it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// use lock_core::{Lease, LockClient, MemoryLock};
+    ///
+    /// let client = LockClient::new(MemoryLock::new());
+    /// let text = client.acquire("report").await?.detach()?.export();
+    ///
+    /// let guard = client.attach(Lease::import(&text)?).await?;
+    /// assert!(guard.is_held());
+    /// # Ok(()) }
+    /// ```
+    pub fn export(&self) -> String {
+        let (owner, token, ttl) = (self.owner.expose(), self.token, self.ttl.as_millis());
+        let (kind, name) =
+            (if self.unresolved { UNRESOLVED } else { RESOLVED }, self.name.as_str());
+        format!("{kind}:{owner}:{token}:{ttl}:{name}")
+    }
+
+    /// Reads what [`export`](Lease::export) wrote.
+    ///
+    /// # Errors
+    /// [`InvalidLease`] if the text is not an exported lease. No part of it is repeated.
+    pub fn import(text: &str) -> Result<Self, InvalidLease> {
+        let mut parts = text.splitn(5, ':');
+        let mut part = || parts.next().unwrap_or_default();
+        let unresolved = match part() {
+            RESOLVED => false,
+            UNRESOLVED => true,
+            _ => return Err(InvalidLease::new("it does not start with lease1")),
+        };
+        let owner =
+            part().parse().map_err(|_| InvalidLease::new("its owner is not 32 hex digits"))?;
+        let token = part().parse().map_err(|_| InvalidLease::new("its token is none"))?;
+        let ttl = millis(part()).ok_or(InvalidLease::new("its TTL is not 10 ms to 24 h"))?;
+        let name = LockName::new(part()).map_err(|_| InvalidLease::new("it names no lock"))?;
+        let (granted, deadline) = (ttl.as_duration(), SystemClock.now());
+        Ok(Self { name, owner, token, ttl, granted, deadline, unresolved })
+    }
+}
+
+/// How the text of a lease begins: its version, and whether a request of its claim may come late.
+const RESOLVED: &str = "lease1";
+const UNRESOLVED: &str = "lease1-unresolved";
+
+fn millis(text: &str) -> Option<Ttl> {
+    Ttl::new(Duration::from_millis(text.parse().ok()?)).ok()
+}
+
+/// The text is not an exported lease.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an exported lease: {reason}")]
+pub struct InvalidLease {
+    reason: &'static str,
+}
+
+impl InvalidLease {
+    fn new(reason: &'static str) -> Self {
+        Self { reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c32_a_lease_shows_no_secret_and_imports_what_it_exported() {
+        let lease = Lease {
+            name: LockName::new("a:b").expect("a name"),
+            owner: OwnerId::random(),
+            token: FencingToken::MAX,
+            ttl: Ttl::default(),
+            granted: Ttl::default().as_duration(),
+            deadline: SystemClock.now(),
+            unresolved: false,
+        };
+        assert!(!format!("{lease:?}").contains(&lease.owner.expose()));
+        let read = Lease::import(&lease.export()).expect("its own text");
+        assert_eq!((read.name, read.owner, read.token), (lease.name, lease.owner, lease.token));
+    }
+
+    #[test]
+    fn c19_a_lease_tells_another_process_what_is_unresolved() {
+        let text = format!("lease1:{}:7:1000:a", OwnerId::random().expose());
+        let mut lease = Lease::import(&text).expect("a lease");
+        assert!(!lease.unresolved);
+        assert_eq!(lease.export(), text);
+        lease.unresolved = true;
+        assert!(Lease::import(&lease.export()).expect("its own text").unresolved);
+    }
+
+    #[test]
+    fn a_text_that_is_no_lease_is_refused_without_repeating_it() {
+        let secret = "0123456789abcdef0123456789abcdeg";
+        for bad in ["", "lease1", "lease2:x", &format!("lease1:{secret}:5:1000:a")] {
+            let error = Lease::import(bad).expect_err("no lease").to_string();
+            assert!(!error.contains("abcdef"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! How a hold came to its end.
+
+use std::fmt;
+
+/// How a hold came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// Its deadline passed without a renewal that the server confirmed.
+    Expired,
+    /// The server says that it is not ours any more.
+    Evicted,
+    /// The connection that is the lock was closed.
+    Disconnected,
+    /// Its holder released, detached or dropped it.
+    Released,
+    /// Its client was shut down.
+    Shutdown,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its deadline passed without a confirmed renewal",
+            Self::Evicted => "the server says that it is not ours any more",
+            Self::Disconnected => "the connection that held it was closed",
+            Self::Released => "its holder gave it up",
+            Self::Shutdown => "its client was shut down",
+        })
+    }
+}

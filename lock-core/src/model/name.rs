@@ -1,0 +1,208 @@
+//! What a lock is called, and what its holder calls itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::readable::Readable;
+
+/// The longest name, in bytes of UTF-8.
+pub const MAX_NAME_BYTES: usize = 512;
+
+/// The longest label, in bytes of UTF-8.
+pub const MAX_LABEL_BYTES: usize = 128;
+
+/// The name of a lock (C1): 1 to 512 bytes of UTF-8 without control characters.
+///
+/// Everything else is data, never syntax: braces, globs, quotes, spaces and slashes mean nothing to
+/// a backend, and no name can meet another's companions. Two locks are the same exactly when their
+/// names are the same bytes; there is no normalisation.
+///
+/// [`as_str`](Self::as_str) is the name as it was given. `Display` is for people: it escapes characters
+/// that cannot be seen or that reorder text, so that no name can pass for another.
+///
+/// ```
+/// use lock_core::LockName;
+///
+/// assert_eq!(LockName::new("stock:42")?.as_str(), "stock:42");
+/// assert!(LockName::new("").is_err());
+/// assert!(LockName::new("a\nb").is_err());
+/// # Ok::<(), lock_core::InvalidName>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockName(Arc<str>);
+
+impl LockName {
+    /// Checks `name` and takes it.
+    ///
+    /// # Errors
+    /// [`InvalidName`] if it is empty, longer than 512 bytes, or holds a control character.
+    pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidName> {
+        let name = name.as_ref();
+        match text_fault(name, 1, MAX_NAME_BYTES) {
+            None => Ok(Self(name.into())),
+            Some(reason) => Err(InvalidName { name: excerpt(name), reason }),
+        }
+    }
+
+    /// The name as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a holder says of itself, for people who look at a lock: 0 to 128 bytes of UTF-8 without
+/// control characters. It decides nothing.
+///
+/// ```
+/// use lock_core::Label;
+///
+/// assert_eq!(Label::new("web-3:4711")?.as_str(), "web-3:4711");
+/// # Ok::<(), lock_core::InvalidLabel>(())
+/// ```
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Label(Arc<str>);
+
+impl Label {
+    /// Checks `label` and takes it.
+    ///
+    /// # Errors
+    /// [`InvalidLabel`] if it is longer than 128 bytes or holds a control character.
+    pub fn new(label: impl AsRef<str>) -> Result<Self, InvalidLabel> {
+        let label = label.as_ref();
+        match text_fault(label, 0, MAX_LABEL_BYTES) {
+            None => Ok(Self(label.into())),
+            Some(reason) => Err(InvalidLabel { label: excerpt(label), reason }),
+        }
+    }
+
+    /// The label as it was given; empty if the holder gave none.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The name is not 1 to 512 bytes of UTF-8 without control characters.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid lock name \"{name}\": {reason} (a name is 1 to {MAX_NAME_BYTES} bytes without control characters)"
+)]
+pub struct InvalidName {
+    /// The start of the name, escaped.
+    name: String,
+    reason: &'static str,
+}
+
+/// The label is longer than 128 bytes or holds a control character.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid label \"{label}\": {reason} (a label is at most {MAX_LABEL_BYTES} bytes without control characters)"
+)]
+pub struct InvalidLabel {
+    /// The start of the label, escaped.
+    label: String,
+    reason: &'static str,
+}
+
+fn text_fault(text: &str, min: usize, max: usize) -> Option<&'static str> {
+    if text.len() < min {
+        Some("it is empty")
+    } else if text.len() > max {
+        Some("it is too long")
+    } else if text.chars().any(char::is_control) {
+        Some("it holds a control character")
+    } else {
+        None
+    }
+}
+
+/// As much of a refused text as an error message can bear, escaped.
+fn excerpt(text: &str) -> String {
+    const SHOWN: usize = 40;
+    let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+macro_rules! text {
+    ($type:ident, $error:ident) => {
+        impl AsRef<str> for $type {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        /// For people: what they could not see, or what would reorder what they see, is escaped.
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&Readable(&self.0).to_string())
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&*self.0, f)
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $error;
+
+            fn from_str(text: &str) -> Result<Self, $error> {
+                Self::new(text)
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::new(text).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+text!(LockName, InvalidName);
+text!(Label, InvalidLabel);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c01_a_name_is_1_to_512_bytes_without_control_characters() {
+        for good in ["a", " ", "a/b", "{x}", "*?[", "ü🔒", "'; DROP TABLE x", &"n".repeat(512)] {
+            assert_eq!(LockName::new(good).expect(good).as_str(), good);
+        }
+        let million = "n".repeat(1 << 20);
+        for bad in ["", "a\0b", "a\nb", "\u{7f}", "*1\r\n$4\r\nPING", &"n".repeat(513), &million] {
+            let error = LockName::new(bad).expect_err("a bad name was taken").to_string();
+            assert!(error.len() < 300 && !error.contains(['\n', '\0']), "{error}");
+        }
+    }
+
+    #[test]
+    fn c01_a_name_shows_what_cannot_be_seen() {
+        let forged = LockName::new("pay\u{202e}lla").expect("a name");
+        assert_eq!(forged.to_string(), "pay\\u{202e}lla");
+        assert_eq!(format!("{forged:15}|"), "pay\\u{202e}lla |");
+        assert_eq!(forged.as_str(), "pay\u{202e}lla");
+        assert_eq!(Label::new("web\u{200b}-3").expect("a label").to_string(), "web\\u{200b}-3");
+    }
+
+    #[test]
+    fn a_label_may_be_empty_but_not_long() {
+        assert_eq!(Label::new("").expect("empty").as_str(), "");
+        assert!(Label::new("l".repeat(129)).is_err());
+        assert!(Label::new("a\tb").is_err());
+    }
+}

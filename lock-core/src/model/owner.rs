@@ -1,0 +1,84 @@
+//! Who holds a lock.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rand::TryRng;
+use rand::rngs::SysRng;
+use uuid::Uuid;
+
+/// Who holds a lock (C3): 128 random bits, drawn anew for each acquisition.
+///
+/// An owner id is a **capability**: who knows it can extend and release the hold. It is therefore
+/// drawn by the client before the first byte is sent, and `Debug` and `Display` show no more than
+/// its first 8 hex digits. Only [`expose`](OwnerId::expose) tells it whole.
+///
+/// ```
+/// use lock_core::OwnerId;
+///
+/// let owner = OwnerId::random();
+/// assert_eq!(owner.expose().len(), 32);
+/// assert_eq!(owner.to_string(), owner.expose()[..8]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OwnerId(Uuid);
+
+impl OwnerId {
+    /// Draws a new owner id from the operating system.
+    pub fn random() -> Self {
+        let mut bits = [0; 16];
+        // A generator of our own would draw the same for parent and child after a fork, and both would
+        // be taken for one owner.
+        if SysRng.try_fill_bytes(&mut bits).is_err() {
+            bits = rand::random();
+        }
+        Self(Uuid::from_bytes(bits))
+    }
+
+    /// The whole id as 32 lower-case hex digits. Treat it as a password.
+    pub fn expose(&self) -> String {
+        self.0.as_simple().to_string()
+    }
+}
+
+impl FromStr for OwnerId {
+    type Err = InvalidOwner;
+
+    /// Reads what [`expose`](OwnerId::expose) wrote.
+    fn from_str(text: &str) -> Result<Self, InvalidOwner> {
+        let whole = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let id = whole.then(|| Uuid::try_parse(text).ok()).flatten();
+        id.map(Self).ok_or(InvalidOwner)
+    }
+}
+
+/// The text is not an owner id. It is not repeated, since it may be most of one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an owner id: an owner id is 32 hex digits")]
+pub struct InvalidOwner;
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0.as_u128() >> 96)
+    }
+}
+
+impl fmt::Debug for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnerId({self}…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c03_an_owner_shows_no_more_than_eight_digits() {
+        let owner = OwnerId::random();
+        let secret = &owner.expose()[8..];
+        assert!(!format!("{owner} {owner:?}").contains(secret));
+        assert_eq!(owner.expose().parse::<OwnerId>().expect("its own text"), owner);
+        assert_ne!(owner, OwnerId::random());
+    }
+}

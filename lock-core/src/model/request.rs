@@ -1,0 +1,152 @@
+//! What a caller asks for.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Claim, Contention, Label, LockError, LockName, OwnerId, Ttl};
+
+/// How long an acquisition may wait for its turn (C18, C48).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// One attempt: a lock that is held is [`NotAcquired`](LockError::NotAcquired).
+    Never,
+    /// Until the span is over, then [`Timeout`](LockError::Timeout), also if it is too short for an
+    /// answer of the server. A span of zero is one attempt.
+    AtMost(Duration),
+    /// For as long as the lock is held by others. It never ends as [`Timeout`](LockError::Timeout).
+    Forever,
+}
+
+/// One acquisition, as the caller words it.
+///
+/// A name alone is a request: it waits for ever and takes a TTL of 30 s. Nothing is checked until
+/// the request is used, so that it reads in one line; a bad part is then refused before any I/O.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::{LockRequest, Wait};
+///
+/// let request = LockRequest::new("stock:42")
+///     .ttl(Duration::from_secs(10))
+///     .wait(Wait::AtMost(Duration::from_secs(2)))
+///     .label("web-3");
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until a client acquires it"]
+pub struct LockRequest {
+    name: String,
+    ttl: Duration,
+    wait: Wait,
+    label: String,
+    max_hold: Option<Duration>,
+    listener: Listener,
+}
+
+/// Whom to tell of each answer while an acquisition waits.
+#[derive(Clone, Default)]
+pub(crate) struct Listener(Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&Contention) + Send + Sync;
+
+impl Listener {
+    pub(crate) fn tell(&self, seen: &Contention) {
+        if let Some(tell) = &self.0 {
+            tell(seen);
+        }
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "told" } else { "none" })
+    }
+}
+
+impl LockRequest {
+    /// Asks for the lock called `name`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ttl: Ttl::default().as_duration(),
+            wait: Wait::Forever,
+            label: String::new(),
+            max_hold: None,
+            listener: Listener::default(),
+        }
+    }
+
+    /// How long the server keeps the lease if it is not renewed: 10 ms to 24 h, default 30 s.
+    ///
+    /// It bounds how long the others wait when a holder dies.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl, ..self }
+    }
+
+    /// How long to wait for the lock; default [`Wait::Forever`].
+    pub fn wait(self, wait: Wait) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// What the holder says of itself to those who look, up to 128 bytes; default empty.
+    pub fn label(self, label: impl Into<String>) -> Self {
+        Self { label: label.into(), ..self }
+    }
+
+    /// Stops renewing after `span`, so that a holder that hangs loses the lock at the latest one
+    /// TTL later; default no bound.
+    pub fn max_hold(self, span: Duration) -> Self {
+        Self { max_hold: Some(span), ..self }
+    }
+
+    /// Calls `listener` with each answer that the lock is busy, about once a second while it waits:
+    /// to show who holds it, and how many are before us. It must not block.
+    pub fn on_wait(self, listener: impl Fn(&Contention) + Send + Sync + 'static) -> Self {
+        Self { listener: Listener(Some(Arc::new(listener))), ..self }
+    }
+
+    pub(crate) fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    pub(crate) fn wait_policy(&self) -> Wait {
+        self.wait
+    }
+
+    pub(crate) fn max_hold_span(&self) -> Option<Duration> {
+        self.max_hold
+    }
+
+    /// Checks every part, and draws the owner of one acquisition.
+    ///
+    /// Clients do it by themselves; it is for tests of backends.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidName`], [`LockError::InvalidTtl`] or [`LockError::InvalidLabel`].
+    pub fn claim(&self) -> Result<Claim, LockError> {
+        Ok(Claim {
+            name: LockName::new(&self.name)?,
+            owner: OwnerId::random(),
+            ttl: Ttl::new(self.ttl)?,
+            label: Label::new(&self.label)?,
+        })
+    }
+}
+
+impl From<&str> for LockRequest {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<String> for LockRequest {
+    fn from(name: String) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<&LockName> for LockRequest {
+    fn from(name: &LockName) -> Self {
+        Self::new(name.as_str())
+    }
+}

@@ -1,0 +1,61 @@
+//! A lock as those see it who only look.
+
+use std::time::{Duration, SystemTime};
+
+use super::{FencingToken, Label, LockName, OwnerId};
+
+/// A lock as seen from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LockState {
+    /// The lock.
+    pub name: LockName,
+    /// Its holder, if it is held.
+    pub holder: Option<Holder>,
+    /// How many clients wait for it, where the backend knows.
+    pub waiters: Option<u64>,
+}
+
+impl LockState {
+    /// The state of the lock called `name`.
+    pub fn new(name: LockName, holder: Option<Holder>, waiters: Option<u64>) -> Self {
+        Self { name, holder, waiters }
+    }
+}
+
+/// A holder as seen from outside. Nothing in it lets the one who looks act as the holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Holder {
+    /// The first 8 hex digits of its owner id; `None` if it is not one of ours.
+    pub owner: Option<String>,
+    /// Its fencing token; `None` if it is not one of ours.
+    pub token: Option<FencingToken>,
+    /// How long its lease lasts if it is not renewed; `None` if for ever.
+    pub ttl_left: Option<Duration>,
+    /// What it says of itself.
+    pub label: Label,
+    /// When it was granted (C45), on the server's wall clock; `None` if the server does not tell.
+    pub since: Option<SystemTime>,
+}
+
+impl Holder {
+    /// A holder that is one of ours.
+    pub fn ours(owner: OwnerId, token: FencingToken, ttl_left: Duration, label: Label) -> Self {
+        let (owner, token) = (Some(owner.to_string()), Some(token));
+        Self { owner, token, ttl_left: Some(ttl_left), label, since: None }
+    }
+
+    /// The holder, which was granted the lock at `since` on the server's wall clock.
+    #[must_use]
+    pub fn since(self, since: SystemTime) -> Self {
+        Self { since: Some(since), ..self }
+    }
+
+    /// A holder of which no more is known than how long its lease lasts.
+    pub fn foreign(ttl_left: Option<Duration>) -> Self {
+        Self { owner: None, token: None, ttl_left, label: Label::default(), since: None }
+    }
+}

@@ -1,0 +1,87 @@
+//! How long a server keeps a lease that nobody renews.
+
+use std::fmt;
+use std::time::Duration;
+
+/// How long the server keeps an unrenewed lease (C4): 10 ms to 24 h, in whole milliseconds.
+///
+/// A long TTL makes the others wait when a holder dies; a short one is lost to a short pause. The
+/// default is 30 s.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::Ttl;
+///
+/// // Parts of a millisecond round up.
+/// assert_eq!(Ttl::new(Duration::from_micros(10_001))?.as_millis(), 11);
+/// assert!(Ttl::new(Duration::from_millis(9)).is_err());
+/// # Ok::<(), lock_core::InvalidTtl>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ttl(Duration);
+
+impl Ttl {
+    /// The shortest TTL.
+    pub const MIN: Self = Self(Duration::from_millis(10));
+    /// The longest TTL.
+    pub const MAX: Self = Self(Duration::from_secs(24 * 60 * 60));
+
+    /// Checks `ttl` and rounds it up to whole milliseconds.
+    ///
+    /// # Errors
+    /// [`InvalidTtl`] if it is shorter than 10 ms or longer than 24 h.
+    pub fn new(ttl: Duration) -> Result<Self, InvalidTtl> {
+        if ttl < Self::MIN.0 || ttl > Self::MAX.0 {
+            return Err(InvalidTtl { ttl });
+        }
+        Ok(Self(Duration::from_millis(ttl.as_nanos().div_ceil(1_000_000) as u64)))
+    }
+
+    /// The TTL as a span.
+    pub fn as_duration(self) -> Duration {
+        self.0
+    }
+
+    /// The TTL in milliseconds, as it goes on the wire.
+    pub fn as_millis(self) -> u64 {
+        self.0.as_millis() as u64
+    }
+}
+
+impl Default for Ttl {
+    fn default() -> Self {
+        Self(Duration::from_secs(30))
+    }
+}
+
+impl fmt::Debug for Ttl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// The TTL is outside 10 ms to 24 h.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid TTL {ttl:?}: choose 10 ms to 24 h")]
+pub struct InvalidTtl {
+    ttl: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c04_a_ttl_is_10_ms_to_24_h_and_rounds_up() {
+        let millis = |nanos| Ttl::new(Duration::from_nanos(nanos)).map(Ttl::as_millis).ok();
+        assert_eq!(millis(10_000_000), Some(10));
+        assert_eq!(millis(10_000_001), Some(11));
+        assert_eq!(Ttl::new(Ttl::MAX.0).map(Ttl::as_millis).ok(), Some(86_400_000));
+        for bad in [0, 1, 999_000, 9_999_999] {
+            assert_eq!(millis(bad), None, "{bad}");
+        }
+        for bad in [Ttl::MAX.0 + Duration::from_nanos(1), Duration::MAX] {
+            assert!(Ttl::new(bad).is_err());
+        }
+    }
+}
