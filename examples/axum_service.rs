@@ -53,7 +53,7 @@ type Answer = Result<String, NoSale>;
 #[derive(Parser)]
 struct Args {
     /// Where the locks are; a directory of its own if it is not said.
-    #[arg(long)]
+    #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     url: Option<String>,
     /// Serve at this address until Ctrl-C, instead of playing the burst.
     #[arg(long, value_name = "ADDRESS")]
@@ -163,7 +163,7 @@ async fn serve(shop: Arc<Shop>, listener: TcpListener) -> Result<(), Failure> {
 /// Lets all buyers come at once, to either instance, and counts what they were told.
 async fn burst(instances: [Arc<Shop>; 2], home: &Path) -> Result<(), Failure> {
     let mut addresses = Vec::new();
-    for shop in instances {
+    for shop in instances.clone() {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         addresses.push(listener.local_addr()?);
         tokio::spawn(serve(shop, listener));
@@ -179,6 +179,10 @@ async fn burst(instances: [Arc<Shop>; 2], home: &Path) -> Result<(), Failure> {
             StatusCode::GONE => sold_out += 1,
             other => return Err(format!("a buyer was told {other}").into()),
         }
+    }
+    for shop in instances {
+        // The last buyers have their answers before the lock is given back.
+        shop.locks.shutdown().await;
     }
     let left = std::fs::read_to_string(home.join(ITEM))?;
     println!("{BUYERS} buyers for {STOCK} lamps: {sold} sold, {sold_out} told that none is left;");

@@ -9,14 +9,22 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Parser;
 use leasehold::{ClientOptions, DistributedLock, LockClient, LockError, MemoryLock};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
+#[derive(Parser)]
+struct Args {
+    /// Where the locks are, one place after the other; memory, then a directory, if it is not said.
+    #[arg(env = "LEASEHOLD_URL", hide_env_values = true)]
+    urls: Vec<String>,
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let home = tempfile::tempdir()?;
-    let mut urls: Vec<String> = std::env::args().skip(1).collect();
+    let mut urls = Args::parse().urls;
     if urls.is_empty() {
         urls = vec!["memory:".into(), format!("file:{}", home.path().join("locks").display())];
     }

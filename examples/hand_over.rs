@@ -21,7 +21,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 #[derive(Parser)]
 struct Args {
     /// Where the locks are; a directory of its own if it is not said.
-    #[arg(long)]
+    #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     url: Option<String>,
     /// Take over the lock that is described on standard input: what the child does.
     #[arg(long, hide = true)]

@@ -27,7 +27,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 #[derive(Parser)]
 struct Args {
     /// Where the locks are; a directory of its own if it is not said.
-    #[arg(long)]
+    #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     url: Option<String>,
     #[command(subcommand)]
     role: Option<Role>,
@@ -130,12 +130,13 @@ fn two_nights(url: Option<String>) -> Result<(), Failure> {
     }
 }
 
-/// Starts the job on all hosts at the same time, and waits for them.
+/// Starts the job on all hosts at the same time, and waits for them. The URL may hold a password, and
+/// arguments are read by everybody on the machine.
 fn night(url: &str, office: &Path, night: &[&str]) -> Result<(), Failure> {
     let start = |host: u32| {
         let mut process = Command::new(std::env::current_exe()?);
-        process.args(["--url", url, "host", &host.to_string()]).arg(office);
-        process.args(night).spawn()
+        process.args(["host", &host.to_string()]).arg(office).args(night);
+        process.env("LEASEHOLD_URL", url).spawn()
     };
     let hosts = (0..HOSTS).map(start).collect::<io::Result<Vec<_>>>()?;
     for mut host in hosts {

@@ -1,15 +1,22 @@
-//! The six lines of the README, with a guard that is lost and says so.
+//! The six lines of the README: take a lock, work under it, give it back.
 //!
 //! `cargo run --example quickstart [URL]`
 
 use std::time::Duration;
 
+use clap::Parser;
 use leasehold::LockRequest;
+
+#[derive(Parser)]
+struct Args {
+    /// Where the locks are.
+    #[arg(env = "LEASEHOLD_URL", hide_env_values = true, default_value = "memory:")]
+    url: String,
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
-    let locks = leasehold::connect(&url).await?;
+    let locks = leasehold::connect(&Args::parse().url).await?;
     println!("{}", locks.capabilities());
 
     let request = LockRequest::new("quickstart").ttl(Duration::from_secs(5)).label("example");

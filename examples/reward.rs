@@ -25,7 +25,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 #[derive(Parser)]
 struct Args {
     /// Where the locks are; a directory of its own if it is not said.
-    #[arg(long)]
+    #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     url: Option<String>,
     #[command(subcommand)]
     role: Option<Role>,
@@ -102,10 +102,11 @@ fn open_the_office(url: Option<String>) -> Result<(), Failure> {
     }
 }
 
-/// Starts a process that claims: this very program, with other arguments.
+/// Starts a process that claims: this very program, with other arguments. The URL may hold a
+/// password, and arguments are read by everybody on the machine.
 fn start(url: &str, family: &str, member: &str, office: &Path) -> Result<Child, Failure> {
     let mut claimant = Command::new(std::env::current_exe()?);
-    claimant.args(["--url", url, "claim", family, member]).arg(office);
+    claimant.args(["claim", family, member]).arg(office).env("LEASEHOLD_URL", url);
     Ok(claimant.spawn()?)
 }
 

@@ -15,6 +15,8 @@ mod backend_postgres {}
 mod backend_redis {}
 #[doc = include_str!("../docs/cli.md")]
 mod cli {}
+#[doc = include_str!("../docs/coming_from.md")]
+mod coming_from {}
 #[doc = include_str!("../docs/comparison.md")]
 mod comparison {}
 #[doc = include_str!("../docs/fencing.md")]

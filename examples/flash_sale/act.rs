@@ -29,6 +29,11 @@ impl Act {
         }
     }
 
+    pub(crate) fn from_key(key: &str) -> Result<Self, String> {
+        let act = Self::ALL.into_iter().find(|act| act.key() == key);
+        act.ok_or_else(|| format!("no act is called {key}"))
+    }
+
     /// Names the act in the summary.
     pub(crate) fn in_short(self) -> &'static str {
         match self {

@@ -24,12 +24,12 @@ pub(crate) struct Crew {
 
 impl Crew {
     /// Starts the workers: this very program, with other arguments.
-    pub(crate) fn hire(orders: impl Fn(u32) -> Orders) -> Result<Self, Failure> {
+    pub(crate) fn hire(url: &str, orders: impl Fn(u32) -> Orders) -> Result<Self, Failure> {
         let (sender, lines) = mpsc::channel();
         let workers = Vec::new();
         let mut crew = Self { workers, lines };
         for number in 0..WORKERS {
-            let mut worker = start(&orders(number))?;
+            let mut worker = start(url, &orders(number))?;
             let stdout = worker.stdout.take();
             crew.workers.push(worker);
             let sender = sender.clone();
@@ -93,9 +93,11 @@ impl Drop for Crew {
     }
 }
 
-fn start(orders: &Orders) -> io::Result<Child> {
+/// The URL may hold a password, and arguments are read by everybody on the machine.
+fn start(url: &str, orders: &Orders) -> io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .args(orders.to_args())
+        .env("LEASEHOLD_URL", url)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

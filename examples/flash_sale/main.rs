@@ -32,8 +32,10 @@ mod worker;
 use std::error::Error;
 use std::process::ExitCode;
 
+use clap::Parser;
+
 use crate::act::Act;
-use crate::orders::Part;
+use crate::orders::{Args, Role};
 use crate::played::Played;
 use crate::stage::Stage;
 
@@ -48,11 +50,12 @@ const WORKERS: u32 = 10;
 type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    let part = Part::from_args(std::env::args().skip(1));
-    let done = match part {
-        Ok(Part::Show { url }) => show(url),
-        Ok(Part::Worker(orders)) => worker::run(orders).map(|()| ExitCode::SUCCESS),
-        Err(error) => Err(error),
+    let args = Args::parse();
+    let done = match (args.url, args.role) {
+        (Some(url), Some(Role::Worker(orders))) => {
+            worker::run(&url, orders).map(|()| ExitCode::SUCCESS)
+        }
+        (url, _) => show(url),
     };
     done.unwrap_or_else(|error| {
         eprintln!("flash_sale: {}", telling::with_causes(&*error));

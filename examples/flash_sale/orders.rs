@@ -3,70 +3,46 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::Failure;
+use clap::{Parser, Subcommand};
+
 use crate::act::Act;
 
-/// What this process is here for.
-#[derive(Debug)]
-pub(crate) enum Part {
-    /// To put on the show.
-    Show { url: Option<String> },
-    /// To be one of its workers.
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// Where the locks are; a directory of its own if it is not said.
+    #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
+    pub(crate) url: Option<String>,
+    #[command(subcommand)]
+    pub(crate) role: Option<Role>,
+}
+
+/// What the processes do besides putting on the show.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Role {
+    #[command(hide = true)]
     Worker(Orders),
 }
 
 /// What a worker is told when it is started.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Orders {
+    #[arg(value_parser = Act::from_key)]
     pub(crate) act: Act,
     pub(crate) worker: u32,
-    /// Where the locks are.
-    pub(crate) url: String,
     /// The lock of this act.
     pub(crate) lock: String,
     /// The shop's directory.
     pub(crate) shop: PathBuf,
 }
 
-/// The first argument of a worker. People have no use for it.
-const WORKER: &str = "worker";
-
-impl Part {
-    pub(crate) fn from_args(args: impl Iterator<Item = String>) -> Result<Self, Failure> {
-        let args: Vec<_> = args.collect();
-        let args: Vec<_> = args.iter().map(String::as_str).collect();
-        match args[..] {
-            [] => Ok(Self::Show { url: None }),
-            ["--url", url] => Ok(Self::Show { url: Some(url.to_owned()) }),
-            [WORKER, ref orders @ ..] => Ok(Self::Worker(Orders::from_args(orders)?)),
-            _ => Err("usage: flash_sale [--url URL]".into()),
-        }
-    }
-}
-
 impl Orders {
-    pub(crate) fn to_args(&self) -> [OsString; 6] {
+    pub(crate) fn to_args(&self) -> [OsString; 5] {
         [
-            WORKER.into(),
+            "worker".into(),
             self.act.key().into(),
             self.worker.to_string().into(),
-            self.url.as_str().into(),
             self.lock.as_str().into(),
             self.shop.as_os_str().to_owned(),
         ]
-    }
-
-    fn from_args(args: &[&str]) -> Result<Self, Failure> {
-        let &[act, worker, url, lock, shop] = args else {
-            return Err("a worker takes five arguments".into());
-        };
-        let act = Act::ALL.into_iter().find(|known| known.key() == act);
-        Ok(Self {
-            act: act.ok_or("unknown act")?,
-            worker: worker.parse()?,
-            url: url.to_owned(),
-            lock: lock.to_owned(),
-            shop: shop.into(),
-        })
     }
 }

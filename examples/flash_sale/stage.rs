@@ -36,7 +36,7 @@ impl Stage {
     pub(crate) fn play(&self, act: Act) -> Result<Played, Failure> {
         let dir = self.dir.path().join(act.key());
         Shop::found(&dir)?;
-        let mut crew = Crew::hire(|worker| self.orders(act, worker, &dir))?;
+        let mut crew = Crew::hire(&self.url, |worker| self.orders(act, worker, &dir))?;
         crew.open_doors()?;
         let (began, clock) = (now(), Instant::now());
         let (heard, stop) = listen(act, &crew)?;
@@ -56,7 +56,7 @@ impl Stage {
     fn orders(&self, act: Act, worker: u32, shop: &Path) -> Orders {
         // Several shows may share a server.
         let lock = format!("flash-sale:{}:{}", std::process::id(), act.key());
-        Orders { act, worker, url: self.url.clone(), lock, shop: shop.to_owned() }
+        Orders { act, worker, lock, shop: shop.to_owned() }
     }
 }
 

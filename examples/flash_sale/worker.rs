@@ -29,12 +29,12 @@ const SLOW_PAYMENT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Plays a worker until all its buyers have been served.
-pub(crate) fn run(orders: Orders) -> Result<(), Failure> {
+pub(crate) fn run(url: &str, orders: Orders) -> Result<(), Failure> {
     stop::die_with_parent()?;
     let doors = doors();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build()?.block_on(async {
-        let worker = Worker::new(orders).await?;
+        let worker = Worker::new(url, orders).await?;
         say(News::Ready);
         doors.await?;
         let tills = 0..worker.orders.act.tills();
@@ -69,8 +69,8 @@ struct Worker {
 }
 
 impl Worker {
-    async fn new(orders: Orders) -> Result<Self, Failure> {
-        let locks = leasehold::connect(&orders.url).await?;
+    async fn new(url: &str, orders: Orders) -> Result<Self, Failure> {
+        let locks = leasehold::connect(url).await?;
         let shop = Shop::enter(&orders.shop, orders.act.is_fenced())?;
         Ok(Self { orders, locks, shop })
     }

@@ -1,23 +1,19 @@
 //! A release that does not ask whose the lock is frees somebody else's.
 
-use leasehold::core::backend::Release;
+use leasehold::{LockRequest, Release};
 
-use leasehold::LockRequest;
-use tokio::time::sleep;
-
-use crate::{Failure, KEY, Stage, TTL, tell};
+use crate::{Failure, KEY, LONG, Stage, TTL, tell};
 
 pub(crate) async fn wrong(stage: &Stage) -> Result<(), Failure> {
-    stage.set_nx_px("anna").await?;
-    // Anna's work takes longer than she thought.
-    sleep(TTL * 5 / 4).await;
-    let berta = stage.set_nx_px("berta").await?;
-    // She is done, and deletes "her" lock, while Berta works.
+    stage.set_nx_px("anna", TTL).await?;
+    // Anna's work takes longer than she thought: her lease ends, and Berta begins.
+    stage.set_nx_px_once_free("berta").await?;
+    // Anna is done, and deletes "her" lock, while Berta works.
     let deleted = stage.del().await? == 1;
-    let carla = stage.set_nx_px("carla").await?;
+    let carla = stage.set_nx_px("carla", LONG).await?;
     stage.del().await?;
     tell(
-        berta && deleted && carla,
+        deleted && carla,
         "wrong: Anna, who is late, deletes the lock of Berta, and Carla joins Berta at the till",
     )
 }

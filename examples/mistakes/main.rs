@@ -5,6 +5,7 @@
 //!
 //! `cargo run --features redis --example mistakes [-- --url redis://HOST/]`
 
+mod compare_then_delete;
 mod delete_without_check;
 mod expire_apart;
 mod no_renewal;
@@ -18,9 +19,16 @@ use leasehold::redis::RedisLock;
 use leasehold::{LockClient, LockGuard, LockRequest};
 use redis::{aio::MultiplexedConnection, cmd};
 use test_support::RedisServer;
+use tokio::time::sleep;
 
 /// How long the locks last here: short, because each mistake waits for one to end.
 const TTL: Duration = Duration::from_secs(1);
+
+/// And so long, where nothing waits for their end: no pause of this machine outlasts it.
+const LONG: Duration = Duration::from_secs(60);
+
+/// How often the posts look whether a lock is free.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// The lock that Anna and Berta want.
 const KEY: &str = "till";
@@ -62,10 +70,13 @@ async fn main() -> Result<(), Failure> {
     println!("\n2. DEL without asking whose it is");
     delete_without_check::wrong(&stage).await?;
     delete_without_check::right(&stage).await?;
-    println!("\n3. A TTL, and work that takes longer");
+    println!("\n3. GET, compare, DEL: three steps");
+    compare_then_delete::wrong(&stage).await?;
+    compare_then_delete::right(&stage).await?;
+    println!("\n4. A TTL, and work that takes longer");
     no_renewal::wrong(&stage).await?;
     no_renewal::right(&stage).await?;
-    println!("\n4. A token that is checked only at the write");
+    println!("\n5. A token that is checked only at the write");
     token_after_read::wrong(&stage).await?;
     token_after_read::right(&stage).await?;
     drop(server);
@@ -90,11 +101,19 @@ impl Stage {
     }
 
     /// The lock as the posts take it: `SET KEY who NX PX ttl`. Whether it was free.
-    async fn set_nx_px(&self, who: &str) -> Result<bool, Failure> {
+    async fn set_nx_px(&self, who: &str, ttl: Duration) -> Result<bool, Failure> {
         let mut set = cmd("SET");
-        set.arg(KEY).arg(who).arg("NX").arg("PX").arg(TTL.as_millis() as u64);
+        set.arg(KEY).arg(who).arg("NX").arg("PX").arg(ttl.as_millis() as u64);
         let answer: Option<String> = set.query_async(&mut self.redis.clone()).await?;
         Ok(answer.is_some())
+    }
+
+    /// The same, as soon as the lock of somebody else has ended.
+    async fn set_nx_px_once_free(&self, who: &str) -> Result<(), Failure> {
+        while !self.set_nx_px(who, LONG).await? {
+            sleep(GLANCE).await;
+        }
+        Ok(())
     }
 
     /// `DEL KEY`: how many keys that were.

@@ -11,11 +11,9 @@ use crate::{Failure, KEY, Stage, TTL, tell};
 const WORK: Duration = TTL.saturating_mul(2);
 
 pub(crate) async fn wrong(stage: &Stage) -> Result<(), Failure> {
-    stage.set_nx_px("anna").await?;
+    stage.set_nx_px("anna", TTL).await?;
     let ends = Instant::now() + WORK;
-    while !stage.set_nx_px("berta").await? {
-        sleep(Duration::from_millis(20)).await;
-    }
+    stage.set_nx_px_once_free("berta").await?;
     let both_work = Instant::now() < ends;
     stage.del().await?;
     tell(both_work, "wrong: Anna still works when her TTL is over, and Berta begins beside her")

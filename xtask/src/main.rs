@@ -25,7 +25,7 @@ enum Chore {
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// Run all examples, and see each succeed.
+    /// Run all examples, and those that take a URL on Redis too; see each succeed.
     Examples,
     /// Check format, lints with every set of features, and docs.
     Lint,

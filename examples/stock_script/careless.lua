@@ -1,0 +1,9 @@
+-- KEYS: stock, sales   ARGV: buyer
+-- -> as sell.lua, but it writes before it knows that it can write everything
+local stock, sales = KEYS[1], KEYS[2]
+if tonumber(redis.call('GET', stock) or 0) <= 0 then
+    return 0
+end
+redis.call('DECR', stock)
+redis.call('RPUSH', sales, ARGV[1])
+return 1

@@ -1,0 +1,47 @@
+//! The examples that take a URL, on a real Redis server.
+
+use test_support::{RedisServer, Session};
+use tokio::runtime::Builder;
+
+use super::{Example, URL};
+use crate::step::{self, Done, Failure};
+
+/// Runs all that take a URL, one after the other on the same server: none may need a fresh one. The
+/// server ends with this function, and with this process if that is killed.
+pub(super) fn run(examples: &[Example]) -> Done {
+    let server = Builder::new_current_thread().enable_all().build()?.block_on(RedisServer::start());
+    let mut session = server.session();
+    for example in examples {
+        if example.takes_url()? {
+            run_at(&server.url(), example, &mut session)?;
+        }
+    }
+    Ok(())
+}
+
+fn run_at(url: &str, example: &Example, session: &mut Session) -> Done {
+    let (name, before) = (&example.name, connections(session));
+    step::run(example.command().env(URL, url))?;
+    if connections(session) == before {
+        return Err(Failure::new(format!("{name} did not connect to the server of {URL}")));
+    }
+    match locks(session) {
+        none if none.is_empty() => Ok(()),
+        left => Err(Failure::new(format!("{name} left locks behind: {}", left.join(", ")))),
+    }
+}
+
+/// How many clients ever connected.
+fn connections(session: &mut Session) -> Option<u64> {
+    let info = session.call(&["INFO", "stats"]);
+    let mut lines = info.text().lines();
+    lines.find_map(|line| line.strip_prefix("total_connections_received:")?.parse().ok())
+}
+
+/// The locks that are held. Keys that begin with a brace stand beside a lock, such as the counter of its
+/// tokens, which outlives the holds.
+fn locks(session: &mut Session) -> Vec<String> {
+    let keys = session.call(&["KEYS", "*"]);
+    let names = keys.array().iter().map(|key| key.text().to_owned());
+    names.filter(|name| !name.starts_with('{')).collect()
+}
