@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::core::backend::Release;
-use leasehold::{Fence, LockClient, LockRequest, MemoryFence, OwnerId, Wait, connect};
+use leasehold::{Fence, LockClient, LockRequest, MemoryFence, OwnerId, Release, Wait, connect};
 
 /// How many tasks sell from one stock, each by a client of its own.
 const SELLERS: u32 = 8;

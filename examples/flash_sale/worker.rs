@@ -5,8 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use leasehold::core::backend::Release;
-use leasehold::{FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait};
+use leasehold::{FencingToken, LockClient, LockError, LockGuard, LockRequest, Release, Wait};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 

@@ -12,7 +12,6 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use leasehold::core::backend::Release;
-
 use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Wait};
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::backend::{Grant, ServerTime, WaiterHandle};
-
 use lock_core::{FencingToken, OwnerId};
 use tokio::task::JoinHandle;
 

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, Withdrawals};
-
 use lock_core::{BackendError, Finding, Holder, LockError, LockName, LockState, Outcome, OwnerId};
 use sha2::{Digest, Sha256};
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use lock_core::backend::Claim;
-
 use lock_core::{Contention, FencingToken, Holder, InvalidToken, Label, LockName, OwnerId, Ttl};
 
 use crate::machine::Now;

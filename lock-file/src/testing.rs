@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim, Grant, Renewal};
-
 use lock_core::{DistributedLock, FencingToken, LockRequest, Ttl};
 
 use crate::FileLock;

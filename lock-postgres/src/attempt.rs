@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim, Grant, ServerTime};
-
 use lock_core::{BackendError, Contention, FencingToken, Label, LockName, Outcome, OwnerId};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;

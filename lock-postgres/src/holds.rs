@@ -4,7 +4,6 @@
 //! list of locks says whether that process still does. A hold lives for as long as both say so.
 
 use lock_core::backend::{Extension, Renewal};
-
 use lock_core::{
     BackendError, FencingToken, Holder, Lease, LockName, LockState, LostReason, OwnerId,
 };

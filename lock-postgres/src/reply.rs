@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim, Grant, ServerTime};
-
 use lock_core::{BackendError, Contention, FencingToken, Holder, Label, LockName, LockState};
 use sqlx::postgres::{PgRow, Postgres};
 use sqlx::{Decode, Row, Type};

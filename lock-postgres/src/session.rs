@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lock_core::backend::{Extension, Release};
-
 use lock_core::{BackendError, FencingToken, LostReason, OwnerId, Ttl};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};

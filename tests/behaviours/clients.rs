@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::core::backend::Release;
-
 use leasehold::{
     ClientOptions, DistributedLock, FencingToken, LockClient, LockError, LockGuard, LockRequest,
-    OwnerId, Wait,
+    OwnerId, Release, Wait,
 };
 use test_support::{Proxy, eventually};
 use tokio::task::JoinHandle;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::core::backend::{Extension, Renewal};
-
+use leasehold::Release;
 use leasehold::core::Ttl;
-use leasehold::core::backend::Release;
+use leasehold::core::backend::{Extension, Renewal};
 use leasehold::postgres::AdvisoryLock;
 use leasehold::{DistributedLock, LeaseExt, LockAdmin, LockClient, LostReason};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use lock_core::backend::Attempt;
-
 use lock_core::{FencingToken, LockClient, LockRequest, Outcome, Wait};
 use tempfile::{TempDir, tempdir};
 use tokio::time::{sleep, timeout};
