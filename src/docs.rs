@@ -17,6 +17,8 @@ mod backend_redis {}
 mod cli {}
 #[doc = include_str!("../docs/comparison.md")]
 mod comparison {}
+#[doc = include_str!("../docs/contract.md")]
+mod contract {}
 #[doc = include_str!("../docs/fencing.md")]
 mod fencing {}
 #[doc = include_str!("../docs/guarantees.md")]
