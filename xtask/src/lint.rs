@@ -1,5 +1,6 @@
-//! Format, clauses, lints and docs.
+//! Format, clauses, circles, lints and docs.
 
+mod circles;
 mod clauses;
 mod source;
 
@@ -35,11 +36,13 @@ pub(crate) fn run() -> Done {
     step::run(cargo(docs).env("RUSTDOCFLAGS", "-Dwarnings"))
 }
 
-/// Checks that clauses and code agree. Tells all that is wrong at once.
+/// Checks that clauses and code agree, and that files use each other in one direction only. Tells
+/// all that is wrong at once.
 fn house_rules() -> Done {
-    println!("+ clauses");
+    println!("+ clauses and circles");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
-    let problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
+    let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
+    problems.extend(circles::problems(&sources)?);
     match problems.len() {
         0 => Ok(()),
         count => Err(Failure::new(format!("{count} house rules broken\n{}", problems.join("\n")))),
