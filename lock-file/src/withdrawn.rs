@@ -32,6 +32,7 @@ impl Withdrawn {
             marks.owners.remove(&old);
             marks.forget.pop_front();
         }
+        // C19: a late attempt of the claim is refused.
         if marks.owners.insert(owner) {
             let until = now.uptime + WITHDRAWN_FOR;
             marks.forget.push_back((until, owner));

@@ -101,6 +101,7 @@ impl Connection {
                 return Err(Failure::Connecting(error));
             }
         };
+        // C21: whoever leaves after a long silence leaves no connection to others.
         let reply = link.replies.awaited(SUSPECT_AFTER, || self.retire(&link));
         let answer = driver.send_packed_command(command).await;
         reply.came();
