@@ -45,15 +45,12 @@ struct Uses<'walk> {
 }
 
 impl Uses<'_> {
+    /// Notes that `path` is used, if it is of another file of this crate.
     fn note(&mut self, path: &[String], by: &str) {
-        let Some(file) = self.tree.file_of(self.path, path).filter(|file| *file != self.file)
-        else {
-            return;
-        };
-        let (from, to) = (self.file.to_owned(), file.to_owned());
-        let arrow =
-            Arrow { from: from.clone(), to: to.clone(), by: format!("{by}{}", path.join("::")) };
-        self.found.entry((from, to)).or_insert(arrow);
+        let file = self.tree.file_of(self.path, path).filter(|file| *file != self.file);
+        let Some(to) = file.map(str::to_owned) else { return };
+        let (from, by) = (self.file.to_owned(), format!("{by}{}", path.join("::")));
+        self.found.entry((from.clone(), to.clone())).or_insert(Arrow { from, to, by });
     }
 
     /// A name alone may be that of a variable, and then it is not that of a module.
@@ -113,13 +110,8 @@ fn is_keyword(name: &str) -> bool {
 
 /// The paths in a text that begin with `crate`, `self` or `super`.
 fn full_paths(text: &str) -> Vec<Vec<String>> {
-    let joined = text.replace(" :: ", "::");
-    let words =
-        joined.split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | ':'));
-    let paths = words.map(|word| word.split("::").map(String::from).collect::<Vec<_>>());
-    paths
-        .filter(|path| {
-            path.len() > 1 && path.iter().all(|part| !part.is_empty()) && is_keyword(&path[0])
-        })
-        .collect()
+    let text = text.replace(" :: ", "::");
+    let words = text.split(|letter: char| !letter.is_alphanumeric() && !"_:".contains(letter));
+    let paths = words.map(|word| word.split("::").map(String::from).collect());
+    paths.filter(|path: &Vec<String>| path.len() > 1 && is_keyword(&path[0])).collect()
 }

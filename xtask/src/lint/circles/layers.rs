@@ -6,8 +6,8 @@ use super::tree::Tree;
 /// The order of folders in a crate, given by the folder of its root file. All that is in none of
 /// them comes last.
 pub(super) struct Order {
-    root: &'static str,
-    folders: &'static [&'static str],
+    pub(super) root: &'static str,
+    pub(super) folders: &'static [&'static str],
 }
 
 pub(super) const ORDERS: &[Order] =
@@ -58,9 +58,4 @@ impl Order {
             None => "all other files".into(),
         }
     }
-}
-
-#[cfg(test)]
-pub(super) const fn order(root: &'static str, folders: &'static [&'static str]) -> Order {
-    Order { root, folders }
 }

@@ -52,3 +52,23 @@ fn clause_of(line: &str) -> Option<Clause> {
     let (clause, _) = line.strip_prefix("- **")?.split_once("**")?;
     Clause::named(clause)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::PAGE;
+    use super::*;
+    use crate::lint::source;
+
+    #[test]
+    fn the_page_leaves_no_number_out() {
+        let contract = Contract::read(&source::read(PAGE).expect("a page"));
+        for (letter, last) in [("P", 2), ("C", 49), ("S", 8), ("L", 5), ("R", 4)] {
+            for number in 1..=last {
+                let clause = Clause::named(&format!("{letter}{number}")).expect("a clause");
+                assert!(contract.has(clause), "{clause} is missing");
+            }
+        }
+        assert!(contract.repeated.is_empty());
+        assert!(contract.not_in_force.len() > 3 && contract.in_force.len() > 50);
+    }
+}
