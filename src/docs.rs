@@ -19,6 +19,8 @@ mod cli {}
 mod coming_from {}
 #[doc = include_str!("../docs/comparison.md")]
 mod comparison {}
+#[doc = include_str!("../docs/contract.md")]
+mod contract {}
 #[doc = include_str!("../docs/fencing.md")]
 mod fencing {}
 #[doc = include_str!("../docs/guarantees.md")]

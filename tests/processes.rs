@@ -197,7 +197,7 @@ async fn c28_a_killed_holder_costs_its_ttl_on_redis() {
 }
 
 /// C28: waiters are killed and stopped at random, in the queue and as holders; nobody waits longer
-/// than the liveness bound and, for a holder, its TTL.
+/// than the liveness bound and, for a holder, its TTL (L5).
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_queue_whose_members_are_killed_never_stalls_for_3_s() {

@@ -23,11 +23,13 @@ pub(crate) async fn run(args: &args::Doctor, url: Option<&str>) -> Result<Exit, 
     } else {
         print(described(&report))?;
     }
+    // C31: a risk is a warning, and an error where it is asked for.
     let endangered = report.findings.iter().any(|finding| finding.health == Health::Risk);
     Ok(if args.strict && endangered { Exit::Risk } else { Exit::Done })
 }
 
 fn described(report: &Report) -> String {
+    // C30: the same data as the library and the docs.
     let mut lines = vec![report.capabilities.to_string(), String::new()];
     for finding in &report.findings {
         let (style, health) = match finding.health {

@@ -5,6 +5,7 @@ const QUERY: [&str; 2] = ["pass=", "password="];
 
 /// `text` without what stands between `://` and `@`, or after `pass=` or `password=`.
 pub(crate) fn redacted(text: &str) -> String {
+    // C32: somebody else's text may repeat a URL.
     let words = text.split_inclusive(char::is_whitespace);
     words.map(|word| without_query_password(&without_user(word))).collect()
 }

@@ -14,7 +14,7 @@ use crate::requests::{self, ClaimKeys, Entry, View};
 
 /// How long the server keeps a place in the queue that its waiter does not renew. A waiter looks at
 /// least once a second, and one that died costs the others no more than 3 s: the server ends a lease
-/// up to a second late.
+/// up to a second late (C28).
 const PLACE_SECONDS: i64 = 2;
 
 impl EtcdLock {
@@ -38,6 +38,7 @@ impl EtcdLock {
         let is_kept = |entry: &Entry| entry.lease.is_some_and(|lease| kept.contains(&lease));
         match (view.held(), waiter) {
             (Some(own), _) if view.taken && is_kept(own) => Ok(self.granted(claim, own)),
+            // C16: an earlier request of this claim has taken the lock.
             (Some(own), _) => self.hold_on(claim, own).await,
             (None, Some(waiter)) => self.begin_to_wait(claim, keys, waiter, view, &kept).await,
             (None, None) => Ok(self.busy(claim, view).await),
@@ -60,7 +61,7 @@ impl EtcdLock {
         Attempt::Busy(self.contention(view).await)
     }
 
-    /// Notes the place in the queue, and watches whoever is before it.
+    /// Notes the place in the queue, and watches whoever is before it (C27).
     async fn begin_to_wait(
         &self,
         claim: &Claim,

@@ -25,7 +25,7 @@ const NEAR_QUOTA: i64 = 1_700_000_000;
 const LIVENESS_SECONDS: i64 = 3;
 
 impl EtcdLock {
-    /// Looks at each member that was named, and at what they agree on.
+    /// Looks at each member that was named, and at what they agree on (C31).
     pub(crate) async fn examine(&self) -> Result<Vec<Finding>, BackendError> {
         let members = (0..self.server.members()).map(|number| self.status(number));
         let statuses: Vec<_> = join_all(members).await;

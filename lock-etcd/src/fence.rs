@@ -78,6 +78,7 @@ impl EtcdFence {
     /// Raises the mark to `token` and carries out `writes`, unless the mark is greater. Where there is
     /// no mark yet, no value is greater.
     async fn commit(&self, token: FencingToken, writes: Vec<TxnOp>) -> Result<(), FenceError> {
+        // C24: check, mark and writes are one transaction.
         let greater = Compare::value(&*self.mark, CompareOp::Greater, written(token));
         let mut accepted = vec![TxnOp::put(&*self.mark, written(token), None)];
         accepted.extend(writes);

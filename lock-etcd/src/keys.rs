@@ -63,6 +63,7 @@ impl Root {
 }
 
 fn encode(name: &str) -> String {
+    // C2: injective; what stands in a name is data.
     name.replace('%', "%25").replace('/', "%2F")
 }
 

@@ -168,7 +168,7 @@ impl DistributedLock for EtcdLock {
         self.waiters.forget(owner);
         let mut estate = self.claims.withdraw(owner);
         if estate.in_doubt {
-            // First, so that no late request can write the key after it was deleted.
+            // C19: first, so that no late request can write the key after it was deleted.
             try_join_all(estate.leases.drain(..).map(|lease| self.leases.revoke(lease))).await?;
         }
         let deleted = self.delete(name, owner).await?;

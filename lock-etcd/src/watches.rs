@@ -101,6 +101,7 @@ impl Watches {
         let mut opened = 0;
         loop {
             let seen = *watch.seen.borrow_and_update();
+            // C8: the key is certainly gone.
             if seen.gone {
                 return;
             }

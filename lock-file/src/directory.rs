@@ -47,6 +47,7 @@ impl Directory {
         let found = record_of(&claim.name, &file)?;
         let now = self.machine.now();
         let record = match found {
+            // C16: a repeat finds its own grant, with the same token.
             Some(own) if own.is_held_by(claim.owner, &now) => own.extended(claim.ttl, &now),
             Some(record) => match record.hold(&now) {
                 Some(other) => return Ok(Attempt::Busy(other.contention(&now))),

@@ -114,6 +114,7 @@ impl FileFence {
             asker.check()?;
             seen.check(token)?;
             let replacement = Replacement::write(&path, &target, &contents)?;
+            // C25: the fence advances before the write.
             seen.remember(token)?;
             Ok(replacement.put_in_place()?)
         })
@@ -153,6 +154,7 @@ impl Seen {
 
     fn check(&self, token: FencingToken) -> Result<(), FenceError> {
         match self.greatest {
+            // C24: equal or greater passes.
             Some(seen) if seen > token => Err(FenceError::Stale { token, seen }),
             _ => Ok(()),
         }

@@ -58,6 +58,7 @@ impl Record {
     #[must_use]
     pub(crate) fn extended(mut self, ttl: Ttl, now: &Now) -> Self {
         if let Some(hold) = &mut self.hold {
+            // C10: never shortened.
             hold.deadline = hold.deadline.max(now.uptime + ttl.as_duration());
         }
         self
@@ -141,6 +142,7 @@ impl Hold {
 
 /// One more than the last, or the time in microseconds, so that tokens go on if the file is lost.
 fn next_token(last: Option<FencingToken>, now: &Now) -> Result<FencingToken, InvalidToken> {
+    // C22: also through the loss of the file, unless the clock is behind.
     let counted = last.map_or(1, |last| last.get() + 1);
     FencingToken::from_stored(counted.max(now.wall_micros))
 }

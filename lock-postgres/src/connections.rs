@@ -86,7 +86,7 @@ impl Idle {
 
 impl Connections {
     pub(crate) fn new(options: PgConnectOptions, at_most: usize) -> Self {
-        // Requests hold owner ids, which no log may show.
+        // C32: requests hold owner ids, which no log may show.
         let options = Arc::new(options.disable_statement_logging());
         let (permits, answers) = (Semaphore::new(at_most), AtomicU64::new(0));
         let (idle, left_opening) = Default::default();
@@ -258,6 +258,7 @@ impl Drop for Call<'_> {
             self.connections.left_opening().push(opening);
         }
         let Some(connection) = self.connection.take() else { return };
+        // C21: read to the end of the answer before its next use, or closed.
         let silent = self.connections.answers.load(Ordering::Relaxed) == self.answers_before;
         if self.sent.elapsed() < SUSPECT_AFTER {
             self.connections.give_back(connection, true);

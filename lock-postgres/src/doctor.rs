@@ -17,7 +17,7 @@ const OLDEST: i64 = 130_000;
 /// Fewer free connections than this are soon none.
 const HEADROOM: i64 = 10;
 
-/// Looks at a server.
+/// Looks at a server (C31).
 pub(crate) async fn examine(
     server: &Server,
     reachable: bool,

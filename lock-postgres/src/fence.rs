@@ -58,6 +58,7 @@ impl PostgresFence {
         transaction: &mut PgConnection,
         token: FencingToken,
     ) -> Result<(), FenceError> {
+        // C24: in the transaction of the caller, which fails as a whole if the token is stale.
         let request = sqlx::raw_sql(AssertSqlSafe(self.request(token)));
         let answer = transaction.execute(request).await;
         answer.map(drop).map_err(|error| judge(token, RequestError::Execute(error)))

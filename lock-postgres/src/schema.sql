@@ -92,7 +92,7 @@ END
 $$;
 
 -- Grants the lock, and returns the new token: one more than the last, or the time in microseconds,
--- whichever is greater.
+-- whichever is greater (C22).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant"(
     lock_name text, new_owner uuid, ttl_ms bigint, new_label text, clock_limit bigint,
     new_process bigint DEFAULT NULL
@@ -118,11 +118,11 @@ END
 $$;
 
 -- Grants the free lock to the first waiter that is alive, and tells it, unless it is `me`, which is
--- only taken out of the queue. Returns its owner, or null if nobody waits.
+-- only taken out of the queue. Returns its owner, or null if nobody waits (C27).
 --
 -- Alive is who was seen within 3 s and whose listening session, if it has one, still holds the advisory
 -- lock that stands for its channel. Anyone may see the keys of locks that are held, so no channel can
--- be told from its key. A pushed grant lasts 3 s at the longest, until its holder renews it.
+-- be told from its key. A pushed grant lasts 3 s at the longest, until its holder renews it (C28).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hand_over"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS uuid
@@ -287,7 +287,7 @@ BEGIN
 END
 $$;
 
--- Takes back a grant, a place in the queue, and a request that is still on its way.
+-- C19: takes back a grant, a place in the queue, and a request that is still on its way.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_withdraw"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS boolean
@@ -356,7 +356,7 @@ END
 $$;
 
 -- Lets a token pass that is not below the greatest seen, and remembers it. An error otherwise, so that
--- the transaction it is part of fails as a whole.
+-- the transaction it is part of fails as a whole (C24).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_advance"(of_resource text, token bigint)
 RETURNS void
 LANGUAGE plpgsql AS $$

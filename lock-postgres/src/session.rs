@@ -94,6 +94,7 @@ impl Session {
                 Ok(reason) => *reason,
                 Err(_) => None,
             };
+            // C8: the session is the lock.
             reason.unwrap_or(LostReason::Disconnected)
         }
     }

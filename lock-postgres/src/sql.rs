@@ -64,6 +64,7 @@ impl Call {
 pub(crate) struct Flag(pub(crate) bool);
 
 pub(crate) fn text_literal(text: &str) -> String {
+    // C2: nothing in a text can end the literal.
     let mut literal = String::with_capacity(text.len() * 2 + 40);
     literal.push_str("convert_from(decode('");
     for byte in text.bytes() {

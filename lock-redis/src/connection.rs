@@ -101,6 +101,7 @@ impl Connection {
                 return Err(RequestError::Connect(error));
             }
         };
+        // C21: a caller that leaves after a long silence leaves no connection to others.
         let reply = link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));
         let answer = driver.send_packed_command(command).await;
         reply.received();

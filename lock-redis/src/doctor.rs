@@ -23,7 +23,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 /// The oldest version that the scripts run on.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Looks at a server.
+/// Looks at a server (C31).
 pub(crate) async fn examine(lock: &RedisLock) -> Result<Vec<Finding>, BackendError> {
     let clock = clock(&lock.server).await?;
     let info = match lock.server.send(&cmd("INFO")).await {

@@ -15,6 +15,7 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn new(prefix: &str, name: &LockName) -> Self {
+        // C29: the plain name, which clients in other languages take as well.
         Self { lock: encode(prefix, name.as_str()) }
     }
 
@@ -67,6 +68,7 @@ pub(crate) fn name_of_counter(prefix: &str, key: &str) -> Option<LockName> {
 }
 
 fn encode(prefix: &str, name: &str) -> String {
+    // C2: injective; what stands in a name is data.
     let mut key = String::with_capacity(prefix.len() + name.len());
     key.push_str(prefix);
     for character in name.chars() {

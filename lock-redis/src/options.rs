@@ -79,7 +79,7 @@ impl RedisOptions {
         }
         #[cfg(feature = "rustls")]
         choose_cryptography();
-        // The driver's own text is left out: it may repeat parts of the URL, and so a password.
+        // C32: without the driver's own text, which may repeat parts of the URL, and so a password.
         let info = with_socket_settings(&*self.url).map_err(|_| {
             unusable("it is not of the form redis://[user:password@]host[:port][/database]")
         })?;

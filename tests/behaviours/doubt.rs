@@ -11,7 +11,7 @@ use super::{
     until_free,
 };
 
-/// C15, C19: whose reply was lost, is taken back: at once, though the TTL is a minute.
+/// C15, C19, S8: whose reply was lost, is taken back: at once, though the TTL is a minute.
 pub(crate) async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<S: Server>() {
     let server = S::shared().await;
     let proxy = Proxy::start(server.addr()).await;
@@ -35,7 +35,7 @@ pub(crate) async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<S: Server>
 }
 
 /// C19: a stopped server applies what was sent to it before it hears that the sender gave up; the
-/// request of a claim that was withdrawn meanwhile must not take the lock.
+/// request of a claim that was withdrawn meanwhile must not take the lock (S6).
 pub(crate) async fn c19_a_ghost_of_a_stopped_server_takes_nothing<S: Server>() {
     let server = S::start().await;
     let (client, observer) = (client(&server.url()).await, client(&server.url()).await);

@@ -39,6 +39,7 @@ pub(crate) async fn every_call_fails_in_time(client: &LockClient, held: LockGuar
     fails_in_time(REQUEST_TIMEOUT, held.release()).await;
 }
 
+/// L3: as in the faults below, every call honours its time-out.
 pub(crate) async fn c17_a_stopped_server_delays_no_call_beyond_its_time_out<S: Server>() {
     let server = S::start().await;
     let client = client(&server.url()).await;
@@ -69,7 +70,7 @@ pub(crate) async fn c17_a_black_hole_delays_no_call_beyond_its_time_out<S: Serve
     turn(&client, &fresh_name()).await;
 }
 
-/// C8, C9: a server that stops under a holder is noticed by the deadline.
+/// C8, C9, L4: a server that stops under a holder is noticed by the deadline.
 pub(crate) async fn c09_a_server_that_stops_under_a_holder_is_noticed_by_the_deadline<S: Server>() {
     let server = S::start().await;
     let (client, ttl) = (client(&server.url()).await, Duration::from_secs(2));

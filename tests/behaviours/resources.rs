@@ -27,7 +27,7 @@ async fn held_all<S: Server>(
     guards
 }
 
-/// C12, R4: a client with a thousand holds keeps them all.
+/// C12: a client with a thousand holds keeps them all.
 pub(crate) async fn c12_a_thousand_holds_are_renewed<S: Server>() {
     let server = S::start().await;
     let (client, tag) = (client(&server.url()).await, fresh_name());

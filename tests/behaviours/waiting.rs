@@ -41,7 +41,7 @@ pub(crate) async fn c28_a_cut_connection_costs_a_waiter_at_most_a_poll<S: Server
     }
 }
 
-/// C28: a grant that is pushed into a black hole is missed; the poll finds it.
+/// C28, L2: a grant that is pushed into a black hole is missed; the poll finds it.
 pub(crate) async fn c28_a_missed_push_costs_at_most_a_poll<S: Server>() {
     let server = S::shared().await;
     let proxy = Proxy::start(server.addr()).await;

@@ -151,7 +151,7 @@ async fn nobody_there() {
     }
 }
 
-/// C32: a server that does not know our commands repeats them in its error; we do not.
+/// C32, R3: a server that does not know our commands repeats them in its error; we do not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c32_an_unknown_command_shows_no_owner() {
     let server = RedisServer::start_with(&["--rename-command", "EVALSHA", ""]).await;

@@ -6,6 +6,7 @@ use test_support::{RedisServer, Reply};
 
 use crate::behaviours::{fresh_name, patient};
 
+/// S1: a write below the fence is refused; those above it come in the order of the tokens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_stale_holder_can_neither_advance_nor_write() {
     let server = RedisServer::start().await;

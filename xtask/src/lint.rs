@@ -1,4 +1,8 @@
-//! Format, lints and docs.
+//! Format, clauses, circles, lints and docs.
+
+mod circles;
+mod clauses;
+mod source;
 
 use crate::step::{self, Done, Failure};
 use crate::workspace::cargo;
@@ -18,16 +22,31 @@ const FEATURE_SETS: &[&str] = &[
     "--workspace --all-features",
 ];
 
-/// Checks format, then lints with every set of features, then docs.
+/// Checks format, then what only this project demands, then lints with every set of features, then
+/// docs.
 pub(crate) fn run() -> Done {
     require("fmt", "rustfmt")?;
     require("clippy", "clippy")?;
     step::run(&mut cargo("fmt --all --check"))?;
+    house_rules()?;
     for features in FEATURE_SETS {
         step::run(&mut cargo(&format!("clippy {features} --all-targets -- -D warnings")))?;
     }
     let docs = "doc --workspace --all-features --no-deps --document-private-items";
     step::run(cargo(docs).env("RUSTDOCFLAGS", "-Dwarnings"))
+}
+
+/// Checks that clauses and code agree, and that files use each other in one direction only. Tells
+/// all that is wrong at once.
+fn house_rules() -> Done {
+    println!("+ clauses and circles");
+    let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
+    let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
+    problems.extend(circles::problems(&sources)?);
+    match problems.len() {
+        0 => Ok(()),
+        count => Err(Failure::new(format!("{count} house rules broken\n{}", problems.join("\n")))),
+    }
 }
 
 fn require(subcommand: &str, component: &str) -> Done {

@@ -1,10 +1,12 @@
 //! Where things are.
 
 use std::env;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::step::command;
+use crate::step::{Done, Failure, command};
 
 /// The workspace this program was built from.
 pub(crate) fn root() -> &'static Path {
@@ -22,4 +24,26 @@ pub(crate) fn cargo(line: &str) -> Command {
     let mut cargo = command(&format!("cargo {line}"));
     cargo.current_dir(root());
     cargo
+}
+
+/// The files of the workspace, sorted.
+pub(crate) fn files() -> Done<Vec<PathBuf>> {
+    let mut files = files_of(root())?;
+    files.sort();
+    Ok(files)
+}
+
+/// What git knows of in a folder, with changes and new files.
+pub(crate) fn files_of(folder: &Path) -> Done<Vec<PathBuf>> {
+    let listed = command("git ls-files -z --cached --others --exclude-standard")
+        .current_dir(folder)
+        .output()?;
+    if !listed.status.success() {
+        let said = String::from_utf8_lossy(&listed.stderr);
+        return Err(Failure::new(format!("git cannot list the workspace: {said}")));
+    }
+    let names = listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let files = names.map(|name| PathBuf::from(OsStr::from_bytes(name)));
+    // Git still lists what was removed but not committed.
+    Ok(files.filter(|file| folder.join(file).is_file()).collect())
 }

@@ -14,6 +14,7 @@ end
 if now > tonumber(limit) then
   return { err = 'CLOCK the clock of the server is more than a day ahead of the client' }
 end
+-- C16: a repeat finds its own grant, with the same token.
 if holder == me then
   last_at_least(lock, ttl_ms)
   return { 1, held_token, integer(now) }

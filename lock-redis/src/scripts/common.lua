@@ -22,7 +22,7 @@ local function parse(value)
 end
 
 -- One more than the last token, or the time: so tokens grow through a clock that steps back, and
--- through the loss of the counter.
+-- through the loss of the counter (C22).
 local function next_token(fence, now)
   local last = redis.call('GET', fence)
   if not last then return integer(now) end
@@ -34,7 +34,7 @@ local function next_token(fence, now)
   return integer(math.max(counter + 1, now))
 end
 
--- Never shortened, so that requests may overtake each other.
+-- C10: never shortened, so that requests may overtake each other.
 local function last_at_least(lock, ttl_ms)
   if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
 end
@@ -45,7 +45,7 @@ local function grant(lock, fence, owner, token, ttl_ms, label)
 end
 
 -- Grants the free lock to the first waiter that is alive, and tells it unless it is `me`. Returns
--- its owner, or nil if nobody waits.
+-- its owner, or nil if nobody waits (C27).
 local function hand_over(lock, fence, queue, waiters, now, me)
   while true do
     local owner = redis.call('ZRANGE', queue, 0, 0)[1]
@@ -60,7 +60,7 @@ local function hand_over(lock, fence, queue, waiters, now, me)
       ttl_ms = math.min(ttl_ms, UNCLAIMED_MS)
       grant(lock, fence, owner, token, ttl_ms, label)
       local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. integer(now)
-      -- Nobody listens: its connection is gone, so the next one is served.
+      -- C28: nobody listens: its connection is gone, so the next one is served.
       if channel == POLLED or redis.call('PUBLISH', channel, message) > 0 then return owner end
     end
   end

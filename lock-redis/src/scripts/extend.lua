@@ -8,6 +8,7 @@ for i, lock in ipairs(KEYS) do
   if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
     return value
   end
+  -- C10: a hold that is over is not made anew.
   local ours = type(value) == 'string' and string.sub(value, 1, #hold) == hold
   if ours then last_at_least(lock, ttl_ms) end
   answers[i] = ours and 1 or 0

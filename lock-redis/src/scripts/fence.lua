@@ -5,6 +5,8 @@ local seen = redis.call('GET', mark)
 if seen and not string.match(seen, '^%d+$') then
   return { err = 'COUNTER the mark ' .. mark .. ' holds no token' }
 end
+-- C24: equal or greater passes; check and write are one atomic step.
 if seen and tonumber(seen) > tonumber(token) then return { seen } end
+-- C25: the fence advances before the write.
 redis.call('SET', mark, token)
 local function write()

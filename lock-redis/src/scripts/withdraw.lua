@@ -1,5 +1,5 @@
 -- KEYS: lock, fence, queue, waiters, withdrawn   ARGV: owner, limit of the server's clock
--- Takes back a grant, a place in the queue, and a request that is still on its way.
+-- C19: takes back a grant, a place in the queue, and a request that is still on its way.
 local WITHDRAWN_MS = 30000
 local lock, fence, queue, waiters, withdrawn = unpack(KEYS)
 -- First what a server out of memory allows; after the first write it allows the rest.

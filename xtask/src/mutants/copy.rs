@@ -1,14 +1,13 @@
 //! The copy of the workspace that mutants live in.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::step::{Done, Failure, command};
+use crate::step::Done;
+use crate::workspace::files_of;
 
 /// Makes `copy` hold what git knows of `original`, with changes and new files.
 ///
@@ -35,20 +34,6 @@ pub(super) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     File::options().append(true).open(path)?.set_modified(SystemTime::now())
 }
 
-fn files_of(original: &Path) -> Done<Vec<PathBuf>> {
-    let listed = command("git ls-files -z --cached --others --exclude-standard")
-        .current_dir(original)
-        .output()?;
-    if !listed.status.success() {
-        let said = String::from_utf8_lossy(&listed.stderr);
-        return Err(Failure::new(format!("git cannot list the workspace: {said}")));
-    }
-    let names = listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    let files = names.map(|name| PathBuf::from(OsStr::from_bytes(name)));
-    // Git still lists what was removed but not committed.
-    Ok(files.filter(|file| original.join(file).is_file()).collect())
-}
-
 /// Removes what is not in the workspace any more.
 fn remove_others(copy: &Path, folder: &Path, files: &HashSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
@@ -65,6 +50,7 @@ fn remove_others(copy: &Path, folder: &Path, files: &HashSet<PathBuf>) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::command;
 
     /// A folder with a git repository and one file in it.
     fn original() -> tempfile::TempDir {
