@@ -63,6 +63,7 @@ impl MemoryFence {
 #[async_trait]
 impl Fence for MemoryFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
+        // C24: check and memory are one atomic step.
         let seen = self.seen.fetch_max(token.get(), Ordering::AcqRel);
         match FencingToken::from_stored(seen) {
             Ok(seen) if seen > token => Err(FenceError::Stale { token, seen }),
@@ -86,7 +87,7 @@ mod tests {
         assert!(matches!(refused, Err(FenceError::Stale { seen, .. }) if seen == token(7)));
     }
 
-    /// Two holders, each advancing, reading and writing n + 1 in every possible interleaving.
+    /// S4: two holders, each advancing, reading and writing n + 1 in every possible interleaving.
     /// `ADVANCE_FIRST` is the order the contract asks for; the other checks only the write.
     fn lost_updates(order: [Step; 3]) -> usize {
         let schedules = (0u32..64).filter(|bits| bits.count_ones() == 3);

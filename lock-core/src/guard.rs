@@ -64,6 +64,7 @@ impl LockGuard {
     /// Whether the lock is still held, by the clock. It does not depend on any task having run, so
     /// it is right even after a pause; it is out of date as soon as it is returned.
     pub fn is_held(&self) -> bool {
+        // C7: read from the clock, whatever any task has noted.
         self.hold.lost_reason().is_none()
     }
 
@@ -116,6 +117,7 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
+        // C13: the work is dropped at the loss; until it has ended, the borrow keeps the guard.
         let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
         poll_fn(|context| {
             // By the clock before each step: after a pause the work may be polled first.
@@ -201,6 +203,7 @@ impl Drop for LockGuard {
         // A shutdown waits for it.
         let _in_flight = self.shared.janitor.begin();
         self.shared.drop_hold(&self.hold);
+        // C20: the janitor gives back; the drop itself sends nothing, in or outside a runtime.
         if tokio::runtime::Handle::try_current().is_ok() {
             // The runtime that ran the tasks may have ended.
             self.shared.ensure_tasks();

@@ -258,6 +258,7 @@ impl Store {
     /// of the process to the next.
     fn next_token(&mut self) -> Result<FencingToken, BackendError> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // C22: greater than all before, also those of an earlier run.
         self.last_token = (self.last_token + 1).max(wall.as_micros() as u64);
         FencingToken::from_stored(self.last_token).map_err(|error| {
             BackendError::permanent("memory", Outcome::NotApplied, "out of tokens", error)

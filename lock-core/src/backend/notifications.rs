@@ -150,6 +150,7 @@ impl<T: NotificationTransport> Notifications<T> {
         // A task that has closed its connection may not have ended yet; it does nothing more.
         if closed || task.as_ref().is_none_or(JoinHandle::is_finished) {
             self.shared.state.send_replace(State::Opening(Instant::now()));
+            // C26: one session, however many locks the client waits for.
             *task = Some(tokio::spawn(self.shared.clone().run()));
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     Clock, Drift, LockClient, LockError, LockGuard, LockRequest, LostReason, SystemClock, Wait,
 };
 
-/// C5: a slow answer shortens what is left; it does not move the deadline.
+/// C5, S7: a slow answer shortens what is left; it does not move the deadline.
 pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl());
@@ -107,7 +107,7 @@ pub async fn c08_a_loss_that_is_seen_is_told(harness: &dyn Harness) {
     eventually("nothing is watched any more", async || faulty.watched() == 0).await;
 }
 
-/// C9: with a network that swallows everything, the loss is told at the deadline, not later.
+/// C9, L4: with a network that swallows everything, the loss is told at the deadline, not later.
 pub async fn c09_a_hung_renewal_does_not_delay_the_signal(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     faulty.always(Operation::ExtendAll, Fault::Silence);

@@ -135,7 +135,7 @@ pub async fn c30_capabilities_are_data(harness: &dyn Harness) {
     until_free(&other, &name).await;
 }
 
-/// C32: neither `Debug` nor `Display` of anything shows an owner id.
+/// C32, R3: neither `Debug` nor `Display` of anything shows an owner id.
 pub async fn c32_no_text_shows_an_owner(harness: &dyn Harness) {
     let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let guard = holder.acquire(LockRequest::from(&name).ttl(harness.ttl() * 10)).await;

@@ -46,7 +46,7 @@ pub async fn c14_a_bounded_wait_times_out(harness: &dyn Harness) {
     until_free(&holder, &name).await;
 }
 
-/// C14: giving back what somebody ended says so.
+/// C14, S5: giving back what somebody ended says so, and leaves the hold of the next one alone.
 pub async fn c14_releasing_what_is_lost_is_not_held(harness: &dyn Harness) {
     let (client, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let ttl = harness.ttl() * 10;
@@ -70,7 +70,7 @@ pub async fn c14_a_refused_release_claims_nothing(harness: &dyn Harness) {
     assert_eq!(guard.release().await.expect("an answer"), Release::NotHeld);
 }
 
-/// C15: an error says whether the request was carried out, and unknown stays unknown.
+/// C15, S8: an error says whether the request was carried out, and unknown stays unknown.
 pub async fn c15_an_error_tells_whether_it_was_applied(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let cases = [(Fault::Refused, Outcome::NotApplied), (Fault::RequestLost, Outcome::Unknown)];
@@ -136,7 +136,7 @@ pub async fn c16_a_release_whose_reply_was_lost_is_released(harness: &dyn Harnes
     }
 }
 
-/// C17: with a server that never answers, every call returns within its time-out.
+/// C17, L3: with a server that never answers, every call returns within its time-out.
 pub async fn c17_every_call_returns_in_time(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();

@@ -36,7 +36,7 @@ pub async fn c10_lost_is_final(harness: &dyn Harness) {
 }
 
 /// C10: a lost lock that a late request of the same owner takes once more is another hold, and the
-/// first stays lost.
+/// first stays lost (S5).
 pub async fn c10_a_later_grant_to_the_same_owner_is_another_hold(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let claim = claim(&name, harness.ttl() * 10);
@@ -99,7 +99,7 @@ pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
     assert_eq!(release.await.expect("no panic").expect("an answer"), Release::Released);
 }
 
-/// C11: a renewal that was in flight at the release changes nothing, and none follows.
+/// C11, S6: a renewal that was in flight at the release changes nothing, and none follows.
 pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl());

@@ -43,7 +43,7 @@ pub async fn c22_extending_keeps_the_token(harness: &dyn Harness) {
     guard.release().await.expect("an answer");
 }
 
-/// S1, S2, S3: under contention, holds do not overlap, and tokens are in the order of the grants.
+/// S2, S3: under contention, holds do not overlap, and tokens are in the order of the grants.
 pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Harness) {
     const CLIENTS: usize = 4;
     const ROUNDS: usize = 25;

@@ -43,7 +43,7 @@ pub async fn c26_waiters_of_a_client_share_one_place(harness: &dyn Harness) {
     until_free(&holder, &name).await;
 }
 
-/// C27: where the backend says that it is fair, clients are served in the order in which they came.
+/// C27, L5: where the backend says it is fair, clients are served in the order in which they came.
 pub async fn c27_first_come_first_served(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     if holder.capabilities().order != Order::Fifo {

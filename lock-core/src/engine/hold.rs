@@ -131,6 +131,7 @@ impl Hold {
             if let Some(reason) = self.lost_reason() {
                 return reason;
             }
+            // C9: the deadline has a timer of its own, which no request can delay.
             let left = self.remaining();
             tokio::select! {
                 _ = lost.changed() => {}
@@ -157,6 +158,7 @@ impl Hold {
 
     /// Ends the hold, for good (C10). The first reason stands.
     pub(crate) fn end(&self, reason: LostReason) {
+        // C8: sticky, and with the first reason.
         let first = self.lost.send_if_modified(|ended| {
             let first = ended.is_none();
             ended.get_or_insert(reason);
@@ -190,6 +192,7 @@ impl Hold {
     /// The server keeps the hold for `granted` from after `asked`, as was asked with `ttl`. A hold
     /// that is over stays over, and a deadline never moves back.
     fn confirmed(&self, state: &mut State, asked: Moment, ttl: Ttl, granted: Duration) {
+        // C10: lost is final, whatever an answer says afterwards.
         if self.lost.borrow().is_some() || self.clock.now().has_reached(state.lease.deadline) {
             return;
         }
@@ -218,6 +221,7 @@ impl Hold {
         }
         let state = self.state();
         let expires_in = now.until(state.lease.deadline);
+        // C13: from the bound on the hold is not renewed.
         let bound_reached = self.renew_until.is_some_and(|end| now.has_reached(end));
         if state.renewing || (bound_reached && !state.is_short) {
             Duty::Watch(expires_in)

@@ -218,6 +218,7 @@ impl Renewer {
 /// Ends a hold once its backend sees that it is over; returns once it is.
 async fn end_when_lost(hold: Arc<Hold>, watch: LossWatch) {
     tokio::select! {
+        // C8: the backend saw that the hold is over.
         reason = watch => hold.end(reason),
         () = hold.ended_by_someone() => {}
     }
@@ -249,6 +250,7 @@ fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<(Arc<Hold>, Renewal)>> {
         let renewal = hold.begin_renewal();
         alike.entry(magnitude).or_default().push((hold, renewal));
     }
+    // C12: many holds a request.
     alike.into_values().flat_map(|holds| chunks(holds, BATCH)).collect()
 }
 

@@ -42,6 +42,7 @@ where
     let one_try = LONGEST_TRY.min(limit / 2);
     let mut tries = 0;
     loop {
+        // C16: a repeat does no harm, since requests are idempotent per owner.
         let error = match try_once(end.min(Instant::now() + one_try), backend, ask()).await {
             Err(error) if error.is_transient() => error,
             answer => return answer,
@@ -62,6 +63,7 @@ pub(crate) async fn try_once<T>(
     ask: impl Future<Output = Result<T, BackendError>>,
 ) -> Result<T, BackendError> {
     let started = Instant::now();
+    // C17: no try outlasts its limit.
     match timeout_at(end, ask).await {
         Ok(answer) => answer,
         Err(_) => Err(BackendError::no_answer(backend, started.elapsed())),

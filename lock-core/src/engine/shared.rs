@@ -167,6 +167,7 @@ impl Shared {
             let lost = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
             in_doubt.store(lost_before || lost, Ordering::Relaxed);
             match answer {
+                // C16: the try whose reply was lost has released it.
                 Ok(Release::NotHeld) if lost_before && !self.has_expired(lease) => {
                     Ok(Release::Released)
                 }

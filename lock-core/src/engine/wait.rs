@@ -145,6 +145,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         asked: Moment,
         state: ClaimState,
     ) -> Option<Lease> {
+        // C4, C5: from before the request was sent, for no longer than was asked.
         let believed = grant.ttl.min(claim.ttl.as_duration());
         let deadline = asked.after(self.limits.drift.validity(believed));
         (!self.clock.now().has_reached(deadline)).then(|| Lease {

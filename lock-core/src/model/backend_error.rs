@@ -54,6 +54,7 @@ impl BackendError {
 
     /// No answer came within `limit`. The request may have been carried out.
     pub fn no_answer(backend: &'static str, limit: Duration) -> Self {
+        // C15: silence is an unknown outcome, never a "no".
         let context = format!("no answer within {limit:?}");
         Self { backend, context, outcome: Outcome::Unknown, transient: true, source: None }
     }

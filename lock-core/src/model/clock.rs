@@ -24,6 +24,7 @@ impl Moment {
     /// How long after `earlier` this is; zero if it is not after it.
     pub fn since(&self, earlier: Moment) -> Duration {
         let awake = self.awake.saturating_duration_since(earlier.awake);
+        // C6: the larger of both, which counts suspend.
         awake.max(self.boot.saturating_sub(earlier.boot))
     }
 

@@ -26,6 +26,7 @@ impl Drift {
     /// How long a holder may believe in a hold of `ttl`, counted from before it asked.
     pub fn validity(&self, ttl: Duration) -> Duration {
         let Self { rate, constant } = Self::new(self.rate, self.constant);
+        // C5: the TTL less the drift.
         ttl.saturating_sub(ttl.mul_f64(rate)).saturating_sub(constant)
     }
 }

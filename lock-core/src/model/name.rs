@@ -38,6 +38,7 @@ impl LockName {
     /// [`InvalidName`] if it is empty, longer than 512 bytes, or holds a control character.
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidName> {
         let name = name.as_ref();
+        // C1: checked before any input or output.
         match text_fault(name, 1, MAX_NAME_BYTES) {
             None => Ok(Self(name.into())),
             Some(reason) => Err(InvalidName { name: excerpt(name), reason }),

@@ -26,6 +26,7 @@ pub struct OwnerId(Uuid);
 impl OwnerId {
     /// Draws a new owner id from the operating system.
     pub fn random() -> Self {
+        // C3: by the client, before the first byte is sent.
         let mut bits = [0; 16];
         // A generator of our own would draw the same for parent and child after a fork, and both would
         // be taken for one owner.
@@ -59,6 +60,7 @@ pub struct InvalidOwner;
 
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // C3: all that any text shows of it.
         write!(f, "{:08x}", self.0.as_u128() >> 96)
     }
 }

@@ -37,6 +37,7 @@ impl FencingToken {
     /// # Errors
     /// [`InvalidToken`] if `value` is 0 or not below 2<sup>53</sup>.
     pub fn from_stored(value: u64) -> Result<Self, InvalidToken> {
+        // C22: non-zero, and below 2^53.
         match NonZeroU64::new(value) {
             Some(token) if Self(token) <= Self::MAX => Ok(Self(token)),
             _ => Err(InvalidToken { value: value.to_string() }),
@@ -58,6 +59,7 @@ impl FromStr for FencingToken {
     type Err = InvalidToken;
 
     fn from_str(text: &str) -> Result<Self, InvalidToken> {
+        // C23: read as it was printed; there is no arithmetic that makes one.
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let value = digits.then(|| text.parse().ok()).flatten();
         let refused = || InvalidToken { value: text.chars().take(24).collect() };

@@ -31,6 +31,7 @@ impl Ttl {
     /// # Errors
     /// [`InvalidTtl`] if it is shorter than 10 ms or longer than 24 h.
     pub fn new(ttl: Duration) -> Result<Self, InvalidTtl> {
+        // C4: any other TTL is refused before anything is sent.
         if ttl < Self::MIN.0 || ttl > Self::MAX.0 {
             return Err(InvalidTtl { ttl });
         }
