@@ -236,6 +236,21 @@ pub async fn the_trait_acquires_without_a_client(harness: &dyn Harness) {
     backend.release(&name, next.owner()).await.expect("an answer");
 }
 
+/// C48: a wait that is shorter than an answer takes is a time-out: it says nothing of the server.
+pub async fn c48_a_wait_shorter_than_an_answer_times_out(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (name, asked) = (fresh_name(), Instant::now());
+    faulty.always(Operation::TryAcquire, Fault::Late(SLACK));
+    for millis in [1, 5, 20] {
+        let wait = Wait::AtMost(Duration::from_millis(millis));
+        let short = client.acquire(LockRequest::from(&name).wait(wait)).await;
+        assert!(matches!(short, Err(LockError::Timeout { .. })), "{short:?}");
+    }
+    assert!(asked.elapsed() < REQUEST_TIMEOUT + SLACK, "took {:?}", asked.elapsed());
+    faulty.heal();
+    until_free(&client, &name).await;
+}
+
 /// C14: a wait that was spent in line behind a mate is a time-out, also if no time is left to ask.
 pub async fn c14_a_wait_spent_in_line_times_out(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;

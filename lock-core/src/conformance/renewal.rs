@@ -86,6 +86,35 @@ pub async fn c10_a_shorter_extension_keeps_the_hold(harness: &dyn Harness) {
     assert_eq!(guard.release().await.expect("an answer"), Release::Released);
 }
 
+/// C10: an extension for less than the TTL is for proof, and makes no renewal shorter.
+pub async fn c10_an_extension_for_proof_shortens_no_renewal(harness: &dyn Harness) {
+    let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl() * 6);
+    let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
+    guard.extend(harness.ttl()).await.expect("held");
+    let proven = guard.deadline();
+    eventually("it is renewed", async || guard.deadline() != proven).await;
+    assert!(guard.remaining() > ttl / 2, "renewed for {:?} only", guard.remaining());
+    let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
+    let left = holder.ttl_left.expect("it has a TTL");
+    assert!(left > ttl / 2, "the server keeps it for {left:?} only");
+    guard.release().await.expect("an answer");
+}
+
+/// C10: a lease is under one guard of a client at a time: else the second would believe in it after the
+/// first has released it.
+pub async fn c10_a_lease_is_attached_once(harness: &dyn Harness) {
+    let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl() * 10);
+    let lease = client.acquire(patient(&name, ttl)).await.expect("free").detach().expect("held");
+    let first = client.attach(lease.clone()).await.expect("held");
+    let second = client.attach(lease.clone()).await;
+    assert!(matches!(second, Err(LockError::AlreadyAttached { .. })), "{second:?}");
+    assert!(first.is_held());
+    first.release().await.expect("an answer");
+    let late = client.attach(lease).await;
+    assert!(matches!(late, Err(LockError::Lost { .. })), "{late:?}");
+    until_free(&client, &name).await;
+}
+
 /// C11: whoever watches the lock has stopped before the server hears of the release.
 pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
