@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn every_mutant_finds_its_text() {
-        for mutant in MUTANTS {
-            mutant.apply_in(workspace::root()).expect("its text, once");
-        }
+        let stale = MUTANTS.iter().filter_map(|mutant| mutant.apply_in(workspace::root()).err());
+        let stale: Vec<_> = stale.collect();
+        assert!(stale.is_empty(), "{stale:#?}");
     }
 }
