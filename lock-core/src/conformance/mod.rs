@@ -160,7 +160,7 @@ macro_rules! conformance_tests {
             c08_a_loss_that_is_seen_is_told
             c08_a_transient_error_is_no_loss
             c09_a_hung_renewal_does_not_delay_the_signal
-            c09_the_loss_is_told_without_the_keepers_runtime
+            c09_the_loss_is_told_without_the_renewers_runtime
             c10_lost_is_final
             c10_a_later_grant_to_the_same_owner_is_another_hold
             c10_extending_twice_at_once_is_safe

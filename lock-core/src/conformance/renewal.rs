@@ -115,7 +115,7 @@ pub async fn c10_a_lease_is_attached_once(harness: &dyn Harness) {
     until_free(&client, &name).await;
 }
 
-/// C11: whoever watches the lock has stopped before the server hears of the release.
+/// C11: those who watch the lock have stopped before the server hears of the release.
 pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();
