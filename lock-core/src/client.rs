@@ -170,7 +170,7 @@ impl LockClient {
     /// if nobody held it.
     ///
     /// It is for operators. The holder is not asked, and may go on believing, and writing, until its next
-    /// renewal. A [`Fence`](crate::Fence) keeps it out from the moment the next holder has advanced it;
+    /// renewal. A [`Fence`] keeps it out from the moment the next holder has advanced it;
     /// [`evict_and_fence`](Self::evict_and_fence) advances it at once. It is tried once, because a repeat
     /// might end the hold of the next one.
     ///
@@ -257,7 +257,7 @@ impl LockClient {
     /// lock can be acquired afterwards. Those that nobody polls are waited for no longer than a
     /// request time-out.
     ///
-    /// Guards that are still alive see the loss with [`LostReason::Shutdown`].
+    /// Guards that are still alive see the loss with [`LostReason::Shutdown`](crate::LostReason::Shutdown).
     ///
     /// # Cancel safety
     /// If the future is dropped, giving back goes on in the background.

@@ -176,7 +176,7 @@ impl Progress {
         pause.min(expiry + FIRST_POLL).min(left.unwrap_or(pause))
     }
 
-    /// What an acquisition comes to that ends like this.
+    /// What an acquisition comes to that ends like this (C14).
     pub(super) fn into_error(self, name: &LockName, backend: &'static str) -> LockError {
         let name = name.clone();
         match (self.standing, self.seen) {
