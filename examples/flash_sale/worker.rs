@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use leasehold::{FencingToken, LockClient, LockError, LockGuard, LockRequest, Release, Wait};
+use leasehold::{FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
@@ -93,7 +93,7 @@ impl Worker {
         let (from, token) = (now(), guard.token());
         let sale = report(self.sell(buyer, Some(token)).await);
         let to = now();
-        let kept = guard.release().await? == Release::Released;
+        let kept = guard.release().await.is_ok();
         say(News::Held { token, from, to, kept });
         self.wrap_parcel(&sale).await;
         answer(sale)

@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::core::backend::Release;
+use leasehold::Release;
 use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Wait};
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
@@ -181,7 +181,7 @@ impl Held {
 
     async fn give_back(self, exit: Exit, quiet: bool) -> Result<Exit, Failure> {
         let (name, still_held) = (self.guard.name(), self.guard.is_held());
-        match self.guard.release().await {
+        match self.guard.release_confirmed().await {
             Ok(Release::Released) => Ok(exit),
             Err(error) if still_held => {
                 if !quiet {

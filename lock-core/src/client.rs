@@ -11,6 +11,26 @@ use crate::model::{
     Wait,
 };
 
+/// What came of work under a lock: see [`LockClient::with`].
+#[derive(Debug)]
+#[must_use = "the lock may have been lost at the very end of the work"]
+pub struct Finished<T> {
+    /// What the work returned.
+    pub value: T,
+    /// Whether the hold lasted to the end: `Ok`, or [`LockError::Lost`].
+    pub hold: Result<(), LockError>,
+}
+
+impl<T> Finished<T> {
+    /// The value, if the hold lasted to the end.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] if it did not, where the value is of no use then.
+    pub fn into_value(self) -> Result<T, LockError> {
+        self.hold.map(|()| self.value)
+    }
+}
+
 /// Acquires locks, renews them while they are held, and gives back what was dropped.
 ///
 /// A client is cheap to clone; clones share everything. Make one for a process and a backend: its
@@ -98,6 +118,41 @@ impl LockClient {
             Err(LockError::NotAcquired { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Acquires a lock, runs `work` under it, and ends the hold: what most programs want (C47).
+    ///
+    /// The work is given the guard, for its token. It is dropped if the lock is lost ([`LockGuard::run`]).
+    /// Work that has ended is never turned into an error: its value comes back, and apart from it how the
+    /// hold ended.
+    ///
+    /// # Errors
+    /// - As [`acquire`](Self::acquire): the work did not begin.
+    /// - [`LockError::Lost`] if the lock was lost before the work ended. What the work did until then
+    ///   stands: let the resource check the token.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the work is dropped, and the lock is given back in the background.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{Finished, LockClient, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let sold = locks.with("stock:42", async |held| format!("under token {}", held.token())).await?;
+    /// if let Err(lost) = sold.hold {
+    ///     println!("another may have sold at the same time: {lost}");
+    /// }
+    /// println!("sold {}", sold.value);
+    /// # Ok(()) }
+    /// ```
+    pub async fn with<T>(
+        &self,
+        request: impl Into<LockRequest>,
+        work: impl AsyncFnOnce(&LockGuard) -> T,
+    ) -> Result<Finished<T>, LockError> {
+        let guard = self.acquire(request).await?;
+        let value = guard.run(work(&guard)).await?;
+        Ok(Finished { value, hold: guard.release().await })
     }
 
     /// Puts a lease under a guard again, after proving with the server that it is still held.

@@ -161,10 +161,48 @@ impl LockGuard {
         self.shared.extend_hold(&self.hold, Ttl::new(ttl)?).await
     }
 
-    /// Ends the hold, and returns once the server has answered.
+    /// Ends the hold, and tells one thing: whether it lasted until now (C47).
     ///
-    /// The lock is not held from the moment this is called. [`Release::NotHeld`] says that it had
-    /// been lost before: what was done under it may have met another holder.
+    /// `Ok` says that nobody else held the lock while the work was done. It returns once the server has
+    /// answered. **A server that does not answer is no error of the work**: the hold lasted all the same,
+    /// the janitor goes on giving the lock back, and the TTL ends it at the latest; an event of `tracing`
+    /// tells. Those who need the server's own word ask by [`release_confirmed`](Self::release_confirmed).
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] if the hold was over before this was called: what was done under it may have
+    /// met another holder.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the janitor gives the lock back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockError, LostReason, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let guard = locks.acquire("nightly").await?;
+    /// locks.evict("nightly").await?;
+    /// let ended = guard.release().await;
+    /// assert!(matches!(ended, Err(LockError::Lost { reason: LostReason::Evicted, .. })));
+    /// # Ok(()) }
+    /// ```
+    pub async fn release(self) -> Result<(), LockError> {
+        // A loss that is known needs no word of the server: the drop gives back what may be left.
+        self.hold.error_if_lost()?;
+        let (shared, hold) = (self.shared.clone(), self.hold.clone());
+        match self.release_confirmed().await {
+            Ok(Release::Released) => Ok(()),
+            Ok(Release::NotHeld) => Err(hold.lost_error(LostReason::Evicted)),
+            Err(error) => {
+                shared.telemetry.release_unanswered(&hold.lease(), &error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the hold, and returns the server's own word: whether there was a hold of ours to end.
+    ///
+    /// The lock is not held from the moment this is called (C11). It is for operators and tests;
+    /// [`release`](Self::release) answers what the work wants to know.
     ///
     /// # Errors
     /// [`LockError::Backend`] if the server did not answer within the request time-out. The janitor
@@ -172,7 +210,7 @@ impl LockGuard {
     ///
     /// # Cancel safety
     /// If the future is dropped, the janitor gives the lock back.
-    pub async fn release(mut self) -> Result<Release, LockError> {
+    pub async fn release_confirmed(mut self) -> Result<Release, LockError> {
         // A shutdown waits for it.
         let _in_flight = self.shared.janitor.begin();
         self.shared.drop_hold(&self.hold);

@@ -218,6 +218,8 @@ macro_rules! conformance_tests {
             c32_no_text_shows_an_owner
             c45_a_holder_tells_since_when
             c46_an_eviction_takes_the_fence_with_it
+            c47_a_release_tells_of_a_loss
+            c47_a_silent_server_is_no_error_of_the_work
             c48_a_wait_shorter_than_an_answer_times_out
             r2_no_call_blocks_the_runtime
             every_history_agrees_with_the_model

@@ -83,7 +83,7 @@ pub async fn c10_a_shorter_extension_keeps_the_hold(harness: &dyn Harness) {
         assert!(guard.is_held(), "lost: {:?}", guard.lost_signal());
         sleep(ttl / 10).await;
     }
-    assert_eq!(guard.release().await.expect("an answer"), Release::Released);
+    guard.release().await.expect("it was held to the end");
 }
 
 /// C10: an extension for less than the TTL is for proof, and makes no renewal shorter.
@@ -125,7 +125,7 @@ pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
     let release = tokio::spawn(guard.release());
     eventually("the release is under way", async || faulty.calls(Operation::Release) > 0).await;
     assert_eq!(signal.reason(), Some(LostReason::Released));
-    assert_eq!(release.await.expect("no panic").expect("an answer"), Release::Released);
+    release.await.expect("no panic").expect("it was held to the end");
 }
 
 /// C11, S6: a renewal that was in flight at the release changes nothing, and none follows.
@@ -161,7 +161,7 @@ pub async fn c12_a_hold_is_renewed_past_its_ttl(harness: &dyn Harness) {
         assert!(other.try_acquire(&name).await.expect("an answer").is_none(), "two holders");
         sleep(ttl / 10).await;
     }
-    assert_eq!(guard.release().await.expect("an answer"), Release::Released);
+    guard.release().await.expect("it was held to the end");
 }
 
 /// C12: a grant that took most of its TTL to arrive is renewed before the rest is over.
@@ -269,5 +269,5 @@ pub async fn c13_run_renews_until_the_work_has_ended(harness: &dyn Harness) {
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     let output = guard.run(async { sleep(ttl * 2).await }).await;
     assert!(output.is_ok() && guard.is_held());
-    assert_eq!(guard.release().await.expect("an answer"), Release::Released);
+    guard.release().await.expect("it was held to the end");
 }
