@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use leasehold::Release;
 use leasehold::core::Ttl;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::postgres::AdvisoryLock;
