@@ -159,16 +159,16 @@ impl Shared {
     /// A try whose reply was lost may have released it: then the next one finds nothing, and while
     /// the lease has not expired that is taken for ours.
     pub(crate) async fn release(&self, lease: &Lease) -> Result<Release, LockError> {
-        let in_doubt = AtomicBool::new(false);
+        let unresolved = AtomicBool::new(false);
         let answer = self.request(async || {
             // Until there is an answer, also if this try is given up.
-            let lost_before = in_doubt.swap(true, Ordering::Relaxed);
+            let unresolved_before = unresolved.swap(true, Ordering::Relaxed);
             let answer = self.backend.release(&lease.name, lease.owner).await;
-            let lost = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
-            in_doubt.store(lost_before || lost, Ordering::Relaxed);
+            let unknown = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
+            unresolved.store(unresolved_before || unknown, Ordering::Relaxed);
             match answer {
                 // C16: the try whose reply was lost has released it.
-                Ok(Release::NotHeld) if lost_before && !self.has_expired(lease) => {
+                Ok(Release::NotHeld) if unresolved_before && !self.has_expired(lease) => {
                     Ok(Release::Released)
                 }
                 answer => answer,
