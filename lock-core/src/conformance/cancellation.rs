@@ -141,21 +141,26 @@ pub async fn c19_a_lease_that_is_handed_on_stays_unresolved(harness: &dyn Harnes
     }
 }
 
-/// C19: tries that were given up at a lock that is jammed cost no other lock: the guard of another is
+/// C19: tries that were given up at locks that are jammed cost no other lock: the guard of another is
 /// given back long before its TTL.
 pub async fn c19_a_jammed_lock_costs_no_other(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    let (jammed, other, ttl) = (fresh_name(), fresh_name(), Duration::from_secs(60));
+    let (other, ttl) = (fresh_name(), Duration::from_secs(60));
     let guard = client.acquire(patient(&other, ttl)).await.expect("a free lock");
-    faulty.jam(&jammed);
-    let given_up = (0..200).map(|_| client.try_acquire(patient(&jammed, ttl)));
+    let jammed: Vec<_> = (0..100).map(|_| fresh_name()).collect();
+    jammed.iter().for_each(|name| faulty.jam(name));
+    // Each of them once, and one of them many times.
+    let tries = jammed.iter().chain(std::iter::repeat_n(&jammed[0], 100));
+    let given_up = tries.map(|name| client.try_acquire(patient(name, ttl)));
     let given_up = given_up.map(|acquiring| timeout(Duration::from_millis(20), acquiring));
     assert!(join_all(given_up).await.iter().all(Result::is_err), "it was to be jammed");
     drop(guard);
     let freed = timeout(Duration::from_secs(5), until_free(&client, &other)).await;
     assert!(freed.is_ok(), "a lock waited for another that is jammed");
     faulty.heal();
-    until_free(&client, &jammed).await;
+    for name in &jammed {
+        until_free(&client, name).await;
+    }
 }
 
 /// C20: a guard is given back from any thread, outside a runtime, and during unwinding.

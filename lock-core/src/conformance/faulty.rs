@@ -1,6 +1,6 @@
 //! A backend that fails when a test says so.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,7 +61,7 @@ struct Plan {
     calls: HashMap<Operation, usize>,
     last_claim: Option<Claim>,
     unextendable: Option<LockName>,
-    jammed: Option<LockName>,
+    jammed: HashSet<LockName>,
 }
 
 impl Faulty {
@@ -88,7 +88,7 @@ impl Faulty {
     /// From now on no request about this lock is carried out or answered, as if something outside had
     /// locked what the backend must lock for it.
     pub fn jam(&self, name: &LockName) {
-        self.plan().jammed = Some(name.clone());
+        self.plan().jammed.insert(name.clone());
     }
 
     /// The backend sees that the holds of `name` are over, and how.
@@ -108,7 +108,7 @@ impl Faulty {
         let mut plan = self.plan();
         plan.once.clear();
         plan.always.clear();
-        plan.jammed = None;
+        plan.jammed.clear();
     }
 
     /// How often `operation` was called.
@@ -139,7 +139,7 @@ impl Faulty {
         operation: Operation,
         request: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, BackendError> {
-        if self.plan().jammed.as_ref() == Some(name) {
+        if self.plan().jammed.contains(name) {
             return pending().await;
         }
         self.call(operation, request).await
