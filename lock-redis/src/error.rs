@@ -7,11 +7,14 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 pub(crate) const BACKEND: &str = "redis";
 
+/// Why the late request of a claim is refused (C19).
+const WITHDRAWN: &str = "the claim was withdrawn";
+
 /// A failed request, and how far it got.
 pub(crate) type RequestError = lock_core::backend::RequestError<RedisError>;
 
-/// Whether the server does not know the program that it was to run.
-pub(crate) fn is_unknown_program(error: &RequestError) -> bool {
+/// Whether the server does not know the script that it was to run.
+pub(crate) fn is_unknown_script(error: &RequestError) -> bool {
     let kind = ErrorKind::Server(ServerErrorKind::NoScript);
     matches!(error, RequestError::Execute(error) if error.kind() == kind)
 }
@@ -31,7 +34,13 @@ pub(crate) fn classify(error: RequestError) -> BackendError {
     }
 }
 
-/// A reply that is not of the shape we asked for.
+/// The claim was withdrawn by this client: its request is not sent.
+pub(crate) fn withdrawn() -> BackendError {
+    let source = "this client withdrew it, and sends no further request of it";
+    BackendError::permanent(BACKEND, Outcome::NotApplied, WITHDRAWN, source)
+}
+
+/// A reply that is not of the shape that the script gives it.
 pub(crate) fn unreadable(what: &'static str) -> BackendError {
     let context = "the server's answer cannot be read";
     BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
@@ -59,7 +68,7 @@ fn classify_answer(error: RedisError) -> BackendError {
         "WRONGTYPE" => refused(error, "a key of another type is in the way: choose another name"),
         "COUNTER" => refused(error, "the fencing counter is damaged: delete that key"),
         "CLOCK" => refused(error, "the server's clock cannot be trusted: set it right"),
-        "WITHDRAWN" => refused(error, "the claim was withdrawn"),
+        "WITHDRAWN" => refused(error, WITHDRAWN),
         "MOVED" | "ASK" | "CROSSSLOT" => {
             refused(error, "the server is part of a cluster, which this client does not follow")
         }

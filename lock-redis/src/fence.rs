@@ -47,7 +47,7 @@ impl RedisFence {
     ) -> Result<(), FenceError> {
         static SET: LazyLock<FencedScript> =
             LazyLock::new(|| FencedScript::new("return redis.call('SET', KEYS[1], ARGV[1])"));
-        self.ask(token, &SET, &[key], value.to_redis_args()).await.map(drop)
+        self.request(token, &SET, &[key], value.to_redis_args()).await.map(drop)
     }
 
     /// Runs `script` unless a greater token than `token` was seen, in one atomic step, and returns
@@ -80,11 +80,11 @@ impl RedisFence {
         keys: &[&str],
         args: impl ToRedisArgs + Send,
     ) -> Result<T, FenceError> {
-        let answer = self.ask(token, script, keys, args.to_redis_args()).await?;
+        let answer = self.request(token, script, keys, args.to_redis_args()).await?;
         Ok(reply::read(answer, "the answer of a fenced script")?)
     }
 
-    async fn ask(
+    async fn request(
         &self,
         token: FencingToken,
         script: &FencedScript,
@@ -95,7 +95,7 @@ impl RedisFence {
         let keys: Vec<String> =
             iter::once(&*self.mark).chain(keys.iter().copied()).map(str::to_owned).collect();
         let args = [token.get().to_redis_args(), args].concat();
-        let reply = self.server.run(&script.0, &keys, &args).await?;
+        let reply = self.server.run(&script.0, &keys, args).await?;
         let mut parts: Vec<Value> = reply::read(reply, WHAT)?;
         let answer = if parts.len() > 1 { parts.pop() } else { None };
         match reply::read::<Option<String>>(parts.pop().unwrap_or(Value::Nil), WHAT)? {
@@ -126,7 +126,7 @@ impl FencedScript {
 impl Fence for RedisFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
         static NOTHING: LazyLock<FencedScript> = LazyLock::new(|| FencedScript::new(""));
-        self.ask(token, &NOTHING, &[], Vec::new()).await.map(drop)
+        self.request(token, &NOTHING, &[], Vec::new()).await.map(drop)
     }
 }
 

@@ -41,6 +41,9 @@
 //! Redis 6.2 or newer. Scripts use `EVALSHA`, `PUBLISH` and `TIME`; an ACL user needs these, the
 //! commands in the scripts, the channels `leasehold-*`, and `INFO` for the doctor.
 
+mod admin;
+mod claims;
+mod connect;
 mod connection;
 mod doctor;
 mod error;

@@ -10,9 +10,11 @@ mod doctor;
 mod faults;
 mod fence;
 mod foreign;
+mod holders;
 mod resources;
 mod server;
 mod tokens;
+mod withdrawals;
 
 use std::sync::Arc;
 
