@@ -1,6 +1,6 @@
 //! A held lock is handed to a child process, which goes on under the same token.
 //!
-//! An exported lease is as good as the lock: whoever has the text can extend and release the hold.
+//! An exported lease is as good as the lock: everybody who has the text can extend and release the hold.
 //! So it goes through the child's standard input, never through its arguments, which everybody on
 //! the machine can read.
 //!

@@ -1,4 +1,4 @@
-//! Servers that are dead, stopped or deaf, and what becomes of holds meanwhile.
+//! Servers that are dead, that are stopped, or that no byte reaches; and the holds of that time.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};

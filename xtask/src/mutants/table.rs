@@ -1,6 +1,6 @@
 //! The mutants. Keep each fault one that somebody could really write.
 
-use super::Mutant;
+use super::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -27,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "file written before the fence is asked",
         file: "lock-file/src/fence.rs",
-        from: "seen.check(token)?;
+        from: "fence.check(token)?;
             let replacement",
         to: "let replacement",
         test: "-p lock-file --lib a_stale_write_leaves_the_target_and_a_fresh_one_advances_the_fence",
@@ -111,8 +111,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no operating system lock on the file",
         file: "lock-file/src/locked_file.rs",
-        from: "lock(&file, patience)?;",
-        to: "let _ = lock(&file, patience).is_ok() && file.unlock().is_ok();",
+        from: "lock(&file, timeout)?;",
+        to: "let _ = lock(&file, timeout).is_ok() && file.unlock().is_ok();",
         test: "-p lock-file --lib eight_clients_exclude_each_other_and_their_tokens_grow",
     },
     Mutant {
@@ -274,15 +274,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a loss seen at the release is kept quiet",
         file: "lock-cli/src/run.rs",
-        from: "_ => Err(lost(name.as_str(), \"it was over when the command ended\")),",
+        from: "_ => Err(lost(&name, \"it was over when the command ended\")),",
         to: "_ => Ok(exit),",
         test: "-p lock-cli --test shell file::c08_a_loss_is_told_though_the_command_ended_first",
     },
     Mutant {
         name: "an interrupted wait stays in the queue",
         file: "lock-cli/src/run.rs",
-        from: "say_farewell(&client).await;",
-        to: "drop(say_farewell(&client));",
+        from: "shut_down(&client).await;",
+        to: "drop(shut_down(&client));",
         test: "-p lock-cli --test shell redis::c19_who_is_interrupted_while_waiting_leaves_the_queue",
     },
     Mutant {
@@ -298,6 +298,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "interrupted && self.rest_ends(false).await",
         to: "interrupted && false",
         test: "-p lock-cli --test shell file::c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up",
+    },
+    Mutant {
+        name: "a jammed lock holds up the janitor",
+        file: "lock-core/src/engine/janitor.rs",
+        from: "while let Some(lane) = self.next_lane() {",
+        to: "while attended.is_empty() && let Some(lane) = self.next_lane() {",
+        test: "-p lock-file --lib c19_a_jammed_lock_costs_no_other",
+    },
+    Mutant {
+        name: "a renewal counts as a new grant",
+        file: "lock-file/src/record.rs",
+        from: "hold.deadline = hold.deadline.max(now.uptime + ttl.as_duration());",
+        to: "hold.deadline = hold.deadline.max(now.uptime + ttl.as_duration());
+            hold.since_micros = now.wall_micros;",
+        test: "-p lock-file --lib c45_a_holder_has_the_time_of_its_grant",
+    },
+    Mutant {
+        name: "people read a name as it was given",
+        file: "lock-cli/src/ps.rs",
+        from: "view.name.to_string()",
+        to: "view.name.as_str().to_owned()",
+        test: "-p lock-cli --test shell file::what_people_read_cannot_be_forged",
+    },
+    Mutant {
+        name: "the parser repeats a name as it was typed",
+        file: "lock-cli/src/exit.rs",
+        from: "visible_lines(&error.render().ansi().to_string())",
+        to: "error.render().ansi().to_string()",
+        test: "-p lock-cli --test shell file::what_people_read_cannot_be_forged",
     },
     Mutant {
         name: "a try that its own end cut short is a failure of the server",
