@@ -81,6 +81,7 @@ async fn take_over(secret: &str) -> Result<(), Failure> {
     let guard = locks.attach(Lease::import(lease)?).await?;
     println!("child: goes on under token {}, and renews it from now on", guard.token());
     guard.run(tokio::time::sleep(Duration::from_millis(300))).await?;
-    println!("child: done; {:?}", guard.release().await?);
+    guard.release().await?;
+    println!("child: done, and held the lock to the end");
     Ok(())
 }

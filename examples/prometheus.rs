@@ -78,9 +78,8 @@ async fn work(locks: &LockClient) -> Result<(), Failure> {
     let buyers = (0..40).map(|buyer| {
         let (locks, item) = (locks.clone(), format!("stock:{}", buyer % 4));
         tokio::spawn(async move {
-            let guard = locks.acquire(item).await?;
-            guard.run(sleep(Duration::from_millis(5))).await?;
-            guard.release().await.map(drop)
+            let sale = locks.with(item, async |_| sleep(Duration::from_millis(5)).await);
+            sale.await?.into_value()
         })
     });
     for buyer in buyers.collect::<Vec<_>>() {
