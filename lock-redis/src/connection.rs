@@ -1,9 +1,17 @@
 //! One connection to the server, and when to give it up for another.
 //!
 //! The driver multiplexes all calls over one socket, and never replaces it. We do, in three cases:
-//! the driver or the server says that it is of no use (closed, read-only, not authenticated); a call
-//! was answered by silence; a call was given up by its caller after a long silence. The last two
-//! matter because a firewall or a dead peer swallows requests without a word.
+//!
+//! - The driver or the server says that it is of no use: closed, read-only, not authenticated.
+//! - A call had no reply in time.
+//! - A caller left after a long silence.
+//!
+//! The last two matter because a firewall or a dead peer swallows requests without a word.
+//!
+//! ```text
+//!            first call              given up
+//!   no link ────────────▶ link 1 ──────────────▶ no link ──▶ link 2 ─▶ …
+//! ```
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,14 +26,14 @@ use tokio::task::AbortHandle;
 
 use crate::error::RequestError;
 
-/// How long to wait for a new connection.
+/// How long opening a connection may take.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the driver waits for a reply before it takes the connection for dead.
+/// After how long without a reply a connection is taken for dead.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// A caller that leaves after this much silence leaves a suspect connection behind; one that
-/// leaves earlier has changed its mind.
+/// A caller that leaves after so much silence leaves a suspect connection behind. A caller that leaves
+/// earlier has changed its mind.
 const SUSPECT_AFTER: Duration = Duration::from_millis(50);
 
 /// How long the kernel lets sent bytes go unacknowledged.

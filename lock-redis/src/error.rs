@@ -1,4 +1,4 @@
-//! What the server's errors mean for the caller: was it done, and may a retry help?
+//! What an error means for the caller: was the request carried out, and may a retry help?
 
 use std::error::Error;
 
@@ -19,7 +19,7 @@ pub(crate) fn is_unknown_script(error: &RequestError) -> bool {
     matches!(error, RequestError::Execute(error) if error.kind() == kind)
 }
 
-/// Sorts an error of the driver by what the caller can do about it (C15).
+/// Tells by the driver's error what the caller can do (C15).
 pub(crate) fn classify(error: RequestError) -> BackendError {
     match error {
         RequestError::Connect(error) if is_refusal(&error) => {
@@ -93,12 +93,12 @@ fn is_refusal(error: &RedisError) -> bool {
         || kind == ErrorKind::Server(ServerErrorKind::ResponseError)
 }
 
-/// The codes that an error within a script may have.
+/// The codes of errors that commands within a script may have.
 const CODES: [&str; 7] =
     ["COUNTER", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "WRONGTYPE", "NOPERM"];
 
-/// The error's code. That of an error within a script may be buried in its text: Redis 6 puts its
-/// own before it, and all versions do so with errors that a script raises itself.
+/// The error's code. If the error was raised within a script, its code may be inside the text: Redis 6
+/// puts its own code first, and every version does so if the script itself raised the error.
 fn code_of(error: &RedisError) -> String {
     let (code, text) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
     if code != "ERR" {
@@ -112,8 +112,8 @@ fn code_of(error: &RedisError) -> String {
     codes.find(|word| CODES.contains(word)).unwrap_or(code).to_owned()
 }
 
-/// The driver's error, without what the server repeats of our request, in which an owner id may be,
-/// and without a source that says the same again.
+/// The driver's error without two parts: what the server repeats of our request, which may hold an owner
+/// id (C32), and a source that says the same again.
 fn source(error: RedisError) -> BoxError {
     let text = error.to_string();
     let says_it_twice = error.source().is_some_and(|inner| inner.to_string() == text);
