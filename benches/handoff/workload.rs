@@ -8,10 +8,10 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::client::{Client, Peer, Result};
 use crate::report::Round;
-use crate::system::{Client, Peer, Result, System, Times};
-
-pub(crate) const TTL: Duration = Duration::from_secs(10);
+use crate::system::System;
+use crate::times::{Times, micros};
 
 /// How long a lock is held that changes hands.
 const HOLD: Duration = Duration::from_millis(1);
@@ -129,9 +129,4 @@ async fn work(mut client: Box<dyn Client>, track: Arc<Track>) -> Result<(Times, 
 
 async fn client(peer: Peer, system: &dyn System) -> Result<Box<dyn Client>> {
     (peer.client)(system.url().to_owned()).await
-}
-
-/// The µs since `begun`.
-pub(crate) fn micros(begun: Instant) -> u64 {
-    u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
 }

@@ -11,8 +11,9 @@ use tokio::time::sleep;
 
 use crate::news::{News, now};
 use crate::orders::Orders;
+use crate::sale::{BUYERS, Failure, STOCK, WORKERS};
 use crate::shop::{NoSale, Shop};
-use crate::{BUYERS, Failure, STOCK, WORKERS, stop};
+use crate::stop;
 
 /// How long a parcel takes. It is done without the lock, while others sell.
 const PARCEL: Duration = Duration::from_millis(5);

@@ -2,7 +2,7 @@
 
 use redis::{Script, cmd};
 
-use crate::{Failure, KEY, LONG, Stage, TTL, tell};
+use crate::stage::{Failure, KEY, LONG, Stage, TTL, tell};
 
 /// Compares and deletes while nobody else can do anything: Redis runs a script as one command.
 const COMPARE_AND_DELETE: &str = "

@@ -2,7 +2,7 @@
 
 use leasehold::LockRequest;
 
-use crate::{Failure, KEY, LONG, Stage, TTL, tell};
+use crate::stage::{Failure, KEY, LONG, Stage, TTL, tell};
 
 pub(crate) async fn wrong(stage: &Stage) -> Result<(), Failure> {
     stage.set_nx_px("anna", TTL).await?;

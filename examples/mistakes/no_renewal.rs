@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{LockError, LockRequest, Wait};
 use tokio::time::{Instant, sleep};
 
-use crate::{Failure, KEY, Stage, TTL, tell};
+use crate::stage::{Failure, KEY, Stage, TTL, tell};
 
 /// How long Anna's work takes: twice as long as she thought.
 const WORK: Duration = TTL.saturating_mul(2);

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{Mutant, copy};
+use super::copy;
+use super::mutant::Mutant;
 use crate::step::{Done, Failure, command};
 use crate::workspace;
 

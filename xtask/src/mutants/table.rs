@@ -1,6 +1,6 @@
 //! The mutants. Keep each fault one that somebody could really write.
 
-use super::Mutant;
+use super::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Duration, Instant, sleep_until};
 use tokio::{select, try_join};
 
-use super::{Mode, Network};
+use super::mode::Mode;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Direction {
@@ -62,18 +62,18 @@ pub(super) struct Lane {
     changes: watch::Receiver<Mode>,
     fate: Fate,
     swallowed: bool,
-    network: Arc<Network>,
+    request_bytes: Arc<AtomicU64>,
 }
 
 impl Lane {
     pub(super) fn new(
         direction: Direction,
         mode: watch::Sender<Mode>,
-        network: Arc<Network>,
+        request_bytes: Arc<AtomicU64>,
     ) -> Self {
         let mut changes = mode.subscribe();
         let fate = Fate::of(*changes.borrow_and_update(), direction);
-        Self { direction, mode, changes, fate, swallowed: false, network }
+        Self { direction, mode, changes, fate, swallowed: false, request_bytes }
     }
 
     /// Carries bytes until the sender closes its side, which closes the receiver's. An error means
@@ -191,7 +191,7 @@ impl Lane {
     fn count(&self, passed: &[u8]) {
         if self.direction == Direction::Requests {
             let bytes = passed.len() as u64;
-            self.network.request_bytes.fetch_add(bytes, Ordering::AcqRel);
+            self.request_bytes.fetch_add(bytes, Ordering::AcqRel);
         }
     }
 }
