@@ -60,12 +60,15 @@ Examples:
   leasehold inspect backup
   leasehold inspect backup --json | jq .held
 
-The JSON has the keys name, held, owner, token, ttl_ms, label and waiters; what is not known is null.";
+Since when it is held is told by the server's clock, in UTC. The JSON has the keys name, held, owner,
+token, ttl_ms, since_ms (counted from 1970), label and waiters; what is not known is null.";
 
 const PS_EXAMPLES: &str = "\
 Examples:
   leasehold ps
-  leasehold ps deploy: --json | jq -r '.[].label'";
+  leasehold ps deploy: --json | jq -r '.[].label'
+
+The JSON is an array of what `inspect --json` prints.";
 
 const WATCH_EXAMPLES: &str = "\
 Examples:
@@ -78,8 +81,9 @@ const RELEASE_EXAMPLES: &str = "\
 Example:
   leasehold release --force backup
 
-The holder is not asked: it learns of it when it next renews. The next holder's token is greater, so
-that a resource which checks tokens is safe from the old one meanwhile.";
+The holder is not asked. It learns of it when it next renews, and may write until then, or for longer
+if it is paused. A fence on the resource refuses its writes as soon as the next holder has advanced
+that fence, and not before.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -130,7 +134,7 @@ pub(crate) enum Command {
     /// Print a line whenever a lock changes, until interrupted
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(Watch),
-    /// End the hold of whoever has a lock
+    /// End the hold of another client
     #[command(after_help = RELEASE_EXAMPLES)]
     Release(Release),
     /// Look at the server for what endangers locks

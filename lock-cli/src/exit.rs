@@ -10,6 +10,7 @@ use leasehold::LockError;
 
 use crate::redaction::without_urls;
 use crate::terminal;
+use crate::visible::visible_lines;
 
 /// Why the command ended. The numbers are those of sysexits.h where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +92,14 @@ impl Failure {
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
+        // C14: that the lock is busy, that it is lost and that the store fails are told apart.
         let exit = match &error {
             LockError::NotAcquired { .. } | LockError::Timeout { .. } => Exit::NotAcquired,
-            LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,
             LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
+            // A fence that does not answer is a store that does not.
+            LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,
+            // What was asked for cannot be. A lease is attached by no subcommand yet.
+            LockError::AlreadyAttached { .. } => Exit::Usage,
             _ => Exit::Usage,
         };
         Self::new(exit, chain(&error))
@@ -126,7 +131,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 
 /// Help and version are no errors; all else that the parser says is wrong usage.
 pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
-    let text = error.render().ansi().to_string();
+    // What was typed is repeated in it.
+    let text = visible_lines(&error.render().ansi().to_string());
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             write!(anstream::stdout(), "{text}")?;
@@ -135,7 +141,7 @@ pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = write!(anstream::stderr(), "{text}");
         }
-        // What was typed is repeated in it, and may be a URL in the wrong place.
+        // What was typed may be a URL in the wrong place.
         _ => {
             let hint = if lacks_dashes() { NO_DASHES } else { "" };
             let _ = write!(anstream::stderr(), "{}{hint}", without_urls(&text, typed()));

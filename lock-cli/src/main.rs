@@ -7,6 +7,7 @@ mod doctor;
 mod exit;
 mod inspect;
 mod label;
+mod lock_view;
 mod log;
 mod man;
 mod ps;
@@ -15,9 +16,9 @@ mod release;
 mod run;
 #[cfg(feature = "postgres")]
 mod schema;
-mod seen;
 mod terminal;
 mod url;
+mod visible;
 mod watch;
 
 use std::process::ExitCode;

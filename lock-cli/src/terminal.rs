@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::redaction::redacted;
+use crate::visible::visible;
 
 /// Of something that is as it should be.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -54,7 +55,9 @@ pub(crate) fn warning(message: &str) {
 }
 
 fn say(style: Style, message: &str) {
-    let _ = writeln!(anstream::stderr(), "{} {}", styled(style, "leasehold:"), redacted(message));
+    // Names are readable already; what a server says is not.
+    let message = visible(&redacted(message));
+    let _ = writeln!(anstream::stderr(), "{} {message}", styled(style, "leasehold:"));
 }
 
 pub(crate) fn stderr_is_terminal() -> bool {

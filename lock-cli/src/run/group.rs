@@ -18,8 +18,8 @@ use super::trampoline;
 use crate::exit::Failure;
 use crate::terminal;
 
-/// How often we look whether the rest of a group is gone: nobody tells of grandchildren.
-const GLANCE: Duration = Duration::from_millis(10);
+/// How often we look whether the rest of a group is gone: the system does not tell of grandchildren.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A command, and what it started and left in its process group.
 pub(super) struct Group {
@@ -85,7 +85,7 @@ impl Group {
         let _ = self.child.wait().await;
         while test_kill_process_group(self.id) != Err(Errno::SRCH) {
             self.reap_orphans();
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "file written before the fence is asked",
         file: "lock-file/src/fence.rs",
-        from: "seen.check(token)?;
+        from: "fence.check(token)?;
             let replacement",
         to: "let replacement",
         test: "-p lock-file --lib a_stale_write_leaves_the_target_and_a_fresh_one_advances_the_fence",
@@ -111,8 +111,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no operating system lock on the file",
         file: "lock-file/src/locked_file.rs",
-        from: "lock(&file, patience)?;",
-        to: "let _ = lock(&file, patience).is_ok() && file.unlock().is_ok();",
+        from: "lock(&file, timeout)?;",
+        to: "let _ = lock(&file, timeout).is_ok() && file.unlock().is_ok();",
         test: "-p lock-file --lib eight_clients_exclude_each_other_and_their_tokens_grow",
     },
     Mutant {
@@ -274,15 +274,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a loss seen at the release is kept quiet",
         file: "lock-cli/src/run.rs",
-        from: "_ => Err(lost(name.as_str(), \"it was over when the command ended\")),",
+        from: "_ => Err(lost(&name, \"it was over when the command ended\")),",
         to: "_ => Ok(exit),",
         test: "-p lock-cli --test shell file::c08_a_loss_is_told_though_the_command_ended_first",
     },
     Mutant {
         name: "an interrupted wait stays in the queue",
         file: "lock-cli/src/run.rs",
-        from: "say_farewell(&client).await;",
-        to: "drop(say_farewell(&client));",
+        from: "shut_down(&client).await;",
+        to: "drop(shut_down(&client));",
         test: "-p lock-cli --test shell redis::c19_who_is_interrupted_while_waiting_leaves_the_queue",
     },
     Mutant {
