@@ -43,7 +43,11 @@ pub(crate) enum Exit {
 
 impl Exit {
     pub(crate) fn code(self) -> ExitCode {
-        ExitCode::from(match self {
+        ExitCode::from(self.number())
+    }
+
+    fn number(self) -> u8 {
+        match self {
             Self::Done => 0,
             Self::Risk => 1,
             Self::Usage => 64,
@@ -56,7 +60,7 @@ impl Exit {
             Self::NotFound => 127,
             Self::Signal(number) => 128_u8.saturating_add(number.try_into().unwrap_or(127)),
             Self::Command(code) => code,
-        })
+        }
     }
 }
 
@@ -98,8 +102,8 @@ impl From<LockError> for Failure {
             LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
             // A fence that does not answer is a store that does not.
             LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,
-            // What was asked for cannot be. A lease is attached by no subcommand yet.
-            LockError::AlreadyAttached { .. } => Exit::Usage,
+            // A name, label, TTL, token, lease or URL that is not valid, or a lease that is under a
+            // guard already.
             _ => Exit::Usage,
         };
         Self::new(exit, chain(&error))
@@ -160,4 +164,48 @@ fn lacks_dashes() -> bool {
 
 fn typed() -> impl Iterator<Item = String> {
     env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::{FenceError, LockName};
+
+    use super::*;
+
+    #[test]
+    fn each_exit_code_is_in_the_manual() {
+        const MANUAL: &str = include_str!("../../docs/cli.md");
+        let rows = MANUAL.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |"));
+        let first_cells: Vec<_> = rows.flat_map(|(cell, _)| cell.split(", ")).collect();
+        for exit in [
+            Exit::Usage,
+            Exit::Unavailable,
+            Exit::System,
+            Exit::Output,
+            Exit::NotAcquired,
+            Exit::Lost,
+            Exit::NotExecutable,
+            Exit::NotFound,
+        ] {
+            assert!(first_cells.contains(&&*exit.number().to_string()), "{exit:?}");
+        }
+    }
+
+    #[test]
+    fn c14_an_error_has_the_exit_code_of_its_kind() {
+        let name = LockName::new("a").expect("a name");
+        let token = "7".parse().expect("a token");
+        let unfenced = LockError::Unfenced {
+            name: name.clone(),
+            source: FenceError::Stale { token, seen: token },
+        };
+        let invalid = LockName::new("").expect_err("it is empty");
+        for (error, exit) in [
+            (unfenced, Exit::Unavailable),
+            (LockError::AlreadyAttached { name }, Exit::Usage),
+            (invalid.into(), Exit::Usage),
+        ] {
+            assert_eq!(Failure::from(error).exit, exit);
+        }
+    }
 }
