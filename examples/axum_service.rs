@@ -45,7 +45,7 @@ const PAYMENT: Duration = Duration::from_millis(20);
 
 /// How long a buyer is kept waiting before the answer is "busy": shorter than any client's or
 /// proxy's own time-out, so that nobody works for a caller who has left.
-const PATIENCE: Duration = Duration::from_millis(150);
+const MAX_WAIT: Duration = Duration::from_millis(150);
 
 type Failure = Box<dyn Error + Send + Sync>;
 type Answer = Result<String, NoSale>;
@@ -109,11 +109,13 @@ impl Shop {
         }
         let request = LockRequest::new(format!("stock:{item}"))
             .ttl(Duration::from_secs(5))
-            .wait(Wait::AtMost(PATIENCE));
+            .wait(Wait::AtMost(MAX_WAIT));
         let guard = self.locks.acquire(request).await?;
-        // If the lock is lost, the sale is dropped; if it fails, the guard is, which gives it back.
+        // If the lock is lost, the sale is dropped. If the sale fails, the guard is dropped, and the lock is
+        // given back.
         let left = guard.run(self.sell_under(guard.token())).await??;
-        guard.release().await?;
+        // The fence has taken the write: the item is sold, also if the lock was lost since.
+        let _ = guard.release().await;
         Ok(left)
     }
 

@@ -1,6 +1,6 @@
 //! A held lock is handed to a child process, which goes on under the same token.
 //!
-//! An exported lease is as good as the lock: whoever has the text can extend and release the hold.
+//! An exported lease is as good as the lock: everybody who has the text can extend and release the hold.
 //! So it goes through the child's standard input, never through its arguments, which everybody on
 //! the machine can read.
 //!
@@ -58,10 +58,9 @@ async fn hand_over(url: Option<String>) -> Result<(), Failure> {
     let next = locks.acquire(NAME).await?;
     println!("parent: held again under token {}, once the child had released it", next.token());
     match child.wait()?.success() && next.token() > token {
-        true => next.release().await?,
-        false => return Err("the child did not work under the hold of its parent".into()),
-    };
-    Ok(())
+        true => Ok(next.release().await?),
+        false => Err("the child did not work under the hold of its parent".into()),
+    }
 }
 
 /// Starts the child, and tells it in confidence.
@@ -81,6 +80,7 @@ async fn take_over(secret: &str) -> Result<(), Failure> {
     let guard = locks.attach(Lease::import(lease)?).await?;
     println!("child: goes on under token {}, and renews it from now on", guard.token());
     guard.run(tokio::time::sleep(Duration::from_millis(300))).await?;
-    println!("child: done; {:?}", guard.release().await?);
+    guard.release().await?;
+    println!("child: done; released");
     Ok(())
 }

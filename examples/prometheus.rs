@@ -63,7 +63,8 @@ fn record(address: SocketAddr) -> Result<PrometheusHandle, Failure> {
     Ok(handle)
 }
 
-/// Names are without number, the values of a label must not be: here a name's first part.
+/// There is no limit to the number of names, but the values of a label must be few: so a label gets the
+/// first part of a name.
 fn group(name: &LockName) -> &'static str {
     match name.as_str().split(':').next() {
         Some("stock") => "stock",
@@ -79,7 +80,7 @@ async fn work(locks: &LockClient) -> Result<(), Failure> {
         tokio::spawn(async move {
             let guard = locks.acquire(item).await?;
             guard.run(sleep(Duration::from_millis(5))).await?;
-            guard.release().await.map(drop)
+            guard.release().await
         })
     });
     for buyer in buyers.collect::<Vec<_>>() {

@@ -24,6 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("held under token {}", guard.token());
 
     let sold = guard.run(async { "one item" }).await?;
-    println!("sold {sold}; released: {:?}", guard.release().await?);
+    guard.release().await?;
+    println!("sold {sold}; the lock was held until then, and is released");
     Ok(())
 }

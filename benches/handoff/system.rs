@@ -16,7 +16,7 @@ pub(crate) trait System: Sync {
     /// The least that an acquire and a release could cost here: two plain writes.
     fn two_writes(&self) -> Peer;
 
-    /// What is the least that a hand-off could cost.
+    /// What the least is called that a hand-off could cost.
     fn wake_up(&self) -> &'static str;
 
     /// From a message of one client until another has it, many times.

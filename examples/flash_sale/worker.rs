@@ -26,7 +26,7 @@ const SLOW_AT: u32 = STOCK * 7 / 10;
 const SLOW_PAYMENT: Duration = Duration::from_secs(1);
 
 /// How long a buyer waits in line before the worker gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Plays a worker until all its buyers have been served.
 pub(crate) fn run(url: &str, orders: Orders) -> Result<(), Failure> {
@@ -103,7 +103,7 @@ impl Worker {
     async fn lock(&self) -> Result<LockGuard, LockError> {
         let request = LockRequest::new(&self.orders.lock)
             .ttl(self.orders.act.ttl())
-            .wait(Wait::AtMost(PATIENCE))
+            .wait(Wait::AtMost(MAX_WAIT))
             .label(format!("worker {}", self.orders.worker));
         self.locks.acquire(request).await
     }

@@ -15,7 +15,7 @@ pub(crate) const TTL: Duration = Duration::from_secs(1);
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// How often the posts look whether a lock is free.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The lock that Anna and Berta want.
 pub(crate) const KEY: &str = "till";
@@ -66,7 +66,7 @@ impl Stage {
     /// The same, as soon as the lock of somebody else has ended.
     pub(crate) async fn set_nx_px_once_free(&self, who: &str) -> Result<(), Failure> {
         while !self.set_nx_px(who, LONG).await? {
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }

@@ -110,7 +110,7 @@ impl From<LockError> for Failure {
     }
 }
 
-/// Output that could not be written. Nobody is left to be told if the reader of a pipe went away.
+/// Output that could not be written. If the reader of a pipe went away, nobody needs to be told.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

@@ -11,8 +11,9 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::Release;
-use leasehold::{LockClient, LockError, LockGuard, LockName, LockRequest, LostReason, Wait};
+use leasehold::{
+    LockClient, LockError, LockGuard, LockName, LockRequest, LostReason, Release, Wait,
+};
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 

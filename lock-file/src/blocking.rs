@@ -1,4 +1,4 @@
-//! File operations, off the threads that run futures.
+//! File operations, on threads that may block.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};

@@ -23,7 +23,7 @@ const EXTENSION: &str = "lock";
 pub(crate) struct Directory {
     path: PathBuf,
     machine: Machine,
-    /// No other process has requests of its claims.
+    /// C19: only this process has requests of these claims, so its memory is enough.
     withdrawn: Mutex<Withdrawals>,
 }
 
@@ -87,8 +87,8 @@ impl Directory {
         Ok(Release::Released)
     }
 
-    /// Marks first: an attempt that comes after the release finds the mark, and one that came
-    /// before it is undone.
+    /// C19: remembers the withdrawal first. An attempt that comes after the release is then refused, and
+    /// an attempt that came before the release is undone by it.
     pub(crate) fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.withdrawn().remember(owner, self.machine.now().uptime);
         self.release(name, owner).map(drop)
@@ -126,7 +126,7 @@ impl Directory {
         Ok(ended)
     }
 
-    /// What opening it proved may have changed since.
+    /// Looks again: what was true when the directory was opened may have changed.
     pub(crate) fn doctor(&self) -> Vec<Finding> {
         let mount = match refuse_network_mount(&self.path) {
             Ok(()) => Finding::good("mount", "the directory is on a local file system"),
@@ -154,8 +154,8 @@ impl Directory {
         Ok(paths.filter(|path| is_lock_file(path)).collect())
     }
 
-    /// What the file at `path` says; `None` if it is not the file of the lock that it names, which
-    /// somebody's copy of such a file is not.
+    /// What the file at `path` says; `None` if it is not the file of the lock that it names, such as a
+    /// copy that somebody made.
     fn record_in(
         &self,
         path: PathBuf,
@@ -184,8 +184,9 @@ impl Directory {
         StateFile { path: self.path_of(name), of: StateOf::Lock(name.clone()) }
     }
 
-    /// A digest, because a name may be longer than a file's, and hold what a path gives a meaning
-    /// to. The record holds the name itself, so that a collision is an error and no confusion.
+    /// C2: the file is called by a digest of the lock's name, because that name may be too long for a
+    /// file, and may hold what has a meaning in a path. The record holds the name itself, so that a
+    /// collision of digests is an error, and never one lock in the place of another.
     fn path_of(&self, name: &LockName) -> PathBuf {
         self.path.join(format!("{}.{EXTENSION}", hex_digest(name.as_str())))
     }

@@ -145,7 +145,7 @@ struct LockedFence {
 impl LockedFence {
     fn open(path: &Path) -> Result<Self, BackendError> {
         let state_file = StateFile { path: path.to_owned(), of: StateOf::Fence };
-        // Made at the start: a new one now would have forgotten what the fence has seen.
+        // The file was made when the fence was opened. A new file would know of no token.
         let file = LockedFile::find(&state_file, LockTimeout::with_disk())?
             .ok_or_else(|| missing(&state_file))?;
         let greatest = file.value().map(token_in).transpose();

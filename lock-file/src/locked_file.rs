@@ -123,7 +123,7 @@ impl LockedFile {
 
     /// Replaces the value, by one write.
     ///
-    /// After an error the outcome is unknown: all that counts may have been written.
+    /// After an error the outcome is unknown: the whole record may have been written.
     pub(crate) fn replace(&mut self, payload: Vec<u8>) -> Result<(), BackendError> {
         let sequence = self.version.as_ref().map_or(0, |old| old.sequence + 1);
         let version = Version { sequence, payload };
@@ -148,8 +148,8 @@ impl LockedFile {
 }
 
 impl Drop for LockedFile {
-    /// Closing would not do: a child that was forked a moment ago has the file open until it
-    /// executes its program, and would keep it locked.
+    /// To close the file is not enough: a child process that was forked a moment ago has the file open
+    /// until it executes its program, and would keep it locked.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
@@ -175,8 +175,8 @@ impl OpenError {
 
 /// Locks the file that has the path now.
 ///
-/// One that was deleted between opening and locking belongs to nobody any more: the others open
-/// the one that took its place.
+/// A file that was deleted between opening and locking has no path any more: the others open the file
+/// that took its place.
 fn lock_current(
     state_file: &StateFile,
     absent: Absent,

@@ -1,8 +1,8 @@
-//! Proves that named tests bite: breaks the code in named ways, and demands that they fail.
+//! Proves that named tests notice faults: breaks the code in named ways, and demands that they fail.
 //!
-//! It works on a copy of the workspace. First every named test must pass there and really run;
-//! else a test that fails always, or a name that fits no test, would look like one that bites. Then
-//! each mutant on its own must compile, and its test must fail.
+//! It works on a copy of the workspace. First every named test must run there, and pass: a test that
+//! always fails would otherwise look like one that notices the fault, and so would a name that fits no
+//! test. Then each mutant on its own must compile, and its test must fail.
 
 mod bench;
 mod copy;

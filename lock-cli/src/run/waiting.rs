@@ -16,8 +16,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
 
-/// A line on a terminal that tells who has the lock, how many are before us, and since when we
-/// wait; elsewhere nothing but, with `-v`, one event. It goes away when it is dropped.
+/// A line on a terminal that tells who has the lock, how many wait before us, and since when we wait.
+/// The line goes away when this is dropped. If stderr is no terminal, nothing is shown but, with `-v`,
+/// one event.
 pub(super) struct Waiting {
     name: LockName,
     shown: bool,

@@ -83,7 +83,7 @@ impl Bench {
     }
 
     fn verdict(&self, mutant: &Mutant) -> Done<Verdict> {
-        // Or else what does not compile would count as noticed.
+        // First, because a mutant that does not compile must not count as noticed.
         self.compile(mutant.test)
             .map_err(|_| self.failure(&format!("mutant \"{}\" does not compile", mutant.name)))?;
         Ok(match self.run(mutant.test)? {

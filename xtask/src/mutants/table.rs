@@ -300,6 +300,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-cli --test shell file::c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up",
     },
     Mutant {
+        name: "a jammed lock holds up the janitor",
+        file: "lock-core/src/engine/janitor.rs",
+        from: "while let Some(lane) = self.next_lane() {",
+        to: "while attended.is_empty() && let Some(lane) = self.next_lane() {",
+        test: "-p lock-file --lib c19_a_jammed_lock_costs_no_other",
+    },
+    Mutant {
+        name: "a renewal counts as a new grant",
+        file: "lock-file/src/record.rs",
+        from: "hold.deadline = hold.deadline.max(now.uptime + ttl.as_duration());",
+        to: "hold.deadline = hold.deadline.max(now.uptime + ttl.as_duration());
+            hold.since_micros = now.wall_micros;",
+        test: "-p lock-file --lib c45_a_holder_has_the_time_of_its_grant",
+    },
+    Mutant {
+        name: "people read a name as it was given",
+        file: "lock-cli/src/ps.rs",
+        from: "view.name.to_string()",
+        to: "view.name.as_str().to_owned()",
+        test: "-p lock-cli --test shell file::what_people_read_cannot_be_forged",
+    },
+    Mutant {
+        name: "the parser repeats a name as it was typed",
+        file: "lock-cli/src/exit.rs",
+        from: "visible_lines(&error.render().ansi().to_string())",
+        to: "error.render().ansi().to_string()",
+        test: "-p lock-cli --test shell file::what_people_read_cannot_be_forged",
+    },
+    Mutant {
         name: "a try that its own end cut short is a failure of the server",
         file: "lock-core/src/engine/progress.rs",
         from: "if of.is_whole {",

@@ -109,7 +109,8 @@ impl Lane {
         }
     }
 
-    /// Reads while the mode lets this lane move. A budget that is used up reads nothing.
+    /// Reads while the mode lets bytes pass or swallows them. With a budget that is used up it reads
+    /// nothing.
     async fn read(&mut self, from: &mut OwnedReadHalf, chunk: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.settle().await? == (Fate::PassThenCut { bytes: 0 }) {
@@ -123,7 +124,7 @@ impl Lane {
         }
     }
 
-    /// The fate that the newest mode gives this lane, once that is not to hold still.
+    /// What happens to the bytes of this lane by the newest mode. Waits while that mode holds them.
     async fn settle(&mut self) -> io::Result<Fate> {
         if self.changes.has_changed().unwrap_or(false) {
             self.adopt()?;
