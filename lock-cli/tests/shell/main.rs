@@ -75,6 +75,7 @@ shell_checks!(file: File::start();
     looking::c45_those_who_look_see_since_when_a_lock_is_held);
 shell_checks!(redis: Redis::start().await;
     looking::the_doctor_prints
+    looking::c45_those_who_look_see_since_when_a_lock_is_held
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
 #[cfg(feature = "etcd")]
 shell_checks!(etcd: Etcd::start().await;
