@@ -1,22 +1,33 @@
 //! The connections that requests go over, and when one is given up.
 //!
 //! The driver's own pool asks the server once more after each request, and takes back connections in
-//! the middle of an answer. Ours does neither: a connection whose caller left early is read to the end
-//! of the answer before it is used again, and one that failed or was silent is closed. After a long
-//! silence all others are given up as well, since a firewall or a dead peer swallows requests without
-//! a word.
+//! the middle of an answer. Ours does neither. A connection whose caller left early is read to the end
+//! of the answer before it is used again. One that failed or was silent is closed. After a long silence
+//! all others are given up as well, since a firewall or a dead peer swallows requests without a word.
+//!
+//! ```text
+//!            request                 answer
+//!    idle ───────────▶ in use ──────────────────────▶ idle
+//!     ▲                 │   │  error, or left late
+//!     │ read to the end │   └───────────────────────▶ closed
+//!     │                 ▼ left early
+//!     └────────────── unread
+//! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use lock_core::LockName;
+use lock_core::backend::{PendingReply, ReplyMonitor};
 use sqlx::postgres::{PgConnectOptions, PgRow};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Error, Executor, PgConnection};
+use sqlx::{ConnectOptions, Error, PgConnection};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use crate::error::RequestError;
+use crate::transaction::{keeps_connection, read_to_the_end, request_on};
+use crate::turns::Turns;
 
 /// How long to wait for a new connection.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -28,42 +39,20 @@ const SUSPECT_AFTER: Duration = Duration::from_millis(50);
 /// A connection that nobody used for this long is closed when another is taken or put back.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// What goes before each request, so that no default of the server, the database or the user changes
-/// what a request does: each statement is to see what the one before it waited for, and what waits
-/// for a row is given up by the server when its caller has long left, and not before. It is part of
-/// the request's own transaction, and so of no other's.
-const PREAMBLE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
-    SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 0; ";
-
-/// Sends a request over a connection of the caller's, in a transaction of its own.
-pub(crate) async fn ask_on(
-    connection: &mut PgConnection,
-    request: &str,
-) -> Result<Vec<PgRow>, Error> {
-    let request = format!("{PREAMBLE}{request}");
-    connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(request))).await
-}
-
-/// Reads the answer for which an earlier caller did not wait, and which may be an error.
-pub(crate) async fn read_to_the_end(connection: &mut PgConnection) -> Result<(), Error> {
-    loop {
-        match connection.ping().await {
-            Err(Error::Database(error)) if keeps_connection(&error.code().unwrap_or_default()) => {}
-            read => return read,
-        }
-    }
-}
+/// Attempts at one lock may use this part of the connections: several locks may be jammed at a time.
+const PART_OF_ONE_LOCK: usize = 4;
 
 /// Connections to one server, at most so many at a time.
 pub(crate) struct Connections {
     options: Arc<PgConnectOptions>,
     at_most: usize,
     idle: Mutex<Vec<Idle>>,
-    /// Connections whose callers left before they were open: the next caller goes on with one, so that
+    /// Connections whose callers left before they were open. The next caller goes on with one, so that
     /// callers with little time get there together.
     left_opening: Mutex<Vec<Opening>>,
     permits: Semaphore,
-    answers: AtomicU64,
+    turns: Turns,
+    replies: ReplyMonitor,
 }
 
 struct Opening {
@@ -74,13 +63,28 @@ struct Opening {
 struct Idle {
     connection: PgConnection,
     since: Instant,
-    /// Whether an answer is still to be read, for which its caller did not wait.
-    unread: bool,
+    state: IdleState,
+}
+
+enum IdleState {
+    /// As it was when it was taken.
+    Read,
+    /// An answer is still to be read, for which its caller did not wait: to an attempt at this lock, if
+    /// it was one. The server may be kept from answering until somebody lets go of that lock's row.
+    Unread(Option<LockName>),
 }
 
 impl Idle {
     fn is_fresh(&self) -> bool {
         self.since.elapsed() < IDLE_LIMIT
+    }
+
+    fn is_read(&self) -> bool {
+        matches!(self.state, IdleState::Read)
+    }
+
+    fn is_unread_attempt_at(&self, name: &LockName) -> bool {
+        matches!(&self.state, IdleState::Unread(Some(left)) if left == name)
     }
 }
 
@@ -88,9 +92,10 @@ impl Connections {
     pub(crate) fn new(options: PgConnectOptions, at_most: usize) -> Self {
         // C32: requests hold owner ids, which no log may show.
         let options = Arc::new(options.disable_statement_logging());
-        let (permits, answers) = (Semaphore::new(at_most), AtomicU64::new(0));
-        let (idle, left_opening) = Default::default();
-        Self { options, at_most, idle, left_opening, permits, answers }
+        let (permits, turns) =
+            (Semaphore::new(at_most), Turns::new((at_most / PART_OF_ONE_LOCK).max(1)));
+        let (idle, left_opening, replies) = Default::default();
+        Self { options, at_most, idle, left_opening, permits, turns, replies }
     }
 
     /// The settings, for a connection of another kind.
@@ -99,29 +104,57 @@ impl Connections {
     }
 
     /// Sends a request in a transaction of its own, and waits for the rows.
-    pub(crate) async fn ask(&self, request: &str) -> Result<Vec<PgRow>, RequestError> {
-        let mut call = self.call().await?;
-        let rows = call.send(request).await;
+    pub(crate) async fn request(&self, sql: &str) -> Result<Vec<PgRow>, RequestError> {
+        self.send(None, sql).await
+    }
+
+    /// Sends an attempt at a lock. Only a few attempts at the same lock are under way at a time.
+    pub(crate) async fn attempt(
+        &self,
+        name: &LockName,
+        sql: &str,
+    ) -> Result<Vec<PgRow>, RequestError> {
+        // C19: a jammed lock leaves connections for the others.
+        let _turn = self.turns.turn(name).await;
+        self.send(Some(name), sql).await
+    }
+
+    async fn send(
+        &self,
+        attempt_at: Option<&LockName>,
+        sql: &str,
+    ) -> Result<Vec<PgRow>, RequestError> {
+        let mut call = self.call(attempt_at).await?;
+        let reply = self.pending_reply();
+        let rows = call.send(sql).await;
+        reply.received();
         call.end(&rows);
         rows.map_err(RequestError::Execute)
     }
 
+    /// C17: a long silence gives up all connections.
+    fn pending_reply(&self) -> PendingReply<'_, impl FnOnce()> {
+        self.replies.request_sent(SUSPECT_AFTER, || self.give_up_all())
+    }
+
     /// A connection that nobody uses, for a use of the caller's own.
     pub(crate) fn take_read(&self) -> Option<PgConnection> {
-        self.take_idle().filter(|idle| !idle.unread).map(|idle| idle.connection)
+        let mut idle = self.fresh();
+        let at = idle.iter().rposition(Idle::is_read)?;
+        Some(idle.remove(at).connection)
     }
 
     /// Takes back a connection that is as it was when it was taken.
     pub(crate) fn put_back(&self, connection: PgConnection) {
-        self.give_back(connection, false);
+        self.keep(connection, IdleState::Read);
     }
 
     /// A new connection.
     pub(crate) async fn open(&self) -> Result<PgConnection, RequestError> {
-        self.begin().opens.await
+        self.begin_to_open().opens.await
     }
 
-    fn begin(&self) -> Opening {
+    fn begin_to_open(&self) -> Opening {
         let options = self.options.clone();
         let opens = Box::pin(async move {
             let connected = timeout(CONNECT_LIMIT, options.connect()).await;
@@ -135,49 +168,51 @@ impl Connections {
     fn opening(&self) -> Opening {
         let mut left = self.left_opening();
         left.retain(|opening| opening.since.elapsed() < CONNECT_LIMIT);
-        if left.is_empty() { self.begin() } else { left.remove(0) }
+        if left.is_empty() { self.begin_to_open() } else { left.remove(0) }
     }
 
-    async fn call(&self) -> Result<Call<'_>, RequestError> {
+    async fn call(&self, attempt_at: Option<&LockName>) -> Result<Call<'_>, RequestError> {
         let permit = self.permits.acquire().await;
         let permit = permit.map_err(|_| RequestError::Connect(Error::PoolClosed))?;
-        let answers_before = self.answers.load(Ordering::Relaxed);
         let mut call = Call {
             connections: self,
+            attempt_at: None,
             opening: None,
             connection: None,
             sent: Instant::now(),
-            answers_before,
             _permit: permit,
         };
         while call.connection.is_none() {
-            match self.take_idle() {
+            match self.take_idle(attempt_at) {
                 None => call.open().await?,
-                Some(idle) => {
-                    call.connection = Some(idle.connection);
-                    if idle.unread {
-                        call.read_to_the_end().await;
-                    }
-                }
+                Some(idle) => call.take(idle).await,
             }
         }
-        call.sent = Instant::now();
+        (call.attempt_at, call.sent) = (attempt_at.cloned(), Instant::now());
         Ok(call)
     }
 
-    /// The connection that was used last, so that those that are not needed come to be closed.
-    fn take_idle(&self) -> Option<Idle> {
-        let mut idle = self.idle();
-        idle.retain(Idle::is_fresh);
-        let at = idle.iter().rposition(|idle| !idle.unread).or(idle.len().checked_sub(1))?;
+    /// The idle connection to use next; `None` if a new one is better.
+    ///
+    /// An attempt first goes on with one on which an earlier attempt at the same lock is unread: while
+    /// the lock is jammed, one is enough to wait for it. Then comes the one that was used last, so that
+    /// those that are not needed come to be closed. An answer to somebody else is waited for last of
+    /// all: it may be long in coming.
+    fn take_idle(&self, attempt_at: Option<&LockName>) -> Option<Idle> {
+        let mut idle = self.fresh();
+        let same = attempt_at
+            .and_then(|name| idle.iter().position(|idle| idle.is_unread_attempt_at(name)));
+        let in_use = self.at_most - self.permits.available_permits();
+        let may_open = idle.len() + in_use <= self.at_most;
+        let at = same.or_else(|| idle.iter().rposition(Idle::is_read));
+        let at = at.or_else(|| (!may_open && !idle.is_empty()).then_some(0))?;
         Some(idle.remove(at))
     }
 
     /// Keeps as many as may be in use at a time: holds that end together leave more.
-    fn give_back(&self, connection: PgConnection, unread: bool) {
-        let mut idle = self.idle();
-        idle.retain(Idle::is_fresh);
-        idle.push(Idle { connection, since: Instant::now(), unread });
+    fn keep(&self, connection: PgConnection, state: IdleState) {
+        let mut idle = self.fresh();
+        idle.push(Idle { connection, since: Instant::now(), state });
         if idle.len() > self.at_most {
             idle.remove(0);
         }
@@ -192,6 +227,13 @@ impl Connections {
         self.left_opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The idle ones, of which those are closed that nobody used for long.
+    fn fresh(&self) -> MutexGuard<'_, Vec<Idle>> {
+        let mut idle = self.idle();
+        idle.retain(Idle::is_fresh);
+        idle
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -200,10 +242,11 @@ impl Connections {
 /// A request under way.
 struct Call<'a> {
     connections: &'a Connections,
+    /// The lock of the attempt whose answer is to come, if it is one.
+    attempt_at: Option<LockName>,
     opening: Option<Opening>,
     connection: Option<PgConnection>,
     sent: Instant,
-    answers_before: u64,
     _permit: SemaphorePermit<'a>,
 }
 
@@ -216,54 +259,46 @@ impl Call<'_> {
         Ok(())
     }
 
-    async fn send(&mut self, request: &str) -> Result<Vec<PgRow>, Error> {
-        let connection = self.connection.as_mut().ok_or(Error::PoolClosed)?;
-        ask_on(connection, request).await
-    }
-
-    /// Makes sure that an answer that an earlier caller left is read; a connection that fails is let go.
-    async fn read_to_the_end(&mut self) {
-        if let Some(connection) = &mut self.connection
-            && read_to_the_end(connection).await.is_err()
-        {
+    /// Uses an idle connection, once the answer is read that an earlier caller left. One that fails is
+    /// let go.
+    async fn take(&mut self, idle: Idle) {
+        let connection = self.connection.insert(idle.connection);
+        let IdleState::Unread(attempt_at) = idle.state else { return };
+        self.attempt_at = attempt_at;
+        let reply = self.connections.pending_reply();
+        let read = read_to_the_end(connection).await;
+        reply.received();
+        if read.is_err() {
             self.connection = None;
         }
     }
 
+    async fn send(&mut self, sql: &str) -> Result<Vec<PgRow>, Error> {
+        let connection = self.connection.as_mut().ok_or(Error::PoolClosed)?;
+        request_on(connection, sql).await
+    }
+
     /// Keeps the connection if the server answered, and means to go on answering.
     fn end(mut self, answer: &Result<Vec<PgRow>, Error>) {
-        self.connections.answers.fetch_add(1, Ordering::Relaxed);
-        let goes_on = match answer {
-            Ok(_) => true,
-            Err(Error::Database(error)) => keeps_connection(&error.code().unwrap_or_default()),
-            Err(_) => false,
-        };
+        let goes_on = answer.as_ref().map_or_else(keeps_connection, |_| true);
         match self.connection.take() {
-            Some(connection) if goes_on => self.connections.give_back(connection, false),
+            Some(connection) if goes_on => self.connections.keep(connection, IdleState::Read),
             _ => self.connections.give_up_all(),
         }
     }
 }
 
-/// Whether the server goes on with a connection after this error, and should: a new one may lead to a
-/// server that is no standby.
-fn keeps_connection(code: &str) -> bool {
-    !["08", "57P", "58", "XX", "25006", "0A000"].iter().any(|class| code.starts_with(class))
-}
-
 impl Drop for Call<'_> {
-    /// Without an answer: the caller changed its mind, or despaired.
+    /// The caller left without an answer: it changed its mind, or waited for too long.
     fn drop(&mut self) {
         if let Some(opening) = self.opening.take() {
             self.connections.left_opening().push(opening);
         }
-        let Some(connection) = self.connection.take() else { return };
         // C21: read to the end of the answer before its next use, or closed.
-        let silent = self.connections.answers.load(Ordering::Relaxed) == self.answers_before;
-        if self.sent.elapsed() < SUSPECT_AFTER {
-            self.connections.give_back(connection, true);
-        } else if silent {
-            self.connections.give_up_all();
+        if let Some(connection) = self.connection.take()
+            && self.sent.elapsed() < SUSPECT_AFTER
+        {
+            self.connections.keep(connection, IdleState::Unread(self.attempt_at.take()));
         }
     }
 }

@@ -8,13 +8,13 @@ use lock_core::{BackendError, Finding};
 use crate::reply;
 use crate::server::Server;
 
-/// A clock that is further off than this is not being kept.
+/// A clock that is further off than this is not synchronised.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// The oldest version that is tested.
 const OLDEST: i64 = 130_000;
 
-/// Fewer free connections than this are soon none.
+/// With fewer free connections than this the server may soon have none.
 const HEADROOM: i64 = 10;
 
 /// Looks at a server (C31).
@@ -53,7 +53,7 @@ impl Facts {
         Ok(Self(rows.iter().map(fact).collect::<Result<_, BackendError>>()?))
     }
 
-    /// The value, or nothing.
+    /// The value; empty if the server does not tell it.
     fn get(&self, name: &str) -> &str {
         self.0.get(name).map(String::as_str).unwrap_or_default()
     }
@@ -169,7 +169,8 @@ async fn clock(server: &Server) -> Result<Finding, BackendError> {
     Ok(offset(theirs.saturating_sub(after), before.saturating_sub(theirs)))
 }
 
-/// Between the two readings of our clock the server's may be anything.
+/// How far the server's clock is ahead of the later reading of ours, or behind the earlier one. What is
+/// between the two is no difference.
 fn offset(ahead: Duration, behind: Duration) -> Finding {
     let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
     if off <= CLOCK_TOLERANCE {

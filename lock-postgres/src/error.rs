@@ -30,7 +30,7 @@ pub(crate) fn ends_session(error: &RequestError) -> bool {
     }
 }
 
-/// Sorts an error of the driver by what the caller can do about it (C15).
+/// Classifies an error of the driver by what the caller can do about it (C15).
 pub(crate) fn classify(error: RequestError) -> BackendError {
     match error {
         RequestError::Connect(error) => classify_connect(error),
@@ -54,7 +54,7 @@ fn classify_connect(error: Error) -> BackendError {
     let transient = match &*code {
         // Too many connections, starting up, shutting down, and pgbouncer's own refusals.
         _ if code.starts_with("53") || code.starts_with("57") || code.starts_with("08") => true,
-        // An end of the connection amid the handshake is an error of the protocol to the driver.
+        // To the driver the end of a connection amid the handshake is an error of the protocol.
         "" => matches!(error, Error::Io(_) | Error::Protocol(_)),
         _ => false,
     };
@@ -73,8 +73,8 @@ fn classify_answer(error: Error) -> BackendError {
         let context = "the connection failed before the answer came";
         return BackendError::transient(BACKEND, Outcome::Unknown, context, source(error));
     };
-    // An error of the server is the end of the transaction: nothing was applied. Only one that came
-    // while it was being committed could leave that open, and that is an error of another class.
+    // An error of the server ends the transaction, so nothing was applied. Only an error during the commit
+    // could leave that open, and it is of another class.
     let (outcome, context) = (Outcome::NotApplied, meaning(&code));
     match &*code {
         "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000" | "57P01" | "57P02" | "57P03"
@@ -108,7 +108,7 @@ fn meaning(code: &str) -> &'static str {
         "22021" | "22P05" => "the database cannot hold this name: its encoding should be UTF8",
         "23514" => "the fencing counter is at its end or damaged: mend the row of this lock",
         "57014" => "the server took too long, and gave the request up",
-        "40001" | "40P01" | "55P03" => "others were at it at the same time",
+        "40001" | "40P01" | "55P03" => "others used the same row at the same time",
         _ if code.starts_with("57") => "the server ended the connection",
         _ if code.starts_with("53") => "the server has no room: connections, memory or disk",
         _ => "the server reports an error",

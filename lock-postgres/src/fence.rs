@@ -59,12 +59,12 @@ impl PostgresFence {
         token: FencingToken,
     ) -> Result<(), FenceError> {
         // C24: in the transaction of the caller, which fails as a whole if the token is stale.
-        let request = sqlx::raw_sql(AssertSqlSafe(self.request(token)));
+        let request = sqlx::raw_sql(AssertSqlSafe(self.sql(token)));
         let answer = transaction.execute(request).await;
-        answer.map(drop).map_err(|error| judge(token, RequestError::Execute(error)))
+        answer.map(drop).map_err(|error| classify_refusal(token, RequestError::Execute(error)))
     }
 
-    fn request(&self, token: FencingToken) -> String {
+    fn sql(&self, token: FencingToken) -> String {
         let token = i64::try_from(token.get()).unwrap_or(i64::MAX);
         self.server.call("advance").text(&self.resource).number(token).end()
     }
@@ -73,21 +73,21 @@ impl PostgresFence {
 #[async_trait]
 impl Fence for PostgresFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
-        let answer = self.server.connections.ask(&self.request(token)).await;
-        answer.map(drop).map_err(|failure| judge(token, failure))
+        let answer = self.server.connections.request(&self.sql(token)).await;
+        answer.map(drop).map_err(|error| classify_refusal(token, error))
     }
 }
 
-fn judge(token: FencingToken, failure: RequestError) -> FenceError {
-    if code_of(&failure).as_deref() == Some(STALE)
-        && let RequestError::Execute(Error::Database(error)) = &failure
-        && let Some(error) = error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
-        && let Some(seen) = error.detail().and_then(|seen| seen.parse().ok())
+fn classify_refusal(token: FencingToken, error: RequestError) -> FenceError {
+    if code_of(&error).as_deref() == Some(STALE)
+        && let RequestError::Execute(Error::Database(refusal)) = &error
+        && let Some(refusal) = refusal.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
+        && let Some(seen) = refusal.detail().and_then(|seen| seen.parse().ok())
         && let Ok(seen) = reply::fencing_token(seen)
     {
         return FenceError::Stale { token, seen };
     }
-    FenceError::Backend(classify(failure))
+    FenceError::Backend(classify(error))
 }
 
 impl fmt::Debug for PostgresFence {

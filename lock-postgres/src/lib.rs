@@ -25,41 +25,46 @@
 //! # Protocol of the table
 //! One row a name, never deleted, holds owner, token, label and expiry. Every operation is one call of a
 //! function of the schema: one round trip, and a transaction of its own. A function locks the row
-//! first and looks at the queue after, in a statement of its own, which under `READ COMMITTED` sees
-//! what others committed while it waited; each request sets that isolation itself, whatever the
+//! first and looks at the queue after, in a statement of its own. Under `READ COMMITTED` that statement
+//! sees what others committed while it waited; each request sets that isolation itself, whatever the
 //! defaults are. Time is `clock_timestamp()`.
 //!
 //! - **Token**: one more than the last, or the server's time in µs, whichever is greater.
+//! - **Since when** a lock is held is read from the token, which is the time of the grant unless the last
+//!   token was not below that time. After the server's clock was set back a token is ahead of the clock,
+//!   and then no time is shown.
 //! - **Durability**: a grant, an extension and the mark of a fence are committed synchronously even
-//!   where `synchronous_commit` is off, so a crash of the server loses nothing that anyone counts on.
-//! - **Queue**: a waiter takes a place by order of arrival. A release grants the lock to the first that
-//!   is alive and notifies that client, in the same transaction. A client listens on a channel of its
-//!   own, which nobody can guess, and its session holds an advisory lock by which the releaser sees
-//!   that it lives; its key, which anyone may see, is a hash and does not tell the channel. A pushed
-//!   grant lasts 3 s until its holder renews it, so that a waiter that died in silence costs the others
-//!   no more.
+//!   where `synchronous_commit` is off. So a crash of the server loses nothing that anyone counts on.
+//! - **Queue**: a waiter takes a place by order of arrival. A release grants the lock to the first waiter
+//!   that is alive, and notifies its client in the same transaction. A client listens on a channel of its
+//!   own, which nobody can guess. Its session holds an advisory lock, by which the releaser sees that the
+//!   session lives. Anyone may see the key of that lock; it is a hash, and does not tell the channel.
+//!   A pushed grant lasts 3 s until its holder renews it, so that a waiter that died in silence costs
+//!   the others no more.
 //! - **Withdrawn claims** are remembered for 30 s, so that a request that comes late takes nothing.
+//! - **Jams**: an operation waits at most 1 s for the row of its lock. Attempts at one lock use at most a
+//!   quarter of the client's connections. So a lock whose row somebody else keeps costs no other lock.
 //! - **Poolers**: requests go by the simple protocol, without prepared statements. Behind a pooler that
-//!   gives each transaction another session no notification arrives: `connect` sees that two
+//!   gives each transaction another session no notification arrives. `connect` sees that two
 //!   connections share a session, and says so in `capabilities()`. Waiters then keep their places in
 //!   the queue, and poll every 100 ms.
 //!
 //! # Protocol of advisory locks
-//! `pg_try_advisory_lock` on a connection that belongs to the hold, then, in a statement of its own, a
+//! `pg_try_advisory_lock` on a connection that belongs to the hold. Then, in a statement of its own, a
 //! token from the row, which from then on names the process of the server that holds. It never waits in
-//! the server, which may grant a lock whose wait it gave up. The hold ends with its session; a task of
-//! ours looks after it once a second, ends it at its TTL unless it is renewed, and tells of its loss. A
-//! slow answer is no loss. If our process is stopped, the server ends the session a second after its
-//! TTL (`idle_session_timeout`, Postgres 14 or newer).
+//! the server, which may grant a lock whose wait it gave up. The hold ends with its session. A task of
+//! ours looks after the session once a second, ends the hold at its TTL unless it is renewed, and tells
+//! of its loss. A slow answer is no loss. If our process is stopped, the server ends the session a
+//! second after its TTL (`idle_session_timeout`, Postgres 14 or newer).
 //!
-//! Another client that attached the lease extends it in the row, if the process that the row names
-//! holds the lock at that moment, and looks once a second whether it still does.
+//! Another client that attached the lease extends the hold in the row, if the process that the row names
+//! holds the lock at that moment. It looks once a second whether that process still does.
 //!
 //! # What Postgres does not promise
 //! Expiry goes by the server's wall clock: a step forward ends leases early, a step back keeps them
 //! longer. A failover to an asynchronous standby, or a restore of a backup, can lose a lock that is
-//! held, and a second holder can then be granted it. The first learns of it at its next renewal, and
-//! its token is the smaller one: check tokens at the resource ([`PostgresFence`]).
+//! held, and a second holder can then be granted it. The first holder learns of it at its next renewal,
+//! and its token is the smaller one: check tokens at the resource ([`PostgresFence`]).
 //!
 //! # The schema
 //! Connecting makes it if it is missing and the user may: schema `leasehold`, table `locks` and its
@@ -69,39 +74,22 @@
 //! Postgres 13 or newer; tested with 15.
 
 mod advisory;
-mod attempt;
-mod book;
+mod connect;
 mod connections;
 mod doctor;
 mod error;
 mod fence;
-mod holds;
 mod options;
-mod push;
 mod reply;
 mod schema;
 mod server;
-mod session;
 mod sql;
 mod table;
+mod transaction;
+mod turns;
 
 pub use crate::advisory::AdvisoryLock;
+pub use crate::connect::connect;
 pub use crate::fence::PostgresFence;
 pub use crate::options::{Mode, PostgresOptions};
 pub use crate::table::PostgresLock;
-
-use std::sync::Arc;
-
-use lock_core::{DistributedLock, LockError};
-
-/// Connects to the locks at `url`, in the mode that it names: `lock_mode=table`, the default, or
-/// `lock_mode=advisory`. [`PostgresOptions::new`] says what a URL may hold.
-///
-/// # Errors
-/// As [`PostgresOptions::connect`] and [`PostgresOptions::connect_advisory`].
-///
-/// # Cancel safety
-/// As [`PostgresOptions::connect`].
-pub async fn connect(url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
-    PostgresOptions::new(url).connect_as_told().await
-}

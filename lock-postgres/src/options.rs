@@ -3,15 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use lock_core::LockError;
 use lock_core::backend::ClockLimit;
-use lock_core::{DistributedLock, LockError};
 use percent_encoding::percent_decode_str;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
-use crate::advisory::AdvisoryLock;
-use crate::schema::Place;
-use crate::table::PostgresLock;
+use crate::schema::{self, TableNames};
 
 /// How many connections requests may use at a time, unless told otherwise.
 const CONNECTIONS: usize = 8;
@@ -50,10 +48,10 @@ enum Target {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
-    /// A row of the lease table: [`PostgresLock`]. The default.
+    /// A row of the lease table: [`PostgresLock`](crate::PostgresLock). The default.
     #[default]
     Table,
-    /// An advisory lock of a session: [`AdvisoryLock`].
+    /// An advisory lock of a session: [`AdvisoryLock`](crate::AdvisoryLock).
     Advisory,
 }
 
@@ -63,7 +61,7 @@ impl PostgresOptions {
     ///
     /// It takes the driver's parameters (`sslmode`, `sslrootcert`, `host=/directory/of/a/socket`, …)
     /// and ours, which the driver does not see: `lock_schema`, `lock_table` and, for
-    /// [`connect`](crate::connect), `lock_mode=table` or `lock_mode=advisory`.
+    /// [`connect`](crate::connect()), `lock_mode=table` or `lock_mode=advisory`.
     pub fn new(url: impl Into<String>) -> Self {
         Self::with(Target::Url(url.into()))
     }
@@ -100,8 +98,10 @@ impl PostgresOptions {
     }
 
     /// How many connections requests may use at a time; default 8, at least 1. They are opened when
-    /// they are needed. One more is opened when something first waits for a lock, and in advisory mode
-    /// one for each lock that is held; of those whose hold is over as many again are kept for a minute.
+    /// they are needed. One more is opened when something first waits for a lock. Attempts at one lock use
+    /// at most a quarter of them (at least one), so that a lock whose row is jammed leaves the others for
+    /// other locks. Advisory mode has one more for each lock that is held, and keeps as many again, whose
+    /// hold is over, for a minute.
     pub fn max_connections(self, at_most: usize) -> Self {
         Self { connections: at_most.max(1), ..self }
     }
@@ -112,50 +112,14 @@ impl PostgresOptions {
         Self { clock: ClockLimit::Any, ..self }
     }
 
-    /// Connects to locks that are rows of a table; makes the schema if it is missing and the user may.
-    ///
-    /// # Errors
-    /// - [`LockError::Config`] if the URL or a name cannot be used, or if the schema is missing and
-    ///   cannot be made: the text says how to make it. The URL is not repeated, since it may hold a
-    ///   password.
-    /// - [`LockError::Backend`] if the server cannot be reached, refuses us or does not answer, or if
-    ///   others keep us from making the schema: it gives up within 10 s, and says what it waited for.
-    ///
-    /// # Cancel safety
-    /// Dropping the future closes its connections. A schema may have been made.
-    pub async fn connect(self) -> Result<PostgresLock, LockError> {
-        PostgresLock::with_options(&self).await
-    }
-
-    /// Connects to locks that are advisory locks of sessions; makes the schema as
-    /// [`connect`](Self::connect) does.
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect), and [`LockError::Config`] if the server is a standby or a pooler
-    /// that gives each transaction another session, since neither can keep such a lock.
-    ///
-    /// # Cancel safety
-    /// As [`connect`](Self::connect).
-    pub async fn connect_advisory(self) -> Result<AdvisoryLock, LockError> {
-        AdvisoryLock::with_options(&self).await
-    }
-
-    /// Connects in the mode that the URL names with `lock_mode`.
-    pub(crate) async fn connect_as_told(self) -> Result<Arc<dyn DistributedLock>, LockError> {
-        Ok(match self.read()?.mode {
-            Mode::Table => Arc::new(self.connect().await?),
-            Mode::Advisory => Arc::new(self.connect_advisory().await?),
-        })
-    }
-
-    /// Everything that is to be created in the database, as one script: for those who run their own
+    /// Everything that is to be created in the database, as one script, for teams that run their own
     /// migrations. It may be run again, and beside later versions.
     ///
     /// # Errors
     /// [`LockError::Config`] if the URL or a name cannot be used.
     pub fn schema_sql(&self) -> Result<String, LockError> {
-        let place = self.read()?.place;
-        Ok(place.ddl() + &place.for_advisory_locks().ddl())
+        let names = self.read()?.names;
+        Ok(schema::script(&names) + &schema::script(&names.for_advisory_locks()))
     }
 
     /// Reads the URL and checks the names.
@@ -171,31 +135,26 @@ impl PostgresOptions {
                         "lock_schema" => schema = value,
                         "lock_table" => table = value,
                         "lock_mode" => mode = parse_mode(&value)?,
-                        _ => {
-                            return Err(unusable(
-                                "it has an unknown parameter that starts with lock_",
-                            ));
-                        }
+                        _ => return Err(unusable(UNKNOWN_PARAMETER)),
                     }
                 }
                 // The driver's own text is left out: it may repeat parts of the URL, and so a password.
-                url.parse::<PgConnectOptions>().map_err(|_| {
-                    unusable(
-                        "it is not of the form postgres://[user:password@]host[:port][/database]",
-                    )
-                })?
+                url.parse::<PgConnectOptions>().map_err(|_| unusable(MALFORMED))?
             }
         };
-        let place = Place::new(&schema, &table)?;
+        let names = TableNames::new(&schema, &table)?;
         // Poolers do not know the parameter that the driver would set.
-        Ok(Settings { server: server.extra_float_digits(None), place, mode })
+        Ok(Settings { server: server.extra_float_digits(None), names, mode })
     }
 }
+
+const UNKNOWN_PARAMETER: &str = "it has an unknown parameter that starts with lock_";
+const MALFORMED: &str = "it is not of the form postgres://[user:password@]host[:port][/database]";
 
 /// What options come to.
 pub(crate) struct Settings {
     pub(crate) server: PgConnectOptions,
-    pub(crate) place: Place,
+    pub(crate) names: TableNames,
     pub(crate) mode: Mode,
 }
 
@@ -245,7 +204,7 @@ mod tests {
         assert_eq!(stripped, "postgres://u:p@h:1/d?sslmode=disable");
         let read = PostgresOptions::new(url).read().expect("a good URL");
         assert_eq!(read.mode, Mode::Advisory);
-        assert_eq!(read.place, Place::new("leasehold", "t_2").expect("good names"));
+        assert_eq!(read.names, TableNames::new("leasehold", "t_2").expect("good names"));
         assert_eq!((read.server.get_host(), read.server.get_port()), ("h", 1));
     }
 

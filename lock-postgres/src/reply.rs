@@ -1,9 +1,8 @@
-//! Reads what the functions answer.
+//! Reads what the server answers, in both modes.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use lock_core::backend::{Attempt, Claim, Grant, ServerTime};
-use lock_core::{BackendError, Contention, FencingToken, Holder, Label, LockName, LockState};
+use lock_core::{BackendError, FencingToken, Holder, Label};
 use sqlx::postgres::{PgRow, Postgres};
 use sqlx::{Decode, Row, Type};
 
@@ -23,34 +22,8 @@ pub(crate) fn get<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
     row.try_get(column).map_err(|_| unreadable(what))
 }
 
-/// Reads the answer to an acquire: token, now, time left, holder, waiters ahead.
-pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendError> {
-    const WHAT: &str = "the answer to an acquire";
-    let at = ServerTime(micros(get(row, 1, WHAT)?));
-    if let Some(token) = get::<Option<i64>>(row, 0, WHAT)? {
-        let grant = Grant::new(fencing_token(token)?, claim.ttl.as_duration());
-        return Ok(Attempt::Granted(grant.at(at)));
-    }
-    let mut contention = Contention::unknown();
-    contention.ttl_left = get::<Option<i64>>(row, 2, WHAT)?.map(micros);
-    contention.holder =
-        get::<Option<String>>(row, 3, WHAT)?.and_then(|label| Label::new(label).ok());
-    contention.position =
-        get::<Option<i64>>(row, 4, WHAT)?.and_then(|ahead| u64::try_from(ahead).ok());
-    contention.at = Some(at);
-    Ok(Attempt::Busy(contention))
-}
-
-/// Reads what a listing says of a lock: name, owner, token, time left, label, waiters.
-pub(crate) fn state(row: &PgRow) -> Result<LockState, BackendError> {
-    const WHAT: &str = "the state of a lock";
-    let name: String = get(row, 0, WHAT)?;
-    let name = LockName::new(name).map_err(|_| unreadable(WHAT))?;
-    let waiters: i64 = get(row, 5, WHAT)?;
-    Ok(LockState::new(name, holder(row)?, u64::try_from(waiters).ok()))
-}
-
-/// Reads whose lock it is.
+/// Reads whose lock it is, from the first columns of a row: name, owner, token, time left, label, and
+/// since when, as [`granted_at`](crate::sql::granted_at) has it.
 pub(crate) fn holder(row: &PgRow) -> Result<Option<Holder>, BackendError> {
     const WHAT: &str = "the holder of a lock";
     let Some(owner) = get::<Option<String>>(row, 1, WHAT)? else { return Ok(None) };
@@ -59,6 +32,9 @@ pub(crate) fn holder(row: &PgRow) -> Result<Option<Holder>, BackendError> {
     holder.owner = Some(owner);
     holder.token = Some(fencing_token(get(row, 2, WHAT)?)?);
     holder.label = Label::new(get::<String>(row, 4, WHAT)?).unwrap_or_default();
+    let since = get::<Option<i64>>(row, 5, WHAT)?;
+    // C45: the server's time of the grant.
+    holder.since = since.map(|since| UNIX_EPOCH + micros(since));
     Ok(Some(holder))
 }
 

@@ -11,49 +11,50 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::connections::Connections;
 use crate::error::{BACKEND, RequestError, classify, code_of, not_connected};
-use crate::options::PostgresOptions;
+use crate::options::{Mode, PostgresOptions};
 use crate::reply;
-use crate::schema::Place;
+use crate::schema::{self, TableNames};
 use crate::sql::Call;
 
-/// How long it may take to connect, or to make the schema, which gives up its own waits before.
+/// How long it may take to connect, or to make the schema. A migration gives up its own waits sooner.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often two connections are compared to see whether they share a session.
-/// An idle pooler shows it at once, one that is busy with others by and by.
+/// How often two connections are compared to see whether they share a session. An idle pooler shows it
+/// at once. One that is busy with others shows it after a few comparisons.
 const COMPARISONS: usize = 6;
 
-/// One database and the place of our locks in it. Clones share their connections.
+/// One database, and the tables of one mode in it. Clones share their connections.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) connections: Arc<Connections>,
-    pub(crate) place: Place,
+    pub(crate) names: TableNames,
     clock: ClockLimit,
 }
 
 impl Server {
-    pub(crate) fn new(options: &PostgresOptions) -> Result<Self, LockError> {
+    pub(crate) fn new(options: &PostgresOptions, mode: Mode) -> Result<Self, LockError> {
         let settings = options.read()?;
         let connections = Arc::new(Connections::new(settings.server, options.connections));
-        Ok(Self { connections, place: settings.place, clock: options.clock })
+        let names = match mode {
+            Mode::Table => settings.names,
+            Mode::Advisory => settings.names.for_advisory_locks(),
+        };
+        Ok(Self { connections, names, clock: options.clock })
     }
 
     /// A call of one of our functions.
     pub(crate) fn call(&self, function: &str) -> Call {
-        Call::new(&self.place.function(function))
+        Call::new(&self.names.function(function))
     }
 
-    pub(crate) async fn rows(&self, request: String) -> Result<Vec<PgRow>, BackendError> {
-        self.connections.ask(&request).await.map_err(classify)
+    /// Sends a request whose answer may be any number of rows.
+    pub(crate) async fn rows(&self, sql: String) -> Result<Vec<PgRow>, BackendError> {
+        self.connections.request(&sql).await.map_err(classify)
     }
 
     /// Sends a request whose answer is one row.
-    pub(crate) async fn row(
-        &self,
-        request: String,
-        what: &'static str,
-    ) -> Result<PgRow, BackendError> {
-        reply::only(self.rows(request).await?, what)
+    pub(crate) async fn row(&self, sql: String, what: &'static str) -> Result<PgRow, BackendError> {
+        reply::only(self.rows(sql).await?, what)
     }
 
     /// The latest server time that a grant may be made at, in µs.
@@ -64,33 +65,35 @@ impl Server {
 
     /// Makes the schema, unless it is there.
     pub(crate) async fn ensure_schema(&self, end: Instant) -> Result<(), LockError> {
-        let looking = async { self.connections.ask(&self.probe()).await.map_err(not_connected) };
+        let looking =
+            async { self.connections.request(&self.probe()).await.map_err(not_connected) };
         match is_true(&by(end, "looking for the schema of the locks", looking).await?) {
             true => Ok(()),
-            false => by(end, MAKING, self.make_schema(true)).await,
+            false => by(end, MAKING, self.make_schema(Made::UnlessThere)).await,
         }
     }
 
     /// Makes the schema, or what of it is missing.
     pub(crate) async fn migrate(&self) -> Result<(), LockError> {
-        by(end_of_connecting(), MAKING, self.make_schema(false)).await
+        by(end_of_connecting(), MAKING, self.make_schema(Made::Anyway)).await
     }
 
-    /// Asks whether the schema is there, by what is made last.
+    /// Asks whether the schema is there.
     fn probe(&self) -> String {
-        format!("SELECT to_regproc('{}') IS NOT NULL", self.place.function("advance"))
+        format!("SELECT to_regproc('{}') IS NOT NULL", self.names.function(schema::MADE_LAST))
     }
 
-    /// If another makes it meanwhile, there may be nothing left to do, and nothing that we may do.
-    async fn make_schema(&self, unless_there: bool) -> Result<(), LockError> {
+    async fn make_schema(&self, made: Made) -> Result<(), LockError> {
         let mut connection = self.connections.open().await.map_err(not_connected)?;
         let mut run = async |script: String| {
             let rows = connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(script))).await;
             rows.map_err(|error| not_made(RequestError::Execute(error)))
         };
-        let [begin, rest] = self.place.migration();
+        let [begin, rest] = schema::migration(&self.names);
         run(begin).await?;
-        if unless_there && is_true(&run(self.probe()).await?) {
+        // Another may have made it while we waited for our turn. Then there may be nothing left to do,
+        // and nothing that we may do.
+        if made == Made::UnlessThere && is_true(&run(self.probe()).await?) {
             return Ok(());
         }
         run(rest).await.map(drop)
@@ -98,15 +101,15 @@ impl Server {
 
     /// Whether the server is a standby.
     pub(crate) async fn is_standby(&self, end: Instant) -> Result<bool, LockError> {
-        let asking = async {
-            let asked = self.connections.ask("SELECT pg_is_in_recovery()").await;
-            asked.map_err(not_connected)
+        let request = async {
+            let answer = self.connections.request("SELECT pg_is_in_recovery()").await;
+            answer.map_err(not_connected)
         };
-        Ok(is_true(&by(end, "asking whether the server is a standby", asking).await?))
+        Ok(is_true(&by(end, "asking whether the server is a standby", request).await?))
     }
 
-    /// Whether two connections of ours share a session: a pooler by transaction is between, which
-    /// keeps no lock of a session, and delivers no notification.
+    /// Whether two connections of ours share a session. Then a pooler stands between that gives each
+    /// transaction another session: it keeps no lock of a session, and delivers no notification.
     pub(crate) async fn is_pooled(&self, end: Instant) -> Result<bool, LockError> {
         by(end, "looking for a pooler", async {
             self.share_sessions().await.map_err(not_connected)
@@ -139,9 +142,18 @@ fn is_true(rows: &[PgRow]) -> bool {
     rows.first().is_some_and(|row| row.try_get(0).unwrap_or(false))
 }
 
+/// When a schema is made.
+#[derive(Clone, Copy, PartialEq)]
+enum Made {
+    /// If it is missing.
+    UnlessThere,
+    /// Also if it is there: some of it may be missing.
+    Anyway,
+}
+
 const MAKING: &str = "making the schema of the locks";
 
-/// When a connecting that begins now is given up.
+/// When an attempt to connect that begins now is given up.
 pub(crate) fn end_of_connecting() -> Instant {
     Instant::now() + CONNECT_WITHIN
 }
@@ -165,7 +177,7 @@ fn not_made(failure: RequestError) -> LockError {
                       what `leasehold schema postgres` prints, as its owner"
                 .to_owned(),
         },
-        // What it waits for is the migration of another, or a use of what it would change.
+        // It waits for the migration of another, or for a use of what it would change.
         Some("55P03" | "57014") => {
             let context = "others kept us from making the schema of the locks for too long";
             let code = code_of(&failure).unwrap_or_default();

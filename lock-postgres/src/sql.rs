@@ -15,7 +15,12 @@ pub(crate) struct Call(String);
 
 impl Call {
     pub(crate) fn new(function: &str) -> Self {
-        Self(format!("SELECT * FROM {function}("))
+        Self::of_columns("*", function)
+    }
+
+    /// A call that selects `columns`, which SQL may compute from those of the answer.
+    pub(crate) fn of_columns(columns: &str, function: &str) -> Self {
+        Self(format!("SELECT {columns} FROM {function}("))
     }
 
     pub(crate) fn text(self, text: &str) -> Self {
@@ -77,6 +82,14 @@ pub(crate) fn text_literal(text: &str) -> String {
 
 pub(crate) fn owner_literal(owner: OwnerId) -> String {
     format!("'{}'::uuid", owner.expose())
+}
+
+/// C45: the server's time of a grant in µs, read from its `token`; null if the token does not tell.
+///
+/// A token is the time of its grant, unless the lock's last token was not below that time, as after the
+/// server's clock was set back. Such a token is ahead of the clock, which is `now`.
+pub(crate) fn granted_at(token: &str, now: &str) -> String {
+    format!("CASE WHEN {token} <= {now} THEN {token} END")
 }
 
 /// The key of the advisory lock that stands for something, as the function `key` has it.

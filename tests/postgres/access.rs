@@ -115,7 +115,7 @@ async fn nobody_there_and_bad_urls() {
     }
 }
 
-/// TLS that is asked for and cannot be had is no reason to do without.
+/// Where TLS is required, a connection without it is not a substitute.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plain_server_is_refused_where_tls_is_required() {
     refusal(&format!("{}?sslmode=require", shared().await.url())).await;
@@ -133,8 +133,8 @@ async fn a_standby_takes_no_locks() {
     assert!(source.to_string().contains("standby"), "{source}");
 }
 
-/// C3, C32: a grant tells a whole owner id, so a role without rights must not hear of it: what it may
-/// see of the listening session does not tell where that listens.
+/// C3, C32: a notification of a grant holds a whole owner id, so a role without rights must not receive
+/// it. What such a role may see of the listening session does not tell the channel.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c03_the_lock_of_a_listener_does_not_tell_its_channel() {
     let server = PostgresServer::start().await;

@@ -118,15 +118,14 @@ async fn c08_a_server_that_is_slow_to_answer_is_no_loss() {
     let server = PostgresServer::start().await;
     let client = advisory(&server.url()).await;
     let (guard, other) = (held(&client, &fresh_name()).await, held(&client, &fresh_name()).await);
-    let mut pest = PgConnection::connect(&server.url()).await.expect("a connection");
-    let mut busy = pest.begin().await.expect("begun");
+    let mut stranger = PgConnection::connect(&server.url()).await.expect("a connection");
+    let mut busy = stranger.begin().await.expect("begun");
     busy.execute("LOCK TABLE leasehold.locks_advisory").await.expect("locked");
-    eventually("a look was given up", LIMIT, async || server.log().contains("statement timeout"))
-        .await;
+    eventually("a look was given up", LIMIT, async || server.log().contains("lock timeout")).await;
     busy.rollback().await.expect("rolled back");
-    // What comes late is not taken for the answer to this.
+    // The late answer to the look is not taken for the answer to the release.
     released(other).await;
-    // It is looked after again, by the same session.
+    // The hold is looked after again, by the same session.
     let lost = timeout(Duration::from_secs(2), guard.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
     guard.extend(MINUTE).await.expect("still held");
@@ -134,7 +133,7 @@ async fn c08_a_server_that_is_slow_to_answer_is_no_loss() {
     released(guard).await;
 }
 
-/// C8: the reason is not waited for where nobody answers.
+/// C8: a loss is told although the session that is asked for the reason does not answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_loss_is_told_although_other_sessions_are_silent() {
     let server = PostgresServer::start().await;
@@ -206,7 +205,7 @@ async fn c17_an_attempt_without_an_answer_gives_up_the_spare_sessions() {
     assert!(matches!(granted, Attempt::Granted(_)), "{granted:?}");
 }
 
-/// C28: a caller that left before the answer, and that can withdraw no more, does not keep the lock.
+/// C28: a caller that left before the answer and withdraws nothing does not keep the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_grant_that_nobody_heard_of_is_given_back() {
     let server = PostgresServer::start().await;
@@ -221,7 +220,7 @@ async fn c28_a_grant_that_nobody_heard_of_is_given_back() {
     let took = granted.elapsed();
     assert!(took < Duration::from_secs(3) + SLACK, "free after {took:?}");
 
-    // Who comes back for it, has it.
+    // A caller that comes back for the grant has it.
     let _ = timeout(Duration::ZERO, lock.try_acquire(&claim, None)).await;
     eventually("it is granted", LIMIT, async || locks(&server) == 1).await;
     eventually("it is found", LIMIT, async || {

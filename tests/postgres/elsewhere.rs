@@ -21,32 +21,33 @@ async fn advisory(server: &PostgresServer) -> AdvisoryLock {
     AdvisoryLock::connect(&server.url()).await.expect("a connection")
 }
 
-/// C8: whoever attached a lease hears soon that the session which held it has ended, not only at the
-/// next renewal.
+/// C8: a client that attached a lease learns soon that the session of the hold has ended, and not only
+/// at the next renewal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_an_attached_lease_is_lost_with_the_session_that_holds_it() {
     let server = PostgresServer::start().await;
-    let (taker, keeper) = (advisory(&server).await, LockClient::new(advisory(&server).await));
+    let (taker, attacher) = (advisory(&server).await, LockClient::new(advisory(&server).await));
     for (sql, reason) in [
         (TERMINATE, LostReason::Disconnected),
         ("UPDATE leasehold.locks_advisory SET owner = NULL", LostReason::Evicted),
     ] {
         let lease = taker.acquire_lease(&patient(&fresh_name())).await.expect("a free lock");
-        let guard = keeper.attach(lease).await.expect("still held");
+        let guard = attacher.attach(lease).await.expect("still held");
         server.psql(sql);
         let lost = timeout(Duration::from_secs(3), guard.lost()).await.expect("it is seen");
         assert_eq!(lost, reason);
     }
 }
 
-/// C10: between another's lock and its token the row is still the last holder's, which holds nothing.
+/// C10: a new holder has the advisory lock a moment before it has its token. In that moment the row still
+/// names the last holder, which holds nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c10_an_attached_lease_is_not_extended_on_the_lock_of_another() {
     let server = PostgresServer::start().await;
-    let (taker, keeper, name) = (advisory(&server).await, advisory(&server).await, fresh_name());
+    let (taker, attacher, name) = (advisory(&server).await, advisory(&server).await, fresh_name());
     let lease = taker.acquire_lease(&patient(&name)).await.expect("a free lock");
     let renewal = Renewal::new(&lease, Ttl::new(MINUTE).expect("a good TTL"));
-    let extended = keeper.extend(&renewal).await.expect("an answer");
+    let extended = attacher.extend(&renewal).await.expect("an answer");
     assert_eq!(extended, Extension::Extended(MINUTE));
 
     let key = "SELECT classid::bigint << 32 | objid::bigint FROM pg_locks \
@@ -55,12 +56,13 @@ async fn c10_an_attached_lease_is_not_extended_on_the_lock_of_another() {
     server.psql(TERMINATE);
     let mut other = PgConnection::connect(&server.url()).await.expect("a connection");
     other.execute(AssertSqlSafe(lock)).await.expect("it is free");
-    assert_eq!(keeper.extend(&renewal).await.expect("an answer"), Extension::Lost);
-    let seen = keeper.inspect(lease.name()).await.expect("an answer");
+    assert_eq!(attacher.extend(&renewal).await.expect("an answer"), Extension::Lost);
+    let seen = attacher.inspect(lease.name()).await.expect("an answer");
     assert_eq!(seen.holder, None);
 }
 
-/// C14: a forced release that comes after the holder's own ends no session: it may hold another lock.
+/// C14: an eviction that comes after the holder's own release ends no session: the session may hold
+/// another lock by then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_an_eviction_that_comes_too_late_ends_no_session() {
     let server = PostgresServer::start().await;
@@ -70,8 +72,8 @@ async fn c14_an_eviction_that_comes_too_late_ends_no_session() {
     let process = server.psql("SELECT pid FROM pg_locks WHERE locktype = 'advisory'");
 
     // Both find the row busy: the release waits for it first, and then the eviction.
-    let mut pest = PgConnection::connect(&server.url()).await.expect("a connection");
-    let mut busy = pest.begin().await.expect("begun");
+    let mut stranger = PgConnection::connect(&server.url()).await.expect("a connection");
+    let mut busy = stranger.begin().await.expect("begun");
     let lock = format!("SELECT 1 FROM leasehold.locks_advisory WHERE name = '{name}' FOR UPDATE");
     busy.execute(AssertSqlSafe(lock)).await.expect("locked");
     let releasing = tokio::spawn(guard.release());

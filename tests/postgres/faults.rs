@@ -59,7 +59,7 @@ async fn a_session_that_was_terminated_while_idle_is_no_error() {
     released(guard).await;
 }
 
-/// C15: the driver takes the end of a connection amid the handshake for another protocol; it is a
+/// C15: to the driver the end of a connection amid the handshake is an error of the protocol. It is a
 /// failure of the network, and worth another try.
 #[tokio::test]
 async fn c15_a_connection_that_ends_amid_the_handshake_is_a_passing_failure() {
@@ -77,18 +77,18 @@ async fn c15_a_connection_that_ends_amid_the_handshake_is_a_passing_failure() {
     assert!(source.is_transient(), "{source:?}");
 }
 
-/// A transaction of somebody else's that keeps the row busy is an error that passes, not a grant.
+/// While a transaction of somebody else keeps the row, an attempt ends with a transient error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_others_keep_busy_is_a_typed_error() {
     let server = shared().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
     turn(&client, &name).await;
-    let mut pest =
+    let mut stranger =
         <sqlx::PgConnection as sqlx::Connection>::connect(&server.url()).await.expect("in");
     let lock = format!("BEGIN; SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(lock)).execute(&mut pest).await.expect("locked");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(lock)).execute(&mut stranger).await.expect("locked");
     fails_in_time(REQUEST_TIMEOUT, client.acquire(LockRequest::new(&name).wait(Wait::Never))).await;
-    drop(pest);
+    drop(stranger);
     turn(&client, &name).await;
 }
 

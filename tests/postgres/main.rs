@@ -14,6 +14,7 @@ mod fence;
 mod migration;
 mod resources;
 mod server;
+mod since;
 mod standby;
 mod tokens;
 mod transactions;

@@ -67,7 +67,8 @@ async fn c17_a_server_that_falls_silent_is_not_waited_for_for_ever() {
     drop(silent.await.expect("it let us in"));
 }
 
-/// Who comes while another makes the schema finds it made, and need not be allowed to make it again.
+/// A client that comes while another makes the schema finds it made, and need not have the right to make
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_migrator_has_nothing_to_do() {
     let server = PostgresServer::start().await;

@@ -40,7 +40,7 @@ impl Server for PostgresServer {
         number(self, LISTENERS) as usize
     }
 
-    /// No hold, no place in a queue, no session; marks of withdrawn claims go with later ones.
+    /// No hold, no place in a queue, no session. Marks of withdrawn claims go with later withdrawals.
     async fn until_nothing_is_left(&self) {
         let left = "SELECT (SELECT count(*) FROM leasehold.locks WHERE owner IS NOT NULL) \
             + (SELECT count(*) FROM leasehold.locks_queue)";

@@ -17,7 +17,7 @@ async fn pair(name: &str) -> (PostgresServer, PostgresServer) {
     (server, standby)
 }
 
-/// A standby cannot even read the tables that a crash may empty; who waits waits for the failover.
+/// A standby cannot even read the tables that a crash may empty. A waiter goes on until the failover.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_waiter_on_a_standby_lives_until_the_failover() {
     let name = fresh_name();

@@ -86,7 +86,7 @@ async fn c08_a_hold_that_is_gone_from_the_table_is_noticed() {
     }
 }
 
-/// A server that has the last commits on disk only if they ask for it: it does not write by itself.
+/// A server that has the last commits on disk only if they ask for that: it does not write by itself.
 const FORGETFUL: [&str; 4] =
     ["fsync=on", "full_page_writes=on", "synchronous_commit=off", "wal_writer_delay=10s"];
 
@@ -113,7 +113,7 @@ async fn left_after_a_crash(server: &mut PostgresServer, name: &LockName) -> Dur
     state.holder.expect("held").ttl_left.expect("known")
 }
 
-/// C5: the holder of a lease that was extended counts on it.
+/// C5: the holder of a lease counts on an extension.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c05_an_extension_survives_a_crash() {
     let mut server = PostgresServer::start_with(&FORGETFUL).await;
@@ -125,7 +125,7 @@ async fn c05_an_extension_survives_a_crash() {
     assert!(left_after_a_crash(&mut server, lease.name()).await > MINUTE / 2);
 }
 
-/// C5, C16: so does one who asks again for what it was granted.
+/// C5, C16: an owner that asks again for what it was granted counts on the answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c05_a_repeated_grant_survives_a_crash() {
     let mut server = PostgresServer::start_with(&FORGETFUL).await;

@@ -1,11 +1,16 @@
 //! What the server's own locks do to ours: deadlocks, time-outs, scripts that wait.
 
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
 use leasehold::postgres::PostgresLock;
-use leasehold::{LockRequest, OwnerId, Wait};
+use leasehold::{LockClient, LockGuard, LockRequest, OwnerId, Wait};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use test_support::{PostgresServer, eventually};
+use tokio::time::timeout;
 
-use crate::behaviours::{LIMIT, client, fresh_name, released, turn};
+use crate::behaviours::{LIMIT, client, fresh_name, patient, released, turn, until_free};
 use crate::server::number;
 
 async fn connection(server: &PostgresServer) -> PgConnection {
@@ -24,8 +29,8 @@ async fn a_default_lock_timeout_changes_nothing() {
     let server = PostgresServer::start_with(&["lock_timeout=50ms"]).await;
     let (client, name) = (client(&server.url()).await, fresh_name());
     turn(&client, &name).await;
-    let mut pest = connection(&server).await;
-    let mut busy = pest.begin().await.expect("begun");
+    let mut stranger = connection(&server).await;
+    let mut busy = stranger.begin().await.expect("begun");
     let lock = format!("SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
     busy.execute(AssertSqlSafe(lock)).await.expect("locked");
     let request = LockRequest::new(&name).wait(Wait::Never);
@@ -38,8 +43,96 @@ async fn a_default_lock_timeout_changes_nothing() {
     assert!(!server.log().contains("lock timeout"), "{}", server.log());
 }
 
-/// Each withdrawal clears away what others left behind, of other locks as well; two that do so at once
-/// do not wait for each other.
+/// A lock is jammed while somebody else keeps its row. Attempts at it that are given up hold up neither
+/// the release of another lock of the same client nor an acquisition of a third.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_jammed_lock_costs_no_other() {
+    let jam = Jam::start().await;
+    let attempts = (1..=100).map(|millis| jam.given_up_after(Duration::from_millis(millis)));
+    join_all(attempts).await;
+    jam.costs_no_other().await;
+    jam.end().await;
+}
+
+/// The same while the attempts go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_crowd_at_a_jammed_lock_costs_no_other() {
+    let jam = Jam::start().await;
+    let crowd = (1..=100).map(async |millis| {
+        loop {
+            jam.given_up_after(Duration::from_millis(millis)).await;
+        }
+    });
+    let cost = async {
+        // Two attempts and a withdrawal.
+        until_blocked(&jam.server, 3).await;
+        jam.costs_no_other().await;
+    };
+    tokio::select! {
+        _ = join_all(crowd) => {}
+        () = cost => {}
+    }
+    jam.end().await;
+}
+
+/// A client with a lock that is jammed, and another lock that it holds.
+struct Jam {
+    client: LockClient,
+    observer: LockClient,
+    name: String,
+    other: String,
+    guard: Mutex<Option<LockGuard>>,
+    stranger: PgConnection,
+    server: PostgresServer,
+}
+
+impl Jam {
+    async fn start() -> Self {
+        let server = PostgresServer::start().await;
+        let (client, observer) = (client(&server.url()).await, client(&server.url()).await);
+        let (name, other) = (fresh_name(), fresh_name());
+        turn(&client, &name).await;
+        let request = patient(&other).ttl(Duration::from_secs(15));
+        let guard = client.acquire(request).await.expect("a free lock");
+        let mut stranger = connection(&server).await;
+        let lock = format!("BEGIN; SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
+        stranger.execute(sqlx::raw_sql(AssertSqlSafe(lock))).await.expect("locked");
+        Self { client, observer, name, other, guard: Mutex::new(Some(guard)), stranger, server }
+    }
+
+    async fn given_up_after(&self, limit: Duration) {
+        let request = LockRequest::new(&self.name).wait(Wait::Never);
+        let tried = timeout(limit, self.client.acquire(request)).await;
+        assert!(!matches!(tried, Ok(Ok(_))), "the lock is not jammed");
+    }
+
+    async fn costs_no_other(&self) {
+        const BOUND: Duration = Duration::from_secs(3);
+        let dropped = Instant::now();
+        drop(self.guard.lock().expect("no panic").take());
+        let freed = async {
+            until_free(&self.observer, &self.other).await;
+            dropped.elapsed()
+        };
+        let acquired = async {
+            turn(&self.client, &fresh_name()).await;
+            dropped.elapsed()
+        };
+        let (freed, acquired) = tokio::join!(freed, acquired);
+        assert!(freed < BOUND, "the other lock was free after {freed:?}");
+        assert!(acquired < BOUND, "a third lock was acquired after {acquired:?}");
+    }
+
+    /// Once the stranger lets go, the lock is free: no attempt that was given up has it.
+    async fn end(mut self) {
+        self.stranger.execute("ROLLBACK").await.expect("rolled back");
+        until_free(&self.observer, &self.name).await;
+        turn(&self.observer, &self.name).await;
+    }
+}
+
+/// Each withdrawal clears away what others left behind, of other locks as well. Two that do so at the
+/// same time do not wait for each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn withdrawals_that_clear_away_do_not_deadlock() {
     const GATE: i64 = 42;
@@ -65,8 +158,11 @@ async fn withdrawals_that_clear_away_do_not_deadlock() {
          'BEGIN PERFORM pg_advisory_xact_lock_shared({GATE}); RETURN NEW; END'; \
          CREATE TRIGGER gate BEFORE UPDATE ON leasehold.locks FOR EACH ROW EXECUTE FUNCTION gate()"
     ));
-    let mut keeper = connection(&server).await;
-    keeper.execute(AssertSqlSafe(format!("SELECT pg_advisory_lock({GATE})"))).await.expect("shut");
+    let mut gatekeeper = connection(&server).await;
+    gatekeeper
+        .execute(AssertSqlSafe(format!("SELECT pg_advisory_lock({GATE})")))
+        .await
+        .expect("shut");
     let mut withdrawals = Vec::new();
     for (blocked, (name, owner)) in (1..).zip(["a", "b"].into_iter().zip(owners)) {
         let (mut session, owner) = (connection(&server).await, owner.expose());
@@ -78,7 +174,7 @@ async fn withdrawals_that_clear_away_do_not_deadlock() {
         }));
         until_blocked(&server, blocked).await;
     }
-    drop(keeper);
+    drop(gatekeeper);
     for withdrawal in withdrawals {
         withdrawal.await.expect("no panic").expect("no deadlock");
     }

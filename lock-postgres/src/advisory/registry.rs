@@ -2,42 +2,44 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use lock_core::backend::Withdrawals;
 use lock_core::{BackendError, Outcome, OwnerId};
 use tokio::time::Instant;
 
+use super::session::Session;
 use crate::error::BACKEND;
-use crate::session::Session;
-
-/// How long a withdrawn claim is remembered.
-const WITHDRAWN_FOR: Duration = Duration::from_secs(30);
 
 /// The sessions of the holds of one client, by owner. Dropping it ends them.
-#[derive(Default)]
-pub(crate) struct Book {
+pub(super) struct Registry {
+    /// The start of its clock.
+    started: Instant,
     entries: Mutex<Entries>,
 }
 
 #[derive(Default)]
 struct Entries {
     sessions: HashMap<OwnerId, Arc<Session>>,
-    withdrawn: HashMap<OwnerId, Instant>,
+    withdrawn: Withdrawals,
 }
 
-impl Book {
+impl Registry {
+    pub(super) fn new() -> Self {
+        Self { started: Instant::now(), entries: Mutex::default() }
+    }
+
     /// The session of an owner, which may be over.
-    pub(crate) fn session(&self, owner: OwnerId) -> Option<Arc<Session>> {
+    pub(super) fn session(&self, owner: OwnerId) -> Option<Arc<Session>> {
         self.entries().sessions.get(&owner).cloned()
     }
 
     /// The session of an owner that holds its lock.
-    pub(crate) fn holding(&self, owner: OwnerId) -> Option<Arc<Session>> {
+    pub(super) fn holding(&self, owner: OwnerId) -> Option<Arc<Session>> {
         self.session(owner).filter(|session| !session.is_over())
     }
 
-    /// Notes a session, unless its claim was given up meanwhile.
-    pub(crate) fn enter(&self, session: &Arc<Session>) -> Result<(), BackendError> {
+    /// Notes a session, unless its claim was withdrawn meanwhile.
+    pub(super) fn register(&self, session: &Arc<Session>) -> Result<(), BackendError> {
         let owner = session.held.owner;
         let mut entries = self.entries();
         entries.admit(owner)?;
@@ -48,19 +50,18 @@ impl Book {
         Ok(())
     }
 
-    pub(crate) fn forget(&self, owner: OwnerId) {
+    pub(super) fn unregister(&self, owner: OwnerId) {
         self.entries().sessions.remove(&owner);
     }
 
-    /// Notes that a claim was given up.
-    pub(crate) fn withdraw(&self, owner: OwnerId) {
-        let withdrawn = &mut self.entries().withdrawn;
-        withdrawn.retain(|_, at| at.elapsed() < WITHDRAWN_FOR);
-        withdrawn.insert(owner, Instant::now());
+    /// C19: from now on every request of the claim is refused.
+    pub(super) fn withdraw(&self, owner: OwnerId) {
+        let now = self.started.elapsed();
+        self.entries().withdrawn.remember(owner, now);
     }
 
-    /// Refuses a request of a claim that was given up.
-    pub(crate) fn admit(&self, owner: OwnerId) -> Result<(), BackendError> {
+    /// Refuses a request of a claim that was withdrawn.
+    pub(super) fn admit(&self, owner: OwnerId) -> Result<(), BackendError> {
         self.entries().admit(owner)
     }
 
@@ -71,7 +72,7 @@ impl Book {
 
 impl Entries {
     fn admit(&self, owner: OwnerId) -> Result<(), BackendError> {
-        match self.withdrawn.contains_key(&owner) {
+        match self.withdrawn.contains(owner) {
             false => Ok(()),
             true => {
                 let context = "the claim was withdrawn";

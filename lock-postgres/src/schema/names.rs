@@ -1,4 +1,4 @@
-//! What the locks need in the database, and under which names.
+//! Under which names the locks keep what they need in the database.
 
 use std::sync::Arc;
 
@@ -11,23 +11,14 @@ const LONGEST_SCHEMA: usize = 63;
 /// How the tables are called that go with one: no set of locks may take another's for its own.
 const COMPANIONS: [&str; 4] = ["_queue", "_withdrawn", "_fences", "_advisory"];
 
-/// Begins a migration: there is one at a time, and none waits for long.
-const BEGIN: &str = "\
--- Leasehold's locks on Postgres, version 1. It may be run again, and beside later versions.
-BEGIN ISOLATION LEVEL READ COMMITTED;
-SET LOCAL lock_timeout = '5s';
-SET LOCAL statement_timeout = '5s';
-DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
-";
-
 /// The schema and the table of a set of locks. The table's name begins those of all that goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    schema: Arc<str>,
-    table: Arc<str>,
+pub(crate) struct TableNames {
+    pub(super) schema: Arc<str>,
+    pub(super) table: Arc<str>,
 }
 
-impl Place {
+impl TableNames {
     pub(crate) fn new(schema: &str, table: &str) -> Result<Self, LockError> {
         check("lock_schema", schema, LONGEST_SCHEMA)?;
         check("lock_table", table, LONGEST_TABLE)?;
@@ -37,19 +28,6 @@ impl Place {
             return Err(LockError::Config { message });
         }
         Ok(Self { schema: schema.into(), table: table.into() })
-    }
-
-    /// Everything that is to be created, as one script.
-    pub(crate) fn ddl(&self) -> String {
-        let [begin, rest] = self.migration();
-        begin + &rest
-    }
-
-    /// The same, as a client sends it: what waits until no other migration is under way, and the rest.
-    pub(crate) fn migration(&self) -> [String; 2] {
-        let text = include_str!("schema.sql");
-        let text = text.replace("@schema@", &self.schema).replace("@table@", &self.table);
-        [BEGIN.to_owned(), text + "\nCOMMIT;\n"]
     }
 
     /// One of the functions, as SQL calls it.
@@ -63,7 +41,7 @@ impl Place {
     }
 
     /// The name space, as the hash of an advisory lock has it.
-    pub(crate) fn space(&self) -> String {
+    pub(crate) fn name_space(&self) -> String {
         format!("{}.{}", self.schema, self.table)
     }
 
@@ -92,18 +70,17 @@ mod tests {
 
     #[test]
     fn c02_identifiers_are_checked_and_quoted() {
-        let place = Place::new("leasehold", "locks_2").expect("good names");
-        assert_eq!(place.function("acquire"), "\"leasehold\".\"locks_2_v1_acquire\"");
-        assert!(!place.ddl().contains('@'));
+        let names = TableNames::new("leasehold", "locks_2").expect("good names");
+        assert_eq!(names.function("acquire"), "\"leasehold\".\"locks_2_v1_acquire\"");
         for bad in ["", "2a", "A", "a-b", "a\"b", "a b", "a.b", "ä", &"a".repeat(38)] {
-            assert!(Place::new("leasehold", bad).is_err(), "{bad:?}");
+            assert!(TableNames::new("leasehold", bad).is_err(), "{bad:?}");
         }
         for companion in COMPANIONS {
-            let refused = Place::new("leasehold", &format!("locks{companion}"));
+            let refused = TableNames::new("leasehold", &format!("locks{companion}"));
             assert!(matches!(refused, Err(LockError::Config { .. })), "{refused:?}");
         }
         for bad in ["", "a;b", "a\"", &"a".repeat(64)] {
-            assert!(Place::new(bad, "locks").is_err(), "{bad:?}");
+            assert!(TableNames::new(bad, "locks").is_err(), "{bad:?}");
         }
     }
 }

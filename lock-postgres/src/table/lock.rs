@@ -9,19 +9,20 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
-    LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
+    LockState, Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
 };
 
+use super::answers;
+use super::listener::Listener;
 use crate::doctor;
-use crate::error::BACKEND;
+use crate::error::{BACKEND, classify};
 use crate::fence::PostgresFence;
-use crate::options::PostgresOptions;
-use crate::push::Listener;
+use crate::options::{Mode, PostgresOptions};
 use crate::reply;
 use crate::server::{Server, end_of_connecting};
-use crate::sql::{Flag, owner_literal, text_literal};
+use crate::sql::{Call, Flag, granted_at, owner_literal, text_literal};
 
-/// How often a waiter looks that nobody can push to.
+/// How often a waiter looks that no notification reaches.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Locks that are rows of a table in a Postgres database. The main mode.
@@ -32,8 +33,8 @@ const POLL: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub struct PostgresLock {
     server: Server,
-    /// Where the server can reach us.
-    push: Option<Arc<Notifications<Listener>>>,
+    /// How the server tells waiters of their grants; `None` behind a pooler.
+    notifications: Option<Arc<Notifications<Listener>>>,
 }
 
 impl PostgresLock {
@@ -46,17 +47,17 @@ impl PostgresLock {
     /// # Cancel safety
     /// As [`PostgresOptions::connect`].
     pub async fn connect(url: &str) -> Result<Self, LockError> {
-        PostgresOptions::new(url).connect().await
+        Self::with_options(&PostgresOptions::new(url)).await
     }
 
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
-        let server = Server::new(options)?;
+        let server = Server::new(options, Mode::Table)?;
         let end = end_of_connecting();
         server.ensure_schema(end).await?;
-        let reachable = !server.is_pooled(end).await?;
-        let push =
-            || Arc::new(Notifications::new(Listener::new(server.connections.options().clone())));
-        Ok(Self { push: reachable.then(push), server })
+        let is_pooled = server.is_pooled(end).await?;
+        let listener = Listener::new(server.connections.options().clone());
+        let notifications = (!is_pooled).then(|| Arc::new(Notifications::new(listener)));
+        Ok(Self { server, notifications })
     }
 
     /// Makes the tables and functions, or what of them is missing. [`connect`](Self::connect) does so
@@ -78,40 +79,54 @@ impl PostgresLock {
         PostgresFence::new(self.server.clone(), resource.into())
     }
 
-    async fn try_once(&self, claim: &Claim, place: Waiting) -> Result<Attempt, BackendError> {
-        let (queues, listener) = match place {
-            Waiting::No => (false, None),
-            Waiting::Polling => (true, None),
-            Waiting::Listening(session) => (true, Some(session)),
+    async fn try_once(&self, claim: &Claim, queueing: Queueing) -> Result<Attempt, BackendError> {
+        let (queues, listener) = match queueing {
+            Queueing::No => (false, None),
+            Queueing::Polling => (true, None),
+            Queueing::Listening(channel) => (true, Some(channel)),
         };
         let call = self.server.call("acquire").text(claim.name.as_str()).owner(claim.owner);
-        let call = call.number(millis(claim.ttl.as_millis())).text(claim.label.as_str());
+        let call = call.number(millis(claim.ttl)).text(claim.label.as_str());
         let call = call.flag(Flag(queues)).optional(listener).number(self.server.clock_limit());
-        reply::attempt(claim, &self.server.row(call.end(), "the answer to an acquire").await?)
+        let rows = self.server.connections.attempt(&claim.name, &call.end()).await;
+        let row = reply::only(rows.map_err(classify)?, "the answer to an acquire")?;
+        answers::attempt(claim, &row)
     }
 
-    /// How the claim of `waiter` can wait as things are: `None` if its session is yet to be opened.
-    fn waiting(&self, owner: OwnerId, waiter: Option<&WaiterHandle>) -> Option<Waiting> {
-        match (waiter, &self.push) {
-            (None, _) => Some(Waiting::No),
-            (Some(_), None) => Some(Waiting::Polling),
-            (Some(waiter), Some(push)) => push.register(owner, waiter).map(Waiting::Listening),
+    /// How the claim of `waiter` can queue as things are; `None` if the session that listens has to be
+    /// opened first.
+    fn queueing(&self, owner: OwnerId, waiter: Option<&WaiterHandle>) -> Option<Queueing> {
+        match (waiter, &self.notifications) {
+            (None, _) => Some(Queueing::No),
+            (Some(_), None) => Some(Queueing::Polling),
+            (Some(waiter), Some(notifications)) => {
+                notifications.register(owner, waiter).map(Queueing::Listening)
+            }
         }
+    }
+
+    /// A call that tells of locks: what the function answers, and since when each is held.
+    fn call_for_states(&self, function: &str) -> Call {
+        let names = &self.server.names;
+        let granted_at = granted_at("token", &format!("{}()", names.function("now_us")));
+        let columns = format!("name, owner, token, left_us, label, {granted_at}, waiters");
+        Call::of_columns(&columns, &names.function(function))
     }
 }
 
-/// Whether and how a claim queues.
+/// Whether a claim takes a place in the queue, and how it is told of its turn.
 #[derive(Clone, Copy)]
-enum Waiting {
+enum Queueing {
     No,
     Polling,
+    /// By a notification on the channel of this number.
     Listening(i64),
 }
 
 #[async_trait]
 impl DistributedLock for PostgresLock {
     fn capabilities(&self) -> Capabilities {
-        let wakeup = if self.push.is_some() { Wakeup::Push } else { Wakeup::Poll(POLL) };
+        let wakeup = if self.notifications.is_some() { Wakeup::Push } else { Wakeup::Poll(POLL) };
         Capabilities::new(
             BACKEND,
             Order::Fifo,
@@ -129,17 +144,19 @@ impl DistributedLock for PostgresLock {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let waiting = self.waiting(claim.owner, waiter);
-        let mut attempt = self.try_once(claim, waiting.unwrap_or(Waiting::No)).await?;
-        if let (Attempt::Busy(_), None, Some(push)) = (&attempt, waiting, &self.push) {
-            // It listens first and queues after: else the grant could be sent in between. A waiter
-            // that cannot be reached polls.
-            push.open().await?;
-            let waiting = self.waiting(claim.owner, waiter).unwrap_or(Waiting::Polling);
-            attempt = self.try_once(claim, waiting).await?;
+        let queueing = self.queueing(claim.owner, waiter);
+        let mut attempt = self.try_once(claim, queueing.unwrap_or(Queueing::No)).await?;
+        if let (Attempt::Busy(_), None, Some(notifications)) =
+            (&attempt, queueing, &self.notifications)
+        {
+            // C28: it listens first and queues after, since a grant that is made in between would not
+            // be heard. A waiter whose session cannot be opened in time polls.
+            notifications.open().await?;
+            let queueing = self.queueing(claim.owner, waiter).unwrap_or(Queueing::Polling);
+            attempt = self.try_once(claim, queueing).await?;
         }
-        if let (Attempt::Granted(_), Some(push)) = (&attempt, &self.push) {
-            push.unregister(claim.owner);
+        if let (Attempt::Granted(_), Some(notifications)) = (&attempt, &self.notifications) {
+            notifications.unregister(claim.owner);
         }
         Ok(attempt)
     }
@@ -176,8 +193,8 @@ impl DistributedLock for PostgresLock {
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        if let Some(push) = &self.push {
-            push.unregister(owner);
+        if let Some(notifications) = &self.notifications {
+            notifications.unregister(owner);
         }
         let call = self.server.call("withdraw").text(name.as_str()).owner(owner);
         self.server.rows(call.number(self.server.clock_limit()).end()).await.map(drop)
@@ -187,9 +204,9 @@ impl DistributedLock for PostgresLock {
 #[async_trait]
 impl LockAdmin for PostgresLock {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let call = self.server.call("list").text(name.as_str()).flag(Flag(true)).number(1).end();
-        match self.server.rows(call).await?.first() {
-            Some(row) => reply::state(row),
+        let call = self.call_for_states("list").text(name.as_str()).flag(Flag(true)).number(1);
+        match self.server.rows(call.end()).await?.first() {
+            Some(row) => answers::state(row),
             None => Ok(LockState::new(name.clone(), None, Some(0))),
         }
     }
@@ -200,28 +217,28 @@ impl LockAdmin for PostgresLock {
             return Ok(Vec::new());
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let call = self.server.call("list").text(prefix).flag(Flag(false)).number(limit).end();
-        self.server.rows(call).await?.iter().map(reply::state).collect()
+        let call = self.call_for_states("list").text(prefix).flag(Flag(false)).number(limit);
+        self.server.rows(call.end()).await?.iter().map(answers::state).collect()
     }
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        let call = self.server.call("evict").text(name.as_str());
+        let call = self.call_for_states("evict").text(name.as_str());
         let rows = self.server.rows(call.number(self.server.clock_limit()).end()).await?;
         rows.first().map_or(Ok(None), reply::holder)
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(&self.server, self.push.is_some()).await
+        doctor::examine(&self.server, self.notifications.is_some()).await
     }
 }
 
 /// A TTL as the server takes it.
-fn millis(millis: u64) -> i64 {
-    i64::try_from(millis).unwrap_or(i64::MAX)
+fn millis(ttl: Ttl) -> i64 {
+    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl std::fmt::Debug for PostgresLock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PostgresLock").field("place", &self.server.place).finish_non_exhaustive()
+        f.debug_struct("PostgresLock").field("names", &self.server.names).finish_non_exhaustive()
     }
 }

@@ -11,18 +11,21 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
-use crate::book::Book;
-use crate::connections::{Connections, ask_on};
+use super::holds::Holds;
+use super::registry::Registry;
+use super::rows::{NOT_OVER, named};
+use super::session::Session;
+use super::session_task::{Held, set_idle_timeout};
+use crate::connections::Connections;
 use crate::error::{BACKEND, RequestError, classify, unreadable};
-use crate::holds::{Holds, NOT_OVER, named};
 use crate::reply::{self, get};
 use crate::server::Server;
-use crate::session::{Held, Session, idle_timeout};
+use crate::transaction::request_on;
 
 /// How long an attempt may take, whether or not its caller waits.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 
-/// How long a hold is kept for a caller that left before it heard of it.
+/// How long a hold is kept for a caller that left before the answer.
 const UNCLAIMED_FOR: Duration = Duration::from_secs(2);
 
 /// The server is to notice within some ten seconds that our machine is gone.
@@ -31,9 +34,9 @@ const KEEP_ALIVE: &str = "SELECT set_config('tcp_keepalives_idle', '5', false), 
     set_config('tcp_keepalives_count', '3', false)";
 
 /// Attempts, some of which may be under way at a time.
-pub(crate) struct Attempts {
+pub(super) struct Attempts {
     holds: Holds,
-    book: Arc<Book>,
+    registry: Arc<Registry>,
     /// Sessions that hold nothing.
     spares: Arc<Connections>,
     runtime: Handle,
@@ -42,15 +45,15 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     /// Sessions live on the current runtime.
-    pub(crate) fn new(holds: Holds, book: Arc<Book>, at_a_time: usize) -> Self {
+    pub(super) fn new(holds: Holds, registry: Arc<Registry>, at_a_time: usize) -> Self {
         let spares = Connections::new(holds.server.connections.options().clone(), at_a_time);
         let (spares, runtime) = (Arc::new(spares), Handle::current());
-        Self { holds, book, spares, runtime, permits: Semaphore::new(at_a_time) }
+        Self { holds, registry, spares, runtime, permits: Semaphore::new(at_a_time) }
     }
 
-    /// Tries once. It comes to its end also if nobody waits for it any more: a claim that was withdrawn
-    /// meanwhile is given back then, and the connection is of use to the next.
-    pub(crate) async fn make(self: &Arc<Self>, claim: &Claim) -> Result<Attempt, BackendError> {
+    /// Tries once. The attempt comes to its end also if its caller leaves. A claim that was withdrawn
+    /// meanwhile is then given back, and its connection serves the next attempt.
+    pub(super) async fn make(self: &Arc<Self>, claim: &Claim) -> Result<Attempt, BackendError> {
         let (attempts, claim) = (self.clone(), claim.clone());
         let (reply, answer) = oneshot::channel();
         self.runtime.spawn(async move {
@@ -65,21 +68,21 @@ impl Attempts {
         })
     }
 
-    /// Ends the hold of a caller that left before the answer and can no more withdraw, unless it came
-    /// back for it.
+    /// Ends the hold of a caller that left before the answer, and that may be unable to withdraw, unless
+    /// the caller came back for it.
     async fn give_back_unclaimed(&self, owner: OwnerId) {
         sleep(UNCLAIMED_FOR).await;
-        if let Some(session) = self.book.holding(owner)
+        if let Some(session) = self.registry.holding(owner)
             && !session.is_claimed()
         {
-            // If it cannot be asked, it is closed.
+            // A session that does not answer is closed.
             let _ = session.release().await;
         }
     }
 
     async fn in_time(&self, claim: &Claim) -> Result<Attempt, BackendError> {
         timeout(ATTEMPT_LIMIT, self.attempt(claim)).await.unwrap_or_else(|_| {
-            // What swallowed this one swallows the others as well.
+            // What swallowed the requests of this connection swallows those of the others as well.
             self.spares.give_up_all();
             Err(BackendError::no_answer(BACKEND, ATTEMPT_LIMIT))
         })
@@ -88,7 +91,7 @@ impl Attempts {
     async fn attempt(&self, claim: &Claim) -> Result<Attempt, BackendError> {
         let key = self.holds.key(&claim.name);
         let _permit = self.permits.acquire().await;
-        self.book.admit(claim.owner)?;
+        self.registry.admit(claim.owner)?;
         let mut connection = self.session().await.map_err(classify)?;
         let (process, seen) = self.try_lock(&mut connection, key, &claim.name).await?;
         if let Some(seen) = seen {
@@ -102,7 +105,7 @@ impl Attempts {
         Ok(Attempt::Granted(grant.at(ServerTime(now))))
     }
 
-    /// Has the hold looked after, unless its claim was given up meanwhile.
+    /// Has the hold looked after, unless its claim was withdrawn meanwhile.
     async fn keep(
         &self,
         claim: &Claim,
@@ -110,14 +113,14 @@ impl Attempts {
         token: FencingToken,
         connection: PgConnection,
     ) -> Result<(), BackendError> {
-        let (name, owner, table) = (claim.name.clone(), claim.owner, self.server().place.table());
+        let (name, owner, table) = (claim.name.clone(), claim.owner, self.server().names.table());
         let held = Held { name, owner, token, key, table };
         let session = Arc::new(Session::keep(held, claim.ttl, connection, self.spares.clone()));
-        let entered = self.book.enter(&session);
-        if entered.is_err() {
+        let registered = self.registry.register(&session);
+        if registered.is_err() {
             session.release().await?;
         }
-        entered
+        registered
     }
 
     async fn session(&self) -> Result<PgConnection, RequestError> {
@@ -125,7 +128,7 @@ impl Attempts {
             return Ok(spare);
         }
         let mut connection = self.spares.open().await?;
-        ask_on(&mut connection, KEEP_ALIVE).await.map_err(RequestError::Execute)?;
+        request_on(&mut connection, KEEP_ALIVE).await.map_err(RequestError::Execute)?;
         Ok(connection)
     }
 
@@ -133,8 +136,8 @@ impl Attempts {
         &self.holds.server
     }
 
-    /// Takes the lock if it is free; says which process of the server was asked, and what is known of
-    /// the holder if there is one. It never waits in the server: one that gives up a wait may have
+    /// Takes the lock if it is free. Says which process of the server was asked, and what is known of the
+    /// holder if there is one. It never waits in the server, where a wait that is given up may have
     /// taken the lock all the same.
     async fn try_lock(
         &self,
@@ -143,17 +146,17 @@ impl Attempts {
         name: &LockName,
     ) -> Result<(i32, Option<Contention>), BackendError> {
         const WHAT: &str = "the answer to an acquire";
-        let request = format!(
+        let sql = format!(
             "SELECT pg_backend_pid(), {now}(), h.*, CASE WHEN pg_is_in_recovery() THEN NULL \
              ELSE pg_try_advisory_lock(({key})::bigint) END FROM (SELECT 1) one LEFT JOIN \
              (SELECT l.label, (extract(epoch FROM l.expires_at - clock_timestamp()) \
              * 1000000)::bigint FROM {table} l WHERE {named} AND l.owner IS NOT NULL \
              AND {NOT_OVER}) h ON true",
-            now = self.server().place.function("now_us"),
-            table = self.server().place.table(),
+            now = self.server().names.function("now_us"),
+            table = self.server().names.table(),
             named = named(name),
         );
-        let rows = ask_on(connection, &request).await;
+        let rows = request_on(connection, &sql).await;
         let rows = rows.map_err(|error| classify(RequestError::Execute(error)))?;
         let row = reply::only(rows, WHAT)?;
         let process = get(&row, 0, WHAT)?;
@@ -180,12 +183,12 @@ impl Attempts {
         let grant = grant.number(i64::try_from(claim.ttl.as_millis()).unwrap_or(i64::MAX));
         let grant = grant.text(claim.label.as_str()).number(self.server().clock_limit());
         let grant = grant.number(process.into()).end();
-        let now = self.server().place.function("now_us");
-        let request = format!(
+        let now = self.server().names.function("now_us");
+        let sql = format!(
             "{enter}; SELECT {now}() AS now, pg_backend_pid(), {}, g.* FROM ({grant}) g",
-            idle_timeout(claim.ttl)
+            set_idle_timeout(claim.ttl)
         );
-        let rows = ask_on(connection, &request).await;
+        let rows = request_on(connection, &sql).await;
         let rows = rows.map_err(|error| classify(RequestError::Execute(error)))?;
         let row = rows.last().ok_or_else(|| unreadable(WHAT))?;
         if get::<i32>(row, 1, WHAT)? != process {

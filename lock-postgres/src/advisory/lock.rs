@@ -13,13 +13,14 @@ use lock_core::{
     LockName, LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
 };
 
-use crate::attempt::Attempts;
-use crate::book::Book;
+use super::attempt::Attempts;
+use super::holds::Holds;
+use super::registry::Registry;
+use super::rows::{NOT_OVER, named, owned};
 use crate::doctor;
 use crate::error::BACKEND;
 use crate::fence::PostgresFence;
-use crate::holds::{Holds, NOT_OVER, named, owned};
-use crate::options::PostgresOptions;
+use crate::options::{Mode, PostgresOptions};
 use crate::server::{Server, end_of_connecting};
 use crate::sql::text_literal;
 
@@ -39,7 +40,7 @@ const POLL: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub struct AdvisoryLock {
     holds: Holds,
-    book: Arc<Book>,
+    registry: Arc<Registry>,
     attempts: Arc<Attempts>,
 }
 
@@ -52,12 +53,11 @@ impl AdvisoryLock {
     /// # Cancel safety
     /// As [`PostgresOptions::connect_advisory`].
     pub async fn connect(url: &str) -> Result<Self, LockError> {
-        PostgresOptions::new(url).connect_advisory().await
+        Self::with_options(&PostgresOptions::new(url)).await
     }
 
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
-        let mut server = Server::new(options)?;
-        server.place = server.place.for_advisory_locks();
+        let server = Server::new(options, Mode::Advisory)?;
         let end = end_of_connecting();
         server.ensure_schema(end).await?;
         if server.is_pooled(end).await? {
@@ -66,9 +66,9 @@ impl AdvisoryLock {
         if server.is_standby(end).await? {
             return Err(refused("the server is a standby, whose advisory locks are its own"));
         }
-        let (holds, book) = (Holds { server }, Arc::<Book>::default());
-        let attempts = Attempts::new(holds.clone(), book.clone(), options.connections);
-        Ok(Self { holds, book, attempts: Arc::new(attempts) })
+        let (holds, registry) = (Holds { server }, Arc::new(Registry::new()));
+        let attempts = Attempts::new(holds.clone(), registry.clone(), options.connections);
+        Ok(Self { holds, registry, attempts: Arc::new(attempts) })
     }
 
     /// The fence of a resource in this database.
@@ -78,7 +78,7 @@ impl AdvisoryLock {
 
     /// Extends a hold on its own session, or one of another client in its row.
     async fn extend_one(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
-        let session = self.book.holding(renewal.owner);
+        let session = self.registry.holding(renewal.owner);
         match session.filter(|session| session.held.token == renewal.token) {
             Some(session) => session.extend(renewal.ttl).await,
             None => self.holds.extend(renewal).await,
@@ -113,10 +113,10 @@ impl DistributedLock for AdvisoryLock {
     async fn try_acquire(
         &self,
         claim: &Claim,
-        _waker: Option<&WaiterHandle>,
+        _waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        self.book.admit(claim.owner)?;
-        if let Some(session) = self.book.holding(claim.owner)
+        self.registry.admit(claim.owner)?;
+        if let Some(session) = self.registry.holding(claim.owner)
             && let Extension::Extended(ttl) = session.extend(claim.ttl).await?
         {
             return Ok(Attempt::Granted(Grant::new(session.held.token, ttl)));
@@ -129,9 +129,9 @@ impl DistributedLock for AdvisoryLock {
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        if let Some(session) = self.book.holding(owner) {
+        if let Some(session) = self.registry.holding(owner) {
             let released = session.release().await;
-            self.book.forget(owner);
+            self.registry.unregister(owner);
             return released;
         }
         match self.holds.end(&format!("{} AND {NOT_OVER}", owned(name, owner))).await? {
@@ -141,8 +141,8 @@ impl DistributedLock for AdvisoryLock {
     }
 
     async fn withdraw(&self, _name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.book.withdraw(owner);
-        match self.book.holding(owner) {
+        self.registry.withdraw(owner);
+        match self.registry.holding(owner) {
             Some(session) => session.release().await.map(drop),
             // An attempt that was given up has closed its connection.
             None => Ok(()),
@@ -150,7 +150,7 @@ impl DistributedLock for AdvisoryLock {
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        let session = self.book.session(lease.owner());
+        let session = self.registry.session(lease.owner());
         Some(match session.filter(|session| session.held.token == lease.token()) {
             Some(session) => Box::pin(session.watch()),
             None => Box::pin(self.holds.watch(lease)),
@@ -185,7 +185,7 @@ impl LockAdmin for AdvisoryLock {
 
 impl std::fmt::Debug for AdvisoryLock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let place = &self.holds.server.place;
-        f.debug_struct("AdvisoryLock").field("place", place).finish_non_exhaustive()
+        let names = &self.holds.server.names;
+        f.debug_struct("AdvisoryLock").field("names", names).finish_non_exhaustive()
     }
 }

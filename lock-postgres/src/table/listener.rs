@@ -1,8 +1,9 @@
 //! The session that listens for the grants of this client.
 //!
 //! Its channel is named by a number that nobody can guess, and it holds an advisory lock that stands for
-//! the channel: whoever would grant a lock to one of our waiters sees by it that the session still
-//! lives. Anyone may see which keys are held, so the key is a hash, which does not tell the channel.
+//! the channel. By that lock a releaser, who would grant a lock to one of our waiters, sees that the
+//! session still lives. Anyone may see which keys are held, so the key is a hash, which does not tell
+//! the channel.
 
 use async_trait::async_trait;
 use lock_core::BackendError;
@@ -59,9 +60,9 @@ fn executing(error: Error) -> BackendError {
     classify(RequestError::Execute(error))
 }
 
-/// A session that tells at once when it ends, and is not replaced behind our back: the driver makes
-/// one from a pool only, so it has a pool of its own.
-pub(crate) async fn session(options: &PgConnectOptions) -> Result<PgListener, Error> {
+/// A session that tells at once when it ends, and that the driver does not replace by itself. The driver
+/// makes such a session from a pool only, so it has a pool of its own.
+async fn session(options: &PgConnectOptions) -> Result<PgListener, Error> {
     let pool = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
     let pool = pool.acquire_timeout(CONNECT_LIMIT).connect_with(options.clone()).await?;
     let mut session = PgListener::connect_with(&pool).await?;
@@ -70,7 +71,7 @@ pub(crate) async fn session(options: &PgConnectOptions) -> Result<PgListener, Er
     Ok(session)
 }
 
-/// As the function that hands over writes it.
+/// The name of the channel, as the function `hand_over` writes it.
 fn channel(number: i64) -> String {
     format!("leasehold_{number:x}")
 }

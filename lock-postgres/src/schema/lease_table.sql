@@ -1,128 +1,12 @@
--- The schema is made only if it is not there, so that its owner need not be allowed to make others.
-DO $migration$
-BEGIN
-    IF to_regnamespace('"@schema@"') IS NULL THEN
-        CREATE SCHEMA "@schema@";
-    END IF;
-    PERFORM set_config('client_min_messages', 'warning', true);
-END
-$migration$;
+-- The functions of the mode in which locks are rows of this table.
 
--- One row a name, never deleted: its token must not start again. Free if it has no owner or its time
--- is over. Whoever acts on a lock has its row locked first, and only then looks at what belongs to it.
-CREATE TABLE IF NOT EXISTS "@schema@"."@table@" (
-    name text COLLATE "C" PRIMARY KEY,
-    token bigint NOT NULL CHECK (token BETWEEN 0 AND 9007199254740991),
-    owner uuid,
-    label text NOT NULL DEFAULT '',
-    expires_at timestamptz NOT NULL DEFAULT '-infinity',
-    -- The process of the server whose session holds it, where a hold is an advisory lock.
-    process integer
-) WITH (fillfactor = 50);
-
--- Who waits, in order of place. A crash may empty it: waiters come back by themselves.
-CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
-    owner uuid PRIMARY KEY,
-    name text COLLATE "C" NOT NULL,
-    place bigint GENERATED ALWAYS AS IDENTITY,
-    ttl_ms bigint NOT NULL,
-    label text NOT NULL,
-    -- The number of the channel on which the waiter's client listens, which only those may know who
-    -- use the locks; null if the waiter only polls.
-    listener bigint,
-    seen_at timestamptz NOT NULL
-) WITH (fillfactor = 50);
--- Claims that were given up: a request of theirs that comes late is refused.
-CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_withdrawn" (
-    owner uuid PRIMARY KEY,
-    forget_at timestamptz NOT NULL
-);
-
--- To make an index, or only to find that it is there, waits for everyone who writes to its table: so
--- that a script that is run again does not, the catalog is asked first.
-DO $migration$
-BEGIN
-    IF to_regclass('"@schema@"."@table@_queue_place"') IS NULL THEN
-        CREATE INDEX "@table@_queue_place" ON "@schema@"."@table@_queue" (name, place);
-    END IF;
-    IF to_regclass('"@schema@"."@table@_withdrawn_forget"') IS NULL THEN
-        CREATE INDEX "@table@_withdrawn_forget" ON "@schema@"."@table@_withdrawn" (forget_at);
-    END IF;
-END
-$migration$;
-
--- The greatest token that each resource has seen.
-CREATE TABLE IF NOT EXISTS "@schema@"."@table@_fences" (
-    resource text COLLATE "C" PRIMARY KEY,
-    seen bigint NOT NULL
-) WITH (fillfactor = 50);
-
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_now_us"() RETURNS bigint
-LANGUAGE sql VOLATILE AS $$
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-$$;
-
--- The key of the advisory lock that stands for something: the first 8 bytes of its SHA-256.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_key"(something bytea) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT ('x' || encode(substr(sha256(something), 1, 8), 'hex'))::bit(64)::bigint
-$$;
-
--- Has the transaction on disk before it is told, whatever the session's default.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_durably"() RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
-END
-$$;
-
--- Makes sure that the lock has a row, and locks it.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_enter"(lock_name text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
-    IF NOT FOUND THEN
-        INSERT INTO "@schema@"."@table@" (name, token) VALUES (lock_name, 0)
-            ON CONFLICT DO NOTHING;
-        PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
-    END IF;
-END
-$$;
-
--- Grants the lock, and returns the new token: one more than the last, or the time in microseconds,
--- whichever is greater (C22).
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant"(
-    lock_name text, new_owner uuid, ttl_ms bigint, new_label text, clock_limit bigint,
-    new_process bigint DEFAULT NULL
-) RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-    now_us bigint := "@schema@"."@table@_v1_now_us"();
-    granted bigint;
-BEGIN
-    IF now_us > clock_limit THEN
-        RAISE EXCEPTION USING ERRCODE = 'LH002',
-            MESSAGE = 'the clock of the server is more than a day ahead of the client';
-    END IF;
-    PERFORM "@schema@"."@table@_v1_durably"();
-    UPDATE "@schema@"."@table@" l
-        SET token = greatest(l.token + 1, now_us), owner = new_owner, label = new_label,
-            expires_at = clock_timestamp() + ttl_ms * interval '1 millisecond',
-            process = new_process
-        WHERE l.name = lock_name
-        RETURNING l.token INTO granted;
-    RETURN granted;
-END
-$$;
-
--- Grants the free lock to the first waiter that is alive, and tells it, unless it is `me`, which is
--- only taken out of the queue. Returns its owner, or null if nobody waits (C27).
+-- Grants the free lock to the first waiter that is alive, and notifies it. The waiter `me` is not
+-- granted anything: it is only taken out of the queue. Returns the waiter's owner, or null if nobody
+-- waits (C27).
 --
--- Alive is who was seen within 3 s and whose listening session, if it has one, still holds the advisory
--- lock that stands for its channel. Anyone may see the keys of locks that are held, so no channel can
--- be told from its key. A pushed grant lasts 3 s at the longest, until its holder renews it (C28).
+-- A waiter is alive that was seen lately, and whose listening session, if it has one, still holds the
+-- advisory lock that stands for its channel. Anyone may see the keys of locks that are held, so a key
+-- does not tell its channel. A pushed grant is short until its holder renews it (C28).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hand_over"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS uuid
@@ -145,12 +29,12 @@ BEGIN
             RETURN me;
         END IF;
         channel := 'leasehold_' || to_hex(waiter.listener);
-        IF waiter.seen_at > clock_timestamp() - interval '3 seconds'
+        IF waiter.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds'
             AND (channel IS NULL OR NOT pg_try_advisory_xact_lock_shared(
                 "@schema@"."@table@_v1_key"(convert_to(channel, 'UTF8'))))
         THEN
             now_us := "@schema@"."@table@_v1_now_us"();
-            short_ms := least(waiter.ttl_ms, 3000);
+            short_ms := least(waiter.ttl_ms, @unclaimed_grant_ttl_ms@);
             granted := "@schema@"."@table@_v1_grant"(
                 lock_name, waiter.owner, short_ms, waiter.label, clock_limit);
             IF channel IS NOT NULL THEN
@@ -178,7 +62,7 @@ DECLARE
 BEGIN
     SELECT * INTO held FROM "@schema@"."@table@" l WHERE l.name = lock_name;
     IF held.owner <> me AND held.expires_at > clock_timestamp() THEN
-        -- Held by another. Who need not queue, or has a place, has no need of the row.
+        -- Held by another. A claim that does not queue, or has a place, does not need the row.
         IF queues THEN
             UPDATE "@schema@"."@table@_queue" q
                 SET seen_at = clock_timestamp(), listener = my_listener
@@ -189,7 +73,8 @@ BEGIN
         OR held.expires_at <= clock_timestamp())
     THEN
         PERFORM "@schema@"."@table@_v1_enter"(lock_name);
-        -- The mark is set with the row locked: it is here now, or the grant is found by its setter.
+        -- C19: a withdrawal marks its claim with the row locked. So the mark is there now, or the
+        -- withdrawal comes later, and finds the grant.
         IF EXISTS (SELECT FROM "@schema@"."@table@_withdrawn" w WHERE w.owner = me) THEN
             RAISE EXCEPTION USING ERRCODE = 'LH001', MESSAGE = 'the claim was withdrawn';
         END IF;
@@ -215,8 +100,8 @@ BEGIN
         END IF;
         IF queues THEN
             IF winner IS NULL THEN
-                -- Nothing was granted, and a crash empties the queue anyway: do not keep the row
-                -- from others until the disk has heard of it.
+                -- Nothing was granted, and a crash empties the queue anyway. So the commit does not wait
+                -- for the disk, and the row is not kept from others for as long.
                 PERFORM set_config('synchronous_commit', 'off', true);
             END IF;
             INSERT INTO "@schema@"."@table@_queue" AS q
@@ -238,8 +123,8 @@ BEGIN
 END
 $$;
 
--- For each hold 1 if it lasts that long from now, 0 if it is over. Rows are taken in the
--- order of their names, so that batches do not wait for each other in a circle. Never shortens.
+-- Answers for each hold 1 if it lasts that long from now, or 0 if it is over. It never shortens a hold.
+-- Rows are taken in the order of their names, so that batches do not wait for each other in a circle.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
     names text[], owners uuid[], tokens bigint[], ttls_ms bigint[]
 ) RETURNS text
@@ -277,9 +162,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    -- The row is locked by the update. Only now is the queue looked at: a waiter that came before
-    -- is seen, one that comes after finds the lock free. A clock that is not to be trusted with a
-    -- token leaves it to them.
+    -- The update has locked the row, and only now the queue is looked at. A waiter that came before is
+    -- seen, and one that comes after finds the lock free. If the clock cannot be trusted with a token,
+    -- nothing is handed over: the waiters find the lock free.
     IF "@schema@"."@table@_v1_now_us"() <= clock_limit THEN
         PERFORM "@schema@"."@table@_v1_hand_over"(lock_name, NULL, clock_limit);
     END IF;
@@ -287,7 +172,8 @@ BEGIN
 END
 $$;
 
--- C19: takes back a grant, a place in the queue, and a request that is still on its way.
+-- C19: takes back a grant and a place in the queue, and lets a request that is still on its way be
+-- refused.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_withdraw"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS boolean
@@ -297,12 +183,13 @@ DECLARE
 BEGIN
     PERFORM "@schema@"."@table@_v1_enter"(lock_name);
     INSERT INTO "@schema@"."@table@_withdrawn" (owner, forget_at)
-        VALUES (me, clock_timestamp() + interval '30 seconds')
+        VALUES (me, clock_timestamp() + interval '@withdrawal_remembered_ms@ milliseconds')
         ON CONFLICT (owner) DO UPDATE SET forget_at = excluded.forget_at;
     DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = me;
     released := "@schema@"."@table@_v1_release"(lock_name, me, clock_limit);
-    -- What others left behind goes as well, as far as nobody is at it. It goes last: whoever has rows
-    -- of other locks must not wait any more, lest two wait for each other.
+    -- What others left behind goes as well, except for rows that somebody else has locked. It goes last,
+    -- since from here on rows of other locks are locked: two that then waited for each other's lock
+    -- would never end.
     DELETE FROM "@schema@"."@table@_withdrawn" w WHERE w.owner IN (
         SELECT o.owner FROM "@schema@"."@table@_withdrawn" o
         WHERE o.forget_at < clock_timestamp() LIMIT 20 FOR UPDATE SKIP LOCKED);
@@ -314,8 +201,8 @@ BEGIN
 END
 $$;
 
--- The locks that are held and whose names start with `prefix`, or the one lock called `prefix`. Of an
--- owner no more than 8 digits are told.
+-- The locks that are held and whose names start with `prefix`, or the one lock called `prefix`. No more
+-- than 8 digits of an owner are told.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
     prefix text, whole boolean, at_most bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
@@ -325,7 +212,8 @@ LANGUAGE sql VOLATILE AS $$
     SELECT l.name, left(h.owner::text, 8), l.token,
         (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, l.label,
         (SELECT count(*) FROM "@schema@"."@table@_queue" q
-            WHERE q.name = l.name AND q.seen_at > clock_timestamp() - interval '3 seconds')
+            WHERE q.name = l.name
+            AND q.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds')
     FROM "@schema@"."@table@" l
     LEFT JOIN LATERAL (SELECT l.owner, l.expires_at
         WHERE l.owner IS NOT NULL AND l.expires_at > clock_timestamp()) h ON true
@@ -334,7 +222,7 @@ LANGUAGE sql VOLATILE AS $$
     ORDER BY l.name LIMIT at_most
 $$;
 
--- Ends whoever's hold and hands the lock over; no row if nobody held it.
+-- Ends the hold of any owner and hands the lock over. Returns no row if nobody held the lock.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_evict"(
     lock_name text, clock_limit bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
@@ -352,25 +240,5 @@ BEGIN
         PERFORM "@schema@"."@table@_v1_release"(lock_name, held_by, clock_limit);
         RETURN NEXT;
     END LOOP;
-END
-$$;
-
--- Lets a token pass that is not below the greatest seen, and remembers it. An error otherwise, so that
--- the transaction it is part of fails as a whole (C24).
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_advance"(of_resource text, token bigint)
-RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-    greatest_seen bigint;
-BEGIN
-    PERFORM "@schema@"."@table@_v1_durably"();
-    INSERT INTO "@schema@"."@table@_fences" AS f (resource, seen) VALUES (of_resource, token)
-        ON CONFLICT (resource) DO UPDATE SET seen = greatest(f.seen, excluded.seen)
-        RETURNING f.seen INTO greatest_seen;
-    IF greatest_seen > token THEN
-        RAISE EXCEPTION USING ERRCODE = 'LH003',
-            MESSAGE = 'the token is stale: the resource has seen ' || greatest_seen,
-            DETAIL = greatest_seen::text;
-    END IF;
 END
 $$;

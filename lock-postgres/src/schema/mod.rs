@@ -1,0 +1,69 @@
+//! What the locks need in the database: tables and functions, as scripts.
+
+mod names;
+
+use std::time::Duration;
+
+use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
+
+pub(crate) use self::names::TableNames;
+
+/// Begins a migration. One runs at a time, and none waits for long.
+const BEGIN: &str = "\
+-- Leasehold's locks on Postgres, version 1. It may be run again, and beside later versions.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL lock_timeout = '5s';
+SET LOCAL statement_timeout = '5s';
+DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
+";
+
+/// In this order: a function stands behind what it uses. The last one is made last, so that it tells
+/// whether all is there.
+const PARTS: [&str; 4] = [
+    include_str!("tables.sql"),
+    include_str!("grant.sql"),
+    include_str!("lease_table.sql"),
+    include_str!("fence.sql"),
+];
+
+/// The function that is made last.
+pub(crate) const MADE_LAST: &str = "advance";
+
+/// Everything that is to be created, as one script.
+pub(crate) fn script(names: &TableNames) -> String {
+    migration(names).concat()
+}
+
+/// The same script as a client sends it: what waits until no other migration runs, and the rest.
+pub(crate) fn migration(names: &TableNames) -> [String; 2] {
+    let rest = PARTS.join("\n").replace("@schema@", &names.schema).replace("@table@", &names.table);
+    // C19, C28: the server keeps the bounds of the contract.
+    let rest = rest
+        .replace("@waiter_liveness_ms@", &millis(WAITER_LIVENESS))
+        .replace("@unclaimed_grant_ttl_ms@", &millis(UNCLAIMED_GRANT_TTL))
+        .replace("@withdrawal_remembered_ms@", &millis(WITHDRAWAL_REMEMBERED));
+    [BEGIN.to_owned(), rest + "\nCOMMIT;\n"]
+}
+
+fn millis(span: Duration) -> String {
+    span.as_millis().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_placeholder_of_the_script_is_filled_in() {
+        let names = TableNames::new("leasehold", "locks").expect("good names");
+        assert!(!script(&names).contains('@'));
+    }
+
+    #[test]
+    fn the_last_function_of_the_script_tells_that_all_is_there() {
+        let names = TableNames::new("leasehold", "locks").expect("good names");
+        let script = script(&names);
+        let last = script.rsplit("CREATE OR REPLACE FUNCTION ").next().expect("a function");
+        assert!(last.starts_with(&names.function(MADE_LAST)), "{last}");
+    }
+}

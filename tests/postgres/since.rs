@@ -1,0 +1,88 @@
+//! C45: since when a lock is held, by the server's clock.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leasehold::{Holder, LockClient, OwnerId};
+use test_support::PostgresServer;
+
+use crate::behaviours::{MINUTE, client, fresh_name, held, patient, queued, released, served};
+use crate::server::{number, shared};
+
+/// The server's wall clock.
+fn now(server: &PostgresServer) -> SystemTime {
+    let micros = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    UNIX_EPOCH + Duration::from_micros(number(server, micros))
+}
+
+async fn holder(observer: &LockClient, name: &str) -> Holder {
+    observer.inspect(name).await.expect("an answer").holder.expect("it is held")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_since_is_the_servers_time_of_the_grant_in_both_modes() {
+    let server = shared().await;
+    for mode in ["table", "advisory"] {
+        let url = format!("{}?lock_mode={mode}", server.url());
+        let (holding, observer, name) = (client(&url).await, client(&url).await, fresh_name());
+        let before = now(server);
+        let guard = held(&holding, &name).await;
+        let after = now(server);
+        let seen = holder(&observer, &name).await;
+        let since = seen.since.expect("the server tells");
+        assert!(before <= since && since <= after, "{before:?} {since:?} {after:?}");
+        // An extension is no grant.
+        guard.extend(MINUTE * 2).await.expect("still held");
+        assert_eq!(holder(&observer, &name).await.since, Some(since));
+        let listed = observer.list(&name, 10).await.expect("a listing");
+        assert_eq!(listed[0].holder.as_ref().and_then(|holder| holder.since), Some(since));
+        let evicted = observer.evict(&name).await.expect("an answer").expect("it was held");
+        assert_eq!(evicted.since, Some(since));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_a_lock_that_was_handed_over_is_held_since_then() {
+    let server = shared().await;
+    let (first, second, name) =
+        (client(&server.url()).await, client(&server.url()).await, fresh_name());
+    let guard = held(&first, &name).await;
+    let waiting = queued(&second, &first, patient(&name), &name).await;
+    let before = now(server);
+    released(guard).await;
+    let next = served(waiting).await;
+    let since = holder(&first, &name).await.since.expect("the server tells");
+    assert!(before <= since && since <= now(server), "{since:?}");
+    released(next).await;
+}
+
+/// After the server's clock was set back, the lock's last token is ahead of the clock, and so is the
+/// next one. No time is shown then, rather than a wrong one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_a_token_ahead_of_the_clock_tells_no_time() {
+    let server = shared().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    let ahead = "(extract(epoch FROM clock_timestamp() + interval '1 hour') * 1000000)::bigint";
+    server.psql(&format!("INSERT INTO leasehold.locks VALUES ('{name}', {ahead})"));
+    let guard = held(&client, &name).await;
+    let seen = holder(&client, &name).await;
+    assert_eq!((seen.token, seen.since), (Some(guard.token()), None));
+    released(guard).await;
+}
+
+/// A hold that another version of the library was granted, by the functions of the schema.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_a_hold_of_another_version_tells_since_when() {
+    let server = shared().await;
+    let (client, name, owner) = (client(&server.url()).await, fresh_name(), OwnerId::random());
+    let (before, owner) = (now(server), owner.expose());
+    server.psql(&format!(
+        "SELECT leasehold.locks_v1_acquire(\
+         '{name}', '{owner}', 60000, '', false, NULL, 9223372036854775807)"
+    ));
+    let since = holder(&client, &name).await.since.expect("the server tells");
+    assert!(before <= since && since <= now(server), "{since:?}");
+    let listed =
+        server.psql(&format!("SELECT count(*) FROM leasehold.locks_v1_list('{name}', true, 1)"));
+    assert_eq!(listed, "1");
+    client.evict(&name).await.expect("an answer").expect("it was held");
+}
