@@ -162,11 +162,15 @@ impl LockClient {
     ///
     /// # Errors
     /// - [`LockError::Lost`] if the hold is over.
+    /// - [`LockError::AlreadyAttached`] if another guard of this client holds it. Two **processes** that
+    ///   attach one lease are not told of each other: one may release what the other believes in. Hand a
+    ///   lease to one only.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
     /// - [`LockError::Closed`] after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
-    /// If the future is dropped the hold stays as it was: it expires unless it is attached.
+    /// If the future is dropped or fails, the hold stays as it was, or lasts its TTL from then: it expires
+    /// unless it is attached.
     pub async fn attach(&self, lease: Lease) -> Result<LockGuard, LockError> {
         let (hold, claim) = self.shared.attach(lease).await?;
         Ok(LockGuard::new(self.shared.clone(), hold, claim))

@@ -66,8 +66,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "renewal not stopped by release",
         file: "lock-core/src/engine/shared.rs",
         from: "hold.end(LostReason::Released);
-        self.renewer.unregister(hold);",
-        to: "let _ = hold;",
+        self.renewer.unregister(hold)",
+        to: "let _ = hold;
+        Registration::Own",
         test: "-p lock-core --test memory c11_no_renewal_brings_a_released_lock_back",
     },
     Mutant {
@@ -259,8 +260,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a shutdown that waits for ever",
         file: "lock-core/src/engine/janitor.rs",
-        from: "until.map_or(end_of_grace, |until| until.max(end_of_grace))",
-        to: "until.unwrap_or(end_of_grace) + Duration::from_secs(3600)",
+        from: "now.until.map_or(end_of_grace, |until| until.max(end_of_grace))",
+        to: "now.until.unwrap_or(end_of_grace) + Duration::from_secs(3600)",
         test: "-p lock-core --test memory c20_shutdown_waits_for_no_acquisition_that_nobody_polls",
     },
     Mutant {
@@ -621,8 +622,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "an outage begins half a time-out before",
         file: "lock-core/src/engine/progress.rs",
-        from: "of.sent.max(now.checked_sub(self.request_timeout / 2).unwrap_or(now))",
-        to: "now.checked_sub(self.request_timeout / 2).unwrap_or(of.sent)",
+        from: "(of.sent.max(now.checked_sub(self.request_timeout / 2).unwrap_or(now)), 0)",
+        to: "(now.checked_sub(self.request_timeout / 2).unwrap_or(of.sent), 0)",
         test: "-p lock-core --test waits c48_an_endless_wait_bears_five_request_timeouts_of_refusals",
     },
     Mutant {
@@ -670,8 +671,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a notification connection that is kept for nobody",
         file: "lock-core/src/backend/notifications.rs",
-        from: "Err(_) if idle_pings >= IDLE_PINGS && self.close_if_idle() => return End::Idle,",
-        to: "Err(_) if idle_pings > 1_000_000 && self.close_if_idle() => return End::Idle,",
+        from: "self.by_owner.is_empty() && self.used_at.elapsed() >= IDLE_TIMEOUT",
+        to: "self.by_owner.is_empty() && self.used_at.elapsed() >= IDLE_TIMEOUT * 1_000_000",
         test: "-p lock-core --lib c26_the_connection_is_closed_when_nobody_waits",
     },
     Mutant {
@@ -680,5 +681,55 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "f.pad(&Readable(&self.0).to_string())",
         to: "f.pad(&self.0)",
         test: "-p lock-core --lib c01_a_name_shows_what_cannot_be_seen",
+    },
+    Mutant {
+        name: "a shutdown waits for what is given back",
+        file: "lock-core/src/engine/janitor.rs",
+        from: "self.until = self.until.filter(|_| self.cleanups > 0);",
+        to: "",
+        test: "-p lock-core --test endings c20_a_shutdown_waits_no_longer_for_what_is_given_back",
+    },
+    Mutant {
+        name: "a shutdown forgets what is unresolved",
+        file: "lock-core/src/engine/shared.rs",
+        from: "_ if lease.unresolved => Remains::Claim,",
+        to: "_ if lease.unresolved => Remains::Hold,",
+        test: "-p lock-core --test endings c19_a_shutdown_refuses_what_comes_late",
+    },
+    Mutant {
+        name: "one janitor is woken, which may stand still",
+        file: "lock-core/src/engine/janitor.rs",
+        from: "self.arrived.notify_waiters();",
+        to: "",
+        test: "-p lock-core --test endings c20_a_shutdown_does_the_work_of_a_runtime_that_stands_still",
+    },
+    Mutant {
+        name: "a release that outlasts its lease is a loss",
+        file: "lock-core/src/guard.rs",
+        from: "Ok(Release::NotHeld) if !shared.has_expired(&hold.lease()) => {",
+        to: "Ok(Release::NotHeld) => {",
+        test: "-p lock-core --test endings c47_a_release_that_outlasts_its_lease_is_no_loss",
+    },
+    Mutant {
+        name: "not held is an end like any other",
+        file: "lock-core/src/guard.rs",
+        from: "Err(hold.lost_error(LostReason::Evicted))",
+        to: "Ok(())",
+        test: "-p lock-core --test memory c47_a_release_tells_of_a_loss",
+    },
+    Mutant {
+        name: "a lost guard ends the hold of the next",
+        file: "lock-core/src/engine/renewer.rs",
+        from: "if !Arc::ptr_eq(other.get(), hold) => Registration::Superseded,",
+        to: "if !Arc::ptr_eq(other.get(), hold) => Registration::Own,",
+        test: "-p lock-core --test endings c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone",
+    },
+    Mutant {
+        name: "late grants and outages are two troubles",
+        file: "lock-core/src/engine/progress.rs",
+        from: "Standing::Late(since) | Standing::Outage(since, _) => (since, self.repeats + 1),",
+        to: "Standing::Outage(since, _) => (since, self.repeats + 1),
+            Standing::Late(_) => (now, 0),",
+        test: "-p lock-core --lib c48_an_endless_wait_bears_an_outage_of_five_request_timeouts",
     },
 ];
