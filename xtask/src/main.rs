@@ -34,7 +34,7 @@ enum Task {
         /// Only the mutants whose name contains this.
         #[arg(default_value = "")]
         name: String,
-        /// Only the mutants that a test of this package is to notice.
+        /// Only the mutants in the code of this package.
         #[arg(long)]
         package: Option<String>,
     },

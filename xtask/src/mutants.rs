@@ -15,7 +15,7 @@ use crate::mutants::table::MUTANTS;
 use crate::step::{Done, Failure};
 use crate::workspace;
 
-/// Tries the mutants whose name contains `name`, of those that tests of `package` are to notice.
+/// Tries the mutants whose name contains `name`, of those in the code of `package`.
 pub(crate) fn run(name: &str, package: Option<&str>) -> Done {
     let chosen = chosen(name, package)?;
     // Before anything is built, because the table goes stale easily.
@@ -35,7 +35,7 @@ pub(crate) fn run(name: &str, package: Option<&str>) -> Done {
 
 fn chosen(name: &str, package: Option<&str>) -> Done<Vec<&'static Mutant>> {
     let fits = |mutant: &&Mutant| {
-        mutant.name.contains(name) && package.is_none_or(|package| mutant.is_noticed_by(package))
+        mutant.name.contains(name) && package.is_none_or(|package| mutant.is_in(package))
     };
     let chosen: Vec<_> = MUTANTS.iter().filter(fits).collect();
     if chosen.is_empty() {

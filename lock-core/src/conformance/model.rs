@@ -12,7 +12,7 @@ use tokio::task::block_in_place;
 
 use super::{Harness, claim, fresh_name};
 use crate::backend::{Attempt, Claim, Extension, Release, Renewal};
-use crate::{DistributedLock, FencingToken, Lease, LockName, MemoryLock, OwnerId};
+use crate::{BackendError, DistributedLock, FencingToken, Lease, LockName, MemoryLock, OwnerId};
 
 /// How many claims take part, half of them for each of two locks.
 const CLAIMS: usize = 6;
@@ -20,6 +20,9 @@ const CLAIMS: usize = 6;
 /// How many histories are tried, and how long the longest is.
 const HISTORIES: u32 = 24;
 const LONGEST: usize = 24;
+
+/// How often a request is repeated that has no answer.
+const TRIES: usize = 10;
 
 /// No lease of a history ends by itself.
 const TTL: Duration = Duration::from_secs(600);
@@ -134,13 +137,25 @@ impl<'a> Run<'a> {
 
     /// A claim that was withdrawn may be refused with an error; it is not granted in any case.
     async fn acquire(&mut self, claim: &Claim) -> Outcome {
-        match self.backend.try_acquire(claim, None).await {
+        match self.answer(claim).await {
             Ok(Attempt::Granted(grant)) => {
                 self.last.insert(claim.owner, grant.token);
                 Outcome::Granted(self.number(&claim.name, grant.token))
             }
             Ok(Attempt::Busy(_)) | Err(_) => Outcome::NotGranted,
         }
+    }
+
+    /// A passing failure is no answer: a client asks again, and so do we.
+    async fn answer(&self, claim: &Claim) -> Result<Attempt, BackendError> {
+        let mut answer = self.backend.try_acquire(claim, None).await;
+        for _ in 0..TRIES {
+            if !matches!(&answer, Err(error) if error.is_transient()) {
+                break;
+            }
+            answer = self.backend.try_acquire(claim, None).await;
+        }
+        answer
     }
 
     async fn extend(&self, claim: &Claim) -> Outcome {

@@ -27,9 +27,9 @@ impl Mutant {
         }
     }
 
-    /// Whether the named test is one of this package.
-    pub(super) fn is_noticed_by(&self, package: &str) -> bool {
-        self.test.strip_prefix("-p ").and_then(|rest| rest.split(' ').next()) == Some(package)
+    /// Whether the fault is in the code of this package, whose folder has its name.
+    pub(super) fn is_in(&self, package: &str) -> bool {
+        self.file.split('/').next() == Some(package)
     }
 
     pub(super) fn apply_in(&self, tree: &Path) -> Done<String> {
