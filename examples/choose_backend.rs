@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use leasehold::{ClientOptions, DistributedLock, LockClient, LockError, MemoryLock};
+use leasehold::{ClientOptions, DistributedLock, LockClient, LockError, LockGuard, MemoryLock};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -52,8 +52,6 @@ async fn main() -> Result<(), Failure> {
 /// Knows nothing of the backend. What it needs to know is data: see `Capabilities`.
 async fn work(locks: &LockClient) -> Result<(), LockError> {
     println!("{}", locks.capabilities());
-    let guard = locks.acquire("stock:42").await?;
-    guard.run(async { println!("  worked under token {}\n", guard.token()) }).await?;
-    guard.release().await?;
-    Ok(())
+    let work = async |held: &LockGuard| println!("  worked under token {}\n", held.token());
+    locks.with("stock:42", work).await?.into_value()
 }

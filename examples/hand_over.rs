@@ -1,6 +1,6 @@
 //! A held lock is handed to a child process, which goes on under the same token.
 //!
-//! An exported lease is as good as the lock: whoever has the text can extend and release the hold.
+//! An exported lease is as good as the lock: everybody who has the text can extend and release the hold.
 //! So it goes through the child's standard input, never through its arguments, which everybody on
 //! the machine can read.
 //!
@@ -81,6 +81,7 @@ async fn take_over(secret: &str) -> Result<(), Failure> {
     let guard = locks.attach(Lease::import(lease)?).await?;
     println!("child: goes on under token {}, and renews it from now on", guard.token());
     guard.run(tokio::time::sleep(Duration::from_millis(300))).await?;
-    println!("child: done; {:?}", guard.release().await?);
+    guard.release().await?;
+    println!("child: done, and held the lock to the end");
     Ok(())
 }

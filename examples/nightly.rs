@@ -1,11 +1,11 @@
 //! A nightly job on several hosts: each starts it at the same time, one does it, the others see that
 //! it is done.
 //!
-//! On the second night the host that does it dies in the middle, and another takes over once the
-//! lease is over. So a lock alone does not say "once": it says "one at a time". What makes it once a
-//! night is the record of its end, which is written beside the fence. And the record, too, promises
-//! only that the job is *recorded* once: what a host did before it died stays done. Let each step of
-//! a real job be repeatable, or send the token along with it.
+//! On the second night the host that does the job dies in the middle, and another host takes over once
+//! the lease is over. So a lock alone does not mean "once"; it means "one at a time". The job is done
+//! once a night because its end is recorded, beside the fence. The record, too, promises only that the
+//! job is *recorded* once: what a host did before it died stays done. So make each step of a real job
+//! repeatable, or send the token along with it.
 //!
 //! `cargo run --example nightly [-- --url URL]`
 

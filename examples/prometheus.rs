@@ -63,7 +63,8 @@ fn record(address: SocketAddr) -> Result<PrometheusHandle, Failure> {
     Ok(handle)
 }
 
-/// Names are without number, the values of a label must not be: here a name's first part.
+/// There is no limit to the number of names, but the values of a label must be few: so a label gets the
+/// first part of a name.
 fn group(name: &LockName) -> &'static str {
     match name.as_str().split(':').next() {
         Some("stock") => "stock",
@@ -77,9 +78,8 @@ async fn work(locks: &LockClient) -> Result<(), Failure> {
     let buyers = (0..40).map(|buyer| {
         let (locks, item) = (locks.clone(), format!("stock:{}", buyer % 4));
         tokio::spawn(async move {
-            let guard = locks.acquire(item).await?;
-            guard.run(sleep(Duration::from_millis(5))).await?;
-            guard.release().await.map(drop)
+            let sale = locks.with(item, async |_| sleep(Duration::from_millis(5)).await);
+            sale.await?.into_value()
         })
     });
     for buyer in buyers.collect::<Vec<_>>() {

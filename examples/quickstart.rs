@@ -1,4 +1,4 @@
-//! The six lines of the README: take a lock, work under it, give it back.
+//! The first lines of the README: work under a lock, and hear how the hold ended.
 //!
 //! `cargo run --example quickstart [URL]`
 
@@ -20,10 +20,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", locks.capabilities());
 
     let request = LockRequest::new("quickstart").ttl(Duration::from_secs(5)).label("example");
-    let guard = locks.acquire(request).await?;
-    println!("held under token {}", guard.token());
-
-    let sold = guard.run(async { "one item" }).await?;
-    println!("sold {sold}; released: {:?}", guard.release().await?);
+    let sale = locks.with(request, async |held| {
+        println!("held under token {}", held.token());
+        "one item"
+    });
+    println!("sold {}, and held the lock to the end", sale.await?.into_value()?);
     Ok(())
 }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use leasehold::{Capabilities, LockClient, Order, TokenDurability, Wakeup, connect};
+use leasehold::{Capabilities, LockClient, Order, Renewals, TokenDurability, Wakeup, connect};
 
 fn read(path: impl AsRef<Path>) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -30,11 +30,17 @@ fn row(capabilities: &Capabilities) -> String {
         Wakeup::Poll(longest) => format!("by polling, every {longest:?} at the most"),
         _ => panic!("the table has no words for {:?}", capabilities.wakeup),
     };
+    let renewals = match capabilities.renewals {
+        Renewals::Batched => "a hundred in one request",
+        _ => "each a request of its own",
+    };
     let tokens = match capabilities.tokens {
         TokenDurability::CounterAndClock => "a counter, and the clock if the counter is lost",
         _ => "the store's own counter",
     };
-    format!("| {backend} | {order} | {woken} | {tokens} | {ttl_granularity:?} | {on_store_loss} |")
+    format!(
+        "| {backend} | {order} | {woken} | {renewals} | {tokens} | {ttl_granularity:?} | {on_store_loss} |"
+    )
 }
 
 #[tokio::test]

@@ -33,12 +33,12 @@ fn child_role() {
 }
 
 /// Where a test's processes meet.
-struct Place {
+struct Fixture {
     folder: TempDir,
     server: Option<RedisServer>,
 }
 
-impl Place {
+impl Fixture {
     fn file() -> Self {
         Self { folder: tempfile::tempdir().expect("a folder"), server: None }
     }
@@ -114,7 +114,8 @@ async fn wait() {
         let guard = client.acquire(request()).await.expect("its turn comes");
         child::say(&guard.token().to_string());
         tokio::time::sleep(Duration::from_millis(5)).await;
-        guard.release().await.expect("an answer");
+        // It may have been stopped meanwhile, and have lost the lock.
+        guard.release_confirmed().await.expect("an answer");
     }
 }
 
@@ -126,7 +127,8 @@ async fn wait_for_many() {
         let holder = client.inspect(guard.name()).await.expect("an answer").holder;
         let ours = holder.and_then(|holder| holder.token) == Some(guard.token());
         child::say(if guard.is_held() && !ours { "two holders" } else { "right" });
-        guard.release().await.expect("an answer");
+        // The lock of a holder that was paused may be lost.
+        guard.release_confirmed().await.expect("an answer");
     });
     join_all(waiting).await;
 }
@@ -152,31 +154,31 @@ async fn write_after_a_pause() {
     child::say(if guard.is_held() { "held" } else { "lost" });
 }
 
-async fn ten_processes_times_a_hundred_increments(place: Place) {
+async fn ten_processes_times_a_hundred_increments(fixture: Fixture) {
     let mut children: Vec<_> =
-        (0..10).map(|_| place.spawn("incrementer", Duration::from_secs(30))).collect();
+        (0..10).map(|_| fixture.spawn("incrementer", Duration::from_secs(30))).collect();
     for said in join_all(children.iter_mut().map(child::Child::line)).await {
         assert_eq!(said, "done");
     }
-    assert_eq!(count(&place.path("count")), 1000);
+    assert_eq!(count(&fixture.path("count")), 1000);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_ten_processes_lose_no_increment_on_files() {
-    ten_processes_times_a_hundred_increments(Place::file()).await;
+    ten_processes_times_a_hundred_increments(Fixture::file()).await;
 }
 
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_ten_processes_lose_no_increment_on_redis() {
-    ten_processes_times_a_hundred_increments(Place::redis().await).await;
+    ten_processes_times_a_hundred_increments(Fixture::redis().await).await;
 }
 
-async fn a_killed_holder_lets_the_next_one_in(place: Place) {
+async fn a_killed_holder_lets_the_next_one_in(fixture: Fixture) {
     let ttl = Duration::from_secs(2);
-    let mut holder = place.spawn("holder", ttl);
+    let mut holder = fixture.spawn("holder", ttl);
     let first: u64 = holder.line().await.parse().expect("a token");
-    let mut waiter = place.spawn("waiter", ttl);
+    let mut waiter = fixture.spawn("waiter", ttl);
     holder.kill().await;
     let killed = Instant::now();
     let second: u64 = waiter.line().await.parse().expect("a token");
@@ -187,13 +189,13 @@ async fn a_killed_holder_lets_the_next_one_in(place: Place) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_killed_holder_costs_its_ttl_on_files() {
-    a_killed_holder_lets_the_next_one_in(Place::file()).await;
+    a_killed_holder_lets_the_next_one_in(Fixture::file()).await;
 }
 
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_killed_holder_costs_its_ttl_on_redis() {
-    a_killed_holder_lets_the_next_one_in(Place::redis().await).await;
+    a_killed_holder_lets_the_next_one_in(Fixture::redis().await).await;
 }
 
 /// C28: waiters are killed and stopped at random, in the queue and as holders; nobody waits longer
@@ -203,9 +205,9 @@ async fn c28_a_killed_holder_costs_its_ttl_on_redis() {
 async fn c28_a_queue_whose_members_are_killed_never_stalls_for_3_s() {
     use rand::seq::IndexedRandom;
 
-    let place = Place::redis().await;
+    let fixture = Fixture::redis().await;
     let ttl = Duration::from_millis(1500);
-    let mut waiters: Vec<_> = (0..12).map(|_| place.spawn("waiter", ttl)).collect();
+    let mut waiters: Vec<_> = (0..12).map(|_| fixture.spawn("waiter", ttl)).collect();
     join_all(waiters.iter_mut().map(child::Child::line)).await;
     let (mut last, mut worst) = (0, Duration::ZERO);
     while waiters.len() > 2 {
@@ -238,36 +240,36 @@ async fn fresh_line(child: &mut child::Child) -> u64 {
 
 /// P1: a holder that is paused past its TTL damages the resource that does not check tokens (the
 /// positive control), and is refused by the one that does.
-async fn a_paused_holder_is_refused_by_the_fence(place: Place) {
+async fn a_paused_holder_is_refused_by_the_fence(fixture: Fixture) {
     let ttl = Duration::from_secs(1);
-    let mut paused = place.spawn("pausing writer", ttl);
+    let mut paused = fixture.spawn("pausing writer", ttl);
     assert_eq!(paused.line().await, "read");
     paused.stop();
-    let mut next = place.spawn("pausing writer", ttl);
+    let mut next = fixture.spawn("pausing writer", ttl);
     assert_eq!(next.line().await, "read");
     next.tell("go on").await;
     assert_eq!(next.line().await, "written");
     assert_eq!(next.line().await, "held");
-    std::fs::write(place.path("unfenced"), "by the next holder").expect("written");
+    std::fs::write(fixture.path("unfenced"), "by the next holder").expect("written");
 
     paused.cont();
     paused.tell("go on").await;
     assert_eq!(paused.line().await, "stale");
     assert_eq!(paused.line().await, "lost");
-    assert_eq!(count(&place.path("count")), 1);
-    let unfenced = std::fs::read_to_string(place.path("unfenced")).expect("its text");
+    assert_eq!(count(&fixture.path("count")), 1);
+    let unfenced = std::fs::read_to_string(fixture.path("unfenced")).expect("its text");
     assert_eq!(unfenced, "1", "the harness is blind: the stale write did no damage");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p1_a_paused_holder_is_refused_by_the_fence_on_files() {
-    a_paused_holder_is_refused_by_the_fence(Place::file()).await;
+    a_paused_holder_is_refused_by_the_fence(Fixture::file()).await;
 }
 
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p1_a_paused_holder_is_refused_by_the_fence_on_redis() {
-    a_paused_holder_is_refused_by_the_fence(Place::redis().await).await;
+    a_paused_holder_is_refused_by_the_fence(Fixture::redis().await).await;
 }
 
 /// S3: a waiter is paused while its grant is on its way. The grant expires, another takes the lock;
@@ -277,8 +279,8 @@ async fn p1_a_paused_holder_is_refused_by_the_fence_on_redis() {
 async fn s3_a_grant_that_waited_out_its_time_is_not_believed() {
     use test_support::eventually;
 
-    let (place, limit) = (Place::redis().await, Duration::from_secs(30));
-    let client = leasehold::connect(&place.url()).await.expect("a connection");
+    let (fixture, limit) = (Fixture::redis().await, Duration::from_secs(30));
+    let client = leasehold::connect(&fixture.url()).await.expect("a connection");
     let name = |i: usize| format!("{NAME}-{i}");
     let request = |i| LockRequest::new(name(i)).ttl(limit).wait(Wait::AtMost(limit));
     let queued = async |count| {
@@ -293,7 +295,7 @@ async fn s3_a_grant_that_waited_out_its_time_is_not_believed() {
     for i in 0..LOCKS {
         guards.push(client.acquire(request(i)).await.expect("a free lock"));
     }
-    let mut waiter = place.spawn("paused waiter", limit);
+    let mut waiter = fixture.spawn("paused waiter", limit);
     queued(1).await;
     waiter.stop();
     // Granted to the waiter, which does not hear of it, and in the end to us again.

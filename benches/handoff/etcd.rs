@@ -7,8 +7,9 @@ use leasehold::etcd::etcd_client::{self, LockOptions, WatchOptions};
 use test_support::EtcdServer;
 use tokio::time::sleep;
 
-use crate::system::{Client, Leasehold, Peer, Result, System, Times};
-use crate::workload::micros;
+use crate::client::{Client, Leasehold, Peer, Result};
+use crate::system::System;
+use crate::times::{Times, micros};
 
 const PEERS: &[Peer] = &[
     Peer { name: "leasehold", client: |url| Box::pin(async move { Leasehold::at(&url).await }) },

@@ -11,6 +11,7 @@
     allow(dead_code, unused_mut, unused_variables, reason = "there is nothing to measure")
 )]
 
+mod client;
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(feature = "postgres")]
@@ -19,14 +20,16 @@ mod postgres;
 mod redis;
 mod report;
 mod system;
+mod times;
 mod workload;
 
 use std::time::Duration;
 
 use clap::Parser;
 
+use crate::client::Result;
 use crate::report::Table;
-use crate::system::{Result, System, systems};
+use crate::system::System;
 use crate::workload::{alone, hand_overs};
 
 const WORKERS: [usize; 3] = [2, 16, 64];
@@ -54,6 +57,30 @@ async fn main() -> Result<()> {
         compare(&*system, &options).await?;
     }
     Ok(())
+}
+
+/// The systems that are compiled in, or the one at `url`.
+async fn systems(url: Option<&str>) -> Result<Vec<Box<dyn System>>> {
+    let mut systems: Vec<Box<dyn System>> = Vec::new();
+    let wanted = |scheme: &str| url.is_none_or(|url| url.starts_with(scheme));
+    #[cfg(feature = "redis")]
+    if wanted("redis") {
+        systems.push(Box::new(redis::Redis::at(url).await));
+    }
+    #[cfg(feature = "etcd")]
+    if wanted("etcd") {
+        systems.push(Box::new(etcd::Etcd::at(url).await));
+    }
+    #[cfg(feature = "postgres")]
+    if wanted("postgres") {
+        systems.push(Box::new(postgres::Postgres::at(url).await));
+    }
+    match systems.is_empty() {
+        false => Ok(systems),
+        true => Err("no server to measure: build with the feature `redis`, `etcd` or `postgres`, \
+                     and give a URL of its scheme or none"
+            .into()),
+    }
 }
 
 async fn compare(system: &dyn System, options: &Options) -> Result<()> {

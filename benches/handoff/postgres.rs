@@ -8,8 +8,9 @@ use sqlx::{Connection, Executor, PgConnection};
 use test_support::PostgresServer;
 use tokio::time::sleep;
 
-use crate::system::{Client, Leasehold, Peer, Result, System, Times};
-use crate::workload::micros;
+use crate::client::{Client, Leasehold, Peer, Result};
+use crate::system::System;
+use crate::times::{Times, micros};
 
 const PEERS: &[Peer] = &[
     Peer {

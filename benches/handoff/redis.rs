@@ -9,8 +9,9 @@ use redis::cmd;
 use test_support::RedisServer;
 use tokio::time::sleep;
 
-use crate::system::{Client, Leasehold, Peer, Result, System, Times};
-use crate::workload::{TTL, micros};
+use crate::client::{Client, Leasehold, Peer, Result, TTL};
+use crate::system::System;
+use crate::times::{Times, micros};
 
 const PEERS: &[Peer] = &[
     Peer { name: "leasehold", client: |url| Box::pin(async move { Leasehold::at(&url).await }) },

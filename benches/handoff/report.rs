@@ -1,6 +1,6 @@
 //! What is told of the rounds: medians, and ratios to the floor.
 
-use crate::system::Times;
+use crate::times::Times;
 
 /// What one round showed of one peer.
 pub(crate) struct Round {

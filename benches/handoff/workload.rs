@@ -8,16 +8,16 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::client::{Client, Peer, Result};
 use crate::report::Round;
-use crate::system::{Client, Peer, Result, System, Times};
-
-pub(crate) const TTL: Duration = Duration::from_secs(10);
+use crate::system::System;
+use crate::times::{Times, micros};
 
 /// How long a lock is held that changes hands.
 const HOLD: Duration = Duration::from_millis(1);
 
-/// How long to wait for others to come in. A peer that polls takes as long.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long to wait until another worker has the lock. Peers that poll need a while.
+const MAX_WAIT: Duration = Duration::from_millis(500);
 
 /// One task that acquires and releases locks that nobody else wants: each peer in turn, so that all
 /// see the same machine.
@@ -103,7 +103,7 @@ async fn work(mut client: Box<dyn Client>, track: Arc<Track>) -> Result<(Times, 
     let mut entries = track.entries.subscribe();
     while Instant::now() < track.end {
         let left = track.end.saturating_duration_since(Instant::now());
-        let Ok(acquired) = timeout(left + PATIENCE, client.acquire(&track.name)).await else {
+        let Ok(acquired) = timeout(left + MAX_WAIT, client.acquire(&track.name)).await else {
             break;
         };
         let (_, now) = (acquired?, micros(track.epoch));
@@ -122,16 +122,11 @@ async fn work(mut client: Box<dyn Client>, track: Arc<Track>) -> Result<(Times, 
         track.inside.fetch_sub(1, Ordering::SeqCst);
         track.released.store(micros(track.epoch), Ordering::SeqCst);
         client.release(&track.name).await?;
-        let _ = timeout(PATIENCE, entries.wait_for(|entries| *entries > mine)).await;
+        let _ = timeout(MAX_WAIT, entries.wait_for(|entries| *entries > mine)).await;
     }
     Ok((gaps, count))
 }
 
 async fn client(peer: Peer, system: &dyn System) -> Result<Box<dyn Client>> {
     (peer.client)(system.url().to_owned()).await
-}
-
-/// The µs since `begun`.
-pub(crate) fn micros(begun: Instant) -> u64 {
-    u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
 }

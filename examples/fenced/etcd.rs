@@ -5,7 +5,7 @@ use leasehold::etcd::etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
 use leasehold::etcd::{EtcdFence, EtcdLock};
 use leasehold::{Fence, FencingToken};
 
-use crate::{Error, STOCK, Stock};
+use crate::stock::{Error, STOCK, Stock};
 
 pub(crate) struct EtcdStock {
     fence: EtcdFence,

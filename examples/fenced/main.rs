@@ -21,34 +21,22 @@ mod etcd;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
+mod stock;
 
 use std::process::Stdio;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use leasehold::{FencingToken, LockRequest};
+use leasehold::LockRequest;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
+use crate::stock::{Error, Stock};
 
 const TTL: Duration = Duration::from_secs(2);
-/// The lock, and what it protects.
+
+/// The lock that protects the stock.
 const LOCK: &str = "example:shop";
-const STOCK: &str = "example:lamps";
-
-/// How many lamps a shop has left, kept where a stale worker could do damage.
-#[async_trait]
-trait Stock: Send + Sync {
-    async fn fill(&self, lamps: i64) -> Result<(), Error>;
-
-    /// Shows the token to the fence, then reads.
-    async fn read(&self, token: FencingToken) -> Result<i64, Error>;
-
-    /// Writes, unless the fence has seen a greater token; whether it wrote.
-    async fn write(&self, token: FencingToken, lamps: i64) -> Result<bool, Error>;
-}
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {

@@ -5,7 +5,7 @@ use leasehold::postgres::{PostgresFence, PostgresLock};
 use leasehold::{FenceError, FencingToken};
 use sqlx::{Connection, Executor, PgConnection};
 
-use crate::{Error, STOCK, Stock};
+use crate::stock::{Error, STOCK, Stock};
 
 /// A table `leasehold_example` with one row a shop.
 pub(crate) struct PostgresStock {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use leasehold::redis::{FencedScript, RedisFence, RedisLock};
 use leasehold::{FenceError, FencingToken};
 
-use crate::{Error, STOCK, Stock};
+use crate::stock::{Error, STOCK, Stock};
 
 pub(crate) struct RedisStock {
     fence: RedisFence,

@@ -6,7 +6,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::Failure;
+use crate::sale::Failure;
 
 pub(crate) const INK: RGBColor = RGBColor(45, 55, 72);
 pub(crate) const FAINT: RGBColor = RGBColor(113, 128, 150);

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::news::News;
 use crate::orders::Orders;
-use crate::{Failure, WORKERS, stop};
+use crate::sale::{Failure, WORKERS};
+use crate::stop;
 
 /// A crew that says nothing for so long is stuck.
 const SILENCE: Duration = Duration::from_secs(20);

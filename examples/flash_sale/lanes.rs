@@ -9,7 +9,7 @@ use crate::canvas::{
     ALARM, Align, Canvas, FAINT, INK, LOOK, OVER, PAPER, RULE, SALE, STOPPED, Scale,
 };
 use crate::played::{Hold, Played, Stop};
-use crate::{Failure, WORKERS};
+use crate::sale::{Failure, WORKERS};
 
 /// How high a lane is, and the bar in it.
 const LANE: i32 = 18;

@@ -22,6 +22,7 @@ mod news;
 mod orders;
 mod picture;
 mod played;
+mod sale;
 mod shop;
 mod stage;
 mod stop;
@@ -29,7 +30,6 @@ mod telling;
 mod verdict;
 mod worker;
 
-use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -37,17 +37,8 @@ use clap::Parser;
 use crate::act::Act;
 use crate::orders::{Args, Role};
 use crate::played::Played;
+use crate::sale::Failure;
 use crate::stage::Stage;
-
-/// How many items there are to sell.
-const STOCK: u32 = 100;
-/// How many people want one.
-const BUYERS: u32 = 1000;
-/// How many processes serve them.
-const WORKERS: u32 = 10;
-
-/// Whatever stops the show. Nobody handles its kinds apart, so they need none.
-type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let args = Args::parse();

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::FencingToken;
 
-use crate::Failure;
+use crate::sale::Failure;
 
 /// One line from a worker.
 ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::canvas::{ALARM, Align, Canvas, FAINT, INK, LOOK, OVER, RULE, SALE, STOPPED, Scale};
 use crate::lanes::{self, Lanes};
 use crate::played::{LateWrite, Played};
-use crate::{Failure, STOCK};
+use crate::sale::{Failure, STOCK};
 
 const WIDTH: i32 = 1100;
 const LEFT: i32 = 84;

@@ -8,7 +8,7 @@ use leasehold::file::FileFence;
 use leasehold::{Fence as _, FenceError, FencingToken};
 use tempfile::NamedTempFile;
 
-use crate::{Failure, STOCK};
+use crate::sale::{Failure, STOCK};
 
 /// Why a buyer got nothing.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use crate::crew::Crew;
 use crate::news::{News, now};
 use crate::orders::Orders;
 use crate::played::{Heard, Played, Stop};
+use crate::sale::{BUYERS, Failure};
 use crate::shop::Shop;
-use crate::{BUYERS, Failure};
 
 /// Where the acts are played. Its files are gone when it is dropped.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::iter::successors;
 
 use crate::act::Act;
 use crate::played::{LateWrite, Played, Stop};
+use crate::sale::{BUYERS, STOCK, WORKERS};
 use crate::stage::Stage;
-use crate::{BUYERS, STOCK, WORKERS};
 
 pub(crate) fn opening(stage: &Stage) {
     println!(

@@ -2,7 +2,7 @@
 
 use crate::act::Act;
 use crate::played::{Hold, LateWrite, Played};
-use crate::{BUYERS, STOCK};
+use crate::sale::{BUYERS, STOCK};
 
 /// What is wrong with an act; nothing if it came out as told.
 pub(crate) fn objections(played: &Played) -> Vec<String> {

@@ -5,14 +5,15 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use leasehold::{FencingToken, LockClient, LockError, LockGuard, LockRequest, Release, Wait};
+use leasehold::{FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::news::{News, now};
 use crate::orders::Orders;
+use crate::sale::{BUYERS, Failure, STOCK, WORKERS};
 use crate::shop::{NoSale, Shop};
-use crate::{BUYERS, Failure, STOCK, WORKERS, stop};
+use crate::stop;
 
 /// How long a parcel takes. It is done without the lock, while others sell.
 const PARCEL: Duration = Duration::from_millis(5);
@@ -25,7 +26,7 @@ const SLOW_AT: u32 = STOCK * 7 / 10;
 const SLOW_PAYMENT: Duration = Duration::from_secs(1);
 
 /// How long a buyer waits in line before the worker gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Plays a worker until all its buyers have been served.
 pub(crate) fn run(url: &str, orders: Orders) -> Result<(), Failure> {
@@ -93,7 +94,7 @@ impl Worker {
         let (from, token) = (now(), guard.token());
         let sale = report(self.sell(buyer, Some(token)).await);
         let to = now();
-        let kept = guard.release().await? == Release::Released;
+        let kept = guard.release().await.is_ok();
         say(News::Held { token, from, to, kept });
         self.wrap_parcel(&sale).await;
         answer(sale)
@@ -102,7 +103,7 @@ impl Worker {
     async fn lock(&self) -> Result<LockGuard, LockError> {
         let request = LockRequest::new(&self.orders.lock)
             .ttl(self.orders.act.ttl())
-            .wait(Wait::AtMost(PATIENCE))
+            .wait(Wait::AtMost(MAX_WAIT))
             .label(format!("worker {}", self.orders.worker));
         self.locks.acquire(request).await
     }

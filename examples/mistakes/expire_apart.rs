@@ -3,7 +3,7 @@
 use redis::cmd;
 use tokio::time::sleep;
 
-use crate::{Failure, KEY, Stage, TTL, tell};
+use crate::stage::{Failure, KEY, Stage, TTL, tell};
 
 pub(crate) async fn wrong(stage: &Stage) -> Result<(), Failure> {
     let mut redis = stage.redis.clone();

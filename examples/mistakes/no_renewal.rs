@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{LockError, LockRequest, Wait};
 use tokio::time::{Instant, sleep};
 
-use crate::{Failure, KEY, Stage, TTL, tell};
+use crate::stage::{Failure, KEY, Stage, TTL, tell};
 
 /// How long Anna's work takes: twice as long as she thought.
 const WORK: Duration = TTL.saturating_mul(2);
@@ -22,8 +22,8 @@ pub(crate) async fn wrong(stage: &Stage) -> Result<(), Failure> {
 /// The guard renews itself for as long as it lives.
 pub(crate) async fn right(stage: &Stage) -> Result<(), Failure> {
     let anna = stage.anna.acquire(LockRequest::new(KEY).ttl(TTL)).await?;
-    let patience = Wait::AtMost(WORK * 3 / 4);
-    let berta = stage.berta.acquire(LockRequest::new(KEY).wait(patience));
+    let wait = Wait::AtMost(WORK * 3 / 4);
+    let berta = stage.berta.acquire(LockRequest::new(KEY).wait(wait));
     let (work, berta) = tokio::join!(anna.run(sleep(WORK)), berta);
     work?;
     anna.release().await?;

@@ -4,13 +4,7 @@ use leasehold::redis::RedisFence;
 use leasehold::{Fence, LockGuard};
 use redis::cmd;
 
-use crate::{Failure, KEY, Stage, tell};
-
-/// What Anna and Berta sell from.
-pub(crate) const STOCK: &str = "stock";
-
-/// Where the fence of the stock remembers the greatest token.
-pub(crate) const MARK: &str = "{stock}:mark";
+use crate::stage::{Failure, KEY, STOCK, Stage, tell};
 
 /// The token goes along with the write, as it is often explained. Each of the two writes is checked,
 /// and each is accepted.

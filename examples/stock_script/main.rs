@@ -13,15 +13,12 @@
 
 mod shop;
 
-use std::error::Error;
-
 use clap::Parser;
 use futures_util::future::try_join_all;
 use test_support::RedisServer;
 
-use crate::shop::Shop;
+use crate::shop::{Failure, STOCK, Shop};
 
-const STOCK: u32 = 100;
 const BUYERS: u32 = 1000;
 
 /// How many clients the buyers come by, each with a connection of its own.
@@ -29,8 +26,6 @@ const CLIENTS: u32 = 10;
 
 const SELL: &str = include_str!("sell.lua");
 const CARELESS: &str = include_str!("careless.lua");
-
-type Failure = Box<dyn Error + Send + Sync>;
 
 #[derive(Parser)]
 struct Args {

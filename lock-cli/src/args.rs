@@ -40,17 +40,17 @@ Examples:
   leasehold run -q --no-wait report -- ./report          and not a word if another has it
   leasehold run counter -- sh -c 'echo $(( $(cat n) + 1 )) > n'
 
-The command finds the lock's name in LEASEHOLD_NAME and its fencing token in LEASEHOLD_TOKEN. A
-resource that remembers the greatest token it saw can refuse a holder that comes too late.
+The command finds the lock's name in LEASEHOLD_NAME and the fencing token in LEASEHOLD_TOKEN. A
+resource that remembers the greatest token it has seen can refuse a holder that comes too late.
 
-A wait for ever is given up, with 69, when the server has not answered for about 10 s. When a wait
-ends without the lock, the server is told, which takes 2 s at most.
+A wait for ever ends with 69 when the server has not answered for about 10 s. When a wait ends
+without the lock, the server is told, which takes 2 s at most.
 
 If the lock is lost, the command's process group gets SIGTERM, and SIGKILL after the grace; the exit
-code is then 76. Signals are passed on to the command; when one has ended it, the lock is kept until
-the rest of its group has ended too, which is killed after the grace. A second SIGINT or SIGTERM
-within the grace kills at once. If leasehold itself is killed, the system kills the command (on
-Linux), and others get in when the TTL is over.
+code is then 76. Signals are passed on to the command. When a signal has ended the command, the lock
+is kept until the rest of its group has ended too; what is left after the grace is killed. A second
+SIGINT or SIGTERM within the grace kills at once. If leasehold itself is killed, the system kills
+the command (on Linux), and others get in when the TTL is over.
 
 Exit codes: the command's own; 128 + n if signal n ended it; 126 and 127 if it cannot be run or
 found; 64 usage; 69 backend unavailable; 75 lock not acquired; 76 lock lost while running.";
@@ -60,12 +60,15 @@ Examples:
   leasehold inspect backup
   leasehold inspect backup --json | jq .held
 
-The JSON has the keys name, held, owner, token, ttl_ms, label and waiters; what is not known is null.";
+Since when it is held is told by the server's clock, in UTC. The JSON has the keys name, held, owner,
+token, ttl_ms, since_ms (counted from 1970), label and waiters; what is not known is null.";
 
 const PS_EXAMPLES: &str = "\
 Examples:
   leasehold ps
-  leasehold ps deploy: --json | jq -r '.[].label'";
+  leasehold ps deploy: --json | jq -r '.[].label'
+
+The JSON is an array of what `inspect --json` prints.";
 
 const WATCH_EXAMPLES: &str = "\
 Examples:
@@ -78,8 +81,9 @@ const RELEASE_EXAMPLES: &str = "\
 Example:
   leasehold release --force backup
 
-The holder is not asked: it learns of it when it next renews. The next holder's token is greater, so
-that a resource which checks tokens is safe from the old one meanwhile.";
+The holder is not asked. It learns of it when it next renews, and may write until then, or for longer
+if it is paused. A fence on the resource refuses its writes as soon as the next holder has advanced
+that fence, and not before.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -130,7 +134,7 @@ pub(crate) enum Command {
     /// Print a line whenever a lock changes, until interrupted
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(Watch),
-    /// End the hold of whoever has a lock
+    /// End the hold of another client
     #[command(after_help = RELEASE_EXAMPLES)]
     Release(Release),
     /// Look at the server for what endangers locks
@@ -154,7 +158,7 @@ pub(crate) struct Run {
     /// How long the server keeps the lock if nobody renews it; it is renewed while the command runs
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(crate) ttl: Duration,
-    /// Wait at most so long for the lock, such as 10s or 500ms [default: for ever]
+    /// Wait at most this long for the lock, such as 10s or 500ms [default: for ever]
     #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
     pub(crate) wait: Option<Duration>,
     /// Do not wait for the lock
@@ -166,7 +170,7 @@ pub(crate) struct Run {
     /// What others see of the holder [default: host:pid]
     #[arg(long, value_name = "TEXT", value_parser = public)]
     pub(crate) label: Option<String>,
-    /// Say nothing but errors; that the lock was not acquired is none, and is told by exit code 75
+    /// Print errors alone; a lock that was not acquired is no error, and is told by exit code 75
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// The lock
@@ -195,7 +199,7 @@ pub(crate) struct Ps {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// List at most so many
+    /// List this many at most
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) limit: usize,
 }
@@ -212,7 +216,7 @@ pub(crate) struct Watch {
 
 #[derive(Debug, Args)]
 pub(crate) struct Release {
-    /// Yes, end a hold that is not ours
+    /// End the hold although it is not ours
     #[arg(long)]
     pub(crate) force: bool,
     /// The lock
@@ -270,7 +274,7 @@ pub(crate) struct Man {
     pub(crate) subcommand: Option<String>,
 }
 
-/// A word that everybody who looks at locks will see.
+/// A word that everybody sees who looks at locks.
 fn public(word: &str) -> Result<String, &'static str> {
     if holds_password(word) {
         return Err("names and labels are public, and this looks like a URL with a password: \

@@ -10,6 +10,7 @@ use leasehold::LockError;
 
 use crate::redaction::without_urls;
 use crate::terminal;
+use crate::visible::visible_lines;
 
 /// Why the command ended. The numbers are those of sysexits.h where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,11 @@ pub(crate) enum Exit {
 
 impl Exit {
     pub(crate) fn code(self) -> ExitCode {
-        ExitCode::from(match self {
+        ExitCode::from(self.number())
+    }
+
+    fn number(self) -> u8 {
+        match self {
             Self::Done => 0,
             Self::Risk => 1,
             Self::Usage => 64,
@@ -55,7 +60,7 @@ impl Exit {
             Self::NotFound => 127,
             Self::Signal(number) => 128_u8.saturating_add(number.try_into().unwrap_or(127)),
             Self::Command(code) => code,
-        })
+        }
     }
 }
 
@@ -91,17 +96,21 @@ impl Failure {
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
+        // C14: that the lock is busy, that it is lost and that the store fails are told apart.
         let exit = match &error {
             LockError::NotAcquired { .. } | LockError::Timeout { .. } => Exit::NotAcquired,
-            LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,
             LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
+            // A fence that does not answer is a store that does not.
+            LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,
+            // A name, label, TTL, token, lease or URL that is not valid, or a lease that is under a
+            // guard already.
             _ => Exit::Usage,
         };
         Self::new(exit, chain(&error))
     }
 }
 
-/// Output that could not be written. Nobody is left to be told if the reader of a pipe went away.
+/// Output that could not be written. If the reader of a pipe went away, nobody needs to be told.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -126,7 +135,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 
 /// Help and version are no errors; all else that the parser says is wrong usage.
 pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
-    let text = error.render().ansi().to_string();
+    // What was typed is repeated in it.
+    let text = visible_lines(&error.render().ansi().to_string());
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             write!(anstream::stdout(), "{text}")?;
@@ -135,7 +145,7 @@ pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = write!(anstream::stderr(), "{text}");
         }
-        // What was typed is repeated in it, and may be a URL in the wrong place.
+        // What was typed may be a URL in the wrong place.
         _ => {
             let hint = if lacks_dashes() { NO_DASHES } else { "" };
             let _ = write!(anstream::stderr(), "{}{hint}", without_urls(&text, typed()));
@@ -154,4 +164,48 @@ fn lacks_dashes() -> bool {
 
 fn typed() -> impl Iterator<Item = String> {
     env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::{FenceError, LockName};
+
+    use super::*;
+
+    #[test]
+    fn each_exit_code_is_in_the_manual() {
+        const MANUAL: &str = include_str!("../../docs/cli.md");
+        let rows = MANUAL.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |"));
+        let first_cells: Vec<_> = rows.flat_map(|(cell, _)| cell.split(", ")).collect();
+        for exit in [
+            Exit::Usage,
+            Exit::Unavailable,
+            Exit::System,
+            Exit::Output,
+            Exit::NotAcquired,
+            Exit::Lost,
+            Exit::NotExecutable,
+            Exit::NotFound,
+        ] {
+            assert!(first_cells.contains(&&*exit.number().to_string()), "{exit:?}");
+        }
+    }
+
+    #[test]
+    fn c14_an_error_has_the_exit_code_of_its_kind() {
+        let name = LockName::new("a").expect("a name");
+        let token = "7".parse().expect("a token");
+        let unfenced = LockError::Unfenced {
+            name: name.clone(),
+            source: FenceError::Stale { token, seen: token },
+        };
+        let invalid = LockName::new("").expect_err("it is empty");
+        for (error, exit) in [
+            (unfenced, Exit::Unavailable),
+            (LockError::AlreadyAttached { name }, Exit::Usage),
+            (invalid.into(), Exit::Usage),
+        ] {
+            assert_eq!(Failure::from(error).exit, exit);
+        }
+    }
 }

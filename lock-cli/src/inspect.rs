@@ -2,32 +2,42 @@
 
 use crate::args;
 use crate::exit::{Exit, Failure};
-use crate::seen::Seen;
+use crate::lock_view::LockView;
 use crate::terminal::{GOOD, HEADING, print, print_json, styled};
 use crate::url;
 
 pub(crate) async fn run(args: &args::Inspect, url: Option<&str>) -> Result<Exit, Failure> {
     let client = url::connect(url).await?;
-    let seen = Seen::from(client.inspect(&args.name).await?);
+    let view = LockView::from(client.inspect(&args.name).await?);
     if args.json {
-        print_json(&seen)?;
+        print_json(&view)?;
     } else {
-        print(described(&seen))?;
+        print(described(&view))?;
     }
     Ok(Exit::Done)
 }
 
 /// A line for each thing that is known.
-fn described(seen: &Seen) -> String {
-    let state = if seen.held { styled(HEADING, "held") } else { styled(GOOD, "free") };
-    let mut lines = vec![format!("{}: {state}", seen.name)];
+fn described(view: &LockView) -> String {
+    let state = if view.held { styled(HEADING, "held") } else { styled(GOOD, "free") };
+    let mut lines = vec![format!("{}: {state}", view.name)];
     let mut add = |what: &str, value: Option<String>| {
         lines.extend(value.map(|value| format!("  {what:8} {value}")));
     };
-    add("label", seen.label.clone());
-    add("owner", seen.owner.clone());
-    add("token", seen.token.map(|token| token.to_string()));
-    add("TTL left", seen.held.then(|| seen.ttl()));
-    add("waiters", seen.waiters.map(|waiters| waiters.to_string()));
+    add("label", view.label.as_ref().map(ToString::to_string));
+    add("owner", view.owner.clone());
+    add("token", view.token.map(|token| token.to_string()));
+    add("since", since(view));
+    add("TTL left", view.held.then(|| view.ttl()));
+    add("waiters", view.waiters.map(|waiters| waiters.to_string()));
     lines.join("\n")
+}
+
+/// `2026-03-01T14:03:22Z, 12s ago`.
+fn since(view: &LockView) -> Option<String> {
+    let since = view.since()?;
+    Some(match view.age() {
+        Some(age) => format!("{since}, {} ago", humantime::format_duration(age)),
+        None => since,
+    })
 }

@@ -7,6 +7,7 @@ mod doctor;
 mod exit;
 mod inspect;
 mod label;
+mod lock_view;
 mod log;
 mod man;
 mod ps;
@@ -15,9 +16,9 @@ mod release;
 mod run;
 #[cfg(feature = "postgres")]
 mod schema;
-mod seen;
 mod terminal;
 mod url;
+mod visible;
 mod watch;
 
 use std::process::ExitCode;
@@ -39,17 +40,17 @@ fn main() -> ExitCode {
     ended.unwrap_or_else(|failure| failure.tell()).code()
 }
 
-/// Runs a subcommand on this thread: the system ends a command that is run under a lock together
-/// with the **thread** that started it, so that has to be the one that lasts.
+/// Runs a subcommand on this thread. The system ends a command that runs under a lock together with
+/// the **thread** that started it, so it has to be started by the thread that lasts.
 fn start(cli: &Cli) -> Result<Exit, Failure> {
     log::start(cli.verbose);
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    // The thread that locks in files need is kept: there may be none to be had when they are
-    // renewed.
+    // Locks in files need a thread to work on. It is kept, because the system may have no other for us
+    // when a lock is to be renewed.
     builder.enable_all().thread_keep_alive(Duration::MAX);
     let runtime = builder.build().map_err(|error| Failure::system("cannot start", &error))?;
     let ended = runtime.block_on(carry_out(cli));
-    // Nothing that still blocks, such as a file on a dead disk, is waited for.
+    // Does not wait for a thread that still blocks, such as on a file of a dead disk.
     runtime.shutdown_background();
     ended
 }

@@ -2,16 +2,18 @@
 
 use crate::args;
 use crate::exit::{Exit, Failure};
-use crate::seen::Seen;
+use crate::lock_view::LockView;
 use crate::terminal::{self, HEADING, print, print_json, styled};
 use crate::url;
 
-const HEADINGS: [&str; 6] = ["NAME", "OWNER", "TOKEN", "TTL LEFT", "WAITERS", "LABEL"];
+const HEADINGS: [&str; 7] = ["NAME", "OWNER", "TOKEN", "SINCE", "TTL LEFT", "WAITERS", "LABEL"];
+
+type Cells = [String; HEADINGS.len()];
 
 pub(crate) async fn run(args: &args::Ps, url: Option<&str>) -> Result<Exit, Failure> {
     let client = url::connect(url).await?;
     let held = client.list(&args.prefix, args.limit).await?;
-    let held: Vec<Seen> = held.into_iter().map(Seen::from).collect();
+    let held: Vec<LockView> = held.into_iter().map(LockView::from).collect();
     if args.json {
         print_json(&held)?;
     } else {
@@ -23,9 +25,9 @@ pub(crate) async fn run(args: &args::Ps, url: Option<&str>) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-fn table(held: &[Seen]) -> String {
-    let rows: Vec<[String; 6]> = held.iter().map(row).collect();
-    let widths: [usize; 6] = std::array::from_fn(|column| {
+fn table(held: &[LockView]) -> String {
+    let rows: Vec<Cells> = held.iter().map(row).collect();
+    let widths = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([HEADINGS[column].len()]).max().unwrap_or_default()
     });
@@ -34,19 +36,20 @@ fn table(held: &[Seen]) -> String {
     [styled(HEADING, headings)].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 
-fn row(seen: &Seen) -> [String; 6] {
+fn row(view: &LockView) -> Cells {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     [
-        seen.name.clone(),
-        or_dash(seen.owner.clone()),
-        or_dash(seen.token.map(|token| token.to_string())),
-        seen.ttl(),
-        or_dash(seen.waiters.map(|waiters| waiters.to_string())),
-        or_dash(seen.label.clone()),
+        view.name.to_string(),
+        or_dash(view.owner.clone()),
+        or_dash(view.token.map(|token| token.to_string())),
+        or_dash(view.since()),
+        view.ttl(),
+        or_dash(view.waiters.map(|waiters| waiters.to_string())),
+        or_dash(view.label.as_ref().map(ToString::to_string)),
     ]
 }
 
-fn line(cells: &[String; 6], widths: &[usize; 6]) -> String {
+fn line(cells: &Cells, widths: &[usize; HEADINGS.len()]) -> String {
     let cells = cells.iter().zip(widths).map(|(cell, &width)| format!("{cell:width$}"));
     cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
 }

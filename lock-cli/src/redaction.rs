@@ -10,8 +10,8 @@ pub(crate) fn redacted(text: &str) -> String {
     words.map(|word| without_query_password(&without_user(word))).collect()
 }
 
-/// `text` without the URLs among `words`, as typed in the wrong place: a password in one may hold
-/// what would end it in the eyes of [`redacted`].
+/// `text` without the URLs among `words`, which were typed in the wrong place. A password in them may
+/// hold characters at which [`redacted`] would stop.
 pub(crate) fn without_urls(text: &str, words: impl Iterator<Item = String>) -> String {
     let urls = words.filter_map(|word| url_in(&word).map(str::to_owned));
     redacted(&urls.fold(text.to_owned(), |text, url| text.replace(&url, "[URL]")))

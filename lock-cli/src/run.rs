@@ -11,8 +11,9 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::core::backend::Release;
-use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Wait};
+use leasehold::{
+    LockClient, LockError, LockGuard, LockName, LockRequest, LostReason, Release, Wait,
+};
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
@@ -24,10 +25,11 @@ use crate::args;
 use crate::exit::{Exit, Failure, chain};
 use crate::{label, terminal, url};
 
-/// How long we try to tell the server that we are done with it. The TTL does it else.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long we try to give back what we have on the server. After that the TTL ends it.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &args::Run, url: Option<&str>) -> Result<Exit, Failure> {
+    let name = LockName::new(&args.name).map_err(LockError::from)?;
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let client = tokio::select! {
@@ -35,17 +37,17 @@ pub(crate) async fn run(args: &args::Run, url: Option<&str>) -> Result<Exit, Fai
         signal = signals.interruption() => return Ok(Exit::Signal(signal.as_raw())),
     };
     let acquired = tokio::select! {
-        acquired = acquire(&client, args) => acquired.map_err(Failure::from),
-        signal = signals.interruption() => Err(interrupted(args, signal)),
+        acquired = acquire(&client, &name, args) => acquired.map_err(Failure::from),
+        signal = signals.interruption() => Err(interrupted(&name, signal)),
     };
     let ended = match acquired {
         Ok(guard) => hold(guard, args, signals).await,
         Err(failure) => Err(failure),
     };
-    // After a loss there is nothing to give back, and perhaps nobody to give it to. Else what was
-    // given up may be granted or queued still.
+    // After a loss there is nothing to give back, and perhaps no server that answers. After anything
+    // else a claim that was given up may still be granted, or stand in the queue.
     if !matches!(ended, Ok(Exit::Lost)) {
-        say_farewell(&client).await;
+        shut_down(&client).await;
     }
     match ended {
         Err(failure) if args.quiet && failure.exit() == Exit::NotAcquired => Ok(failure.exit()),
@@ -53,19 +55,23 @@ pub(crate) async fn run(args: &args::Run, url: Option<&str>) -> Result<Exit, Fai
     }
 }
 
-/// Lets what is on its way to the server arrive.
-async fn say_farewell(client: &LockClient) {
-    let _ = timeout(FAREWELL, client.shutdown()).await;
+/// Waits until everything is given back.
+async fn shut_down(client: &LockClient) {
+    let _ = timeout(SHUTDOWN_GRACE, client.shutdown()).await;
 }
 
-async fn acquire(client: &LockClient, args: &args::Run) -> Result<LockGuard, LockError> {
+async fn acquire(
+    client: &LockClient,
+    name: &LockName,
+    args: &args::Run,
+) -> Result<LockGuard, LockError> {
     let wait = match (args.no_wait, args.wait) {
         (true, _) => Wait::Never,
         (false, Some(span)) => Wait::AtMost(span),
         (false, None) => Wait::Forever,
     };
-    let waiting = Waiting::new(&args.name, args.quiet);
-    let request = LockRequest::new(&args.name)
+    let waiting = Waiting::new(name, args.quiet);
+    let request = LockRequest::new(name.as_str())
         .ttl(args.ttl)
         .wait(wait)
         .label(args.label.clone().unwrap_or_else(label::host_and_pid))
@@ -163,7 +169,7 @@ impl Held {
 
     /// Says so at once, for the command may take its time.
     fn lost(&mut self, reason: &LostReason) {
-        let _ = lost(self.guard.name().as_str(), &reason.to_string()).tell();
+        let _ = lost(&self.guard.name(), &reason.to_string()).tell();
         self.group.ask_to_end();
     }
 
@@ -181,7 +187,7 @@ impl Held {
 
     async fn give_back(self, exit: Exit, quiet: bool) -> Result<Exit, Failure> {
         let (name, still_held) = (self.guard.name(), self.guard.is_held());
-        match self.guard.release().await {
+        match self.guard.release_confirmed().await {
             Ok(Release::Released) => Ok(exit),
             Err(error) if still_held => {
                 if !quiet {
@@ -189,18 +195,18 @@ impl Held {
                 }
                 Ok(exit)
             }
-            _ => Err(lost(name.as_str(), "it was over when the command ended")),
+            _ => Err(lost(&name, "it was over when the command ended")),
         }
     }
 }
 
-fn lost(name: &str, how: &str) -> Failure {
+fn lost(name: &LockName, how: &str) -> Failure {
     let what = "while the command ran";
     Failure::new(Exit::Lost, format!("lock \"{name}\" was lost {what}: {how}"))
 }
 
-fn interrupted(args: &args::Run, signal: Signal) -> Failure {
-    let text = format!("interrupted while waiting for lock \"{}\"", args.name.escape_debug());
+fn interrupted(name: &LockName, signal: Signal) -> Failure {
+    let text = format!("interrupted while waiting for lock \"{name}\"");
     Failure::new(Exit::Signal(signal.as_raw()), text)
 }
 

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::redaction::redacted;
+use crate::visible::visible;
 
 /// Of something that is as it should be.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -34,12 +35,12 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> io::Result<()> {
     print(serde_json::to_string(value)?)
 }
 
-/// Says what went wrong. Whether that is heard is not ours to care about.
+/// Says what went wrong. If it cannot be written, there is nowhere else to say it.
 pub(crate) fn error(message: &str) {
     say(BAD, message);
 }
 
-/// Ends with the reader of our output, which only writing would tell of.
+/// Fails if the reader of our output has gone away, which one would else notice only by writing.
 pub(crate) fn check_reader() -> io::Result<()> {
     let stdout = io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
@@ -48,13 +49,15 @@ pub(crate) fn check_reader() -> io::Result<()> {
     if gone { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
 }
 
-/// Says what is worth knowing though it is no failure.
+/// Says something that is worth knowing, but is no failure.
 pub(crate) fn warning(message: &str) {
     say(DOUBTFUL, message);
 }
 
 fn say(style: Style, message: &str) {
-    let _ = writeln!(anstream::stderr(), "{} {}", styled(style, "leasehold:"), redacted(message));
+    // Names are readable already; what a server says is not.
+    let message = visible(&redacted(message));
+    let _ = writeln!(anstream::stderr(), "{} {message}", styled(style, "leasehold:"));
 }
 
 pub(crate) fn stderr_is_terminal() -> bool {

@@ -11,6 +11,26 @@ use crate::model::{
     Wait,
 };
 
+/// What came of work under a lock: see [`LockClient::with`].
+#[derive(Debug)]
+#[must_use = "the lock may have been lost at the very end of the work"]
+pub struct Finished<T> {
+    /// What the work returned.
+    pub value: T,
+    /// Whether the hold lasted to the end: `Ok`, or [`LockError::Lost`].
+    pub hold: Result<(), LockError>,
+}
+
+impl<T> Finished<T> {
+    /// The value, if the hold lasted to the end.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] if it did not, where the value is of no use then.
+    pub fn into_value(self) -> Result<T, LockError> {
+        self.hold.map(|()| self.value)
+    }
+}
+
 /// Acquires locks, renews them while they are held, and gives back what was dropped.
 ///
 /// A client is cheap to clone; clones share everything. Make one for a process and a backend: its
@@ -100,6 +120,41 @@ impl LockClient {
         }
     }
 
+    /// Acquires a lock, runs `work` under it, and ends the hold: what most programs want (C47).
+    ///
+    /// The work is given the guard, for its token. It is dropped if the lock is lost ([`LockGuard::run`]).
+    /// Work that has ended is never turned into an error: its value comes back, and apart from it how the
+    /// hold ended.
+    ///
+    /// # Errors
+    /// - As [`acquire`](Self::acquire): the work did not begin.
+    /// - [`LockError::Lost`] if the lock was lost before the work ended. What the work did until then
+    ///   stands: let the resource check the token.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the work is dropped, and the lock is given back in the background.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{Finished, LockClient, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let sold = locks.with("stock:42", async |held| format!("under token {}", held.token())).await?;
+    /// if let Err(lost) = sold.hold {
+    ///     println!("another may have sold at the same time: {lost}");
+    /// }
+    /// println!("sold {}", sold.value);
+    /// # Ok(()) }
+    /// ```
+    pub async fn with<T>(
+        &self,
+        request: impl Into<LockRequest>,
+        work: impl AsyncFnOnce(&LockGuard) -> T,
+    ) -> Result<Finished<T>, LockError> {
+        let guard = self.acquire(request).await?;
+        let value = guard.run(work(&guard)).await?;
+        Ok(Finished { value, hold: guard.release().await })
+    }
+
     /// Puts a lease under a guard again, after proving with the server that it is still held.
     ///
     /// The lease may come from [`LockGuard::detach`] or, from another process, from
@@ -107,11 +162,15 @@ impl LockClient {
     ///
     /// # Errors
     /// - [`LockError::Lost`] if the hold is over.
+    /// - [`LockError::AlreadyAttached`] if another guard of this client holds it. Two **processes** that
+    ///   attach one lease are not told of each other: one may release what the other believes in. Hand a
+    ///   lease to one only.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
     /// - [`LockError::Closed`] after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
-    /// If the future is dropped the hold stays as it was: it expires unless it is attached.
+    /// If the future is dropped or fails, the hold stays as it was, or lasts its TTL from then: it expires
+    /// unless it is attached.
     pub async fn attach(&self, lease: Lease) -> Result<LockGuard, LockError> {
         let (hold, claim) = self.shared.attach(lease).await?;
         Ok(LockGuard::new(self.shared.clone(), hold, claim))
@@ -170,7 +229,7 @@ impl LockClient {
     /// if nobody held it.
     ///
     /// It is for operators. The holder is not asked, and may go on believing, and writing, until its next
-    /// renewal. A [`Fence`](crate::Fence) keeps it out from the moment the next holder has advanced it;
+    /// renewal. A [`Fence`] keeps it out from the moment the next holder has advanced it;
     /// [`evict_and_fence`](Self::evict_and_fence) advances it at once. It is tried once, because a repeat
     /// might end the hold of the next one.
     ///
@@ -257,7 +316,7 @@ impl LockClient {
     /// lock can be acquired afterwards. Those that nobody polls are waited for no longer than a
     /// request time-out.
     ///
-    /// Guards that are still alive see the loss with [`LostReason::Shutdown`].
+    /// Guards that are still alive see the loss with [`LostReason::Shutdown`](crate::LostReason::Shutdown).
     ///
     /// # Cancel safety
     /// If the future is dropped, giving back goes on in the background.

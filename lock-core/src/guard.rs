@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::backend::Release;
-use crate::engine::{Hold, LostSignal, OwnedClaim, Shared};
+use crate::engine::{Hold, LostSignal, OwnedClaim, Registration, Shared};
 use crate::model::{FencingToken, Lease, LockError, LockName, LostReason, Moment, Ttl};
 
 /// A lock that is held.
@@ -161,10 +161,51 @@ impl LockGuard {
         self.shared.extend_hold(&self.hold, Ttl::new(ttl)?).await
     }
 
-    /// Ends the hold, and returns once the server has answered.
+    /// Ends the hold, and tells one thing: whether it lasted until now (C47).
     ///
-    /// The lock is not held from the moment this is called. [`Release::NotHeld`] says that it had
-    /// been lost before: what was done under it may have met another holder.
+    /// `Ok` says that nobody else held the lock while the work was done, as far as this side and the server
+    /// know; a [`Fence`](crate::Fence) decides. It returns once the server has answered. **A server that does not answer is no error of the work**: the hold lasted all the same,
+    /// the janitor goes on giving the lock back, and the TTL ends it at the latest; an event of `tracing`
+    /// tells. Those who need the server's own word ask by [`release_confirmed`](Self::release_confirmed).
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] if the hold was over before this was called: what was done under it may have
+    /// met another holder.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the janitor gives the lock back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockError, LostReason, MemoryLock};
+    /// # let locks = LockClient::new(MemoryLock::new());
+    /// let guard = locks.acquire("nightly").await?;
+    /// locks.evict("nightly").await?;
+    /// let ended = guard.release().await;
+    /// assert!(matches!(ended, Err(LockError::Lost { reason: LostReason::Evicted, .. })));
+    /// # Ok(()) }
+    /// ```
+    pub async fn release(self) -> Result<(), LockError> {
+        // A loss that is known needs no word of the server: the drop gives back what may be left.
+        self.hold.error_if_lost()?;
+        let (shared, hold) = (self.shared.clone(), self.hold.clone());
+        match self.release_confirmed().await {
+            // Once the lease has ended, "not held" no longer tells a loss from an end.
+            Ok(Release::NotHeld) if !shared.has_expired(&hold.lease()) => {
+                Err(hold.lost_error(LostReason::Evicted))
+            }
+            Ok(Release::Released | Release::NotHeld) => Ok(()),
+            Err(error) => {
+                shared.telemetry.release_unanswered(&hold.lease(), &error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the hold, and returns the server's own word: whether there was a hold of ours to end.
+    ///
+    /// The lock is not held from the moment this is called (C11). It is for operators and tests;
+    /// [`release`](Self::release) answers what the work wants to know.
     ///
     /// # Errors
     /// [`LockError::Backend`] if the server did not answer within the request time-out. The janitor
@@ -172,12 +213,15 @@ impl LockGuard {
     ///
     /// # Cancel safety
     /// If the future is dropped, the janitor gives the lock back.
-    pub async fn release(mut self) -> Result<Release, LockError> {
-        // A shutdown waits for it.
+    pub async fn release_confirmed(self) -> Result<Release, LockError> {
+        // A shutdown waits for it. The guard is dropped first, and what it leaves is counted by then.
         let _in_flight = self.shared.janitor.begin();
-        self.shared.drop_hold(&self.hold);
-        let release = self.shared.release(&self.hold.lease()).await?;
-        if let Some(mut claim) = self.claim.take() {
+        let mut guard = self;
+        if guard.stop_holding().is_superseded() {
+            return Ok(Release::NotHeld);
+        }
+        let release = guard.shared.release(&guard.hold.lease()).await?;
+        if let Some(mut claim) = guard.claim.take() {
             claim.ended();
         }
         Ok(release)
@@ -189,20 +233,32 @@ impl LockGuard {
     /// [`LockError::Lost`] if the lock is lost.
     pub fn detach(mut self) -> Result<Lease, LockError> {
         self.hold.error_if_lost()?;
-        self.shared.drop_hold(&self.hold);
+        let _ = self.shared.drop_hold(&self.hold);
         let mut lease = self.hold.lease();
         lease.unresolved = self.claim.take().is_some_and(OwnedClaim::hand_on);
         Ok(lease)
+    }
+
+    /// Holds no more on this side. What is on the server is left alone if the lease has been attached
+    /// again since it was lost: it belongs to the later guard then.
+    fn stop_holding(&mut self) -> Registration {
+        let registration = self.shared.drop_hold(&self.hold);
+        if registration.is_superseded()
+            && let Some(claim) = self.claim.take()
+        {
+            claim.hand_on();
+        }
+        registration
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        let Some(mut claim) = self.claim.take() else { return };
-        let lost_before = self.hold.lost_reason();
-        // A shutdown waits for it.
+        // A shutdown waits for it. It is dropped after the claim, which counts for itself from then on.
         let _in_flight = self.shared.janitor.begin();
-        self.shared.drop_hold(&self.hold);
+        let lost_before = self.hold.lost_reason();
+        let _ = self.stop_holding();
+        let Some(mut claim) = self.claim.take() else { return };
         // C20: the janitor gives back; the drop itself sends nothing, in or outside a runtime.
         if tokio::runtime::Handle::try_current().is_ok() {
             // The runtime that ran the tasks may have ended.

@@ -9,8 +9,9 @@ use crate::backend::DistributedLock;
 use crate::engine::{ClaimState, Limits, Waiting};
 use crate::model::{Lease, LockError, LockRequest, SystemClock};
 
-/// How long a call that failed spends on taking its claim back.
-const WITHDRAW_LIMIT: Duration = Duration::from_secs(1);
+/// How long a call that failed spends on taking its claim back: no longer than C17 allows beyond a
+/// time-out.
+const WITHDRAW_LIMIT: Duration = Duration::from_millis(100);
 
 /// Acquires plain leases from any backend, for programs that do without a [`LockClient`].
 ///

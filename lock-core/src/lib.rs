@@ -45,7 +45,7 @@ mod memory;
 mod model;
 
 pub use crate::backend::{DistributedLock, LockAdmin, Release};
-pub use crate::client::LockClient;
+pub use crate::client::{Finished, LockClient};
 pub use crate::engine::{ClientOptions, LostSignal};
 pub use crate::fence::{Fence, MemoryFence};
 pub use crate::guard::LockGuard;

@@ -1,4 +1,4 @@
-//! File operations, off the threads that run futures.
+//! File operations, on threads that may block.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -8,15 +8,15 @@ use tokio::task::spawn_blocking;
 
 use crate::fault::BACKEND;
 
-/// Tells work in the background whether the future that asked for it is still there.
+/// Tells work on another thread whether the future that requested it still exists.
 #[derive(Debug)]
-pub(crate) struct Asker(Weak<()>);
+pub(crate) struct Caller(Weak<()>);
 
-impl Asker {
-    /// Refuses to go on for nobody.
+impl Caller {
+    /// Fails if the future was dropped.
     ///
-    /// Asked inside the critical section, it leaves no ghosts: what a caller gave up happened
-    /// before everything it does next, or never.
+    /// C19: work that checks this inside its critical section either happened before everything that the
+    /// caller does next, or never happens.
     pub(crate) fn check(&self) -> Result<(), BackendError> {
         if self.0.strong_count() > 0 {
             return Ok(());
@@ -28,17 +28,17 @@ impl Asker {
 
 /// Does `work` on a thread that may block.
 pub(crate) async fn blocking<T, E>(
-    work: impl FnOnce(&Asker) -> Result<T, E> + Send + 'static,
+    work: impl FnOnce(&Caller) -> Result<T, E> + Send + 'static,
 ) -> Result<T, E>
 where
     T: Send + 'static,
     E: From<BackendError> + Send + 'static,
 {
     let here = Arc::new(());
-    let asker = Asker(Arc::downgrade(&here));
-    // Tokio panics if the system gives it no thread, which passes; what was asked may still be done
-    // when it gives one.
-    let started = catch_unwind(AssertUnwindSafe(|| spawn_blocking(move || work(&asker))));
+    let caller = Caller(Arc::downgrade(&here));
+    // Tokio panics if the system gives it no thread. That passes. Tokio keeps the work in its queue, and
+    // may still do it when the system gives it a thread.
+    let started = catch_unwind(AssertUnwindSafe(|| spawn_blocking(move || work(&caller))));
     let Ok(started) = started else {
         return Err(not_done("no thread can be had", "the system refused to start one").into());
     };

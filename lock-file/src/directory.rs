@@ -7,12 +7,13 @@ use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, Wit
 use lock_core::{BackendError, Finding, Holder, LockError, LockName, LockState, Outcome, OwnerId};
 use sha2::{Digest, Sha256};
 
-use crate::blocking::Asker;
-use crate::fault::{self, BACKEND, Keeps, Place};
-use crate::locked_file::{LockedFile, Patience};
+use crate::blocking::Caller;
+use crate::fault::{self, BACKEND};
+use crate::locked_file::{LockTimeout, LockedFile};
 use crate::machine::{Machine, Now};
 use crate::platform;
 use crate::record::Record;
+use crate::state_file::{StateFile, StateOf};
 
 /// How the file of a lock ends.
 const EXTENSION: &str = "lock";
@@ -22,7 +23,7 @@ const EXTENSION: &str = "lock";
 pub(crate) struct Directory {
     path: PathBuf,
     machine: Machine,
-    /// No other process has requests of its claims.
+    /// C19: only this process has requests of these claims, so its memory is enough.
     withdrawn: Mutex<Withdrawals>,
 }
 
@@ -39,10 +40,10 @@ impl Directory {
     pub(crate) fn try_acquire(
         &self,
         claim: &Claim,
-        asker: &Asker,
+        caller: &Caller,
     ) -> Result<Attempt, BackendError> {
-        let mut file = LockedFile::create(&self.place(&claim.name), Patience::new())?;
-        asker.check()?;
+        let mut file = LockedFile::create(&self.state_file(&claim.name), LockTimeout::new())?;
+        caller.check()?;
         self.refuse_withdrawn(claim)?;
         let found = record_of(&claim.name, &file)?;
         let now = self.machine.now();
@@ -62,9 +63,9 @@ impl Directory {
     pub(crate) fn extend(
         &self,
         renewal: &Renewal,
-        patience: Patience,
+        timeout: LockTimeout,
     ) -> Result<Extension, BackendError> {
-        let Some((mut file, record)) = self.find(&renewal.name, patience)? else {
+        let Some((mut file, record)) = self.find(&renewal.name, timeout)? else {
             return Ok(Extension::Lost);
         };
         let now = self.machine.now();
@@ -76,7 +77,7 @@ impl Directory {
     }
 
     pub(crate) fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let Some((mut file, record)) = self.find(name, Patience::new())? else {
+        let Some((mut file, record)) = self.find(name, LockTimeout::new())? else {
             return Ok(Release::NotHeld);
         };
         if !record.is_held_by(owner, &self.machine.now()) {
@@ -86,23 +87,23 @@ impl Directory {
         Ok(Release::Released)
     }
 
-    /// Marks first: an attempt that comes after the release finds the mark, and one that came
-    /// before it is undone.
+    /// C19: remembers the withdrawal first. An attempt that comes after the release is then refused, and
+    /// an attempt that came before the release is undone by it.
     pub(crate) fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.withdrawn().remember(owner, self.machine.now().uptime);
         self.release(name, owner).map(drop)
     }
 
     pub(crate) fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let found = self.find(name, Patience::new())?;
+        let found = self.find(name, LockTimeout::new())?;
         let holder = found.and_then(|(_, record)| record.holder(&self.machine.now()));
         Ok(LockState::new(name.clone(), holder, None))
     }
 
     pub(crate) fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let (mut held, patience) = (Vec::new(), Patience::new());
+        let (mut held, timeout) = (Vec::new(), LockTimeout::new());
         for path in self.files()? {
-            if let Some(record) = self.record_in(path, patience)?
+            if let Some(record) = self.record_in(path, timeout)?
                 && record.name.as_str().starts_with(prefix)
                 && let Some(holder) = record.holder(&self.machine.now())
             {
@@ -115,7 +116,7 @@ impl Directory {
     }
 
     pub(crate) fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        let Some((mut file, record)) = self.find(name, Patience::new())? else {
+        let Some((mut file, record)) = self.find(name, LockTimeout::new())? else {
             return Ok(None);
         };
         let ended = record.holder(&self.machine.now());
@@ -125,7 +126,7 @@ impl Directory {
         Ok(ended)
     }
 
-    /// What opening it proved may have changed since.
+    /// Looks again: what was true when the directory was opened may have changed.
     pub(crate) fn doctor(&self) -> Vec<Finding> {
         let mount = match refuse_network_mount(&self.path) {
             Ok(()) => Finding::good("mount", "the directory is on a local file system"),
@@ -153,34 +154,39 @@ impl Directory {
         Ok(paths.filter(|path| is_lock_file(path)).collect())
     }
 
-    /// What the file at `path` says; `None` if it is not the file of the lock that it names, which
-    /// somebody's copy of such a file is not.
-    fn record_in(&self, path: PathBuf, patience: Patience) -> Result<Option<Record>, BackendError> {
-        let place = Place { path, keeps: Keeps::SomeLock };
-        let file = LockedFile::find(&place, patience)?;
+    /// What the file at `path` says; `None` if it is not the file of the lock that it names, such as a
+    /// copy that somebody made.
+    fn record_in(
+        &self,
+        path: PathBuf,
+        timeout: LockTimeout,
+    ) -> Result<Option<Record>, BackendError> {
+        let state_file = StateFile { path, of: StateOf::UnknownLock };
+        let file = LockedFile::find(&state_file, timeout)?;
         let record = file.and_then(|file| file.value().and_then(Record::decode));
-        Ok(record.filter(|record| self.path_of(&record.name) == place.path))
+        Ok(record.filter(|record| self.path_of(&record.name) == state_file.path))
     }
 
     /// The file of a lock, locked, and what it says; `None` if the lock was never granted.
     fn find(
         &self,
         name: &LockName,
-        patience: Patience,
+        timeout: LockTimeout,
     ) -> Result<Option<(LockedFile, Record)>, BackendError> {
-        let Some(file) = LockedFile::find(&self.place(name), patience)? else {
+        let Some(file) = LockedFile::find(&self.state_file(name), timeout)? else {
             return Ok(None);
         };
         let record = record_of(name, &file)?;
         Ok(record.map(|record| (file, record)))
     }
 
-    fn place(&self, name: &LockName) -> Place {
-        Place { path: self.path_of(name), keeps: Keeps::Lock(name.clone()) }
+    fn state_file(&self, name: &LockName) -> StateFile {
+        StateFile { path: self.path_of(name), of: StateOf::Lock(name.clone()) }
     }
 
-    /// A digest, because a name may be longer than a file's, and hold what a path gives a meaning
-    /// to. The record holds the name itself, so that a collision is an error and no confusion.
+    /// C2: the file is called by a digest of the lock's name, because that name may be too long for a
+    /// file, and may hold what has a meaning in a path. The record holds the name itself, so that a
+    /// collision of digests is an error, and never one lock in the place of another.
     fn path_of(&self, name: &LockName) -> PathBuf {
         self.path.join(format!("{}.{EXTENSION}", hex_digest(name.as_str())))
     }
@@ -220,8 +226,8 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, LockError> {
 
 /// A path that cannot be used, at least not now.
 pub(crate) fn unusable(doing: &str, path: &Path, error: std::io::Error) -> LockError {
-    let place = format!("{}, which this user has to be able to write", path.display());
-    let source = fault::refused(doing, &place, Outcome::NotApplied, error);
+    let what = format!("{}, which this user has to be able to write", path.display());
+    let source = fault::refused(doing, &what, Outcome::NotApplied, error);
     LockError::Backend { operation: "open the locks", name: None, source }
 }
 
@@ -238,8 +244,8 @@ fn record_of(name: &LockName, file: &LockedFile) -> Result<Option<Record>, Backe
     };
     match Record::decode(payload) {
         Some(record) if record.name == *name => Ok(Some(record)),
-        Some(_) => Err(fault::unusable(file.place(), "it is the record of another lock")),
-        None => Err(fault::unusable(file.place(), "it is not the record of a lock")),
+        Some(_) => Err(fault::unusable(file.state_file(), "it is the record of another lock")),
+        None => Err(fault::unusable(file.state_file(), "it is not the record of a lock")),
     }
 }
 

@@ -2,61 +2,23 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use lock_core::{BackendError, LockName, Outcome};
+use lock_core::{BackendError, Outcome};
+
+use crate::state_file::StateFile;
 
 /// The backend's name, as errors and metrics show it.
 pub(crate) const BACKEND: &str = "file";
 
-/// A file as messages call it.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) path: PathBuf,
-    pub(crate) keeps: Keeps,
-}
-
-/// What a file keeps.
-#[derive(Clone, Debug)]
-pub(crate) enum Keeps {
-    /// The record of this lock.
-    Lock(LockName),
-    /// The record of a lock whose name is not known yet.
-    SomeLock,
-    /// The greatest token that a resource has seen.
-    Fence,
-}
-
-impl Place {
-    /// What to do about a file that cannot be read.
-    fn remedy(&self) -> &'static str {
-        match self.keeps {
-            Keeps::Lock(_) | Keeps::SomeLock => "remove the file when no process uses the lock",
-            Keeps::Fence => "give the fence a file of its own that outlives its holders",
-        }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display();
-        match &self.keeps {
-            Keeps::Lock(name) => write!(f, "{path} of lock \"{name}\""),
-            Keeps::SomeLock => write!(f, "{path}"),
-            Keeps::Fence => write!(f, "fence {path}"),
-        }
-    }
-}
-
 /// The operating system refused.
 pub(crate) fn refused(
     doing: &str,
-    place: &dyn fmt::Display,
+    what: &dyn fmt::Display,
     outcome: Outcome,
     source: io::Error,
 ) -> BackendError {
-    let context = format!("cannot {doing} {place}");
+    let context = format!("cannot {doing} {what}");
     if is_lasting(source.kind()) {
         BackendError::permanent(BACKEND, outcome, context, source)
     } else {
@@ -85,15 +47,15 @@ fn is_lasting(kind: ErrorKind) -> bool {
     )
 }
 
-/// Another process is inside its critical section for longer than any takes that runs.
-pub(crate) fn stuck(place: &Place, waited: Duration) -> BackendError {
-    let context = format!("cannot lock {place}");
+/// Another process is inside its critical section for longer than a process needs that runs.
+pub(crate) fn stuck(file: &StateFile, waited: Duration) -> BackendError {
+    let context = format!("cannot lock {file}");
     let source = format!("another process has kept it locked for {waited:?}; it may be stopped");
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
 }
 
-/// The file holds nothing that we can go on from.
-pub(crate) fn unusable(place: &Place, why: &'static str) -> BackendError {
-    let context = format!("cannot use {place}: {}", place.remedy());
+/// What the file holds cannot be used.
+pub(crate) fn unusable(file: &StateFile, why: &'static str) -> BackendError {
+    let context = format!("cannot use {file}: {}", file.remedy());
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, why)
 }

@@ -9,9 +9,10 @@ use lock_core::{BackendError, Fence, FenceError, FencingToken, LockError, Outcom
 
 use crate::blocking::blocking;
 use crate::directory::{absolute, refuse_network_mount, unusable};
-use crate::fault::{self, Keeps, Place};
-use crate::locked_file::{LockedFile, Patience};
+use crate::fault;
+use crate::locked_file::{LockTimeout, LockedFile};
 use crate::replacement::Replacement;
+use crate::state_file::{StateFile, StateOf};
 
 /// A fence for resources that are files of one machine, shared by its processes.
 ///
@@ -109,13 +110,13 @@ impl FileFence {
     ) -> Result<(), FenceError> {
         let (path, target) = (self.path.clone(), target.as_ref().to_owned());
         let contents = contents.to_vec();
-        blocking(move |asker| {
-            let mut seen = Seen::open(&path)?;
-            asker.check()?;
-            seen.check(token)?;
+        blocking(move |caller| {
+            let mut fence = LockedFence::open(&path)?;
+            caller.check()?;
+            fence.check(token)?;
             let replacement = Replacement::write(&path, &target, &contents)?;
             // C25: the fence advances before the write.
-            seen.remember(token)?;
+            fence.remember(token)?;
             Ok(replacement.put_in_place()?)
         })
         .await
@@ -127,28 +128,28 @@ impl Fence for FileFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
         let path = self.path.clone();
         blocking(move |_| {
-            let mut seen = Seen::open(&path)?;
-            seen.check(token)?;
-            Ok(seen.remember(token)?)
+            let mut fence = LockedFence::open(&path)?;
+            fence.check(token)?;
+            Ok(fence.remember(token)?)
         })
         .await
     }
 }
 
-/// The greatest token seen, locked against everybody else.
-struct Seen {
+/// A fence that nobody else can change for as long as this lives.
+struct LockedFence {
     file: LockedFile,
     greatest: Option<FencingToken>,
 }
 
-impl Seen {
+impl LockedFence {
     fn open(path: &Path) -> Result<Self, BackendError> {
-        let place = Place { path: path.to_owned(), keeps: Keeps::Fence };
-        // Made at the start: a new one now would have forgotten what the fence has seen.
-        let file =
-            LockedFile::find(&place, Patience::with_disk())?.ok_or_else(|| missing(&place))?;
+        let state_file = StateFile { path: path.to_owned(), of: StateOf::Fence };
+        // The file was made when the fence was opened. A new file would know of no token.
+        let file = LockedFile::find(&state_file, LockTimeout::with_disk())?
+            .ok_or_else(|| missing(&state_file))?;
         let greatest = file.value().map(token_in).transpose();
-        let greatest = greatest.map_err(|why| fault::unusable(&place, why))?;
+        let greatest = greatest.map_err(|why| fault::unusable(&state_file, why))?;
         Ok(Self { file, greatest })
     }
 
@@ -171,9 +172,9 @@ impl Seen {
     }
 }
 
-fn missing(place: &Place) -> BackendError {
+fn missing(state_file: &StateFile) -> BackendError {
     let error = io::Error::new(ErrorKind::NotFound, "it was removed");
-    fault::refused("open", place, Outcome::NotApplied, error)
+    fault::refused("open", state_file, Outcome::NotApplied, error)
 }
 
 fn token_in(payload: &[u8]) -> Result<FencingToken, &'static str> {

@@ -62,6 +62,7 @@ mod platform;
 mod record;
 mod replacement;
 mod slots;
+mod state_file;
 #[cfg(test)]
 mod testing;
 

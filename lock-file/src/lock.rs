@@ -14,7 +14,7 @@ use lock_core::{
 use crate::blocking::blocking;
 use crate::directory::Directory;
 use crate::fault::BACKEND;
-use crate::locked_file::Patience;
+use crate::locked_file::LockTimeout;
 use crate::machine::Machine;
 
 /// The longest pause between two looks of a waiter: nobody tells it that a lock became free.
@@ -111,20 +111,21 @@ impl DistributedLock for FileLock {
     async fn try_acquire(
         &self,
         claim: &Claim,
-        _waker: Option<&WaiterHandle>,
+        _waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         let (directory, claim) = (self.directory.clone(), claim.clone());
-        blocking(move |asker| directory.try_acquire(&claim, asker)).await
+        blocking(move |caller| directory.try_acquire(&claim, caller)).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let (directory, batch) = (self.directory.clone(), renewals.to_vec());
-        let answers = blocking(move |asker| {
-            let patience = Patience::new();
-            // Checked each time, lest batches that were given up pile up on a slow disk.
+        let answers = blocking(move |caller| {
+            let timeout = LockTimeout::new();
+            // Checked before each renewal: on a slow disk a batch that nobody waits for would delay the
+            // batches after it.
             let extend = |renewal| {
-                asker.check()?;
-                directory.extend(renewal, patience)
+                caller.check()?;
+                directory.extend(renewal, timeout)
             };
             Ok::<_, BackendError>(batch.iter().map(extend).collect())
         });

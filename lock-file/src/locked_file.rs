@@ -8,16 +8,18 @@ use std::time::{Duration, Instant};
 
 use lock_core::{BackendError, Outcome};
 
-use crate::fault::{self, Place};
+use crate::fault;
 use crate::platform;
 use crate::slots::{self, FILE_BYTES, Version};
+use crate::state_file::StateFile;
 
-/// How long an operation waits for others inside their critical sections, which take some tens of
-/// microseconds: whoever is slower was stopped, and nobody knows for how long.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long an operation waits for the others that are inside their critical sections. Such a section
+/// takes some tens of microseconds. A process that takes longer was stopped, and nobody knows for how
+/// long.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The same for sections that sync to the disk, which takes seconds on a busy one.
-const PATIENCE_WITH_DISK: Duration = Duration::from_secs(5);
+/// The same for sections that sync to the disk, which takes seconds on a busy disk.
+const LOCK_TIMEOUT_WITH_DISK: Duration = Duration::from_secs(5);
 
 /// The first pause between tries; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
@@ -25,22 +27,23 @@ const FIRST_PAUSE: Duration = Duration::from_micros(50);
 /// No pause between tries is longer.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// When an operation stops waiting for others. One patience serves a whole batch.
+/// When an operation stops waiting for the locks of files (C17). A batch has one timeout for all of its
+/// files.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct LockTimeout {
     span: Duration,
     end: Instant,
 }
 
-impl Patience {
-    /// For sections that only the processor takes part in.
+impl LockTimeout {
+    /// For sections that do not wait for the disk. It starts now.
     pub(crate) fn new() -> Self {
-        Self::of(PATIENCE)
+        Self::of(LOCK_TIMEOUT)
     }
 
-    /// For sections that wait for the disk.
+    /// For sections that wait for the disk. It starts now.
     pub(crate) fn with_disk() -> Self {
-        Self::of(PATIENCE_WITH_DISK)
+        Self::of(LOCK_TIMEOUT_WITH_DISK)
     }
 
     fn of(span: Duration) -> Self {
@@ -62,7 +65,7 @@ enum Absent {
 /// A file that is locked for as long as this lives, and the value in it.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
-    place: Place,
+    state_file: StateFile,
     file: File,
     version: Option<Version>,
 }
@@ -74,31 +77,37 @@ impl LockedFile {
     }
 
     /// Opens and locks a file, which is created if it is not there.
-    pub(crate) fn create(place: &Place, patience: Patience) -> Result<Self, BackendError> {
-        let file = lock_current(place, Absent::Create, patience);
-        let file = file.map_err(|error| error.into_backend(place))?;
-        Self::read(place, file)
+    pub(crate) fn create(
+        state_file: &StateFile,
+        timeout: LockTimeout,
+    ) -> Result<Self, BackendError> {
+        let file = lock_current(state_file, Absent::Create, timeout);
+        let file = file.map_err(|error| error.into_backend(state_file))?;
+        Self::read(state_file, file)
     }
 
     /// Opens and locks a file; `None` if it is not there.
-    pub(crate) fn find(place: &Place, patience: Patience) -> Result<Option<Self>, BackendError> {
-        match lock_current(place, Absent::Leave, patience) {
-            Ok(file) => Self::read(place, file).map(Some),
-            Err(Unlocked::Open(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into_backend(place)),
+    pub(crate) fn find(
+        state_file: &StateFile,
+        timeout: LockTimeout,
+    ) -> Result<Option<Self>, BackendError> {
+        match lock_current(state_file, Absent::Leave, timeout) {
+            Ok(file) => Self::read(state_file, file).map(Some),
+            Err(OpenError::Open(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into_backend(state_file)),
         }
     }
 
-    fn read(place: &Place, file: File) -> Result<Self, BackendError> {
+    fn read(state_file: &StateFile, file: File) -> Result<Self, BackendError> {
         // Made first, so that the file is unlocked whatever its content.
-        let mut locked = Self { place: place.clone(), file, version: None };
+        let mut locked = Self { state_file: state_file.clone(), file, version: None };
         let mut bytes = Vec::with_capacity(FILE_BYTES);
         let mut content = (&locked.file).take(FILE_BYTES as u64);
         content
             .read_to_end(&mut bytes)
-            .map_err(|error| fault::refused("read", place, Outcome::NotApplied, error))?;
+            .map_err(|error| fault::refused("read", state_file, Outcome::NotApplied, error))?;
         locked.version = slots::newest(&bytes)
-            .map_err(|_| fault::unusable(place, "neither of its records is whole"))?;
+            .map_err(|_| fault::unusable(state_file, "neither of its records is whole"))?;
         Ok(locked)
     }
 
@@ -108,19 +117,19 @@ impl LockedFile {
     }
 
     /// The file, as messages call it.
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn state_file(&self) -> &StateFile {
+        &self.state_file
     }
 
     /// Replaces the value, by one write.
     ///
-    /// After an error the outcome is unknown: all that counts may have been written.
+    /// After an error the outcome is unknown: the whole record may have been written.
     pub(crate) fn replace(&mut self, payload: Vec<u8>) -> Result<(), BackendError> {
         let sequence = self.version.as_ref().map_or(0, |old| old.sequence + 1);
         let version = Version { sequence, payload };
         let (offset, slot) = slots::encode(&version);
         self.write_at(offset, &slot)
-            .map_err(|error| fault::refused("write", &self.place, Outcome::Unknown, error))?;
+            .map_err(|error| fault::refused("write", &self.state_file, Outcome::Unknown, error))?;
         self.version = Some(version);
         Ok(())
     }
@@ -134,45 +143,49 @@ impl LockedFile {
     /// Makes the value outlast a crash of the machine.
     pub(crate) fn sync(&self) -> Result<(), BackendError> {
         let synced = self.file.sync_data();
-        synced.map_err(|error| fault::refused("sync", &self.place, Outcome::Unknown, error))
+        synced.map_err(|error| fault::refused("sync", &self.state_file, Outcome::Unknown, error))
     }
 }
 
 impl Drop for LockedFile {
-    /// Closing would not do: a child that was forked a moment ago has the file open until it
-    /// executes its program, and would keep it locked.
+    /// To close the file is not enough: a child process that was forked a moment ago has the file open
+    /// until it executes its program, and would keep it locked.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
 }
 
-/// Why a file could not be locked.
+/// Why a file could not be opened and locked.
 #[derive(Debug)]
-enum Unlocked {
+enum OpenError {
     Open(io::Error),
     Lock(io::Error),
-    Stuck(Duration),
+    TimedOut(Duration),
 }
 
-impl Unlocked {
-    fn into_backend(self, place: &Place) -> BackendError {
+impl OpenError {
+    fn into_backend(self, state_file: &StateFile) -> BackendError {
         match self {
-            Self::Open(error) => fault::refused("open", place, Outcome::NotApplied, error),
-            Self::Lock(error) => fault::refused("lock", place, Outcome::NotApplied, error),
-            Self::Stuck(waited) => fault::stuck(place, waited),
+            Self::Open(error) => fault::refused("open", state_file, Outcome::NotApplied, error),
+            Self::Lock(error) => fault::refused("lock", state_file, Outcome::NotApplied, error),
+            Self::TimedOut(waited) => fault::stuck(state_file, waited),
         }
     }
 }
 
 /// Locks the file that has the path now.
 ///
-/// One that was deleted between opening and locking belongs to nobody any more: the others open
-/// the one that took its place.
-fn lock_current(place: &Place, absent: Absent, patience: Patience) -> Result<File, Unlocked> {
+/// A file that was deleted between opening and locking has no path any more: the others open the file
+/// that took its place.
+fn lock_current(
+    state_file: &StateFile,
+    absent: Absent,
+    timeout: LockTimeout,
+) -> Result<File, OpenError> {
     loop {
-        let file = open(&place.path, absent).map_err(Unlocked::Open)?;
-        lock(&file, patience)?;
-        let metadata = file.metadata().map_err(Unlocked::Lock)?;
+        let file = open(&state_file.path, absent).map_err(OpenError::Open)?;
+        lock(&file, timeout)?;
+        let metadata = file.metadata().map_err(OpenError::Lock)?;
         if !platform::is_deleted(&metadata) {
             return Ok(file);
         }
@@ -186,14 +199,14 @@ fn open(path: &Path, absent: Absent) -> io::Result<File> {
     platform::make_private(&mut options).open(path)
 }
 
-fn lock(file: &File, patience: Patience) -> Result<(), Unlocked> {
+fn lock(file: &File, timeout: LockTimeout) -> Result<(), OpenError> {
     let mut pause = FIRST_PAUSE;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(Unlocked::Lock(error)),
-            Err(TryLockError::WouldBlock) if patience.is_over() => {
-                return Err(Unlocked::Stuck(patience.span));
+            Err(TryLockError::Error(error)) => return Err(OpenError::Lock(error)),
+            Err(TryLockError::WouldBlock) if timeout.is_over() => {
+                return Err(OpenError::TimedOut(timeout.span));
             }
             Err(TryLockError::WouldBlock) => thread::sleep(pause),
         }

@@ -54,14 +54,14 @@ impl Replacement {
 }
 
 impl Drop for Replacement {
-    /// Finds nothing once it was put in place.
+    /// After it was put in place there is nothing to remove.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.beside);
     }
 }
 
-/// One name for all that a fence lets write in a directory: they are one at a time, and the next
-/// clears away what one that was killed left behind.
+/// All writes through a fence use the same name in a directory. The fence lets in one at a time, and
+/// each removes first what a write that was killed has left behind.
 fn hidden_name(fence: &Path) -> String {
     let digest = hex_digest(fence.as_os_str().as_encoded_bytes());
     format!(".leasehold-{}.tmp", &digest[..16])

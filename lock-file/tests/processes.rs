@@ -36,7 +36,8 @@ async fn take_turns(home: &Path) {
         if guard.token().get() % 2 == 1 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        guard.release().await.expect("released");
+        // On a busy machine the short TTL may be over.
+        guard.release_confirmed().await.expect("an answer");
     }
 }
 

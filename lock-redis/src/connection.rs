@@ -1,12 +1,20 @@
 //! One connection to the server, and when to give it up for another.
 //!
 //! The driver multiplexes all calls over one socket, and never replaces it. We do, in three cases:
-//! the driver or the server says that it is of no use (closed, read-only, not authenticated); a call
-//! was answered by silence; a call was given up by its caller after a long silence. The last two
-//! matter because a firewall or a dead peer swallows requests without a word.
+//!
+//! - The driver or the server says that it is of no use: closed, read-only, not authenticated.
+//! - A call had no reply in time.
+//! - A caller left after a long silence.
+//!
+//! The last two matter because a firewall or a dead peer swallows requests without a word.
+//!
+//! ```text
+//!            first call              given up
+//!   no link ────────────▶ link 1 ──────────────▶ no link ──▶ link 2 ─▶ …
+//! ```
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::backend::ReplyMonitor;
@@ -18,14 +26,14 @@ use tokio::task::AbortHandle;
 
 use crate::error::RequestError;
 
-/// How long to wait for a new connection.
+/// How long opening a connection may take.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the driver waits for a reply before it takes the connection for dead.
+/// After how long without a reply a connection is taken for dead.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// A caller that leaves after this much silence leaves a suspect connection behind; one that
-/// leaves earlier has changed its mind.
+/// A caller that leaves after so much silence leaves a suspect connection behind. A caller that leaves
+/// earlier has changed its mind.
 const SUSPECT_AFTER: Duration = Duration::from_millis(50);
 
 /// How long the kernel lets sent bytes go unacknowledged.
@@ -43,22 +51,38 @@ pub(crate) fn with_socket_settings(
     Ok(target.into_connection_info()?.set_tcp_settings(settings))
 }
 
-/// The connection that requests go over. Made when it is first needed.
+/// The connection that requests go over. It is made when it is first needed.
 pub(crate) struct Connection {
     client: Client,
-    current: Mutex<Option<Arc<Link>>>,
+    state: Mutex<State>,
 }
 
-/// One socket, or the attempt to open it. Callers share the attempt, and it goes on when they leave:
-/// else a connection that takes longer than a caller stays would never be made.
-struct Link {
+#[derive(Default)]
+struct State {
+    /// What requests go over, unless it was given up.
+    current: Option<Arc<Link>>,
+    /// How many links there were.
+    links: u64,
+}
+
+/// Tells the links of a connection apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkId(pub(crate) u64);
+
+/// One socket, or the attempt to open it. It never becomes another socket: the server carries out in
+/// order what is sent over one link.
+///
+/// Callers share the attempt to open it, and the attempt goes on when they leave. Otherwise a connection
+/// that takes longer to open than a caller stays would never be made.
+pub(crate) struct Link {
+    id: LinkId,
     opened: watch::Receiver<Option<Result<MultiplexedConnection, RedisError>>>,
     opening: AbortHandle,
     replies: ReplyMonitor,
 }
 
 impl Link {
-    fn open(client: Client) -> Self {
+    fn open(id: LinkId, client: Client) -> Self {
         let (tell, opened) = watch::channel(None);
         let opening = tokio::spawn(async move {
             let config = AsyncConnectionConfig::new()
@@ -67,7 +91,11 @@ impl Link {
             let connected = client.get_multiplexed_async_connection_with_config(&config).await;
             tell.send_replace(Some(connected));
         });
-        Self { opened, opening: opening.abort_handle(), replies: ReplyMonitor::default() }
+        Self { id, opened, opening: opening.abort_handle(), replies: ReplyMonitor::default() }
+    }
+
+    pub(crate) fn id(&self) -> LinkId {
+        self.id
     }
 
     async fn driver(&self) -> Result<MultiplexedConnection, RedisError> {
@@ -88,43 +116,56 @@ impl Drop for Link {
 
 impl Connection {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, current: Mutex::default() }
+        Self { client, state: Mutex::default() }
     }
 
-    /// Sends one command and waits for its reply.
-    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, RequestError> {
-        let link = self.link();
+    /// The link that requests go over now. It is opened if there is none.
+    pub(crate) fn link(&self) -> Arc<Link> {
+        let mut state = self.state();
+        if let Some(current) = &state.current {
+            return current.clone();
+        }
+        state.links += 1;
+        let link = Arc::new(Link::open(LinkId(state.links), self.client.clone()));
+        state.current.insert(link).clone()
+    }
+
+    /// Sends one command over `link`, and waits for its reply.
+    pub(crate) async fn send_over(
+        &self,
+        link: &Arc<Link>,
+        command: &Cmd,
+    ) -> Result<Value, RequestError> {
         let mut driver = match link.driver().await {
             Ok(driver) => driver,
             Err(error) => {
-                self.retire(&link);
+                self.give_up(link);
                 return Err(RequestError::Connect(error));
             }
         };
         // C21: a caller that leaves after a long silence leaves no connection to others.
-        let reply = link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));
+        let reply = link.replies.request_sent(SUSPECT_AFTER, || self.give_up(link));
         let answer = driver.send_packed_command(command).await;
         reply.received();
         let answer = answer.and_then(|value| value.extract_error());
         answer.map_err(|error| {
             if spoils_connection(&error) {
-                self.retire(&link);
+                self.give_up(link);
             }
             RequestError::Execute(error)
         })
     }
 
-    fn link(&self) -> Arc<Link> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        current.get_or_insert_with(|| Arc::new(Link::open(self.client.clone()))).clone()
+    /// Lets the next call open a new link, unless an earlier call has already.
+    fn give_up(&self, link: &Arc<Link>) {
+        let mut state = self.state();
+        if state.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
+            state.current = None;
+        }
     }
 
-    /// Lets the next call open a new connection, unless one has already.
-    fn retire(&self, link: &Arc<Link>) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
-            *current = None;
-        }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,37 +3,38 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::{BackendError, DistributedLock, Finding, LockRequest};
+use lock_core::{BackendError, Finding};
 use redis::cmd;
 
-use crate::error::unreadable;
-use crate::lock::RedisLock;
 use crate::reply;
 use crate::server::Server;
 
-/// The lock that is taken to see whether the user may; one name, so that it leaves one counter.
-const PROBE: &str = "leasehold-doctor";
+/// The lock that a probe takes. It is always the same, so that the probes leave one counter.
+pub(crate) const PROBE: &str = "leasehold-doctor";
 
-/// How long the probe stays if it cannot be taken back.
-const PROBE_TTL: Duration = Duration::from_secs(1);
+/// How long a probe holds its lock if it cannot give it back.
+pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
 
-/// A clock that is further off than this is not being kept.
+/// A clock that is further off is not kept right by anybody.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// The oldest version that the scripts run on.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Looks at a server (C31).
-pub(crate) async fn examine(lock: &RedisLock) -> Result<Vec<Finding>, BackendError> {
-    let clock = clock(&lock.server).await?;
-    let info = match lock.server.send(&cmd("INFO")).await {
+/// Looks at a server (C31). `probe` does what a client does: no command tells what a user may do.
+pub(crate) async fn examine(
+    server: &Server,
+    probe: impl Future<Output = Result<(), BackendError>>,
+) -> Result<Vec<Finding>, BackendError> {
+    let clock = clock(server).await?;
+    let info = match server.send(&cmd("INFO")).await {
         Ok(reply) => reply::read::<String>(reply, "INFO")?,
         Err(error) if error.is_transient() => return Err(error),
-        Err(_) => return Ok(vec![unseen(), rights(lock).await?, clock]),
+        Err(_) => return Ok(vec![unseen(), rights(probe.await)?, clock]),
     };
     let info = Info::parse(&info);
     let rights = match info.get("role") {
-        "master" => rights(lock).await?,
+        "master" => rights(probe.await)?,
         _ => Finding::unknown("rights", "a replica takes no locks", "examine the primary"),
     };
     Ok(vec![version(&info), role(&info), eviction(&info), persistence(&info), rights, clock])
@@ -106,9 +107,8 @@ fn persistence(info: &Info<'_>) -> Finding {
     }
 }
 
-/// Does what a client does, since no command tells what a user may do.
-async fn rights(lock: &RedisLock) -> Result<Finding, BackendError> {
-    match probe(lock).await {
+fn rights(probed: Result<(), BackendError>) -> Result<Finding, BackendError> {
+    match probed {
         Ok(()) => {
             Ok(Finding::good("rights", "the user may run the scripts, publish and subscribe"))
         }
@@ -118,14 +118,6 @@ async fn rights(lock: &RedisLock) -> Result<Finding, BackendError> {
             Ok(Finding::risk("rights", error.to_string(), remedy))
         }
     }
-}
-
-async fn probe(lock: &RedisLock) -> Result<(), BackendError> {
-    let claim = LockRequest::new(PROBE).ttl(PROBE_TTL).claim().map_err(|_| unreadable(PROBE))?;
-    let attempt = lock.try_acquire(&claim, None).await;
-    lock.withdraw(&claim.name, claim.owner).await.and(attempt.map(drop))?;
-    lock.server.send(cmd("PUBLISH").arg(&*lock.channel).arg("")).await?;
-    lock.push.open().await
 }
 
 async fn clock(server: &Server) -> Result<Finding, BackendError> {
@@ -141,7 +133,7 @@ async fn clock(server: &Server) -> Result<Finding, BackendError> {
     Ok(offset(theirs.saturating_sub(after), before.saturating_sub(theirs)))
 }
 
-/// Between the two readings of our clock the server's may be anything.
+/// By how much the server's clock is certainly off: it was read between two readings of our clock.
 fn offset(ahead: Duration, behind: Duration) -> Finding {
     let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
     if off <= CLOCK_TOLERANCE {

@@ -1,4 +1,4 @@
-//! What the server's errors mean for the caller: was it done, and may a retry help?
+//! What an error means for the caller: was the request carried out, and may a retry help?
 
 use std::error::Error;
 
@@ -7,16 +7,19 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 pub(crate) const BACKEND: &str = "redis";
 
+/// Why the late request of a claim is refused (C19).
+const WITHDRAWN: &str = "the claim was withdrawn";
+
 /// A failed request, and how far it got.
 pub(crate) type RequestError = lock_core::backend::RequestError<RedisError>;
 
-/// Whether the server does not know the program that it was to run.
-pub(crate) fn is_unknown_program(error: &RequestError) -> bool {
+/// Whether the server does not know the script that it was to run.
+pub(crate) fn is_unknown_script(error: &RequestError) -> bool {
     let kind = ErrorKind::Server(ServerErrorKind::NoScript);
     matches!(error, RequestError::Execute(error) if error.kind() == kind)
 }
 
-/// Sorts an error of the driver by what the caller can do about it (C15).
+/// Tells by the driver's error what the caller can do (C15).
 pub(crate) fn classify(error: RequestError) -> BackendError {
     match error {
         RequestError::Connect(error) if is_refusal(&error) => {
@@ -31,7 +34,13 @@ pub(crate) fn classify(error: RequestError) -> BackendError {
     }
 }
 
-/// A reply that is not of the shape we asked for.
+/// The claim was withdrawn by this client: its request is not sent.
+pub(crate) fn withdrawn() -> BackendError {
+    let source = "this client withdrew it, and sends no further request of it";
+    BackendError::permanent(BACKEND, Outcome::NotApplied, WITHDRAWN, source)
+}
+
+/// A reply that is not of the shape that the script gives it.
 pub(crate) fn unreadable(what: &'static str) -> BackendError {
     let context = "the server's answer cannot be read";
     BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
@@ -59,7 +68,7 @@ fn classify_answer(error: RedisError) -> BackendError {
         "WRONGTYPE" => refused(error, "a key of another type is in the way: choose another name"),
         "COUNTER" => refused(error, "the fencing counter is damaged: delete that key"),
         "CLOCK" => refused(error, "the server's clock cannot be trusted: set it right"),
-        "WITHDRAWN" => refused(error, "the claim was withdrawn"),
+        "WITHDRAWN" => refused(error, WITHDRAWN),
         "MOVED" | "ASK" | "CROSSSLOT" => {
             refused(error, "the server is part of a cluster, which this client does not follow")
         }
@@ -84,12 +93,12 @@ fn is_refusal(error: &RedisError) -> bool {
         || kind == ErrorKind::Server(ServerErrorKind::ResponseError)
 }
 
-/// The codes that an error within a script may have.
+/// The codes of errors that commands within a script may have.
 const CODES: [&str; 7] =
     ["COUNTER", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "WRONGTYPE", "NOPERM"];
 
-/// The error's code. That of an error within a script may be buried in its text: Redis 6 puts its
-/// own before it, and all versions do so with errors that a script raises itself.
+/// The error's code. If the error was raised within a script, its code may be inside the text: Redis 6
+/// puts its own code first, and every version does so if the script itself raised the error.
 fn code_of(error: &RedisError) -> String {
     let (code, text) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
     if code != "ERR" {
@@ -103,8 +112,8 @@ fn code_of(error: &RedisError) -> String {
     codes.find(|word| CODES.contains(word)).unwrap_or(code).to_owned()
 }
 
-/// The driver's error, without what the server repeats of our request, in which an owner id may be,
-/// and without a source that says the same again.
+/// The driver's error without two parts: what the server repeats of our request, which may hold an owner
+/// id (C32), and a source that says the same again.
 fn source(error: RedisError) -> BoxError {
     let text = error.to_string();
     let says_it_twice = error.source().is_some_and(|inner| inner.to_string() == text);

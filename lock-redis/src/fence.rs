@@ -1,4 +1,4 @@
-//! The resource side, for resources that live on Redis.
+//! The resource's side, for resources on Redis.
 
 use std::sync::{Arc, LazyLock};
 use std::{fmt, iter};
@@ -12,11 +12,12 @@ use crate::reply;
 use crate::scripts::Program;
 use crate::server::Server;
 
-/// The fence of a resource on a Redis server: the greatest token it has seen, kept beside it.
+/// The fence of a resource on a Redis server: the greatest token that the resource has seen, kept beside
+/// it.
 ///
-/// Made by [`RedisLock::fence`](crate::RedisLock::fence). The mark is a key without an expiry and
-/// belongs to the resource, not to the lock: deleting the lock does not lower it. Advance first,
-/// then read, then [`set`](Self::set) or [`run`](Self::run) a write.
+/// [`RedisLock::fence`](crate::RedisLock::fence) makes it. The mark is a key without an expiry. It belongs
+/// to the resource, not to the lock: to delete the lock does not lower it. Advance first, then read, then
+/// [`set`](Self::set) or [`run`](Self::run) a write.
 #[derive(Clone)]
 pub struct RedisFence {
     server: Arc<Server>,
@@ -37,8 +38,8 @@ impl RedisFence {
     /// - [`FenceError::Backend`] if the server cannot be reached or refuses.
     ///
     /// # Cancel safety
-    /// If the future is dropped, or fails with an unknown outcome, the value may have been written, or
-    /// may be written yet: within one hold, do not go on writing after that.
+    /// If the future is dropped, or fails with an unknown outcome, the value may have been written, or may
+    /// still be written later. Do not write anything more within the same hold then.
     pub async fn set(
         &self,
         token: FencingToken,
@@ -47,19 +48,19 @@ impl RedisFence {
     ) -> Result<(), FenceError> {
         static SET: LazyLock<FencedScript> =
             LazyLock::new(|| FencedScript::new("return redis.call('SET', KEYS[1], ARGV[1])"));
-        self.ask(token, &SET, &[key], value.to_redis_args()).await.map(drop)
+        self.request(token, &SET, &[key], value.to_redis_args()).await.map(drop)
     }
 
-    /// Runs `script` unless a greater token than `token` was seen, in one atomic step, and returns
-    /// what it answers: for writes that are more than one key set to one value. `args` is one
-    /// argument, a slice or tuple of them, or `None::<&str>`.
+    /// Runs `script` unless a greater token than `token` was seen, in one atomic step, and returns what
+    /// the script answers. It is for writes that do more than set one key to one value. `args` is one
+    /// argument, a slice or a tuple of arguments, or `None::<&str>`.
     ///
     /// An accepted token advances the fence, also if the script then fails.
     ///
     /// # Errors
     /// - [`FenceError::Stale`] if a greater token was seen; the script did not run.
-    /// - [`FenceError::Backend`] if the server cannot be reached or refuses, if the script fails (what
-    ///   it wrote before stays written), or if its answer is no `T`.
+    /// - [`FenceError::Backend`] if the server cannot be reached or refuses, if the script fails (what it
+    ///   wrote before that stays written), or if its answer is no `T`.
     ///
     /// # Cancel safety
     /// As [`set`](Self::set).
@@ -80,11 +81,11 @@ impl RedisFence {
         keys: &[&str],
         args: impl ToRedisArgs + Send,
     ) -> Result<T, FenceError> {
-        let answer = self.ask(token, script, keys, args.to_redis_args()).await?;
+        let answer = self.request(token, script, keys, args.to_redis_args()).await?;
         Ok(reply::read(answer, "the answer of a fenced script")?)
     }
 
-    async fn ask(
+    async fn request(
         &self,
         token: FencingToken,
         script: &FencedScript,
@@ -95,7 +96,7 @@ impl RedisFence {
         let keys: Vec<String> =
             iter::once(&*self.mark).chain(keys.iter().copied()).map(str::to_owned).collect();
         let args = [token.get().to_redis_args(), args].concat();
-        let reply = self.server.run(&script.0, &keys, &args).await?;
+        let reply = self.server.run(&script.0, &keys, args).await?;
         let mut parts: Vec<Value> = reply::read(reply, WHAT)?;
         let answer = if parts.len() > 1 { parts.pop() } else { None };
         match reply::read::<Option<String>>(parts.pop().unwrap_or(Value::Nil), WHAT)? {
@@ -110,8 +111,8 @@ impl RedisFence {
 
 /// A Lua script that runs only if a fence lets its token pass: see [`RedisFence::run`].
 ///
-/// It finds its own keys and arguments in `KEYS` and `ARGV`, from 1. Make it once and keep it: it is
-/// hashed, and sent to a server only once.
+/// Its keys and arguments are in `KEYS` and `ARGV`, from 1. Make it once and keep it: it is hashed once,
+/// and sent to a server once.
 #[derive(Debug)]
 pub struct FencedScript(Program);
 
@@ -126,7 +127,7 @@ impl FencedScript {
 impl Fence for RedisFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
         static NOTHING: LazyLock<FencedScript> = LazyLock::new(|| FencedScript::new(""));
-        self.ask(token, &NOTHING, &[], Vec::new()).await.map(drop)
+        self.request(token, &NOTHING, &[], Vec::new()).await.map(drop)
     }
 }
 

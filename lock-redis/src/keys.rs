@@ -1,10 +1,9 @@
 //! Where a lock lives on the server.
 //!
-//! The lock key is the prefix and the name, verbatim but for three characters, so that clients in
-//! other languages that `SET … NX PX` the same key exclude us and are excluded. Its companions are
-//! `{key}:fence` and so on: the braces make Redis Cluster put them into the slot of the key itself,
-//! because a key without braces is hashed whole. `%`, `{` and `}` are percent-encoded in names;
-//! hence no lock key starts with a brace, every companion does, and none meets another's.
+//! The lock key is the prefix and the name, so that a client in another language can take the same key
+//! with `SET … NX PX`. Only `%`, `{` and `}` are percent-encoded. The companions of a key are
+//! `{key}:fence` and so on: every companion starts with a brace, and no lock key does, so that they never
+//! meet. The braces also make Redis Cluster put the companions into the slot of the key itself.
 
 use lock_core::{LockName, OwnerId};
 
@@ -27,12 +26,12 @@ impl Keys {
         self.companion("waiters")
     }
 
-    /// The keys that a release touches.
+    /// The keys that a release works on.
     pub(crate) fn granting(&self) -> Vec<String> {
         vec![self.lock(), self.companion("fence"), self.companion("queue"), self.waiters()]
     }
 
-    /// The keys that an acquisition of `owner` touches.
+    /// The keys that an acquisition of `owner` works on.
     pub(crate) fn claiming(&self, owner: OwnerId) -> Vec<String> {
         let mut keys = self.granting();
         keys.push(self.companion(&format!("withdrawn:{}", owner.expose())));
@@ -44,7 +43,7 @@ impl Keys {
     }
 }
 
-/// The key under which a fence keeps the greatest token it has seen.
+/// The key under which a fence keeps the greatest token that it has seen.
 pub(crate) fn mark(resource: &str) -> String {
     format!("{{{}}}:mark", encode("", resource))
 }
@@ -68,7 +67,7 @@ pub(crate) fn name_of_counter(prefix: &str, key: &str) -> Option<LockName> {
 }
 
 fn encode(prefix: &str, name: &str) -> String {
-    // C2: injective; what stands in a name is data.
+    // C2: injective, and every character of a name is data.
     let mut key = String::with_capacity(prefix.len() + name.len());
     key.push_str(prefix);
     for character in name.chars() {

@@ -12,35 +12,40 @@
 //! ```
 //!
 //! # Protocol
-//! A lock is a plain string key, taken as `SET key owner:token:label NX PX ttl` would take it: any
-//! client in any language that takes the same key with `SET … NX PX`, and releases it by compare
-//! and delete, excludes us and is excluded. Every operation is one Lua script, so that checking the
-//! owner and acting on it are one step.
+//! This is the reference implementation: `SET … NX PX` and Lua. A lock is a plain string key, which
+//! `SET key owner:token:since:label NX PX ttl` takes. Any client in any language that takes the same key
+//! with `SET … NX PX`, and releases it by compare and delete, excludes us, and we exclude it. Every
+//! operation is one Lua script, so that checking the owner and acting on it are one step.
 //!
-//! - **Token**: one more than the last, or the server's time in µs, whichever is greater. It grows
-//!   through a clock that steps back, and through a loss of the counter (`FLUSHALL`, a failover
-//!   that lost the last writes) unless the clock is then also behind the last token.
-//! - **Queue**: a waiter takes a place by order of arrival. The release script grants the lock to
-//!   the first waiter that is alive and publishes the grant on that client's channel, so a hand-off
-//!   is one script and one message. A pushed grant lasts 3 s until its holder renews it, so that a
-//!   waiter that died in silence costs the others no more.
-//! - **Foreign holders** release without a word: waiters look for themselves at least once a second.
+//! - **Token**: one more than the last, or the server's time in µs if that is greater. It grows when the
+//!   clock steps back. It also grows when the counter is lost (`FLUSHALL`, a failover that lost the last
+//!   writes), unless the clock is then behind the last token as well.
+//! - **Queue**: waiters queue in the order in which they come. The release script grants the lock to the
+//!   first waiter that is alive, and publishes the grant on that client's channel. So a hand-off is one
+//!   script and one message. A pushed grant lasts 3 s until its holder renews it, so that a waiter that
+//!   died in silence costs the others no more.
+//! - **Foreign holders** release without a message: waiters look at the server at least once a second.
+//! - **Withdrawal**: a claim whose caller left is withdrawn by one request. It leaves a mark for 30 s if a
+//!   request of the claim may still come, over a connection that was given up. The mark refuses it.
 //!
 //! # What Redis does not promise
-//! Expiry goes by the server's wall clock: a step forward ends leases early, a step back keeps them
-//! longer. A server without persistence that restarts, an asynchronous failover, or an eviction
-//! policy that may evict keys with a TTL (`volatile-*`, `allkeys-*`) can lose a lock that is held,
-//! and a second holder can then be granted it. The first learns of it at its next renewal, and its
-//! token is the smaller one: check tokens at the resource ([`RedisFence`]).
+//! Expiry goes by the server's wall clock: a step forward ends leases early, and a step back keeps them
+//! longer. A lock that is held can be lost by a restart of a server without persistence, by an
+//! asynchronous failover, and by an eviction policy that may evict keys with a TTL (`volatile-*`,
+//! `allkeys-*`). The server can then grant it to a second holder. The first holder learns of this at its
+//! next renewal, and its token is the smaller one: check tokens at the resource ([`RedisFence`]).
 //!
 //! # Listing
-//! Locks are found by their token counters, which outlast a hold by a week. Locks that foreign clients
-//! hold are therefore listed only if we held them too, and one that was held for more than a week
-//! without being granted anew is not.
+//! Locks are found by their token counters, which outlast the last grant by a week. So a lock that a
+//! foreign client holds is listed only if it was ours within that week, and a lock that has had the same
+//! holder for more than a week is not listed.
 //!
 //! Redis 6.2 or newer. Scripts use `EVALSHA`, `PUBLISH` and `TIME`; an ACL user needs these, the
 //! commands in the scripts, the channels `leasehold-*`, and `INFO` for the doctor.
 
+mod admin;
+mod claims;
+mod connect;
 mod connection;
 mod doctor;
 mod error;

@@ -1,5 +1,6 @@
-//! The trait's operations, each one script and one round trip.
+//! The operations on locks, each one script and one round trip.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,70 +9,46 @@ use lock_core::backend::{
     Attempt, Claim, ClockLimit, Extension, Notifications, Release, Renewal, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
-    LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
+    BackendError, Capabilities, DistributedLock, LockName, Order, OwnerId, Renewals,
+    TokenDurability, Wakeup,
 };
+use redis::Client;
 
-use crate::connection::Connection;
-use crate::doctor;
+use crate::claims::{Call, Claims};
 use crate::error::{BACKEND, unreadable};
 use crate::fence::RedisFence;
 use crate::keys::{self, Keys};
 use crate::options::RedisOptions;
 use crate::push::Subscriber;
 use crate::reply;
-use crate::scripts::{ACQUIRE, EVICT, EXTEND, INSPECT, RELEASE, WITHDRAW};
+use crate::scripts::{ACQUIRE, EXTEND, POLLED, RELEASE, WITHDRAW};
 use crate::server::Server;
 
-/// What a waiter gives for a channel that queues and looks for itself; see `common.lua`.
-const POLLED: &str = "poll";
-
-/// How many keys one step of a listing looks at.
-const SCAN_STEP: usize = 1000;
-
-/// How many locks one request of a listing looks at.
-const INSPECT_STEP: usize = 100;
-
-/// Locks on one logical Redis server, or one that speaks its protocol.
+/// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///
-/// Clones share one connection for requests and, once one of them waits, one for pushed grants.
+/// Clones share one connection for requests and, while one of them waits, one for pushed grants.
 /// See the [crate documentation](crate) for what it guarantees.
 #[derive(Clone)]
 pub struct RedisLock {
     pub(crate) server: Arc<Server>,
     pub(crate) push: Arc<Notifications<Subscriber>>,
     pub(crate) channel: Arc<str>,
-    prefix: Arc<str>,
+    pub(crate) prefix: Arc<str>,
+    claims: Arc<Claims>,
     clock: ClockLimit,
 }
 
 impl RedisLock {
-    /// Connects to the server at `url`, and makes sure that it answers.
-    ///
-    /// # Errors
-    /// - [`LockError::Config`] if the URL cannot be used. It is not repeated in the text, since it
-    ///   may hold a password.
-    /// - [`LockError::Backend`] if the server cannot be reached or refuses us.
-    ///
-    /// # Cancel safety
-    /// Dropping the future closes the connection.
-    pub async fn connect(url: &str) -> Result<Self, LockError> {
-        RedisOptions::new(url).connect().await
-    }
-
-    pub(crate) async fn with_options(options: RedisOptions) -> Result<Self, LockError> {
-        let client = options.client()?;
-        let server = Server::new(Connection::new(client.clone()));
-        let ping = server.send(&redis::cmd("PING")).await;
-        ping.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
+    pub(crate) fn new(server: Server, client: Client, options: RedisOptions) -> Self {
         let subscriber = Subscriber::new(client);
-        Ok(Self {
+        Self {
             server: Arc::new(server),
             channel: subscriber.channel(),
             push: Arc::new(Notifications::new(subscriber)),
             prefix: options.prefix.into(),
+            claims: Arc::default(),
             clock: options.clock,
-        })
+        }
     }
 
     /// The fence of a resource on this server.
@@ -79,45 +56,30 @@ impl RedisLock {
         RedisFence::new(self.server.clone(), keys::mark(resource.as_ref()))
     }
 
-    fn keys(&self, name: &LockName) -> Keys {
+    pub(crate) fn keys(&self, name: &LockName) -> Keys {
         Keys::new(&self.prefix, name)
     }
 
-    /// The latest server time that a grant may be made at, in µs.
-    fn clock_limit(&self) -> String {
+    /// The latest server time at which a grant may be made, in µs.
+    pub(crate) fn clock_limit(&self) -> String {
         self.clock.micros().unwrap_or(u64::MAX).to_string()
     }
 
-    async fn try_once(&self, claim: &Claim, channel: &str) -> Result<Attempt, BackendError> {
+    async fn try_once(
+        &self,
+        claim: &Claim,
+        channel: &str,
+        call: &Call<'_>,
+    ) -> Result<Attempt, BackendError> {
         let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis().to_string());
         let limit = self.clock_limit();
         let args = [&*owner, &ttl, claim.label.as_str(), channel, &limit];
         let keys = self.keys(&claim.name).claiming(claim.owner);
-        reply::attempt(claim, self.server.run(&ACQUIRE, &keys, &args).await?)
-    }
-
-    /// Looks at several locks in one request.
-    async fn inspect_all(&self, names: &[LockName]) -> Result<Vec<LockState>, BackendError> {
-        let keys = names.iter().map(|name| self.keys(name));
-        let keys: Vec<String> = keys.flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
-        let args: [&str; 0] = [];
-        reply::states(names, self.server.run(&INSPECT, &keys, &args).await?)
-    }
-
-    /// The counters that match `glob`, some of them more than once. What is no text is not ours.
-    async fn counters(&self, glob: &str) -> Result<Vec<String>, BackendError> {
-        let (mut cursor, mut found) = (0u64, Vec::new());
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
-            let page = self.server.send(&scan).await?;
-            let (next, keys): (u64, Vec<Vec<u8>>) = reply::read(page, "a page of keys")?;
-            found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
-            if next == 0 {
-                return Ok(found);
-            }
-            cursor = next;
-        }
+        let reply = self.server.run_over(&ACQUIRE, &keys, |link| {
+            call.sends_over(link)?;
+            Ok(&args)
+        });
+        reply::attempt(claim, reply.await?)
     }
 }
 
@@ -141,18 +103,25 @@ impl DistributedLock for RedisLock {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let push = &self.push;
+        let (push, call) = (&self.push, self.claims.begin_call(claim.owner));
         let channel = waiter.and_then(|waiter| push.register(claim.owner, waiter));
-        let mut attempt = self.try_once(claim, channel.as_deref().unwrap_or_default()).await?;
+        let mut attempt =
+            self.try_once(claim, channel.as_deref().unwrap_or_default(), &call).await?;
         if let (Attempt::Busy(_), Some(waiter), None) = (&attempt, waiter, &channel) {
-            // Subscribed first, queued after: else the grant could be published in between. A waiter
-            // that cannot be reached polls.
+            // First subscribe, then queue: otherwise the grant could be published in between. A waiter
+            // that cannot be told polls.
             push.open().await?;
             let channel = push.register(claim.owner, waiter);
-            attempt = self.try_once(claim, channel.as_deref().unwrap_or(POLLED)).await?;
+            attempt = self.try_once(claim, channel.as_deref().unwrap_or(POLLED), &call).await?;
         }
-        if matches!(attempt, Attempt::Granted(_)) {
-            push.unregister(claim.owner);
+        drop(call);
+        match attempt {
+            Attempt::Granted(_) => {
+                push.unregister(claim.owner);
+                self.claims.forget(claim.owner);
+            }
+            Attempt::Busy(_) if waiter.is_none() => self.claims.forget(claim.owner),
+            Attempt::Busy(_) => {}
         }
         Ok(attempt)
     }
@@ -166,7 +135,7 @@ impl DistributedLock for RedisLock {
                 [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
             })
             .collect();
-        let reply = self.server.run(&EXTEND, &keys, &args).await;
+        let reply = self.server.run(&EXTEND, &keys, args).await;
         let answers = reply.and_then(|reply| reply::read::<Vec<u8>>(reply, "renewals"));
         match answers {
             Ok(answers) => {
@@ -183,6 +152,7 @@ impl DistributedLock for RedisLock {
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let args = [owner.expose(), self.clock_limit()];
         let reply = self.server.run(&RELEASE, &self.keys(name).granting(), &args).await?;
+        self.claims.forget(owner);
         match reply::read(reply, "the answer to a release")? {
             1 => Ok(Release::Released),
             0 => Ok(Release::NotHeld),
@@ -192,50 +162,18 @@ impl DistributedLock for RedisLock {
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.push.unregister(owner);
-        let args = [owner.expose(), self.clock_limit()];
+        let (expose, limit) = (owner.expose(), self.clock_limit());
         let keys = self.keys(name).claiming(owner);
-        self.server.run(&WITHDRAW, &keys, &args).await.map(drop)
+        let reply = self.server.run_over(&WITHDRAW, &keys, |link| {
+            let may_come_late = u8::from(self.claims.withdraw(owner, link));
+            Ok((&*expose, &*limit, may_come_late))
+        });
+        reply.await.map(drop)
     }
 }
 
-#[async_trait]
-impl LockAdmin for RedisLock {
-    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let state = self.inspect_all(std::slice::from_ref(name)).await?.pop();
-        state.ok_or_else(|| unreadable("the state of a lock"))
-    }
-
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let counters = self.counters(&keys::counters(&self.prefix, prefix)).await?;
-        let name = |counter: &String| keys::name_of_counter(&self.prefix, counter);
-        let mut names: Vec<LockName> = counters.iter().filter_map(name).collect();
-        names.sort_unstable();
-        names.dedup();
-        let mut held = Vec::new();
-        for page in names.chunks(INSPECT_STEP) {
-            let states = self.inspect_all(page).await?;
-            held.extend(states.into_iter().filter(|state| state.holder.is_some()));
-            if held.len() >= limit {
-                break;
-            }
-        }
-        held.truncate(limit);
-        Ok(held)
-    }
-
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        let args = [self.clock_limit()];
-        let reply = self.server.run(&EVICT, &self.keys(name).granting(), &args).await?;
-        reply::ended(reply)
-    }
-
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(self).await
-    }
-}
-
-impl std::fmt::Debug for RedisLock {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for RedisLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisLock").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }

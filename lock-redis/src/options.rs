@@ -6,7 +6,6 @@ use lock_core::LockError;
 use lock_core::backend::ClockLimit;
 use redis::{Client, IntoConnectionInfo};
 
-use crate::RedisLock;
 use crate::connection::with_socket_settings;
 
 /// How to reach a Redis server and where locks live on it. A URL alone is enough.
@@ -36,38 +35,26 @@ impl RedisOptions {
         }
     }
 
-    /// What precedes the name in a lock's key; default empty, so that a lock's key is its name and
-    /// clients in other languages can take the same key. It may not hold braces or `%`.
+    /// What precedes the name in a lock's key. It is empty by default, so that a lock's key is its name, and
+    /// clients in other languages can take the same key. It may not hold braces, `%` or control characters.
     pub fn prefix(self, prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), ..self }
     }
 
-    /// Grants locks even if the server's clock is more than a day ahead of ours. Such a clock makes
-    /// tokens that are greater than those of a server that is later set right.
+    /// Takes locks even if the server's clock is more than a day ahead of ours. Such a clock makes tokens
+    /// that are greater than those that the server makes once its clock is set right.
     pub fn trust_any_clock(self) -> Self {
         Self { clock: ClockLimit::Any, ..self }
     }
 
-    /// The certificate, in PEM, of the authority that signed the server's, where it is not one of
-    /// the platform's.
+    /// The certificate, in PEM, of the authority that signed the server's certificate, if the platform does
+    /// not know that authority.
     #[cfg(any(feature = "rustls", feature = "native-tls"))]
     pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
         Self { root_certificate: Some(pem.into()), ..self }
     }
 
-    /// Connects, and makes sure that the server answers.
-    ///
-    /// # Errors
-    /// - [`LockError::Config`] if the URL or the prefix cannot be used, or the URL asks for TLS and
-    ///   it is not compiled in.
-    /// - [`LockError::Backend`] if the server cannot be reached or refuses us.
-    ///
-    /// # Cancel safety
-    /// Dropping the future closes the connection.
-    pub async fn connect(self) -> Result<RedisLock, LockError> {
-        RedisLock::with_options(self).await
-    }
-
+    /// The driver's client, which opens connections.
     pub(crate) fn client(&self) -> Result<Client, LockError> {
         if self.prefix.contains(['{', '}', '%']) || self.prefix.chars().any(char::is_control) {
             return Err(unusable("the key prefix may not hold braces, % or control characters"));
@@ -83,12 +70,12 @@ impl RedisOptions {
         let info = with_socket_settings(&*self.url).map_err(|_| {
             unusable("it is not of the form redis://[user:password@]host[:port][/database]")
         })?;
-        self.open(info)
+        self.client_to(info)
             .map_err(|_| unusable("the driver does not accept it; check address and TLS"))
     }
 
     #[cfg(any(feature = "rustls", feature = "native-tls"))]
-    fn open(&self, target: impl IntoConnectionInfo) -> Result<Client, redis::RedisError> {
+    fn client_to(&self, target: impl IntoConnectionInfo) -> Result<Client, redis::RedisError> {
         match self.root_certificate.clone() {
             None => Client::open(target),
             root_cert => {
@@ -99,13 +86,13 @@ impl RedisOptions {
     }
 
     #[cfg(not(any(feature = "rustls", feature = "native-tls")))]
-    fn open(&self, target: impl IntoConnectionInfo) -> Result<Client, redis::RedisError> {
+    fn client_to(&self, target: impl IntoConnectionInfo) -> Result<Client, redis::RedisError> {
         Client::open(target)
     }
 }
 
-/// Rustls wants to be told whose cryptography to use, and the driver does not tell it. A choice of
-/// the application's stands.
+/// Tells rustls whose cryptography to use, which the driver does not. If the application has chosen, its
+/// choice stands.
 #[cfg(feature = "rustls")]
 fn choose_cryptography() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {

@@ -1,4 +1,4 @@
-//! The connection on which the server tells this client of its grants: a channel of its own.
+//! How the server tells this client of its grants: by a channel of the client's own.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use redis::aio::{PubSubSink, PubSubStream};
 
 use crate::error::{RequestError, classify};
 
-/// Where one client subscribes.
+/// Subscribes one client to its channel.
 pub(crate) struct Subscriber {
     client: Client,
     channel: Arc<str>,

@@ -1,6 +1,6 @@
 //! Reads what the scripts answer.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::backend::{Attempt, Claim, Grant, ServerTime};
 use lock_core::{
@@ -29,11 +29,11 @@ pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendErr
     }
 }
 
-fn busy([_busy, left, holder, place, now]: [Value; 5]) -> Result<Attempt, BackendError> {
+fn busy([_busy, left, holder, position, now]: [Value; 5]) -> Result<Attempt, BackendError> {
     let mut contention = Contention::unknown();
     contention.ttl_left = millis(read(left, "a TTL")?);
     contention.holder = Label::new(read::<String>(holder, "a label")?).ok();
-    contention.position = u64::try_from(read::<i64>(place, "a place")?).ok();
+    contention.position = u64::try_from(read::<i64>(position, "a position")?).ok();
     contention.at = Some(server_time(now)?);
     Ok(Attempt::Busy(contention))
 }
@@ -54,16 +54,27 @@ pub(crate) fn ended(reply: Value) -> Result<Option<Holder>, BackendError> {
     Ok(ended.map(|(value, left)| holder(&value, millis(left))))
 }
 
-/// Reads the value of a lock key; what is not of our making is a foreign client's.
+/// Reads the value of a lock key. A value that is not one of ours is a foreign client's.
 fn holder(value: &[u8], ttl_left: Option<Duration>) -> Holder {
     let ours = || {
         let mut parts = str::from_utf8(value).ok()?.splitn(3, ':');
         let owner: OwnerId = parts.next()?.parse().ok()?;
         let token = parts.next()?.parse().ok()?;
-        let label = Label::new(parts.next()?).ok()?;
-        Some(Holder::ours(owner, token, ttl_left?, label))
+        let (since, label) = since_and_label(parts.next()?);
+        let holder = Holder::ours(owner, token, ttl_left?, Label::new(label).ok()?);
+        Some(since.into_iter().fold(holder, Holder::since))
     };
     ours().unwrap_or_else(|| Holder::foreign(ttl_left))
+}
+
+/// The time of the grant (C45), and the label. A value of an earlier version holds the label alone.
+fn since_and_label(text: &str) -> (Option<SystemTime>, &str) {
+    let parts = || {
+        let (millis, label) = text.split_once(':')?;
+        let since = UNIX_EPOCH.checked_add(Duration::from_millis(millis.parse().ok()?))?;
+        Some((Some(since), label))
+    };
+    parts().unwrap_or((None, text))
 }
 
 /// Redis tells −1 for a key that never expires.
@@ -74,4 +85,39 @@ fn millis(left: i64) -> Option<Duration> {
 fn server_time(micros: Value) -> Result<ServerTime, BackendError> {
     let micros: u64 = read(micros, "the server's time")?;
     Ok(ServerTime(Duration::from_micros(micros)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: &str = "0123456789abcdef0123456789abcdef";
+
+    fn read(rest: &str) -> Holder {
+        holder(format!("{OWNER}:7:{rest}").as_bytes(), Some(Duration::from_secs(1)))
+    }
+
+    #[test]
+    fn c45_a_value_tells_when_it_was_granted() {
+        let holder = read("1795251431457:a:label");
+        assert_eq!(holder.since, Some(UNIX_EPOCH + Duration::from_millis(1_795_251_431_457)));
+        assert_eq!(holder.label.as_str(), "a:label");
+    }
+
+    #[test]
+    fn c45_a_value_of_an_earlier_version_is_one_of_ours() {
+        for label in ["", "label", "a:label"] {
+            let holder = read(label);
+            assert_eq!((holder.since, holder.label.as_str()), (None, label));
+            assert_eq!(holder.token.map(FencingToken::get), Some(7));
+        }
+    }
+
+    #[test]
+    fn c29_any_other_value_is_a_foreign_clients() {
+        let ttl = Some(Duration::from_secs(1));
+        for value in ["", "theirs", OWNER, &format!("{OWNER}:x:1:"), "0123:7:1:"] {
+            assert_eq!(holder(value.as_bytes(), ttl), Holder::foreign(ttl), "{value}");
+        }
+    }
 }

@@ -2,13 +2,24 @@
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
+use std::time::Duration;
 
+use lock_core::FencingToken;
+use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
 use redis::{Cmd, Script, ToRedisArgs, cmd};
+
+/// What stands for the channel of a waiter that hears nothing, and looks for itself.
+pub(crate) const POLLED: &str = "poll";
+
+/// How long a token counter outlasts the last grant of its lock.
+const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 macro_rules! script {
     ($name:ident, $($part:literal),+) => {
-        pub(crate) static $name: LazyLock<Program> =
-            LazyLock::new(|| Program::new(Cow::Borrowed(concat!($(include_str!(concat!("scripts/", $part, ".lua"))),+))));
+        pub(crate) static $name: LazyLock<Program> = LazyLock::new(|| {
+            let text = concat!($(include_str!(concat!("scripts/", $part, ".lua"))),+);
+            Program::new(Cow::Owned(with_bounds(text)))
+        });
     };
 }
 
@@ -18,6 +29,19 @@ script!(RELEASE, "common", "release");
 script!(WITHDRAW, "common", "withdraw");
 script!(INSPECT, "common", "inspect");
 script!(EVICT, "common", "evict");
+
+/// The text of a script, in which each bound of the contract stands where the file has its `@name@`.
+fn with_bounds(text: &str) -> String {
+    let bounds = [
+        ("@liveness_us@", WAITER_LIVENESS.as_micros().to_string()),
+        ("@unclaimed_ms@", UNCLAIMED_GRANT_TTL.as_millis().to_string()),
+        ("@withdrawn_ms@", WITHDRAWAL_REMEMBERED.as_millis().to_string()),
+        ("@counter_ms@", COUNTER_KEPT.as_millis().to_string()),
+        ("@max_token@", FencingToken::MAX.to_string()),
+        ("@polled@", POLLED.to_owned()),
+    ];
+    bounds.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
+}
 
 /// A Lua program, hashed once.
 #[derive(Debug)]
@@ -32,26 +56,42 @@ impl Program {
         Self { text, hash }
     }
 
-    /// `write`, run if the fence lets its token pass.
+    /// A program that runs `write` if the fence lets its token pass.
     pub(crate) fn fenced(write: &str) -> Self {
         let (check, end) =
             (include_str!("scripts/fence.lua"), include_str!("scripts/fence_end.lua"));
         Self::new(Cow::Owned([check, write, end].concat()))
     }
 
-    /// The call of a program that the server probably knows.
-    pub(crate) fn by_hash(&self, keys: &[String], args: &[impl ToRedisArgs]) -> Cmd {
+    /// The call of a program that the server probably knows already.
+    pub(crate) fn by_hash(&self, keys: &[String], args: impl ToRedisArgs) -> Cmd {
         call("EVALSHA", &self.hash, keys, args)
     }
 
-    /// The call that also teaches it to the server.
-    pub(crate) fn by_text(&self, keys: &[String], args: &[impl ToRedisArgs]) -> Cmd {
+    /// The call by which the server also learns the program.
+    pub(crate) fn by_text(&self, keys: &[String], args: impl ToRedisArgs) -> Cmd {
         call("EVAL", &self.text, keys, args)
     }
 }
 
-fn call(command: &str, program: &str, keys: &[String], args: &[impl ToRedisArgs]) -> Cmd {
+fn call(command: &str, program: &str, keys: &[String], args: impl ToRedisArgs) -> Cmd {
     let mut call = cmd(command);
     call.arg(program).arg(keys.len()).arg(keys).arg(args);
     call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_stands_in_the_scripts() {
+        for program in [&ACQUIRE, &EXTEND, &RELEASE, &WITHDRAW, &INSPECT, &EVICT] {
+            assert!(!program.text.contains('@'), "{}", program.text);
+        }
+        for bound in ["= 3000000 ", "= 3000 ", "= 604800000 ", "= 9007199254740991", "'poll'"] {
+            assert!(ACQUIRE.text.contains(bound), "{bound}");
+        }
+        assert!(WITHDRAW.text.contains("'PX', 30000"));
+    }
 }

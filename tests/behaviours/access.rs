@@ -20,7 +20,7 @@ pub(crate) async fn works(client: &LockClient) {
     next.expect("its turn comes").release().await.expect("an answer");
 }
 
-/// Why nobody is let in by `url`, which is told soon.
+/// Why `url` lets nobody in. The error must come soon.
 pub(crate) async fn refusal(url: &str) -> String {
     let asked = Instant::now();
     let error = leasehold::connect(url).await.expect_err("we must be kept out");
@@ -28,7 +28,7 @@ pub(crate) async fn refusal(url: &str) -> String {
     shown(&error)
 }
 
-/// All that an error and its causes show, which is no secret.
+/// All that an error and its causes show. No secret may be in it.
 pub(crate) fn shown(error: &dyn Error) -> String {
     let mut text = format!("{error:?} {error}");
     let mut source = error.source();

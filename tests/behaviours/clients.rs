@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{
     ClientOptions, DistributedLock, FencingToken, LockClient, LockError, LockGuard, LockRequest,
-    OwnerId, Release, Wait,
+    OwnerId, Wait,
 };
 use test_support::{Proxy, eventually};
 use tokio::task::JoinHandle;
@@ -27,7 +27,7 @@ pub(crate) fn client_of(lock: Arc<dyn DistributedLock>) -> LockClient {
     LockClient::with_options(lock, options)
 }
 
-/// A client that reaches its server by a network of ours.
+/// A client whose connections go through `proxy`.
 pub(crate) async fn client_through<S: Server>(proxy: &Proxy) -> LockClient {
     client(&S::url_at(proxy.addr())).await
 }
@@ -47,7 +47,7 @@ pub(crate) async fn held(client: &LockClient, name: &str) -> LockGuard {
 }
 
 pub(crate) async fn released(guard: LockGuard) {
-    assert_eq!(guard.release().await.expect("an answer"), Release::Released);
+    guard.release().await.expect("it was held to the end");
 }
 
 /// Takes a lock and gives it back; the token it had.
@@ -58,7 +58,7 @@ pub(crate) async fn turn(client: &LockClient, name: &str) -> FencingToken {
     token
 }
 
-/// Returns once the keeper has renewed a hold, which is not lost meanwhile.
+/// Returns once a hold was renewed. It must not be lost meanwhile.
 pub(crate) async fn renewed(guard: &LockGuard) {
     let before = guard.deadline();
     eventually("it is renewed", LIMIT, async || guard.deadline() != before).await;
@@ -73,7 +73,7 @@ pub(crate) async fn until_free(observer: &LockClient, name: &str) {
     .await;
 }
 
-/// Returns once as many wait for `name`.
+/// Returns once `count` clients wait for `name`.
 pub(crate) async fn until_waiting(observer: &LockClient, name: &str, count: usize) {
     eventually("they queue", LIMIT, async || {
         let state = observer.inspect(name).await;

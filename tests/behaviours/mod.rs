@@ -6,7 +6,7 @@
 
 mod access;
 mod clients;
-mod doubt;
+mod lost_replies;
 mod outages;
 mod resources;
 mod waiting;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub(crate) use self::access::*;
 pub(crate) use self::clients::*;
-pub(crate) use self::doubt::*;
+pub(crate) use self::lost_replies::*;
 pub(crate) use self::outages::*;
 pub(crate) use self::resources::*;
 pub(crate) use self::waiting::*;

@@ -1,4 +1,4 @@
-//! Servers that are dead, stopped or deaf, and what becomes of holds meanwhile.
+//! Servers that are dead, that are stopped, or that no byte reaches; and the holds of that time.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ pub(crate) async fn every_call_fails_in_time(client: &LockClient, held: LockGuar
     fails_in_time(REQUEST_TIMEOUT, client.evict(&name)).await;
     fails_in_time(REQUEST_TIMEOUT, client.doctor()).await;
     fails_in_time(REQUEST_TIMEOUT, held.extend(MINUTE)).await;
-    fails_in_time(REQUEST_TIMEOUT, held.release()).await;
+    fails_in_time(REQUEST_TIMEOUT, held.release_confirmed()).await;
 }
 
 /// L3: as in the faults below, every call honours its time-out.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use leasehold::Release;
 use leasehold::core::Ttl;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::postgres::AdvisoryLock;
@@ -85,8 +84,7 @@ async fn c14_an_eviction_that_comes_too_late_ends_no_session() {
     until_blocked(&server, 2).await;
     busy.rollback().await.expect("rolled back");
 
-    let outcome = releasing.await.expect("no panic").expect("an answer");
-    assert_eq!(outcome, Release::Released);
+    releasing.await.expect("no panic").expect("it was held to the end");
     assert_eq!(evicting.await.expect("no panic"), None);
     let alive = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {process}");
     assert_eq!(number(&server, &alive), 1);

@@ -1,4 +1,5 @@
-//! Ways in: password, ACL user, database, unix socket, TLS; and ways to be kept out.
+//! How clients are let in: by password, as an ACL user, with a database, a Unix socket, TLS; and how
+//! they are kept out.
 
 use std::time::Duration;
 
@@ -118,7 +119,7 @@ async fn by_tls() {
     let authority = std::fs::read(server.ca_path()).expect("the certificate of the authority");
     let options = RedisOptions::new(server.url()).root_certificate(authority);
     works(&LockClient::new(options.connect().await.expect("a connection"))).await;
-    // A server that nobody vouches for, and a plain one that is taken for one with TLS.
+    // A server whose certificate no authority signed, and a server without TLS.
     refusal(&server.url()).await;
     let plain = RedisServer::start().await;
     refusal(&plain.url().replace("redis:", "rediss:")).await;
@@ -151,7 +152,7 @@ async fn nobody_there() {
     }
 }
 
-/// C32, R3: a server that does not know our commands repeats them in its error; we do not.
+/// C32, R3: a server that does not know our command repeats its arguments in the error, and we do not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c32_an_unknown_command_shows_no_owner() {
     let server = RedisServer::start_with(&["--rename-command", "EVALSHA", ""]).await;

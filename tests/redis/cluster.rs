@@ -1,4 +1,5 @@
-//! A server in cluster mode that has all slots, as some services offer it: not supported, and no trap.
+//! A server in cluster mode that has all slots, as some services offer it. It is not supported, but it
+//! works.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ async fn server() -> RedisServer {
     server
 }
 
-/// C12: it refuses to renew locks of several slots at once.
+/// C12: such a server refuses to renew locks of several slots in one request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_holds_in_several_slots_are_renewed() {
     let server = server().await;

@@ -12,10 +12,10 @@ async fn findings(url: &str) -> Vec<Finding> {
     client(url).await.doctor().await.expect("an answer")
 }
 
-/// What is not well.
-async fn ills(url: &str) -> Vec<(&'static str, Health)> {
-    let ill = findings(url).await.into_iter().filter(|finding| finding.health != Health::Good);
-    ill.map(|finding| (finding.check, finding.health)).collect()
+/// The findings that are not good.
+async fn faults(url: &str) -> Vec<(&'static str, Health)> {
+    let faults = findings(url).await.into_iter().filter(|finding| finding.health != Health::Good);
+    faults.map(|finding| (finding.check, finding.health)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,8 +30,8 @@ async fn c31_a_good_server_passes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_a_server_that_forgets_is_named() {
     let evicting = RedisServer::start_with(&["--maxmemory-policy", "volatile-lru"]).await;
-    let ills = ills(&evicting.url()).await;
-    assert_eq!(ills, [("eviction", Health::Risk), ("persistence", Health::Risk)]);
+    let faults = faults(&evicting.url()).await;
+    assert_eq!(faults, [("eviction", Health::Risk), ("persistence", Health::Risk)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,8 +40,8 @@ async fn c31_a_replica_is_named() {
     let port = primary.port().to_string();
     let replica =
         RedisServer::start_with(&[&SAFE[..], &["--replicaof", "127.0.0.1", &port]].concat()).await;
-    let ills = ills(&replica.url()).await;
-    assert_eq!(ills, [("role", Health::Risk), ("rights", Health::Unknown)]);
+    let faults = faults(&replica.url()).await;
+    assert_eq!(faults, [("role", Health::Risk), ("rights", Health::Unknown)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,13 +55,13 @@ async fn c31_missing_rights_are_named() {
         );
         format!("redis://{name}:any@{}", server.addr())
     };
-    assert_eq!(ills(&user("able", "")).await, []);
+    assert_eq!(faults(&user("able", "")).await, []);
     for (name, missing) in
         [("a", "+evalsha"), ("b", "+zrem"), ("c", "+publish"), ("d", "&leasehold-*"), ("e", "~*")]
     {
-        assert_eq!(ills(&user(name, missing)).await, [("rights", Health::Risk)], "{missing}");
+        assert_eq!(faults(&user(name, missing)).await, [("rights", Health::Risk)], "{missing}");
     }
-    assert_eq!(ills(&user("f", "+info")).await, [("settings", Health::Unknown)]);
+    assert_eq!(faults(&user("f", "+info")).await, [("settings", Health::Unknown)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

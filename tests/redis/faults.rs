@@ -1,4 +1,4 @@
-//! Dead, stopped, deaf and dumb servers, and networks that swallow.
+//! Servers that are dead, stopped or full, and networks that lose requests.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn a_server_that_takes_no_writes_says_so_and_takes_no_lock() {
     }
 }
 
-/// C19: a server out of memory takes nothing new, but what is given back.
+/// C19: a server out of memory takes no lock, but takes back what was dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_full_server_takes_back_what_was_dropped() {
     let server = RedisServer::start().await;

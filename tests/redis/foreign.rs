@@ -1,4 +1,4 @@
-//! C29: exchange with clients that know nothing of us but `SET … NX PX`.
+//! C29: clients that share nothing with us but the key and `SET … NX PX`.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ async fn c29_a_foreign_client_keeps_us_out_and_lets_us_in() {
     assert_eq!((holder.owner, holder.token), (None, None));
     assert!(holder.ttl_left.expect("a TTL") <= Duration::from_secs(5));
 
-    // It releases without a word to us: a waiter looks for itself.
+    // It releases without a message to us, so a waiter looks at the server itself.
     let waiting = tokio::spawn({
         let (client, request) = (client.clone(), patient(&name));
         async move { client.acquire(request).await }
@@ -58,8 +58,7 @@ async fn c29_a_foreign_lock_expires_for_our_waiters() {
     guard.release().await.expect("an answer");
 }
 
-/// What somebody else put under our key is theirs: it keeps us out, and is neither extended nor
-/// deleted by us.
+/// A value that somebody else put under our key keeps us out, and we neither extend nor delete it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c29_a_key_without_expiry_is_left_alone() {
     let server = RedisServer::start().await;
@@ -74,7 +73,7 @@ async fn c29_a_key_without_expiry_is_left_alone() {
     }
 }
 
-/// The key that a foreign client overwrote or deleted is noticed at the next renewal.
+/// A holder notices at its next renewal that a foreign client overwrote or deleted the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_deleted_or_overwritten_key_is_noticed_at_the_next_renewal() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! The Redis backend keeps the whole contract, and what is Redis's own, on real servers.
+//! The Redis backend keeps the whole contract on real servers; and what only Redis has.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -10,9 +10,11 @@ mod doctor;
 mod faults;
 mod fence;
 mod foreign;
+mod holders;
 mod resources;
 mod server;
 mod tokens;
+mod withdrawals;
 
 use std::sync::Arc;
 

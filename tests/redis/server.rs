@@ -7,12 +7,12 @@ use tokio::sync::OnceCell;
 
 use crate::behaviours::{LIMIT, Server, as_launched};
 
-/// What is written is in the hands of the system before it is answered, so that it outlives the
+/// A write is in the hands of the operating system before it is answered, so that it outlives the server's
 /// process. With another policy a write may wait for a slow disk, and be lost.
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
 
 impl Server for RedisServer {
-    /// For requests, and for pushes.
+    /// One for requests, and one for pushes.
     const CONNECTIONS: usize = 2;
 
     async fn start() -> Self {
@@ -34,8 +34,8 @@ impl Server for RedisServer {
         connections(self, "pubsub")
     }
 
-    /// What stays are counters and marks of withdrawn claims, which expire. An empty queue and its
-    /// companion end with their last waiter.
+    /// Counters stay, and marks of withdrawn claims, until they expire. A queue and its companion end with
+    /// their last waiter.
     async fn until_nothing_is_left(&self) {
         for key in self.cli(&["KEYS", "*"]).array() {
             let key = key.text();
@@ -50,7 +50,7 @@ impl Server for RedisServer {
     }
 }
 
-/// The connections of a type; the one that asks is normal.
+/// How many connections of a kind there are. The connection that asks is a normal one.
 fn connections(server: &RedisServer, kind: &str) -> usize {
     server.cli(&["CLIENT", "LIST", "TYPE", kind]).text().lines().count()
 }

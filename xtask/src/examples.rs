@@ -1,18 +1,13 @@
 //! The examples, each of which ends by itself and fails if its story does not come true.
 
+mod example;
 mod on_redis;
 
-use std::ffi::OsStr;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use self::example::{Example, entries};
 use crate::step::{self, Done};
-use crate::workspace::{cargo, root, target};
-
-/// Where an example finds its locks if no argument says it.
-const URL: &str = "LEASEHOLD_URL";
+use crate::workspace::{cargo, root};
 
 /// Builds all examples as the tests do, and runs each without arguments; then runs those that take a
 /// URL once more, on a Redis server.
@@ -33,52 +28,12 @@ fn all() -> io::Result<Vec<Example>> {
     Ok(examples)
 }
 
-fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
-}
-
-/// A file, or a folder with a `main.rs`.
-struct Example {
-    name: String,
-    path: PathBuf,
-}
-
-impl Example {
-    fn at(path: PathBuf) -> Option<Self> {
-        let is_one = is_rust(&path) || path.join("main.rs").is_file();
-        let name = path.file_stem().filter(|_| is_one)?.display().to_string();
-        Some(Self { name, path })
-    }
-
-    /// Runs what was built, without arguments, wherever the shell's own locks are.
-    fn command(&self) -> Command {
-        let mut command = Command::new(target().join("debug/examples").join(&self.name));
-        command.current_dir(root()).stdin(Stdio::null()).env_remove(URL);
-        command
-    }
-
-    /// Whether it takes a URL, by its sources: a list beside them would go stale.
-    fn takes_url(&self) -> io::Result<bool> {
-        let reads_it = format!("env = \"{URL}\"");
-        let texts: Result<Vec<_>, _> = self.sources()?.iter().map(fs::read_to_string).collect();
-        Ok(texts?.iter().any(|text| text.contains(&reads_it)))
-    }
-
-    fn sources(&self) -> io::Result<Vec<PathBuf>> {
-        match self.path.is_dir() {
-            true => Ok(entries(&self.path)?.into_iter().filter(|path| is_rust(path)).collect()),
-            false => Ok(vec![self.path.clone()]),
-        }
-    }
-}
-
-fn is_rust(path: &Path) -> bool {
-    path.extension() == Some(OsStr::new("rs"))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::examples::example::URL;
 
     fn readme() -> String {
         fs::read_to_string(root().join("examples/README.md")).expect("a README")

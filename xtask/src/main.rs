@@ -1,5 +1,5 @@
-//! What the README's commands do: install what the tests need, test, lint, prove that the tests
-//! bite.
+//! What the README's commands do: install what the tests need, test, lint, and prove that the tests
+//! notice faults.
 
 mod examples;
 mod lint;
@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Leasehold's chores. Each prints the commands it runs and stops at the first that fails.
+/// Leasehold's tasks. Each prints the commands it runs, and stops at the first that fails.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-enum Chore {
+enum Task {
     /// Install the servers and libraries that the tests need and that are missing.
     Setup,
     /// Set up, then run all tests and all examples.
@@ -41,12 +41,12 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
-    let done = match Chore::parse() {
-        Chore::Setup => setup::run(),
-        Chore::Test { args } => test::run(&args),
-        Chore::Examples => examples::run(),
-        Chore::Lint => lint::run(),
-        Chore::Mutants { name, package } => mutants::run(&name, package.as_deref()),
+    let done = match Task::parse() {
+        Task::Setup => setup::run(),
+        Task::Test { args } => test::run(&args),
+        Task::Examples => examples::run(),
+        Task::Lint => lint::run(),
+        Task::Mutants { name, package } => mutants::run(&name, package.as_deref()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,9 @@
-//! One command of a chore.
+//! One command of a task.
 
 use std::io;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Why a chore stopped, and the exit code that says so.
+/// Why a task stopped, and the exit code that says so.
 #[derive(Debug)]
 pub(crate) struct Failure {
     why: String,
@@ -30,7 +30,7 @@ impl From<io::Error> for Failure {
 
 pub(crate) type Done<T = ()> = Result<T, Failure>;
 
-/// A command from a line of words, without input: a chore asks nothing.
+/// A command from a line of words, without input: no task has questions.
 pub(crate) fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());

@@ -18,8 +18,8 @@ use super::trampoline;
 use crate::exit::Failure;
 use crate::terminal;
 
-/// How often we look whether the rest of a group is gone: nobody tells of grandchildren.
-const GLANCE: Duration = Duration::from_millis(10);
+/// How often we look whether the rest of a group is gone: the system does not tell of grandchildren.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A command, and what it started and left in its process group.
 pub(super) struct Group {
@@ -53,8 +53,8 @@ impl Group {
         self.child.wait().await.map_err(|error| Failure::system("cannot wait", &error))
     }
 
-    /// Sends a signal to all of the group, and to the command if it has left it. There may be
-    /// nobody left to get it.
+    /// Sends a signal to all processes of the group, and to the command if it has left the group. There
+    /// may be no process left.
     pub(super) fn send(&mut self, signal: Signal) {
         let to_group = kill_process_group(self.id, signal);
         let to_command = if self.has_left() { kill_process(self.id, signal) } else { Ok(()) };
@@ -69,7 +69,7 @@ impl Group {
 
     /// Whether the command runs, but in another group than the one it was started in.
     fn has_left(&self) -> bool {
-        // The id of a command that has ended may be another's.
+        // The id of a command that has ended may belong to another process by now.
         self.child.id().is_some() && getpgid(Some(self.id)).is_ok_and(|group| group != self.id)
     }
 
@@ -85,7 +85,7 @@ impl Group {
         let _ = self.child.wait().await;
         while test_kill_process_group(self.id) != Err(Errno::SRCH) {
             self.reap_orphans();
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 

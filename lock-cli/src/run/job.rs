@@ -1,10 +1,19 @@
 //! Job control: the command may use the terminal, and Ctrl-Z stops it and us.
 //!
-//! The command is in a process group of its own, so the terminal belongs to ours at first: Ctrl-C
-//! comes to us, and is passed on. The system stops a command that reads the terminal (SIGTTIN) or
-//! sets it (SIGTTOU); then it gets it, and Ctrl-C and Ctrl-Z from then on. When Ctrl-Z has stopped
-//! it, we stop our own group too, so that the shell sees it; nobody renews meanwhile. A SIGTSTP that
-//! came by kill, and not from the terminal, stops us and the command, and not whoever started us.
+//! The command is in a process group of its own. So the terminal belongs to our group at first: Ctrl-C
+//! comes to us, and we pass it on. The system stops a command that reads the terminal (SIGTTIN) or sets
+//! it (SIGTTOU). Then we give the terminal to the command, which gets Ctrl-C and Ctrl-Z from then on.
+//! When Ctrl-Z has stopped the command, we stop our own group too, so that the shell sees it; nobody
+//! renews the lock meanwhile. A SIGTSTP that came by kill, and not from the terminal, stops us and the
+//! command, but not the process that started us.
+//!
+//! ```text
+//!            reads or sets the terminal               Ctrl-Z
+//! terminal ──────────────────────────────▶ terminal ──────────▶ both stopped,
+//!  is ours                                 is the                terminal is
+//!                                          command's ◀────────── the shell's
+//!                                                       fg
+//! ```
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -37,8 +46,8 @@ pub(super) struct Job {
     is_in_front: bool,
 }
 
-/// What tells of jobs. It has to listen before the command starts: a Ctrl-Z that stopped us alone
-/// would leave the command running, and the lock without a keeper.
+/// The signals by which the terminal tells of jobs. We have to listen before the command starts: a
+/// Ctrl-Z that stopped us alone would leave the command running, while nobody renews its lock.
 pub(super) struct Signals {
     children: Stream,
     stop: Stream,
@@ -70,7 +79,7 @@ impl Job {
     }
 
     /// The signal by which the terminal has stopped the command since we last looked. One that was
-    /// stopped by SIGSTOP waits for whoever sent that, and keeps the lock.
+    /// stopped by SIGSTOP waits for a SIGCONT, and keeps the lock.
     fn stopped_by_terminal(&self) -> Option<Signal> {
         const TERMINALS: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;

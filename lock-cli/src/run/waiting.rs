@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use leasehold::Contention;
+use leasehold::{Contention, LockName};
 use rustix::termios::tcgetwinsize;
 use tokio::time::sleep;
 
@@ -16,19 +16,20 @@ const TICK: Duration = Duration::from_millis(100);
 
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
 
-/// A line on a terminal that tells who has the lock, how many are before us, and since when we
-/// wait; elsewhere nothing but, with `-v`, one event. It goes away when it is dropped.
+/// A line on a terminal that tells who has the lock, how many wait before us, and since when we wait.
+/// The line goes away when this is dropped. If stderr is no terminal, nothing is shown but, with `-v`,
+/// one event.
 pub(super) struct Waiting {
-    name: String,
+    name: LockName,
     shown: bool,
     /// What is known of the others; `None` until there is something to wait for.
     situation: Arc<Mutex<Option<String>>>,
 }
 
 impl Waiting {
-    pub(super) fn new(name: &str, quiet: bool) -> Self {
+    pub(super) fn new(name: &LockName, quiet: bool) -> Self {
         let shown = !quiet && terminal::stderr_is_terminal();
-        Self { name: name.to_owned(), shown, situation: Arc::default() }
+        Self { name: name.clone(), shown, situation: Arc::default() }
     }
 
     /// What to do with each answer that the lock is busy.
@@ -37,7 +38,7 @@ impl Waiting {
         move |seen| {
             let mut situation = situation.lock().unwrap_or_else(PoisonError::into_inner);
             if situation.is_none() {
-                tracing::info!(lock = name, %seen, "waiting");
+                tracing::info!(lock = %name, %seen, "waiting");
             }
             *situation = Some(described(seen));
         }
@@ -83,7 +84,7 @@ fn show(line: &str) {
 
 /// `held by web-3:4711, 2 before us`.
 fn described(seen: &Contention) -> String {
-    let holder = seen.holder.as_ref().map(|label| label.as_str()).filter(|label| !label.is_empty());
+    let holder = seen.holder.as_ref().filter(|label| !label.as_str().is_empty());
     let holder = holder.map_or_else(|| "held".to_owned(), |label| format!("held by {label}"));
     match seen.position {
         None => holder,

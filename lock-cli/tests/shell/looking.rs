@@ -1,15 +1,16 @@
 //! What the commands print that look at locks.
 
 use std::process::Stdio;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use test_support::eventually;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::time::timeout;
 
 use crate::LIMIT;
-use crate::shell::Shell;
+use crate::shell::{Output, Shell};
 use crate::snapshot::{compare, typed};
 use crate::store::{File, Store};
 
@@ -110,6 +111,79 @@ pub(crate) async fn watching_prints_each_change<S: Store>(store: &S) {
     held.ended().await;
     seen(3).await;
     compare(S::NAME, "watch", &format!("{}\n{}", shell.read("text"), shell.read("json")));
+}
+
+/// A name or a label may hold what nobody sees, or what reorders what is seen. People are shown it;
+/// programs get what was given.
+pub(crate) async fn what_people_read_cannot_be_forged(store: &impl Store) {
+    let shell = Shell::of(store);
+    let (name, label) = ("pay\u{202e}lla", "web\u{200b}-3");
+    let note = "printf %s \"$LEASEHOLD_NAME\" > name; exec sleep 60";
+    let mut held = shell.hold(&["--label", label], name, note).await;
+    eventually("it knows its lock", LIMIT, async || shell.read("name") == name).await;
+
+    let busy = &["run", "--no-wait", name, "--", "true"];
+    for args in [&["inspect", name][..], &["ps"], busy, &["release", name], &["no\u{202e}thing"]] {
+        let Output { stdout, stderr, .. } = shell.run(args).await;
+        let printed = stdout + &stderr;
+        assert!(!printed.contains(['\u{202e}', '\u{200b}']), "{args:?}: {printed}");
+        assert!(printed.contains("\\u{202e}"), "{args:?}: {printed}");
+    }
+    for args in [&["inspect", name][..], &["ps"], busy] {
+        let Output { stdout, stderr, .. } = shell.run(args).await;
+        assert!((stdout + &stderr).contains("web\\u{200b}-3"), "{args:?}");
+    }
+    let seen = first_line(&shell, &["watch", name]).await;
+    assert!(seen.contains("web\\u{200b}-3") && !seen.contains('\u{200b}'), "{seen}");
+
+    let watched = first_line(&shell, &["watch", name, "--json"]).await;
+    let inspected = shell.run(&["inspect", name, "--json"]).await.stdout;
+    for json in [watched, inspected] {
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!((&json["name"], &json["label"]), (&Value::from(name), &Value::from(label)));
+    }
+    let evicted = shell.run(&["release", "--force", name]).await.stdout;
+    assert!(
+        evicted.starts_with("ended the hold of pay\\u{202e}lla by web\\u{200b}-3 ("),
+        "{evicted}"
+    );
+    held.send(Signal::TERM);
+    held.ended().await;
+}
+
+pub(crate) async fn c45_those_who_look_see_since_when_a_lock_is_held(store: &impl Store) {
+    let shell = Shell::of(store);
+    let (before, mut held) = (now_ms(), shell.hold(&[], "a", "exec sleep 60").await);
+    let after = now_ms();
+    let json = shell.run(&["inspect", "a", "--json"]).await.stdout;
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let since = json["since_ms"].as_u64().expect("a time");
+    assert!((before..=after).contains(&since), "{before} {since} {after}");
+
+    let shown = UNIX_EPOCH + Duration::from_millis(since);
+    let shown = humantime::format_rfc3339_seconds(shown).to_string();
+    for args in [&["inspect", "a"][..], &["ps"]] {
+        let printed = shell.run(args).await.stdout;
+        assert!(printed.contains(&shown), "{args:?}: {printed}");
+    }
+    let seen = first_line(&shell, &["watch", "a"]).await;
+    assert!(seen.contains(&format!("since {shown}, ")), "{seen}");
+    held.send(Signal::TERM);
+    held.ended().await;
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    now.as_millis() as u64
+}
+
+/// The first line that a command prints which does not end by itself.
+async fn first_line(shell: &Shell, args: &[&str]) -> String {
+    let mut command = shell.leasehold(args).spawn().expect("it starts");
+    let stdout = BufReader::new(command.stdout.take().expect("a pipe"));
+    let line = timeout(LIMIT, stdout.lines().next_line()).await.expect("in time");
+    command.kill().await.expect("it runs");
+    line.expect("it is UTF-8").expect("a line")
 }
 
 /// As `leasehold watch a | head -1` has it: no more changes have to come.

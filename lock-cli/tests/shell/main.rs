@@ -64,15 +64,18 @@ macro_rules! shell_checks {
             looking::c31_the_doctor_tells_of_the_server
             looking::watching_prints_each_change
             looking::a_forced_release_ends_the_hold
+            looking::what_people_read_cannot_be_forged
             $($($more)*)?
         }
     };
 }
 
 shell_checks!(file: File::start();
-    looking::the_doctor_prints);
+    looking::the_doctor_prints
+    looking::c45_those_who_look_see_since_when_a_lock_is_held);
 shell_checks!(redis: Redis::start().await;
     looking::the_doctor_prints
+    looking::c45_those_who_look_see_since_when_a_lock_is_held
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
 #[cfg(feature = "etcd")]
 shell_checks!(etcd: Etcd::start().await;

@@ -47,7 +47,7 @@ pub enum Extension {
     Lost,
 }
 
-/// What a release came to.
+/// What a release came to (C14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     /// The hold was ours, and is over.

@@ -21,8 +21,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// How often to ask whether a silent connection still lives, and how long to wait for the answer.
 const PING_INTERVAL: Duration = Duration::from_secs(3);
 
-/// How many pings in a row may find that nobody waits, before the connection is closed (C26).
-const IDLE_PINGS: u32 = 3;
+/// A connection that nobody has used for this long is closed (C26).
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a waiter waits for the connection before it polls instead.
 const OPEN_LIMIT: Duration = Duration::from_millis(300);
@@ -75,8 +75,38 @@ pub struct Notifications<T: NotificationTransport> {
 
 struct Shared<T: NotificationTransport> {
     transport: T,
-    waiters: Mutex<HashMap<OwnerId, WaiterHandle>>,
+    waiters: Mutex<Waiters>,
     state: watch::Sender<State<T::Address>>,
+}
+
+/// Whom to wake, and when somebody last came or went.
+struct Waiters {
+    by_owner: HashMap<OwnerId, WaiterHandle>,
+    used_at: Instant,
+}
+
+impl Waiters {
+    fn insert(&mut self, owner: OwnerId, waiter: WaiterHandle) {
+        if self.by_owner.len() == self.by_owner.capacity() {
+            self.by_owner.retain(|_, waiter| !waiter.is_closed());
+        }
+        self.by_owner.insert(owner, waiter);
+        self.used_at = Instant::now();
+    }
+
+    fn remove(&mut self, owner: OwnerId) -> Option<WaiterHandle> {
+        self.used_at = Instant::now();
+        self.by_owner.remove(&owner)
+    }
+
+    fn is_idle(&mut self) -> bool {
+        self.by_owner.retain(|_, waiter| !waiter.is_closed());
+        self.by_owner.is_empty() && self.used_at.elapsed() >= IDLE_TIMEOUT
+    }
+
+    fn have_all_try_again(&self) {
+        self.by_owner.values().for_each(WaiterHandle::try_again);
+    }
 }
 
 #[derive(Clone)]
@@ -92,7 +122,8 @@ enum State<A> {
 impl<T: NotificationTransport> Notifications<T> {
     /// No connection yet.
     pub fn new(transport: T) -> Self {
-        let (waiters, state) = (Mutex::default(), watch::Sender::new(State::Closed));
+        let waiters = Waiters { by_owner: HashMap::new(), used_at: Instant::now() };
+        let (waiters, state) = (Mutex::new(waiters), watch::Sender::new(State::Closed));
         Self { shared: Arc::new(Shared { transport, waiters, state }), task: Mutex::default() }
     }
 
@@ -105,9 +136,6 @@ impl<T: NotificationTransport> Notifications<T> {
         let mut waiters = self.shared.waiters();
         // Read under the lock of the waiters, so that no connection closes in between.
         let State::Listening(address) = self.shared.state.borrow().clone() else { return None };
-        if waiters.len() == waiters.capacity() {
-            waiters.retain(|_, waiter| !waiter.is_closed());
-        }
         waiters.insert(owner, waiter.clone());
         Some(address)
     }
@@ -136,7 +164,7 @@ impl<T: NotificationTransport> Notifications<T> {
 
     /// Forgets whom to wake for `owner`.
     pub fn unregister(&self, owner: OwnerId) {
-        self.shared.waiters().remove(&owner);
+        self.shared.waiters().remove(owner);
     }
 
     fn is_running(&self) -> bool {
@@ -166,7 +194,7 @@ impl<T: NotificationTransport> Drop for Notifications<T> {
 
 impl<T: NotificationTransport> fmt::Debug for Notifications<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waiters = self.shared.waiters().len();
+        let waiters = self.shared.waiters().by_owner.len();
         f.debug_struct("Notifications").field("waiters", &waiters).finish_non_exhaustive()
     }
 }
@@ -202,14 +230,12 @@ impl<T: NotificationTransport> Shared<T> {
 
     async fn listen(&self, mut connection: T::Connection, address: T::Address) -> End {
         self.set_listening(address);
-        let mut idle_pings = 0;
         loop {
             match timeout(PING_INTERVAL, self.transport.recv(&mut connection)).await {
                 Ok(Some(message)) => self.wake(&message),
                 Ok(None) => break,
-                Err(_) if idle_pings >= IDLE_PINGS && self.close_if_idle() => return End::Idle,
+                Err(_) if self.close_if_idle() => return End::Idle,
                 Err(_) => {
-                    idle_pings = if self.is_idle() { idle_pings + 1 } else { 0 };
                     match timeout(PING_INTERVAL, self.transport.ping(&mut connection)).await {
                         Ok(true) => {}
                         Ok(false) | Err(_) => break,
@@ -218,7 +244,7 @@ impl<T: NotificationTransport> Shared<T> {
             }
         }
         self.state.send_replace(State::Opening(Instant::now()));
-        self.waiters().values().for_each(WaiterHandle::try_again);
+        self.waiters().have_all_try_again();
         End::Lost
     }
 
@@ -227,19 +253,13 @@ impl<T: NotificationTransport> Shared<T> {
     fn set_listening(&self, address: T::Address) {
         let waiters = self.waiters();
         self.state.send_replace(State::Listening(address));
-        waiters.values().for_each(WaiterHandle::try_again);
+        waiters.have_all_try_again();
     }
 
-    fn is_idle(&self) -> bool {
-        let mut waiters = self.waiters();
-        waiters.retain(|_, waiter| !waiter.is_closed());
-        waiters.is_empty()
-    }
-
-    /// Closes for newcomers, unless somebody waits.
+    /// Closes for newcomers, unless somebody waits or waited lately.
     fn close_if_idle(&self) -> bool {
-        let waiters = self.waiters();
-        let is_idle = waiters.is_empty();
+        let mut waiters = self.waiters();
+        let is_idle = waiters.is_idle();
         if is_idle {
             self.state.send_replace(State::Closed);
         }
@@ -250,13 +270,13 @@ impl<T: NotificationTransport> Shared<T> {
     /// that gave it up.
     fn wake(&self, message: &str) {
         if let Some((owner, grant)) = parse(message)
-            && let Some(waiter) = self.waiters().remove(&owner)
+            && let Some(waiter) = self.waiters().remove(owner)
         {
             waiter.granted(grant);
         }
     }
 
-    fn waiters(&self) -> MutexGuard<'_, HashMap<OwnerId, WaiterHandle>> {
+    fn waiters(&self) -> MutexGuard<'_, Waiters> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,7 +11,7 @@ use super::{
     patient, until_free,
 };
 use crate::backend::Attempt;
-use crate::{DistributedLock, LockRequest, LostReason, Wait};
+use crate::{DistributedLock, Lease, LockRequest, LostReason, Wait};
 
 /// C19: an acquire that is dropped at any await leaves no hold: long before its TTL of a minute the
 /// lock is free again.
@@ -113,6 +113,53 @@ pub async fn c19_a_request_that_outlived_its_hold_takes_nothing(harness: &dyn Ha
         })
         .await;
         until_free(&client, &name).await;
+    }
+}
+
+/// C19: a lease that is handed on says that a request of it may come late: its last release refuses
+/// that request, in this process and in another.
+pub async fn c19_a_lease_that_is_handed_on_stays_unresolved(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    for exports in [false, true] {
+        let name = fresh_name();
+        faulty.once(Operation::TryAcquire, Fault::RequestLost);
+        let request = patient(&name, Duration::from_secs(60));
+        let guard = client.acquire(request).await.expect("the second try");
+        let ghost = faulty.last_claim().expect("it was tried");
+        let lease = guard.detach().expect("held");
+        let lease = match exports {
+            true => Lease::import(&lease.export()).expect("its own text"),
+            false => lease,
+        };
+        client.attach(lease).await.expect("held").release().await.expect("an answer");
+        eventually("the late request is refused", async || {
+            let late = faulty.try_acquire(&ghost, None).await;
+            !matches!(late, Ok(Attempt::Granted(_)))
+        })
+        .await;
+        until_free(&client, &name).await;
+    }
+}
+
+/// C19: tries that were given up at locks that are jammed cost no other lock: the guard of another is
+/// given back long before its TTL.
+pub async fn c19_a_jammed_lock_costs_no_other(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (other, ttl) = (fresh_name(), Duration::from_secs(60));
+    let guard = client.acquire(patient(&other, ttl)).await.expect("a free lock");
+    let jammed: Vec<_> = (0..100).map(|_| fresh_name()).collect();
+    jammed.iter().for_each(|name| faulty.jam(name));
+    // Each of them once, and one of them many times.
+    let tries = jammed.iter().chain(std::iter::repeat_n(&jammed[0], 100));
+    let given_up = tries.map(|name| client.try_acquire(patient(name, ttl)));
+    let given_up = given_up.map(|acquiring| timeout(Duration::from_millis(20), acquiring));
+    assert!(join_all(given_up).await.iter().all(Result::is_err), "it was to be jammed");
+    drop(guard);
+    let freed = timeout(Duration::from_secs(5), until_free(&client, &other)).await;
+    assert!(freed.is_ok(), "a lock waited for another that is jammed");
+    faulty.heal();
+    for name in &jammed {
+        until_free(&client, name).await;
     }
 }
 

@@ -123,7 +123,7 @@ pub async fn c09_a_hung_renewal_does_not_delay_the_signal(harness: &dyn Harness)
 
 /// C9: the runtime on which the client started may be gone; the loss is told all the same, and a
 /// hold that somebody watches is renewed.
-pub async fn c09_the_loss_is_told_without_the_keepers_runtime(harness: &dyn Harness) {
+pub async fn c09_the_loss_is_told_without_the_renewers_runtime(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let ttl = harness.ttl() * 2;
     let first = elsewhere(client.clone(), patient(&fresh_name(), ttl)).await;

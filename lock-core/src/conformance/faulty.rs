@@ -1,6 +1,6 @@
 //! A backend that fails when a test says so.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,6 +61,7 @@ struct Plan {
     calls: HashMap<Operation, usize>,
     last_claim: Option<Claim>,
     unextendable: Option<LockName>,
+    jammed: HashSet<LockName>,
 }
 
 impl Faulty {
@@ -84,6 +85,12 @@ impl Faulty {
         self.plan().unextendable = Some(name.clone());
     }
 
+    /// From now on no request about this lock is carried out or answered, as if something outside had
+    /// locked what the backend must lock for it.
+    pub fn jam(&self, name: &LockName) {
+        self.plan().jammed.insert(name.clone());
+    }
+
     /// The backend sees that the holds of `name` are over, and how.
     pub fn see_loss(&self, name: &LockName, reason: LostReason) {
         self.losses.send_modify(|losses| {
@@ -101,6 +108,7 @@ impl Faulty {
         let mut plan = self.plan();
         plan.once.clear();
         plan.always.clear();
+        plan.jammed.clear();
     }
 
     /// How often `operation` was called.
@@ -122,6 +130,19 @@ impl Faulty {
         *plan.calls.entry(operation).or_default() += 1;
         let once = plan.once.get_mut(&operation).and_then(VecDeque::pop_front);
         once.or_else(|| plan.always.get(&operation).copied())
+    }
+
+    /// A call about one lock, which may be jammed.
+    async fn call_about<T>(
+        &self,
+        name: &LockName,
+        operation: Operation,
+        request: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        if self.plan().jammed.contains(name) {
+            return pending().await;
+        }
+        self.call(operation, request).await
     }
 
     async fn call<T>(
@@ -165,7 +186,8 @@ impl DistributedLock for Faulty {
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         self.plan().last_claim = Some(claim.clone());
-        self.call(Operation::TryAcquire, self.backend.try_acquire(claim, waiter)).await
+        self.call_about(&claim.name, Operation::TryAcquire, self.backend.try_acquire(claim, waiter))
+            .await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
@@ -183,11 +205,11 @@ impl DistributedLock for Faulty {
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        self.call(Operation::Release, self.backend.release(name, owner)).await
+        self.call_about(name, Operation::Release, self.backend.release(name, owner)).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.call(Operation::Withdraw, self.backend.withdraw(name, owner)).await
+        self.call_about(name, Operation::Withdraw, self.backend.withdraw(name, owner)).await
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {

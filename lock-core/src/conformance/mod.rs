@@ -39,9 +39,12 @@ mod cancellation;
 mod deadlines;
 mod endings;
 mod faulty;
+mod model;
 mod names;
+mod operators;
 mod outcomes;
 mod renewal;
+mod resources;
 mod tokens;
 mod waiting;
 
@@ -58,9 +61,12 @@ pub use self::cancellation::*;
 pub use self::deadlines::*;
 pub use self::endings::*;
 pub use self::faulty::{Fault, Faulty, Operation};
+pub use self::model::every_history_agrees_with_the_model;
 pub use self::names::*;
+pub use self::operators::*;
 pub use self::outcomes::*;
 pub use self::renewal::*;
+pub use self::resources::*;
 pub use self::tokens::*;
 pub use self::waiting::*;
 
@@ -154,11 +160,13 @@ macro_rules! conformance_tests {
             c08_a_loss_that_is_seen_is_told
             c08_a_transient_error_is_no_loss
             c09_a_hung_renewal_does_not_delay_the_signal
-            c09_the_loss_is_told_without_the_keepers_runtime
+            c09_the_loss_is_told_without_the_renewers_runtime
             c10_lost_is_final
             c10_a_later_grant_to_the_same_owner_is_another_hold
             c10_extending_twice_at_once_is_safe
             c10_a_shorter_extension_keeps_the_hold
+            c10_an_extension_for_proof_shortens_no_renewal
+            c10_a_lease_is_attached_once
             c11_not_held_from_the_start_of_the_release
             c11_no_renewal_brings_a_released_lock_back
             c12_a_hold_is_renewed_past_its_ttl
@@ -185,6 +193,8 @@ macro_rules! conformance_tests {
             c19_a_late_request_of_a_withdrawn_claim_is_refused
             c19_a_request_that_outlived_its_hold_takes_nothing
             c19_a_withdrawal_outlasts_a_short_ttl
+            c19_a_lease_that_is_handed_on_stays_unresolved
+            c19_a_jammed_lock_costs_no_other
             c20_a_guard_may_be_dropped_anywhere
             c20_shutdown_gives_everything_back
             c20_shutdown_ends_acquisitions_under_way
@@ -206,6 +216,13 @@ macro_rules! conformance_tests {
             c30_capabilities_are_data
             c31_the_doctor_examines_the_server
             c32_no_text_shows_an_owner
+            c45_a_holder_tells_since_when
+            c46_an_eviction_takes_the_fence_with_it
+            c47_a_release_tells_of_a_loss
+            c47_a_silent_server_is_no_error_of_the_work
+            c48_a_wait_shorter_than_an_answer_times_out
+            r2_no_call_blocks_the_runtime
+            every_history_agrees_with_the_model
             a_lease_is_detached_and_attached
             the_trait_acquires_without_a_client
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, claim, client, eventually,
@@ -53,10 +53,10 @@ pub async fn c14_releasing_what_is_lost_is_not_held(harness: &dyn Harness) {
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     harness.evict(&name).await;
     let next = other.acquire(patient(&name, ttl)).await.expect("it is free");
-    assert_eq!(guard.release().await.expect("an answer"), Release::NotHeld);
+    assert_lost(guard.release().await);
     let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
     assert_eq!(holder.token, Some(next.token()), "the release hit another's hold");
-    assert_eq!(next.release().await.expect("an answer"), Release::Released);
+    assert_eq!(next.release_confirmed().await.expect("an answer"), Release::Released);
 }
 
 /// C14: a release that was refused at first, and then finds nothing, does not claim the end of a hold
@@ -67,7 +67,42 @@ pub async fn c14_a_refused_release_claims_nothing(harness: &dyn Harness) {
     let guard = client.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
     harness.evict(&name).await;
     faulty.once(Operation::Release, Fault::Refused);
-    assert_eq!(guard.release().await.expect("an answer"), Release::NotHeld);
+    assert_eq!(guard.release_confirmed().await.expect("an answer"), Release::NotHeld);
+}
+
+fn assert_lost(released: Result<(), LockError>) {
+    assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
+}
+
+/// C47: a release tells whether the hold lasted: a loss cannot pass for an end.
+pub async fn c47_a_release_tells_of_a_loss(harness: &dyn Harness) {
+    let (client, name) = (client(harness).await, fresh_name());
+    let known = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
+    harness.evict(&name).await;
+    timeout(LIMIT, known.lost()).await.expect("the loss is told");
+    assert_lost(known.release().await);
+    let unnoticed = client.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    harness.evict(&name).await;
+    assert_lost(unnoticed.release().await);
+    let kept = client.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    kept.release().await.expect("it was held to the end");
+}
+
+/// C47: a server that does not answer a release is no error of the work; the lock is given back once it
+/// answers.
+pub async fn c47_a_silent_server_is_no_error_of_the_work(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    for fault in [Fault::Silence, Fault::RequestLost, Fault::Refused] {
+        let name = fresh_name();
+        let guard = client.acquire(patient(&name, LIMIT * 2)).await.expect("a free lock");
+        faulty.always(Operation::Release, fault);
+        let asked = Instant::now();
+        guard.release().await.expect("the work was done under the lock");
+        let took = asked.elapsed();
+        assert!(took < REQUEST_TIMEOUT + Duration::from_millis(100) + SLACK, "{took:?}");
+        faulty.heal();
+        until_free(&client, &name).await;
+    }
 }
 
 /// C15, S8: an error says whether the request was carried out, and unknown stays unknown.
@@ -88,7 +123,7 @@ pub async fn c15_an_error_tells_whether_it_was_applied(harness: &dyn Harness) {
     let name = fresh_name();
     let guard = client.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
     faulty.always(Operation::Release, Fault::RequestLost);
-    let unknown = guard.release().await;
+    let unknown = guard.release_confirmed().await;
     assert!(matches!(unknown, Err(LockError::Backend { .. })), "{unknown:?}");
     faulty.heal();
     until_free(&client, &name).await;
@@ -131,7 +166,8 @@ pub async fn c16_a_release_whose_reply_was_lost_is_released(harness: &dyn Harnes
         let name = fresh_name();
         let guard = client.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
         faulty.once(Operation::Release, fault);
-        assert_eq!(guard.release().await.expect("an answer"), Release::Released, "{fault:?}");
+        let released = guard.release_confirmed().await.expect("an answer");
+        assert_eq!(released, Release::Released, "{fault:?}");
         until_free(&client, &name).await;
     }
 }
@@ -161,7 +197,7 @@ pub async fn c17_every_call_returns_in_time(harness: &dyn Harness) {
     in_time(REQUEST_TIMEOUT, async { client.inspect(&name).await.is_err() }).await;
     in_time(REQUEST_TIMEOUT, async { client.list("", 1).await.is_err() }).await;
     in_time(REQUEST_TIMEOUT, async { client.attach(lease).await.is_err() }).await;
-    in_time(REQUEST_TIMEOUT, async { guard.release().await.is_err() }).await;
+    in_time(REQUEST_TIMEOUT, async { guard.release_confirmed().await.is_err() }).await;
     let outage = REQUEST_TIMEOUT * 5;
     in_time(outage, async { client.acquire(request(Wait::Forever)).await.is_err() }).await;
     faulty.heal();
@@ -208,7 +244,7 @@ pub async fn a_lease_is_detached_and_attached(harness: &dyn Harness) {
     assert_eq!(guard.token(), token);
     let start = guard.deadline();
     eventually("the new guard renews it", async || guard.deadline() != start).await;
-    assert_eq!(guard.release().await.expect("an answer"), Release::Released);
+    guard.release().await.expect("it was held");
     let lost = second.attach(Lease::import(&text).expect("an exported lease")).await;
     assert!(matches!(lost, Err(LockError::Lost { .. })), "{lost:?}");
 }
@@ -230,10 +266,25 @@ pub async fn the_trait_acquires_without_a_client(harness: &dyn Harness) {
         async move { backend.acquire_lease(&request).await }
     });
     backend.release(&name, lease.owner()).await.expect("an answer");
-    let next = tokio::time::timeout(LIMIT, waiting).await.expect("its turn comes");
+    let next = timeout(LIMIT, waiting).await.expect("its turn comes");
     let next = next.expect("no panic").expect("granted");
     assert!(next.token() > lease.token());
     backend.release(&name, next.owner()).await.expect("an answer");
+}
+
+/// C48: a wait that is shorter than an answer takes is a time-out: it says nothing of the server.
+pub async fn c48_a_wait_shorter_than_an_answer_times_out(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (name, asked) = (fresh_name(), Instant::now());
+    faulty.always(Operation::TryAcquire, Fault::Late(SLACK));
+    for millis in [1, 5, 20] {
+        let wait = Wait::AtMost(Duration::from_millis(millis));
+        let short = client.acquire(LockRequest::from(&name).wait(wait)).await;
+        assert!(matches!(short, Err(LockError::Timeout { .. })), "{short:?}");
+    }
+    assert!(asked.elapsed() < REQUEST_TIMEOUT + SLACK, "took {:?}", asked.elapsed());
+    faulty.heal();
+    until_free(&client, &name).await;
 }
 
 /// C14: a wait that was spent in line behind a mate is a time-out, also if no time is left to ask.

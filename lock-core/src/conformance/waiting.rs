@@ -66,7 +66,7 @@ pub async fn c27_first_come_first_served(harness: &dyn Harness) {
     assert_eq!(*served.lock().expect("no panic"), [0, 1, 2, 3, 4, 5]);
 }
 
-/// C27: whoever waits gets in after the release, long before any TTL ends.
+/// C27: a waiter gets in after the release, long before any TTL ends.
 pub async fn c27_a_release_lets_the_next_one_in(harness: &dyn Harness) {
     let (one, two, name) = (client(harness).await, client(harness).await, fresh_name());
     let ttl = Duration::from_secs(60);
@@ -161,7 +161,7 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     drop(dead);
 }
 
-/// C28: whoever waits gets in after an eviction, long before any TTL ends.
+/// C28: a waiter gets in after an eviction, long before any TTL ends.
 pub async fn c28_an_eviction_lets_the_next_one_in(harness: &dyn Harness) {
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
     let evicted = holder.acquire(patient(&name, LIMIT * 10)).await.expect("a free lock");

@@ -19,7 +19,8 @@ use crate::model::{BackendError, LockName, OwnerId};
 /// How many cleanups begin at once, so that a server is not flooded when many guards are dropped.
 const BURST: usize = 64;
 
-/// A cleanup that takes longer makes room for the next: its lock may be jammed, and others are not.
+/// After this long a cleanup gives up its turn, though it goes on: its lock may be jammed, and the locks
+/// of others are not.
 const PROMPT: Duration = Duration::from_millis(50);
 
 /// A withdrawal is tried for no less: a place in a queue outlives the shortest TTLs.
@@ -46,7 +47,7 @@ pub(crate) struct Janitor {
 /// The cleanups that are to be done, by lock.
 #[derive(Debug, Default)]
 struct Lanes {
-    by_lock: HashMap<LockName, VecDeque<(Cleanup, InFlight)>>,
+    by_lock: HashMap<LockName, VecDeque<(Cleanup, Counted)>>,
     /// The lanes that nobody works on.
     unattended: VecDeque<LockName>,
 }
@@ -54,9 +55,28 @@ struct Lanes {
 /// What is under way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unfinished {
-    count: usize,
-    /// When the server has forgotten the last of what is to be given back.
+    /// What may yet have to be given back: acquisitions and releases.
+    in_flight: usize,
+    /// What is being given back.
+    cleanups: usize,
+    /// When the server has forgotten the last of the cleanups; `None` if there are none.
     until: Option<Instant>,
+}
+
+impl Unfinished {
+    fn is_empty(&self) -> bool {
+        self.in_flight == 0 && self.cleanups == 0
+    }
+
+    fn begin_cleanup(&mut self, until: Instant) {
+        self.cleanups += 1;
+        self.until = self.until.max(Some(until));
+    }
+
+    fn end_cleanup(&mut self) {
+        self.cleanups -= 1;
+        self.until = self.until.filter(|_| self.cleanups > 0);
+    }
 }
 
 /// Something to give back.
@@ -77,13 +97,23 @@ pub(crate) enum Remains {
     Claim,
 }
 
-/// Something that is unfinished for as long as this lives, wherever it is dropped.
+/// Something that may yet have to be given back for as long as this lives, wherever it is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight(Arc<watch::Sender<Unfinished>>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.send_modify(|unfinished| unfinished.count -= 1);
+        self.0.send_modify(|unfinished| unfinished.in_flight -= 1);
+    }
+}
+
+/// A cleanup that is unfinished for as long as this lives.
+#[derive(Debug)]
+struct Counted(Arc<watch::Sender<Unfinished>>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(Unfinished::end_cleanup);
     }
 }
 
@@ -98,8 +128,7 @@ impl Drop for Attended<'_> {
     fn drop(&mut self) {
         if !self.is_empty {
             self.janitor.lanes().unattended.push_back(self.name.clone());
-            // Another may have taken over already.
-            self.janitor.arrived.notify_one();
+            self.janitor.wake();
         }
     }
 }
@@ -125,36 +154,43 @@ impl Janitor {
         owner: OwnerId,
         kept_for: Duration,
     ) {
-        let in_flight = self.begin();
         let until = Instant::now()
             + match remains {
                 Remains::Hold => kept_for,
                 Remains::Claim => kept_for.max(WITHDRAW_FOR),
             };
-        self.unfinished
-            .send_modify(|unfinished| unfinished.until = unfinished.until.max(Some(until)));
-        self.lanes().push(name, Cleanup { remains, owner, until }, in_flight);
+        self.unfinished.send_modify(|unfinished| unfinished.begin_cleanup(until));
+        let counted = Counted(self.unfinished.clone());
+        self.lanes().push(name, Cleanup { remains, owner, until }, counted);
+        self.wake();
+    }
+
+    /// Wakes everyone who works on lanes: the task's runtime may not be driven, and a shutdown works beside
+    /// it then.
+    fn wake(&self) {
+        self.arrived.notify_waiters();
         self.arrived.notify_one();
     }
 
     /// Counts something as unfinished that may yet have to be given back.
     pub(crate) fn begin(&self) -> InFlight {
-        self.unfinished.send_modify(|unfinished| unfinished.count += 1);
+        self.unfinished.send_modify(|unfinished| unfinished.in_flight += 1);
         InFlight(self.unfinished.clone())
     }
 
     /// Gives everything back. Returns once that is done; or once the server has forgotten it by itself,
     /// and what began before and gave nothing back yet had `grace` to end.
     ///
-    /// It does the work itself, since the runtime that runs the task may not be driven any more.
+    /// It does the work itself, since the runtime that runs the task may not be driven any more. What that
+    /// task had begun stays with it, until the server has forgotten it.
     pub(crate) async fn finish(self: &Arc<Self>, grace: Duration) {
         let end_of_grace = Instant::now() + grace;
         let mut unfinished = self.unfinished.subscribe();
         let mut running = pin!(self.clone().run().fuse());
         loop {
-            let Unfinished { count, until } = *unfinished.borrow_and_update();
-            let end = until.map_or(end_of_grace, |until| until.max(end_of_grace));
-            if count == 0 || Instant::now() >= end {
+            let now = *unfinished.borrow_and_update();
+            let end = now.until.map_or(end_of_grace, |until| until.max(end_of_grace));
+            if now.is_empty() || Instant::now() >= end {
                 return;
             }
             tokio::select! {
@@ -168,7 +204,7 @@ impl Janitor {
     /// Lets [`run`](Janitor::run) return once nothing is left to do.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.arrived.notify_one();
+        self.wake();
     }
 
     /// Gives back, until closed and done.
@@ -235,11 +271,11 @@ impl Janitor {
 }
 
 impl Lanes {
-    fn push(&mut self, name: &LockName, cleanup: Cleanup, in_flight: InFlight) {
+    fn push(&mut self, name: &LockName, cleanup: Cleanup, counted: Counted) {
         if let Some(lane) = self.by_lock.get_mut(name) {
-            return lane.push_back((cleanup, in_flight));
+            return lane.push_back((cleanup, counted));
         }
-        self.by_lock.insert(name.clone(), VecDeque::from([(cleanup, in_flight)]));
+        self.by_lock.insert(name.clone(), VecDeque::from([(cleanup, counted)]));
         self.unattended.push_back(name.clone());
     }
 

@@ -29,5 +29,6 @@ pub(crate) use self::hold::Hold;
 pub use self::hold::LostSignal;
 pub use self::options::ClientOptions;
 pub(crate) use self::owned_claim::OwnedClaim;
+pub(crate) use self::renewer::Registration;
 pub(crate) use self::shared::{Shared, failed};
 pub(crate) use self::wait::{Limits, Waiting};

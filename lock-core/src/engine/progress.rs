@@ -21,7 +21,7 @@ const OUTAGE_BORNE: u32 = 5;
 /// | standing | entered by | the next look | an endless wait | a bounded wait, at its end |
 /// | --- | --- | --- | --- | --- |
 /// | `Unanswered` | the start | at once | goes on | `Timeout` |
-/// | `Busy` | "busy" | when woken, by poll, at the holder's expiry | goes on | `Timeout`; `NotAcquired` if it does not wait |
+/// | `Busy` | "busy" | when woken, by poll, at the holder's expiry | goes on | `Timeout`; `NotAcquired` for `Wait::Never` |
 /// | `Late` | a grant that came after its own deadline | after a growing pause | ends after five request time-outs, as `Backend` | `Timeout` |
 /// | `Outage` | an error, or silence for a whole try | after a growing pause | ends after five request time-outs, as `Backend` | `Backend` |
 ///
@@ -103,19 +103,13 @@ impl Progress {
 
     /// A grant came after its own deadline. The next answer may be quicker, and finds the same grant.
     pub(super) fn granted_late(&mut self, of: Try) {
-        let (since, repeats) = match self.standing {
-            Standing::Late(since) => (since, self.repeats + 1),
-            _ => (self.began(of), 0),
-        };
+        let (since, repeats) = self.trouble(of);
         (self.standing, self.repeats) = (Standing::Late(since), repeats);
     }
 
     /// The server, or the way to it, failed.
     pub(super) fn failed(&mut self, of: Try, error: BackendError) {
-        let (since, repeats) = match self.standing {
-            Standing::Outage(since, _) => (since, self.repeats + 1),
-            _ => (self.began(of), 0),
-        };
+        let (since, repeats) = self.trouble(of);
         (self.standing, self.repeats) = (Standing::Outage(since, error), repeats);
     }
 
@@ -126,11 +120,21 @@ impl Progress {
         }
     }
 
+    /// Since when there is trouble, and how often it was met in a row. Late grants and outages are one
+    /// trouble: only "busy" ends it.
+    ///
     /// Trouble begins with the first request that it met, not with the last answer before: between them
-    /// lies a pause, of ours or of the whole process. The request itself took no longer than a try.
-    fn began(&self, of: Try) -> Instant {
+    /// lies a pause, of ours or of the whole process. The request itself took no longer than a try. A
+    /// process that was stopped amid a try knows nothing of the server, and begins anew.
+    fn trouble(&self, of: Try) -> (Instant, u32) {
         let now = Instant::now();
-        of.sent.max(now.checked_sub(self.request_timeout / 2).unwrap_or(now))
+        match self.standing {
+            _ if now.saturating_duration_since(of.end) > self.request_timeout => (now, 0),
+            Standing::Late(since) | Standing::Outage(since, _) => (since, self.repeats + 1),
+            Standing::Unanswered | Standing::Busy => {
+                (of.sent.max(now.checked_sub(self.request_timeout / 2).unwrap_or(now)), 0)
+            }
+        }
     }
 
     /// When an acquisition ends that has no better news by then; `None` if that is open.
@@ -176,7 +180,7 @@ impl Progress {
         pause.min(expiry + FIRST_POLL).min(left.unwrap_or(pause))
     }
 
-    /// What an acquisition comes to that ends like this.
+    /// What an acquisition comes to that ends like this (C14).
     pub(super) fn into_error(self, name: &LockName, backend: &'static str) -> LockError {
         let name = name.clone();
         match (self.standing, self.seen) {
@@ -293,11 +297,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn c48_an_endless_wait_bears_an_outage_of_five_request_timeouts() {
-        for trouble in [Step::Refused, Step::Silent, Step::Late] {
-            let (borne, _) = end_of(Wait::Forever, &[trouble]).await.expect("it ends");
+        use Step::{Late, Refused, Silent};
+        let alternating = [Late, Silent].repeat(50);
+        for trouble in [&[Refused][..], &[Silent], &[Late], &alternating] {
+            let (borne, _) = end_of(Wait::Forever, trouble).await.expect("it ends");
             let bound = TIMEOUT * OUTAGE_BORNE;
             assert!(borne >= bound && borne < bound + TIMEOUT, "{trouble:?}: {borne:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c48_a_process_that_was_stopped_amid_a_try_begins_anew() {
+        let mut progress = Progress::new(Wait::Forever, TIMEOUT);
+        take(&mut progress, Step::Silent).await;
+        let of = progress.next_try();
+        advance(TIMEOUT * 20).await;
+        progress.silent(of, "test");
+        assert!(!progress.is_over() && !progress.is_over_after_pause());
     }
 
     #[tokio::test(start_paused = true)]

@@ -43,6 +43,22 @@ struct Registry {
     looks_at: Option<Moment>,
 }
 
+/// What was registered of a hold when it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a hold that is superseded belongs to another guard on the server"]
+pub(crate) enum Registration {
+    /// This hold, or none: it had been lost.
+    Own,
+    /// A later hold of the same lease.
+    Superseded,
+}
+
+impl Registration {
+    pub(crate) fn is_superseded(self) -> bool {
+        self == Self::Superseded
+    }
+}
+
 /// The lease of a hold is registered already.
 #[derive(Debug)]
 pub(crate) struct AlreadyRegistered;
@@ -81,11 +97,14 @@ impl Renewer {
     }
 
     /// Renews a hold no more.
-    pub(crate) fn unregister(&self, hold: &Arc<Hold>) {
-        if let Entry::Occupied(registered) = self.registry().holds.entry(hold.owner)
-            && Arc::ptr_eq(registered.get(), hold)
-        {
-            registered.remove();
+    pub(crate) fn unregister(&self, hold: &Arc<Hold>) -> Registration {
+        match self.registry().holds.entry(hold.owner) {
+            Entry::Occupied(other) if !Arc::ptr_eq(other.get(), hold) => Registration::Superseded,
+            Entry::Occupied(own) => {
+                own.remove();
+                Registration::Own
+            }
+            Entry::Vacant(_) => Registration::Own,
         }
     }
 

@@ -14,7 +14,7 @@ use super::janitor::{Janitor, Remains};
 use super::local_queue::LocalQueue;
 use super::options::ClientOptions;
 use super::owned_claim::OwnedClaim;
-use super::renewer::Renewer;
+use super::renewer::{Registration, Renewer};
 use super::retry;
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, Extension, Release};
@@ -159,16 +159,16 @@ impl Shared {
     /// A try whose reply was lost may have released it: then the next one finds nothing, and while
     /// the lease has not expired that is taken for ours.
     pub(crate) async fn release(&self, lease: &Lease) -> Result<Release, LockError> {
-        let in_doubt = AtomicBool::new(false);
+        let unresolved = AtomicBool::new(false);
         let answer = self.request(async || {
             // Until there is an answer, also if this try is given up.
-            let lost_before = in_doubt.swap(true, Ordering::Relaxed);
+            let unresolved_before = unresolved.swap(true, Ordering::Relaxed);
             let answer = self.backend.release(&lease.name, lease.owner).await;
-            let lost = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
-            in_doubt.store(lost_before || lost, Ordering::Relaxed);
+            let unknown = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
+            unresolved.store(unresolved_before || unknown, Ordering::Relaxed);
             match answer {
                 // C16: the try whose reply was lost has released it.
-                Ok(Release::NotHeld) if lost_before && !self.has_expired(lease) => {
+                Ok(Release::NotHeld) if unresolved_before && !self.has_expired(lease) => {
                     Ok(Release::Released)
                 }
                 answer => answer,
@@ -177,7 +177,7 @@ impl Shared {
         answer.await.map_err(|source| failed("release", Some(&lease.name), source))
     }
 
-    fn has_expired(&self, lease: &Lease) -> bool {
+    pub(crate) fn has_expired(&self, lease: &Lease) -> bool {
         self.options.clock.now().has_reached(lease.deadline)
     }
 
@@ -195,8 +195,8 @@ impl Shared {
             return Err(LockError::AlreadyAttached { name });
         }
         if self.is_closed() {
-            // Shut down while we asked: it goes the way of all others.
-            self.drop_hold(&hold);
+            // Shut down while we asked.
+            let _ = self.drop_hold(&hold);
             return Err(LockError::Closed { name });
         }
         Ok(hold)
@@ -204,9 +204,9 @@ impl Shared {
 
     /// The hold is over on this side before anything is sent (C11): no renewal can follow, and those who
     /// watch it stop first.
-    pub(crate) fn drop_hold(&self, hold: &Arc<Hold>) {
+    pub(crate) fn drop_hold(&self, hold: &Arc<Hold>) -> Registration {
         hold.end(LostReason::Released);
-        self.renewer.unregister(hold);
+        self.renewer.unregister(hold)
     }
 
     /// A claim that leaves nothing behind.
@@ -221,10 +221,14 @@ impl Shared {
         for hold in self.renewer.unregister_all() {
             let lost_before = hold.lost_reason();
             hold.end(LostReason::Shutdown);
-            if lost_before != Some(LostReason::Evicted) {
-                let lease = hold.lease();
-                self.janitor.clear(Remains::Hold, &lease.name, lease.owner, lease.kept_for());
-            }
+            let lease = hold.lease();
+            let remains = match lost_before {
+                // Its guard may live on, and nobody else would refuse what comes late.
+                _ if lease.unresolved => Remains::Claim,
+                Some(LostReason::Evicted) => continue,
+                _ => Remains::Hold,
+            };
+            self.janitor.clear(remains, &lease.name, lease.owner, lease.kept_for());
         }
         self.janitor.finish(self.options.request_timeout).await;
     }

@@ -72,6 +72,13 @@ impl Telemetry {
         }
     }
 
+    /// The server did not answer a release; the janitor repeats it.
+    pub(crate) fn release_unanswered(&self, lease: &Lease, error: &LockError) {
+        let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
+        let cause = std::error::Error::source(error);
+        info!(backend, %name, token, %error, cause, "release had no answer, to be repeated");
+    }
+
     /// The lease of a hold could not be given back; its TTL ends it.
     pub(crate) fn not_given_back(&self, name: &LockName, error: &BackendError) {
         info!(backend = self.backend, %name, %error, "not given back, its TTL will end it");

@@ -8,7 +8,7 @@ use tracing::debug;
 
 use super::claim_state::{ClaimEvent, ClaimState};
 use super::options::ClientOptions;
-use super::progress::{Progress, acquire_failed};
+use super::progress::{Progress, Try, acquire_failed};
 use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent, WaiterHandle};
 use crate::model::{
     BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, Moment, Outcome,
@@ -92,16 +92,10 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             return Ok(Step::Troubled);
         };
         match answer {
-            Ok(Attempt::Granted(grant)) => match self.lease(claim, &grant, asked, *state) {
-                Some(lease) => {
-                    state.note(ClaimEvent::Granted);
-                    Ok(Step::Granted(lease))
-                }
-                None => {
-                    progress.granted_late(this);
-                    Ok(Step::Troubled)
-                }
-            },
+            Ok(Attempt::Granted(grant)) => {
+                let lease = self.lease(claim, &grant, asked, *state);
+                Ok(lease.map_or_else(|| late(progress, this), |lease| granted(state, lease)))
+            }
             Ok(Attempt::Busy(seen)) => {
                 state.note(waiter.map_or(ClaimEvent::Refused, |_| ClaimEvent::Queued));
                 debug!(position = seen.position, ttl_left = ?seen.ttl_left, "busy");
@@ -179,6 +173,17 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         let since = if received.has_reached(granted_at) { granted_at } else { received };
         self.lease(claim, grant, since, state)
     }
+}
+
+fn granted(state: &mut ClaimState, lease: Lease) -> Step {
+    state.note(ClaimEvent::Granted);
+    Step::Granted(lease)
+}
+
+/// The grant is not believed, and stays on the server for the next try to find.
+fn late(progress: &mut Progress, this: Try) -> Step {
+    progress.granted_late(this);
+    Step::Troubled
 }
 
 /// What one attempt came to.

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 use lock_core::backend::Attempt;
 use lock_core::{FencingToken, LockClient, LockRequest, Outcome, Wait};
@@ -56,6 +56,19 @@ async fn c14_busy_says_what_is_known_of_the_holder() {
     assert_eq!(seen.ttl_left, Some(Duration::from_secs(20)));
     assert_eq!(seen.holder.expect("a label").as_str(), "the test");
     assert_eq!((seen.position, seen.at), (None, None));
+}
+
+#[tokio::test]
+async fn c45_a_holder_has_the_time_of_its_grant() {
+    let home = tempdir().expect("a directory");
+    let start = on(home.path(), "boot", ZERO, || Duration::from_secs(1_800_000_000));
+    let later = on(home.path(), "boot", || TTL / 2, || Duration::from_secs(1_800_000_015));
+    let claim = claim("a");
+    let token = granted(&start, &claim).await.token;
+    later.extend(&renewal(&claim, token, TTL)).await.expect("an answer");
+    let state = later.inspect(&claim.name).await.expect("an answer");
+    let since = state.holder.expect("held").since;
+    assert_eq!(since, Some(UNIX_EPOCH + Duration::from_secs(1_800_000_000)));
 }
 
 #[tokio::test]
@@ -159,6 +172,32 @@ async fn c19_an_attempt_that_was_given_up_before_it_began_never_happens() {
 }
 
 #[tokio::test]
+async fn c19_a_jammed_lock_costs_no_other() {
+    const GIVEN_UP: usize = 100;
+    let (home, lock) = home();
+    let client = LockClient::new(lock.clone());
+    client.acquire("a").await.expect("acquired").release().await.expect("released");
+    let jam = File::open(only_file(&home)).expect("opens");
+    let b = LockRequest::new("b").ttl(Duration::from_secs(15));
+    let guard = client.acquire(b).await.expect("acquired");
+    jam.lock().expect("locked");
+    for _ in 0..GIVEN_UP {
+        let attempt = timeout(Duration::from_millis(2), client.try_acquire("a"));
+        assert!(attempt.await.is_err(), "the file of the lock is jammed");
+    }
+    drop(guard);
+    let b = LockName::new("b").expect("a name");
+    let is_free = async || lock.inspect(&b).await.expect("an answer").holder.is_none();
+    let freed = async {
+        while !is_free().await {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(4), freed).await.expect("given back long before its TTL is over");
+    jam.unlock().expect("unlocked");
+}
+
+#[tokio::test]
 async fn c02_names_are_data() {
     let (_home, lock) = home();
     let long = "ü".repeat(256);
@@ -240,6 +279,16 @@ async fn a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remedy() 
     }
     fs::write(&path, "").expect("emptied");
     granted(&lock, &claim).await;
+}
+
+#[tokio::test]
+async fn an_error_escapes_what_a_name_hides() {
+    let (home, lock) = home();
+    let claim = claim("pay\u{202e}lla");
+    granted(&lock, &claim).await;
+    fs::write(only_file(&home), "garbage").expect("written");
+    let text = lock.try_acquire(&claim, None).await.expect_err("damaged").to_string();
+    assert!(text.contains("pay\\u{202e}lla") && !text.contains('\u{202e}'), "{text}");
 }
 
 #[tokio::test]

@@ -1,13 +1,14 @@
 -- KEYS: lock, fence, queue, waiters, withdrawn
 -- ARGV: owner, TTL in ms, label, channel ('' does not queue, POLLED hears nothing), limit of the
 -- server's clock
--- -> {1, token, now} granted | {0, ms left or -1, holder's label, place or -1, now} busy
+-- -> {1, token, now} granted | {0, ms left or -1, holder's label, position or -1, now} busy
 local lock, fence, queue, waiters, withdrawn = unpack(KEYS)
 local me, ttl_ms, label, channel, limit = unpack(ARGV)
 
 local value = redis.call('GET', lock)
 local holder, held_token, holder_label = parse(value)
 local now = server_time()
+-- C19: a late request of a withdrawn claim takes nothing.
 if redis.call('EXISTS', withdrawn) == 1 then
   return { err = 'WITHDRAWN the claim was withdrawn' }
 end
@@ -24,24 +25,25 @@ if not value then
   local winner = hand_over(lock, fence, queue, waiters, now, me)
   if not winner or winner == me then
     local token = next_token(fence, now)
-    grant(lock, fence, me, token, ttl_ms, label)
+    grant(lock, fence, me, token, ttl_ms, label, now)
     return { 1, token, integer(now) }
   end
   holder, held_token, holder_label = parse(redis.call('GET', lock))
 end
 
-local place = -1
+local position = -1
 if channel ~= '' then
   local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+  -- Fails here, before the first write, if the key is of another type.
   redis.call('HLEN', waiters)
-  place = redis.call('ZRANK', queue, me)
-  if not place then
+  position = redis.call('ZRANK', queue, me)
+  if not position then
     -- After the last one, even if the clock stepped back.
     redis.call('ZADD', queue, integer(math.max(now, (last or 0) + 1)), me)
-    place = redis.call('ZCARD', queue) - 1
+    position = redis.call('ZCARD', queue) - 1
   end
   redis.call('HSET', waiters, me, integer(now) .. ':' .. ttl_ms .. ':' .. channel .. ':' .. label)
   redis.call('PEXPIRE', queue, 2 * LIVENESS / 1000)
   redis.call('PEXPIRE', waiters, 2 * LIVENESS / 1000)
 end
-return { 0, redis.call('PTTL', lock), holder_label or '', place, integer(now) }
+return { 0, redis.call('PTTL', lock), holder_label or '', position, integer(now) }

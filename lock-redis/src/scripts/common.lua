@@ -1,11 +1,15 @@
--- What the granting scripts share. A lock key holds "owner:token:label"; any other value is a
--- foreign client's. Read and check before the first write: Redis keeps the writes of a script that
--- fails midway. Times are the server's, in microseconds.
-local LIVENESS = 3000000   -- a waiter that was silent for longer is taken for dead
-local UNCLAIMED_MS = 3000  -- a pushed grant lasts no longer until its holder renews it
-local POLLED = 'poll'      -- in place of the channel of a waiter that looks for itself
-local COUNTER_MS = 604800000
-local MAX_TOKEN = 9007199254740991
+-- What several scripts share. A lock key holds "owner:token:since:label", where "since" is the server's
+-- time of the grant in ms since 1970. A value without it is an earlier version's, and any other value is a
+-- foreign client's.
+-- Read and check before the first write: Redis keeps the writes of a script that fails midway. Then write
+-- the counter, and the lock key last. Times are the server's, in microseconds.
+
+-- The bounds: scripts.rs puts the numbers in.
+local LIVENESS = @liveness_us@ -- a waiter that was silent for longer is taken for dead
+local UNCLAIMED_MS = @unclaimed_ms@ -- a pushed grant lasts no longer until its holder renews it
+local COUNTER_MS = @counter_ms@ -- a token counter outlasts the last grant for so long
+local MAX_TOKEN = @max_token@
+local POLLED = '@polled@' -- stands for the channel of a waiter that looks for itself
 
 local function server_time()
   local time = redis.call('TIME')
@@ -16,13 +20,16 @@ local function integer(number)
   return string.format('%.0f', number)
 end
 
+-- "owner:token:since:label" -> owner, token, label; nothing for the value of a foreign client
 local function parse(value)
-  local owner, token, label = string.match(value or '', '^(%x+):(%d+):(.*)$')
-  if owner and #owner == 32 then return owner, token, label end
+  local owner, token, rest = string.match(value or '', '^(%x+):(%d+):(.*)$')
+  if owner and #owner == 32 then
+    return owner, token, string.match(rest, '^%d+:(.*)$') or rest
+  end
 end
 
--- One more than the last token, or the time: so tokens grow through a clock that steps back, and
--- through the loss of the counter (C22).
+-- C22: one more than the last token, or the time if it is greater. So tokens grow when the clock steps
+-- back, and when the counter is lost.
 local function next_token(fence, now)
   local last = redis.call('GET', fence)
   if not last then return integer(now) end
@@ -34,18 +41,22 @@ local function next_token(fence, now)
   return integer(math.max(counter + 1, now))
 end
 
--- C10: never shortened, so that requests may overtake each other.
+-- C10: an extension never shortens a TTL, so that requests may overtake each other.
 local function last_at_least(lock, ttl_ms)
   if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
 end
 
-local function grant(lock, fence, owner, token, ttl_ms, label)
+-- Grants a lock whose key does not exist.
+local function grant(lock, fence, owner, token, ttl_ms, label, now)
+  -- C45: the time of the grant stays with the hold.
+  local value = table.concat({ owner, token, integer(math.floor(now / 1000)), label }, ':')
   redis.call('SET', fence, token, 'PX', COUNTER_MS)
-  redis.call('SET', lock, owner .. ':' .. token .. ':' .. label, 'PX', ttl_ms)
+  -- C29: as any client of Redis takes a lock.
+  redis.call('SET', lock, value, 'NX', 'PX', ttl_ms)
 end
 
--- Grants the free lock to the first waiter that is alive, and tells it unless it is `me`. Returns
--- its owner, or nil if nobody waits (C27).
+-- C27: takes the first waiter that is alive out of the queue. Unless it is `me`, it is granted the lock,
+-- in place of the holder if there is one, and told so. Returns its owner, or nil if nobody waits.
 local function hand_over(lock, fence, queue, waiters, now, me)
   while true do
     local owner = redis.call('ZRANGE', queue, 0, 0)[1]
@@ -58,16 +69,18 @@ local function hand_over(lock, fence, queue, waiters, now, me)
     if owner == me then return owner end
     if seen and now - seen <= LIVENESS then
       ttl_ms = math.min(ttl_ms, UNCLAIMED_MS)
-      grant(lock, fence, owner, token, ttl_ms, label)
+      redis.call('DEL', lock)
+      grant(lock, fence, owner, token, ttl_ms, label, now)
       local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. integer(now)
-      -- C28: nobody listens: its connection is gone, so the next one is served.
       if channel == POLLED or redis.call('PUBLISH', channel, message) > 0 then return owner end
+      -- C28: nobody listens, so the waiter's connection is gone, and the next waiter is served.
+      redis.call('DEL', lock)
     end
   end
 end
 
--- Takes the lock from its holder, for the next waiter if there is one. Beyond `limit` the clock is
--- not to be trusted with a token, and the waiters see for themselves.
+-- Takes the lock from its holder, for the next waiter if there is one. When the clock is beyond `limit`
+-- it must not make a token; then the lock is free, and the waiters find that by themselves.
 local function pass_on(lock, fence, queue, waiters, limit)
   local now = server_time()
   if now > tonumber(limit) or not hand_over(lock, fence, queue, waiters, now) then
@@ -75,7 +88,7 @@ local function pass_on(lock, fence, queue, waiters, limit)
   end
 end
 
--- Ends the hold of `owner`, if it is its own.
+-- Ends the hold of `owner`, if `owner` holds the lock.
 local function release(lock, fence, queue, waiters, owner, limit)
   if parse(redis.call('GET', lock)) ~= owner then return 0 end
   pass_on(lock, fence, queue, waiters, limit)

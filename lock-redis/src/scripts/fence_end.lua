@@ -1,3 +1,3 @@
 
-end
+end -- of the function that fence.lua begins
 return { false, (write()) }

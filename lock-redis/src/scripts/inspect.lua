@@ -1,9 +1,9 @@
 -- KEYS: (lock, waiters)…
--- -> for each lock {value or nil, ms left or -1, waiters that are alive}
+-- -> for each lock {value or nil, ms left or -1, how many waiters are alive}
 local now, states = server_time(), {}
 for i = 1, #KEYS, 2 do
   local value, alive = redis.pcall('GET', KEYS[i]), 0
-  -- A key of another type is held by whoever made it.
+  -- A key of another type is a foreign client's.
   if type(value) == 'table' then value = '' end
   for _, entry in ipairs(redis.pcall('HVALS', KEYS[i + 1])) do
     local seen = tonumber(string.match(entry, '^%d+'))

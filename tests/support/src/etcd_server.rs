@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::eventually::GLANCE;
+use crate::eventually::POLL_INTERVAL;
 use crate::free_port::free_port;
 use crate::program;
 use crate::redis_server::{new_folder, owned};
@@ -257,7 +257,7 @@ impl EtcdServer {
             if !signal::is_running(self.pid()) || Instant::now() > deadline {
                 return Err(format!("etcd does not start:\n{}", self.log()));
             }
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }

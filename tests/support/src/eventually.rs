@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// How often a condition is looked at.
-pub(crate) const GLANCE: Duration = Duration::from_millis(5);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns once `holds` is true.
 ///
@@ -28,6 +28,6 @@ pub async fn eventually(what: &str, limit: Duration, mut holds: impl AsyncFnMut(
     let deadline = Instant::now() + limit;
     while !holds().await {
         assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
-        sleep(GLANCE).await;
+        sleep(POLL_INTERVAL).await;
     }
 }

@@ -9,7 +9,7 @@ const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
 /// A loopback port that was free a moment ago.
 ///
-/// Another process may take it before it is used; whoever uses it tries again with another.
+/// Another process may take it before it is used. Then the caller tries again with another port.
 pub(crate) fn free_port() -> u16 {
     std::iter::repeat_with(any_port)
         .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())

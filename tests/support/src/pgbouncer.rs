@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use crate::PostgresServer;
-use crate::eventually::GLANCE;
+use crate::eventually::POLL_INTERVAL;
 use crate::free_port::free_port;
 use crate::postgres_server::{as_someone_else, folder_of_the_user};
 use crate::signal;
@@ -96,7 +96,7 @@ async fn listens(port: u16, pid: u32) -> bool {
         if !signal::is_running(pid) || Instant::now() > deadline {
             return false;
         }
-        sleep(GLANCE).await;
+        sleep(POLL_INTERVAL).await;
     }
     signal::is_running(pid)
 }

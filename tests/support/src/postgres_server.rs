@@ -11,7 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::eventually::GLANCE;
+use crate::eventually::POLL_INTERVAL;
 use crate::free_port::free_port;
 use crate::redis_server::{new_folder, owned};
 use crate::signal;
@@ -217,7 +217,7 @@ impl PostgresServer {
                     return;
                 }
                 Err(log) if log.contains("Address already in use") && Instant::now() < deadline => {
-                    sleep(GLANCE).await;
+                    sleep(POLL_INTERVAL).await;
                 }
                 Err(log) => panic!("{log}"),
             }
@@ -242,7 +242,7 @@ async fn launch(port: u16, settings: &[String], folder: &Path) -> Result<Tethere
         if !signal::is_running(process.pid()) || Instant::now() > deadline {
             return Err(format!("postgres does not start:\n{}", read_log(folder)));
         }
-        sleep(GLANCE * 4).await;
+        sleep(POLL_INTERVAL * 4).await;
     }
     Ok(process)
 }

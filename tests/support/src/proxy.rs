@@ -1,6 +1,7 @@
 //! A network between a client and a server that loses, delays and cuts.
 
 mod lane;
+mod mode;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,36 +15,8 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tokio::try_join;
 
+pub use self::mode::Mode;
 use crate::proxy::lane::{Direction, Lane};
-
-/// What a [`Proxy`] does with what goes through it.
-///
-/// TCP never loses bytes from the middle of a stream: it delivers them late, or the connection
-/// ends. Neither does the proxy: a connection from which something was swallowed is cut when it
-/// would pass again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Mode {
-    /// Everything passes.
-    Pass,
-    /// Requests pass, replies are lost: the server has done what the client will never hear of.
-    SwallowReplies,
-    /// Requests are lost. Replies that are under way pass.
-    SwallowRequests,
-    /// Nothing passes either way, not even an end; connections stay open. What was sent meanwhile
-    /// arrives late if the connection passes again, as after a partition, even if the sender has
-    /// closed it since.
-    BlackHole,
-    /// New connections are reset. Existing ones pass; see [`Proxy::cut`].
-    Refuse,
-    /// Everything passes, this much later, each way.
-    Delay(Duration),
-    /// New connections take this long to be made. Existing ones pass.
-    SlowToOpen(Duration),
-    /// After this many more bytes of requests on it, a connection is cut; 0 cuts at once. The server
-    /// receives those bytes; a reply to the last of them is lost.
-    CutAfter(u64),
-}
 
 /// A TCP proxy on a port of its own, whose [`Mode`] a test changes as it goes.
 ///
@@ -120,7 +93,7 @@ impl Drop for Proxy {
 #[derive(Debug)]
 struct Network {
     upstream: SocketAddr,
-    request_bytes: AtomicU64,
+    request_bytes: Arc<AtomicU64>,
     links: Mutex<Links>,
 }
 
@@ -128,7 +101,7 @@ impl Network {
     fn before(upstream: SocketAddr) -> Self {
         Self {
             upstream,
-            request_bytes: AtomicU64::new(0),
+            request_bytes: Arc::default(),
             links: Mutex::new(Links { mode_of_new: Mode::Pass, existing: Vec::new() }),
         }
     }
@@ -208,8 +181,8 @@ async fn connect(
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let requests = Lane::new(Direction::Requests, mode.clone(), network.clone());
-    let replies = Lane::new(Direction::Replies, mode, network);
+    let requests = Lane::new(Direction::Requests, mode.clone(), network.request_bytes.clone());
+    let replies = Lane::new(Direction::Replies, mode, network.request_bytes.clone());
     try_join!(requests.carry(from_client, to_server), replies.carry(from_server, to_client))?;
     Ok(())
 }

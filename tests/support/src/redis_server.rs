@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::eventually::GLANCE;
+use crate::eventually::POLL_INTERVAL;
 use crate::free_port::free_port;
 use crate::program;
 use crate::resp::{Endpoint, Reply, Session};
@@ -176,7 +176,9 @@ impl RedisServer {
                     self.process = process;
                     return;
                 }
-                Err(log) if is_port_taken(&log) && Instant::now() < deadline => sleep(GLANCE).await,
+                Err(log) if is_port_taken(&log) && Instant::now() < deadline => {
+                    sleep(POLL_INTERVAL).await
+                }
                 Err(log) => panic!("{log}"),
             }
         }
@@ -193,7 +195,7 @@ async fn launch(endpoint: &Endpoint, args: &[String], folder: &Path) -> Result<T
         if !signal::is_running(process.pid()) || Instant::now() > deadline {
             return Err(format!("redis-server does not start:\n{}", read_log(folder)));
         }
-        sleep(GLANCE).await;
+        sleep(POLL_INTERVAL).await;
     }
     Ok(process)
 }

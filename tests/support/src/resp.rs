@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longer than any command of a test takes, shorter than a test's own bound.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,18 +88,18 @@ pub(crate) enum Endpoint {
 }
 
 trait Stream: Read + Write + fmt::Debug + Send {
-    fn set_patience(&self, patience: Duration) -> io::Result<()>;
+    fn set_reply_timeout(&self, timeout: Duration) -> io::Result<()>;
 }
 
 impl Stream for TcpStream {
-    fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(patience))
+    fn set_reply_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(timeout))
     }
 }
 
 impl Stream for UnixStream {
-    fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(patience))
+    fn set_reply_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(timeout))
     }
 }
 
@@ -113,20 +113,20 @@ pub struct Session {
 impl Session {
     pub(crate) fn open(endpoint: &Endpoint) -> io::Result<Self> {
         let stream: Box<dyn Stream> = match endpoint {
-            Endpoint::Tcp(address) => Box::new(TcpStream::connect_timeout(address, PATIENCE)?),
+            Endpoint::Tcp(address) => Box::new(TcpStream::connect_timeout(address, REPLY_TIMEOUT)?),
             Endpoint::Unix(path) => Box::new(UnixStream::connect(path)?),
         };
-        stream.set_patience(PATIENCE)?;
+        stream.set_reply_timeout(REPLY_TIMEOUT)?;
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// Waits so long for a reply from now on, instead of five seconds.
+    /// From now on, waits for a reply for `timeout`, instead of five seconds.
     ///
     /// # Panics
-    /// If `patience` is zero.
-    pub fn set_patience(&mut self, patience: Duration) {
-        let set = self.stream.get_ref().set_patience(patience);
-        set.expect("a patience is not zero");
+    /// If `timeout` is zero.
+    pub fn set_reply_timeout(&mut self, timeout: Duration) {
+        let set = self.stream.get_ref().set_reply_timeout(timeout);
+        set.expect("the time-out is not zero");
     }
 
     /// Sends one command and reads its reply.

@@ -68,7 +68,8 @@ impl Tethered {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Ctrl-C ends the shell by ending us; itself it must live to kill a stopped program.
+            // Ctrl-C ends our process, and by that the shell. The shell must not end by Ctrl-C itself,
+            // because it has to kill the program even if that is stopped.
             .process_group(0)
             .spawn()
             .expect("/bin/sh can be run");
@@ -82,8 +83,8 @@ impl Tethered {
 
     /// Kills the program (SIGKILL); it is gone when this returns.
     pub(crate) fn end(&mut self) {
-        // The shell at once does the rest and reaps, so that the id cannot become another's while
-        // something still wants to kill it.
+        // The shell does the rest at once, and reaps the program last: so its id cannot belong to another
+        // process while something may still kill it.
         drop(self.shell.stdin.take());
         let _ = self.shell.wait();
     }

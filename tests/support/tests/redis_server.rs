@@ -100,11 +100,11 @@ async fn restarts_with_its_data_if_told_to_keep_it() {
 async fn answers_nothing_while_stopped() {
     let server = RedisServer::start().await;
     let mut session = server.session();
-    session.set_patience(Duration::from_millis(100));
+    session.set_reply_timeout(Duration::from_millis(100));
     server.stop();
     assert!(session.try_call(&["PING"]).is_err());
     server.cont();
-    session.set_patience(SOON);
+    session.set_reply_timeout(SOON);
     assert_eq!(session.receive().expect("the late reply").text(), "PONG");
 }
 

@@ -3,7 +3,7 @@
 use test_support::{RedisServer, Session};
 use tokio::runtime::Builder;
 
-use super::{Example, URL};
+use super::example::{Example, URL};
 use crate::step::{self, Done, Failure};
 
 /// Runs all that take a URL, one after the other on the same server: none may need a fresh one. The

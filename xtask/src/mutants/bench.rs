@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{Mutant, copy};
+use super::copy;
+use super::mutant::Mutant;
 use crate::step::{Done, Failure, command};
 use crate::workspace;
 
@@ -82,7 +83,7 @@ impl Bench {
     }
 
     fn verdict(&self, mutant: &Mutant) -> Done<Verdict> {
-        // Or else what does not compile would count as noticed.
+        // First, because a mutant that does not compile must not count as noticed.
         self.compile(mutant.test)
             .map_err(|_| self.failure(&format!("mutant \"{}\" does not compile", mutant.name)))?;
         Ok(match self.run(mutant.test)? {

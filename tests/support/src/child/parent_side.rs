@@ -12,8 +12,8 @@ use super::{MARK, ROLE};
 use crate::signal;
 use crate::tethered::Tether;
 
-/// Longer than any step of a child takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait for a line of a child, or for its end. No step of a child takes as long.
+const LINE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A child process that plays a role. It is killed when this value is dropped, and also, even if it
 /// is stopped, when the test process ends in any other way.
@@ -21,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Child {
     role: String,
     pid: u32,
-    // Fields are dropped in this order: the tether before the process is reaped, and both before
-    // the child could notice that nobody reads what it prints.
+    // Fields are dropped in this order. The tether goes before the process is reaped. Both go before the
+    // pipe, so that the child never notices that nobody reads what it prints.
     tether: Option<Tether>,
     process: tokio::process::Child,
     input: ChildStdin,
@@ -71,10 +71,10 @@ impl Child {
     /// # Cancel safety
     /// If the future is dropped no line is lost.
     pub async fn line(&mut self) -> String {
-        match timeout(PATIENCE, self.next_marked()).await {
+        match timeout(LINE_TIMEOUT, self.next_marked()).await {
             Ok(Some(line)) => line,
             Ok(None) => panic!("the child {} ended before it said a line", self.role),
-            Err(_) => panic!("the child {} said no line within {PATIENCE:?}", self.role),
+            Err(_) => panic!("the child {} said no line within {LINE_TIMEOUT:?}", self.role),
         }
     }
 
@@ -110,7 +110,7 @@ impl Child {
     pub async fn ended(&mut self) -> ExitStatus {
         // The output ends with the process, which is not reaped before the tether is gone.
         let silent = async { while self.next_marked().await.is_some() {} };
-        let ended = timeout(PATIENCE, silent).await;
+        let ended = timeout(LINE_TIMEOUT, silent).await;
         assert!(ended.is_ok(), "the child {} goes on and on", self.role);
         self.tether = None;
         self.process.wait().await.expect("a child can be waited for")

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Duration, Instant, sleep_until};
 use tokio::{select, try_join};
 
-use super::{Mode, Network};
+use super::mode::Mode;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Direction {
@@ -62,18 +62,18 @@ pub(super) struct Lane {
     changes: watch::Receiver<Mode>,
     fate: Fate,
     swallowed: bool,
-    network: Arc<Network>,
+    request_bytes: Arc<AtomicU64>,
 }
 
 impl Lane {
     pub(super) fn new(
         direction: Direction,
         mode: watch::Sender<Mode>,
-        network: Arc<Network>,
+        request_bytes: Arc<AtomicU64>,
     ) -> Self {
         let mut changes = mode.subscribe();
         let fate = Fate::of(*changes.borrow_and_update(), direction);
-        Self { direction, mode, changes, fate, swallowed: false, network }
+        Self { direction, mode, changes, fate, swallowed: false, request_bytes }
     }
 
     /// Carries bytes until the sender closes its side, which closes the receiver's. An error means
@@ -109,7 +109,8 @@ impl Lane {
         }
     }
 
-    /// Reads while the mode lets this lane move. A budget that is used up reads nothing.
+    /// Reads while the mode lets bytes pass or swallows them. With a budget that is used up it reads
+    /// nothing.
     async fn read(&mut self, from: &mut OwnedReadHalf, chunk: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.settle().await? == (Fate::PassThenCut { bytes: 0 }) {
@@ -123,7 +124,7 @@ impl Lane {
         }
     }
 
-    /// The fate that the newest mode gives this lane, once that is not to hold still.
+    /// What happens to the bytes of this lane by the newest mode. Waits while that mode holds them.
     async fn settle(&mut self) -> io::Result<Fate> {
         if self.changes.has_changed().unwrap_or(false) {
             self.adopt()?;
@@ -191,7 +192,7 @@ impl Lane {
     fn count(&self, passed: &[u8]) {
         if self.direction == Direction::Requests {
             let bytes = passed.len() as u64;
-            self.network.request_bytes.fetch_add(bytes, Ordering::AcqRel);
+            self.request_bytes.fetch_add(bytes, Ordering::AcqRel);
         }
     }
 }

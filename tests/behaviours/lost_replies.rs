@@ -11,13 +11,13 @@ use super::{
     until_free,
 };
 
-/// C15, C19, S8: whose reply was lost, is taken back: at once, though the TTL is a minute.
+/// C15, C19, S8: a grant whose reply was lost is given back at once, though its TTL is a minute.
 pub(crate) async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<S: Server>() {
     let server = S::shared().await;
     let proxy = Proxy::start(server.addr()).await;
     let (observer, client) = (client(&server.url()).await, client_through::<S>(&proxy).await);
     let name = fresh_name();
-    // What an acquisition needs beforehand is there from here on, so that one request is enough.
+    // From here on the client has what an acquisition needs beforehand, so that one request is enough.
     turn(&client, &fresh_name()).await;
     proxy.set(Mode::SwallowReplies);
     let acquiring = client.acquire(LockRequest::new(&name).ttl(MINUTE).wait(Wait::Never));
@@ -34,8 +34,8 @@ pub(crate) async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<S: Server>
     until_free(&observer, &name).await;
 }
 
-/// C19: a stopped server applies what was sent to it before it hears that the sender gave up; the
-/// request of a claim that was withdrawn meanwhile must not take the lock (S6).
+/// C19: a stopped server has the request before it hears that the sender gave up. When it goes on, the
+/// claim is withdrawn, and its request must not take the lock (S6).
 pub(crate) async fn c19_a_ghost_of_a_stopped_server_takes_nothing<S: Server>() {
     let server = S::start().await;
     let (client, observer) = (client(&server.url()).await, client(&server.url()).await);
@@ -64,8 +64,8 @@ pub(crate) async fn c19_a_request_that_comes_after_its_withdrawal_takes_nothing<
     stay_free(&observer, &tag).await;
 }
 
-/// Opens as many connections as the client ever has, and gets what acquisitions need beforehand: so
-/// the requests that take the lock are those that are lost.
+/// Opens as many connections as the client ever has, and gets what acquisitions need beforehand. So
+/// the requests that are lost later are those that take locks.
 async fn prepare(client: &LockClient) {
     join_all((0..20).map(async |_| turn(client, &fresh_name()).await)).await;
 }

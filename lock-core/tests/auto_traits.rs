@@ -1,0 +1,49 @@
+//! Which public types may cross threads, be moved after they were polled, and be seen after a panic. It
+//! compiles, or a type has lost what its users rely on.
+
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+use lock_core::backend::{
+    Attempt, Claim, ClockLimit, Extension, Grant, NotificationTransport, Notifications, Release,
+    Renewal, ReplyMonitor, RequestError, ServerTime, WaiterHandle, Withdrawals,
+};
+use lock_core::{
+    BackendError, Capabilities, ClientOptions, Contention, DistributedLock, Drift, FakeClock,
+    Fence, FenceError, FencingToken, Finding, Holder, InvalidLabel, InvalidLease, InvalidName,
+    InvalidOwner, InvalidToken, InvalidTtl, Label, Lease, LockClient, LockError, LockGuard,
+    LockName, LockRequest, LockState, LostReason, LostSignal, MemoryFence, MemoryLock, Moment,
+    OwnerId, SystemClock, Ttl, Wait,
+};
+
+/// What every public type is.
+fn is_ordinary<T: Send + Sync + Unpin>() {}
+
+/// What plain data is besides.
+fn is_plain<T: Send + Sync + Unpin + UnwindSafe + RefUnwindSafe>() {}
+
+macro_rules! all {
+    ($check:ident: $($type:ty),* $(,)?) => { $($check::<$type>();)* };
+}
+
+#[test]
+fn public_types_are_send_sync_and_unpin() {
+    all!(is_ordinary: ClientOptions, LockClient, LockError, LockGuard, LockRequest, LostSignal,
+        MemoryLock, WaiterHandle, Attempt, BackendError, FenceError, Box<dyn Fence>,
+        Box<dyn DistributedLock>);
+}
+
+#[test]
+fn plain_data_is_unwind_safe() {
+    all!(is_plain: Capabilities, Claim, ClockLimit, Contention, Drift, Extension, FencingToken,
+        Finding, Grant, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner, InvalidToken,
+        InvalidTtl, Label, Lease, LockName, LockState, LostReason, MemoryFence, Moment, OwnerId,
+        Release, Renewal, ReplyMonitor, RequestError<()>, ServerTime, SystemClock, Ttl, Wait,
+        Withdrawals);
+    all!(is_ordinary: FakeClock);
+}
+
+/// What depends on a backend's own type depends on nothing else.
+#[allow(dead_code)]
+fn notifications_are_what_their_transport_is<T: NotificationTransport>() {
+    is_ordinary::<Notifications<T>>();
+}

@@ -1,0 +1,164 @@
+//! What is left when guards, clients and their runtimes end at the worst moment.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::hint::spin_loop;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use lock_core::conformance::{Fault, Faulty, Operation};
+use lock_core::{DistributedLock, Lease, LockAdmin, LockClient, LockName, LockRequest, MemoryLock};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::{Instant, sleep, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+fn faulty_client() -> (LockClient, Faulty, MemoryLock) {
+    let store = MemoryLock::new();
+    let faulty = Faulty::new(Arc::new(store.clone()));
+    (LockClient::new(faulty.clone()), faulty, store)
+}
+
+fn is_held(store: &MemoryLock) -> bool {
+    let name = LockName::new("a").expect("a name");
+    let state = store.inspect(&name).now_or_never().expect("memory answers at once");
+    state.expect("an answer").holder.is_some()
+}
+
+/// C20: a shutdown that meets the drop of a guard on another thread returns when the hold is given back.
+#[test]
+fn c20_a_shutdown_waits_for_a_guard_that_is_being_dropped() {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let _entered = runtime.enter();
+    for round in 0..1_000 {
+        let store = MemoryLock::new();
+        let client = LockClient::new(store.clone());
+        let request = LockRequest::new("a").ttl(60 * SECOND);
+        let guard = runtime.block_on(client.acquire(request)).expect("a free lock");
+        let (signal, go) = (guard.lost_signal(), Arc::new(AtomicBool::new(false)));
+        let dropping = thread::spawn({
+            let (go, handle) = (go.clone(), Handle::current());
+            move || {
+                let _entered = handle.enter();
+                while !go.load(Ordering::Acquire) {
+                    spin_loop();
+                }
+                drop(guard);
+            }
+        });
+        {
+            let mut closing = pin!(client.shutdown());
+            go.store(true, Ordering::Release);
+            while signal.reason().is_none() {
+                spin_loop();
+            }
+            (0..round % 400).for_each(|_| spin_loop());
+            let mut context = Context::from_waker(Waker::noop());
+            while closing.as_mut().poll(&mut context).is_pending() {}
+        }
+        assert!(!is_held(&store), "the shutdown returned in round {round}, and the lock is held");
+        dropping.join().expect("no panic");
+    }
+}
+
+/// C20: what was given back long ago does not make a shutdown wait for an acquisition that nobody polls.
+#[tokio::test(start_paused = true)]
+async fn c20_a_shutdown_waits_no_longer_for_what_is_given_back() {
+    let store = MemoryLock::new();
+    let (other, client) = (LockClient::new(store.clone()), LockClient::new(store));
+    let _held = other.acquire(LockRequest::new("b").ttl(7200 * SECOND)).await.expect("free");
+    let guard = client.acquire(LockRequest::new("a").ttl(3600 * SECOND)).await.expect("free");
+    drop(guard);
+    while client.inspect("a").await.expect("an answer").holder.is_some() {
+        sleep(SECOND / 10).await;
+    }
+    let mut waiting = pin!(client.acquire("b"));
+    assert!(timeout(SECOND, &mut waiting).await.is_err(), "two holders");
+    let asked = Instant::now();
+    client.shutdown().await;
+    assert!(asked.elapsed() < 3 * SECOND, "it took {:?}", asked.elapsed());
+}
+
+/// C19, C20: a shutdown leaves no request that could take the lock after it.
+#[tokio::test(start_paused = true)]
+async fn c19_a_shutdown_refuses_what_comes_late() {
+    let (client, faulty, store) = faulty_client();
+    faulty.once(Operation::TryAcquire, Fault::Silence);
+    let guard = client.acquire(LockRequest::new("a").ttl(60 * SECOND)).await.expect("a second try");
+    client.shutdown().await;
+    let late = store.try_acquire(&faulty.last_claim().expect("it was tried"), None).await;
+    assert!(late.is_err(), "{late:?}");
+    drop(guard);
+}
+
+/// C20: a shutdown does by itself what the client's own runtime, which nobody drives any more, was woken
+/// for.
+#[test]
+fn c20_a_shutdown_does_the_work_of_a_runtime_that_stands_still() {
+    let (still, busy, store) = (runtime(), runtime(), MemoryLock::new());
+    let (client, other) = (LockClient::new(store.clone()), LockClient::new(store));
+    let request = LockRequest::new("b").ttl(60 * SECOND);
+    let _held = busy.block_on(other.acquire(request)).expect("a free lock");
+    still.block_on(async {
+        client.acquire("a").await.expect("free").release().await.expect("held to the end");
+        // The tasks of the client wait for work now.
+        sleep(SECOND / 20).await;
+    });
+    busy.block_on(async {
+        let asked = Instant::now();
+        let waiting = client.acquire("b");
+        let closing = async {
+            while other.inspect("b").await.expect("an answer").waiters != Some(1) {
+                sleep(SECOND / 100).await;
+            }
+            client.shutdown().await;
+        };
+        let (closed, ()) = tokio::join!(waiting, closing);
+        assert!(closed.is_err() && asked.elapsed() < 10 * SECOND, "{:?}", asked.elapsed());
+        assert_eq!(other.inspect("b").await.expect("an answer").waiters, Some(0));
+    });
+}
+
+/// C47, S8: a hold that was in force when its release began is no loss, though the lease ended before the
+/// server could be heard.
+#[tokio::test(start_paused = true)]
+async fn c47_a_release_that_outlasts_its_lease_is_no_loss() {
+    let (client, faulty, _) = faulty_client();
+    let guard = client.acquire(LockRequest::new("a").ttl(SECOND)).await.expect("a free lock");
+    faulty.once(Operation::Release, Fault::Silence);
+    guard.release().await.expect("it was held when the release began");
+}
+
+/// C10, S5: a guard that lost its hold leaves alone the hold of a later guard of the same lease.
+#[tokio::test(start_paused = true)]
+async fn c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone() {
+    let (client, faulty, store) = faulty_client();
+    let lease =
+        LockClient::new(store.clone()).acquire(LockRequest::new("a").ttl(10 * SECOND)).await;
+    let text = lease.expect("a free lock").detach().expect("held").export();
+    for releases in [false, true] {
+        let lost = client.attach(Lease::import(&text).expect("a lease")).await.expect("held");
+        // Extended on the server, and the answer lost: so it is held there longer than here.
+        faulty.always(Operation::ExtendAll, Fault::SilenceAfter);
+        lost.lost().await;
+        faulty.heal();
+        let next = client.attach(Lease::import(&text).expect("a lease")).await.expect("held");
+        match releases {
+            true => drop(lost.release_confirmed().await.expect("an answer")),
+            false => drop(lost),
+        }
+        sleep(SECOND / 10).await;
+        assert!(next.is_held() && is_held(&store), "the later hold was ended");
+        next.detach().expect("held");
+    }
+}

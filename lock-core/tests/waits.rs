@@ -1,0 +1,78 @@
+//! How waits end when the server is slow or silent, and what dropped guards leave behind then.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::conformance::{Fault, Faulty, Operation};
+use lock_core::{ClientOptions, LockClient, LockError, LockRequest, MemoryLock, Wait};
+use tokio::time::{Instant, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn faulty_client() -> (LockClient, Faulty) {
+    let faulty = Faulty::new(Arc::new(MemoryLock::new()));
+    (LockClient::new(faulty.clone()), faulty)
+}
+
+/// C48: an endless wait never ends as a time-out, though each grant comes after its own deadline: the
+/// error says what is wrong, and with which lock.
+#[tokio::test(start_paused = true)]
+async fn c48_an_endless_wait_for_grants_that_come_too_late_says_so() {
+    let (client, faulty) = faulty_client();
+    faulty.always(Operation::TryAcquire, Fault::Late(SECOND / 5));
+    let request = LockRequest::new("stock:42").ttl(SECOND / 10).wait(Wait::Forever);
+    let error = client.acquire(request).await.expect_err("no grant is in time");
+    let LockError::Backend { source, .. } = &error else { panic!("{error:?}") };
+    assert!(error.to_string().contains("stock:42"), "{error}");
+    assert!(source.to_string().contains("choose a TTL"), "{source}");
+}
+
+/// C48: late grants do not hide the outage that follows.
+#[tokio::test(start_paused = true)]
+async fn c48_an_outage_after_late_grants_is_told_as_one() {
+    let (client, faulty) = faulty_client();
+    for _ in 0..3 {
+        faulty.once(Operation::TryAcquire, Fault::Late(SECOND / 5));
+    }
+    faulty.always(Operation::TryAcquire, Fault::Refused);
+    let request = LockRequest::new("a").ttl(SECOND / 10).wait(Wait::Forever);
+    let error = client.acquire(request).await.expect_err("an outage");
+    let LockError::Backend { source, .. } = &error else { panic!("{error:?}") };
+    assert!(source.to_string().contains("a fault of the test"), "{source}");
+}
+
+/// C48: five request time-outs are borne, also where each try is refused at once.
+#[tokio::test(start_paused = true)]
+async fn c48_an_endless_wait_bears_five_request_timeouts_of_refusals() {
+    let (client, faulty) = faulty_client();
+    faulty.always(Operation::TryAcquire, Fault::Refused);
+    let asked = Instant::now();
+    let ended = client.acquire("a").await;
+    assert!(matches!(ended, Err(LockError::Backend { .. })), "{ended:?}");
+    let bound = ClientOptions::default().request_timeout * 5;
+    assert!(asked.elapsed() >= bound, "given up after {:?}", asked.elapsed());
+}
+
+/// C19: a guard that was extended, and whose claim is unresolved, is taken back for as long as the server
+/// keeps the extension.
+#[tokio::test(start_paused = true)]
+async fn c19_an_extended_hold_is_taken_back_for_as_long_as_it_lasts() {
+    let (client, faulty) = faulty_client();
+    faulty.once(Operation::TryAcquire, Fault::RequestLost);
+    let guard = client.acquire(LockRequest::new("a").ttl(SECOND)).await.expect("the second try");
+    guard.extend(SECOND * 600).await.expect("held");
+    faulty.always(Operation::Withdraw, Fault::RequestLost);
+    drop(guard);
+    // Longer than the first TTL, and than any withdrawal is tried at the least.
+    sleep(SECOND * 60).await;
+    faulty.heal();
+    let given_back = async {
+        while client.inspect("a").await.expect("an answer").holder.is_some() {
+            sleep(SECOND / 10).await;
+        }
+    };
+    let waited = tokio::time::timeout(SECOND * 30, given_back).await;
+    assert!(waited.is_ok(), "the janitor gave up at the first TTL");
+}

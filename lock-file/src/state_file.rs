@@ -1,0 +1,46 @@
+//! The files that locks and fences are kept in.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use lock_core::LockName;
+
+/// A file that keeps the state of a lock or of a fence: where it is, and what messages call it.
+#[derive(Clone, Debug)]
+pub(crate) struct StateFile {
+    pub(crate) path: PathBuf,
+    pub(crate) of: StateOf,
+}
+
+/// What a file keeps the state of.
+#[derive(Clone, Debug)]
+pub(crate) enum StateOf {
+    Lock(LockName),
+    /// A lock whose name is not known before the file is read.
+    UnknownLock,
+    /// A fence: the file keeps the greatest token that the resource has seen.
+    Fence,
+}
+
+impl StateFile {
+    /// What to do about a file that cannot be read.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self.of {
+            StateOf::Lock(_) | StateOf::UnknownLock => {
+                "remove the file when no process uses the lock"
+            }
+            StateOf::Fence => "give the fence a file of its own that outlives its holders",
+        }
+    }
+}
+
+impl fmt::Display for StateFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.of {
+            StateOf::Lock(name) => write!(f, "{path} of lock \"{name}\""),
+            StateOf::UnknownLock => write!(f, "{path}"),
+            StateOf::Fence => write!(f, "fence {path}"),
+        }
+    }
+}

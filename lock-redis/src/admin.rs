@@ -1,0 +1,96 @@
+//! What operators ask: to look at locks, to list them, to end a hold, to examine the server.
+
+use async_trait::async_trait;
+use lock_core::{
+    BackendError, DistributedLock, Finding, Holder, LockAdmin, LockName, LockRequest, LockState,
+};
+use redis::cmd;
+
+use crate::doctor;
+use crate::error::unreadable;
+use crate::keys;
+use crate::lock::RedisLock;
+use crate::reply;
+use crate::scripts::{EVICT, INSPECT};
+
+/// How many keys one step of a listing looks at.
+const SCAN_STEP: usize = 1000;
+
+/// How many locks one request of a listing looks at.
+const INSPECT_STEP: usize = 100;
+
+#[async_trait]
+impl LockAdmin for RedisLock {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let state = self.inspect_all(std::slice::from_ref(name)).await?.pop();
+        state.ok_or_else(|| unreadable("the state of a lock"))
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        let mut held = Vec::new();
+        for page in self.names(prefix).await?.chunks(INSPECT_STEP) {
+            let states = self.inspect_all(page).await?;
+            held.extend(states.into_iter().filter(|state| state.holder.is_some()));
+            if held.len() >= limit {
+                break;
+            }
+        }
+        held.truncate(limit);
+        Ok(held)
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        let args = [self.clock_limit()];
+        let reply = self.server.run(&EVICT, &self.keys(name).granting(), &args).await?;
+        reply::ended(reply)
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        doctor::examine(&self.server, self.take_and_give_back()).await
+    }
+}
+
+impl RedisLock {
+    /// Looks at several locks in one request.
+    async fn inspect_all(&self, names: &[LockName]) -> Result<Vec<LockState>, BackendError> {
+        let keys = names.iter().map(|name| self.keys(name));
+        let keys: Vec<String> = keys.flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
+        reply::states(names, self.server.run(&INSPECT, &keys, None::<u64>).await?)
+    }
+
+    /// The names that start with `prefix` of all locks that have a token counter, sorted.
+    async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        let counters = self.counters(&keys::counters(&self.prefix, prefix)).await?;
+        let name = |counter: &String| keys::name_of_counter(&self.prefix, counter);
+        let mut names: Vec<LockName> = counters.iter().filter_map(name).collect();
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// The counters that match `glob`, some of them more than once. A key that is no text is not ours.
+    async fn counters(&self, glob: &str) -> Result<Vec<String>, BackendError> {
+        let (mut cursor, mut found) = (0u64, Vec::new());
+        loop {
+            let mut scan = cmd("SCAN");
+            scan.arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
+            let page = self.server.send(&scan).await?;
+            let (next, keys): (u64, Vec<Vec<u8>>) = reply::read(page, "a page of keys")?;
+            found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
+            if next == 0 {
+                return Ok(found);
+            }
+            cursor = next;
+        }
+    }
+
+    /// Does what a client does, with a lock of the doctor's own.
+    async fn take_and_give_back(&self) -> Result<(), BackendError> {
+        let request = LockRequest::new(doctor::PROBE).ttl(doctor::PROBE_TTL);
+        let claim = request.claim().map_err(|_| unreadable(doctor::PROBE))?;
+        let attempt = self.try_acquire(&claim, None).await;
+        self.withdraw(&claim.name, claim.owner).await.and(attempt.map(drop))?;
+        self.server.send(cmd("PUBLISH").arg(&*self.channel).arg("")).await?;
+        self.push.open().await
+    }
+}

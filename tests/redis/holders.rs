@@ -1,0 +1,90 @@
+//! C45: what a Redis server tells of a holder.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leasehold::core::backend::Attempt;
+use leasehold::redis::RedisLock;
+use leasehold::{DistributedLock, Holder, Lease, LockClient, LockRequest, OwnerId};
+use test_support::RedisServer;
+
+use crate::behaviours::{MINUTE, client, fresh_name, held, patient, queued, released, served};
+
+/// The server's time, in whole milliseconds as a lock's value has it.
+fn server_time(server: &RedisServer) -> SystemTime {
+    let time = server.cli(&["TIME"]);
+    let part = |index: usize| time.array()[index].text().parse::<u64>().expect("a number");
+    UNIX_EPOCH + Duration::from_millis(part(0) * 1000 + part(1) / 1000)
+}
+
+async fn holder(client: &LockClient, name: &str) -> Holder {
+    client.inspect(name).await.expect("an answer").holder.expect("it is held")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_a_holder_tells_since_when_it_holds() {
+    let server = RedisServer::start().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    let before = server_time(&server);
+    let guard = client.acquire(patient(&name).label("a:label")).await.expect("a free lock");
+    let granted = before..=server_time(&server);
+    let since = holder(&client, &name).await.since.expect("it is told");
+    assert!(granted.contains(&since), "{since:?} is not in {granted:?}");
+
+    guard.extend(MINUTE * 2).await.expect("it is held");
+    let extended = holder(&client, &name).await;
+    assert_eq!((extended.since, extended.label.as_str()), (Some(since), "a:label"));
+    let listed = client.list(&name, 1).await.expect("an answer").pop().expect("it is held");
+    assert_eq!(listed.holder.and_then(|holder| holder.since), Some(since));
+    let evicted = client.evict(&name).await.expect("an answer").expect("it was held");
+    assert_eq!(evicted.since, Some(since));
+}
+
+/// A repeated request finds the hold as it was granted (C16).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_a_repeat_keeps_the_time_of_the_grant() {
+    let server = RedisServer::start().await;
+    let lock = RedisLock::connect(&server.url()).await.expect("a connection");
+    let (client, name) = (LockClient::new(lock.clone()), fresh_name());
+    let claim = LockRequest::new(&name).ttl(MINUTE).claim().expect("a valid request");
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let attempt = lock.try_acquire(&claim, None).await.expect("an answer");
+        assert!(matches!(attempt, Attempt::Granted(_)), "{attempt:?}");
+        let since = holder(&client, &name).await.since.expect("it is told");
+        while server_time(&server) == since {}
+        seen.push(since);
+    }
+    assert_eq!(seen[0], seen[1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_a_hand_over_has_a_time_of_its_own() {
+    let server = RedisServer::start().await;
+    let (first, second) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let guard = held(&first, &name).await;
+    let waiting = queued(&second, &first, patient(&name), &name).await;
+    let before = server_time(&server);
+    released(guard).await;
+    let guard = served(waiting).await;
+    let handed_over = before..=server_time(&server);
+    let since = holder(&first, &name).await.since.expect("it is told");
+    assert!(handed_over.contains(&since), "{since:?} is not in {handed_over:?}");
+    released(guard).await;
+}
+
+/// A value of an earlier version is a hold of ours: it can be looked at, extended and given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_a_value_without_a_time_is_read() {
+    let server = RedisServer::start().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    let owner = OwnerId::random().expose();
+    server.cli(&["SET", &name, &format!("{owner}:7:its label"), "PX", "60000"]);
+    let seen = holder(&client, &name).await;
+    assert_eq!((seen.owner.as_deref(), seen.since), (Some(&owner[..8]), None));
+    assert_eq!((seen.token.map(|token| token.get()), seen.label.as_str()), (Some(7), "its label"));
+    let lease = Lease::import(&format!("lease1:{owner}:7:60000:{name}")).expect("a lease");
+    let guard = client.attach(lease).await.expect("it is held");
+    released(guard).await;
+    assert_eq!(server.cli(&["EXISTS", &name]).integer(), 0);
+}

@@ -1,0 +1,118 @@
+//! C19: what a withdrawn claim leaves on a Redis server, and which late requests it has refused.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold::{LockClient, LockGuard, LockRequest, Wait};
+use test_support::{Mode, Proxy, RedisServer, eventually};
+
+use crate::behaviours::{
+    LIMIT, MINUTE, Waiting, client, client_through, fresh_name, held, patient, released, turn,
+    until_free,
+};
+
+/// How many keys match `pattern`.
+fn keys(server: &RedisServer, pattern: &str) -> usize {
+    server.cli(&["KEYS", pattern]).array().len()
+}
+
+fn marks(server: &RedisServer) -> usize {
+    keys(server, "*:withdrawn:*")
+}
+
+/// The connections for requests, without the one that asks: what each `CLIENT LIST` tells of them first.
+fn connections(server: &RedisServer) -> Vec<String> {
+    let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"]);
+    let others = clients.text().lines().filter(|line| !line.contains("cmd=client"));
+    others.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+/// How many requests the server refused because a mark was there.
+fn refused(server: &RedisServer) -> usize {
+    let stats = server.cli(&["INFO", "errorstats"]);
+    let count =
+        stats.text().lines().find_map(|line| line.strip_prefix("errorstat_WITHDRAWN:count="));
+    count.map_or(0, |count| count.trim().parse().expect("a number"))
+}
+
+fn waiting(client: &LockClient, name: &str) -> Waiting {
+    let (client, request) = (client.clone(), patient(name));
+    tokio::spawn(async move { client.acquire(request).await })
+}
+
+/// Cancels a thousand waits; returns how many marks are left, or nothing if the waiter's connection was
+/// replaced meanwhile, as on a machine that stands still for a moment.
+async fn cancel_a_thousand_waits(server: &RedisServer) -> Option<usize> {
+    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let before = connections(server);
+    let names: Vec<String> = (0..1000).map(|_| fresh_name()).collect();
+    let guards = join_all(names.iter().map(|name| held(&holder, name))).await;
+    let waits: Vec<Waiting> = names.iter().map(|name| waiting(&waiter, name)).collect();
+    eventually("all wait", LIMIT, async || keys(server, "*:queue") == 1000).await;
+    for wait in &waits {
+        wait.abort();
+    }
+    join_all(waits).await;
+    waiter.shutdown().await;
+    assert_eq!(keys(server, "*:queue"), 0, "a place in a queue is left behind");
+    let is_sound = before == connections(server);
+    join_all(guards.into_iter().map(released)).await;
+    is_sound.then(|| marks(server))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_cancelled_waits_leave_no_marks() {
+    for _ in 0..5 {
+        let server = RedisServer::start().await;
+        if let Some(marks) = cancel_a_thousand_waits(&server).await {
+            return assert_eq!(marks, 0, "on a sound connection");
+        }
+    }
+    panic!("the connection was replaced again and again");
+}
+
+/// The claims that a lost connection carried are the ones that leave marks, and their requests are
+/// refused when they come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_lost_connection_leaves_marks_which_refuse_late_requests() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let client = client_through::<RedisServer>(&proxy).await;
+    turn(&client, &fresh_name()).await;
+    proxy.set_existing(Mode::BlackHole);
+    let names: Vec<String> = (0..5).map(|_| fresh_name()).collect();
+    let request = |name: &String| {
+        LockRequest::new(name).ttl(MINUTE).wait(Wait::AtMost(Duration::from_millis(300)))
+    };
+    let granted = join_all(names.iter().map(|name| client.acquire(request(name)))).await;
+    // A second try, over a new connection, may have been granted.
+    drop(granted);
+    client.shutdown().await;
+    assert_eq!((marks(&server), refused(&server)), (5, 0));
+    proxy.set_existing(Mode::Pass);
+    eventually("the late requests are refused", LIMIT, async || refused(&server) == 5).await;
+    for name in &names {
+        assert_eq!(server.cli(&["EXISTS", name]).integer(), 0, "a late request took the lock");
+    }
+}
+
+/// The first request of a lease may come late also when another client gives the lease back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_late_request_of_a_lease_that_was_handed_on_takes_nothing() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (first, second) =
+        (client_through::<RedisServer>(&proxy).await, client(&server.url()).await);
+    turn(&first, &fresh_name()).await;
+    let name = fresh_name();
+    proxy.set_existing(Mode::BlackHole);
+    // The request that is lost, and one over a new connection, which is granted.
+    let lease = held(&first, &name).await.detach().expect("it is held");
+    let guard: LockGuard = second.attach(lease).await.expect("it is held");
+    released(guard).await;
+    second.shutdown().await;
+    until_free(&second, &name).await;
+    proxy.set_existing(Mode::Pass);
+    eventually("the late request is refused", LIMIT, async || refused(&server) > 0).await;
+    assert_eq!(server.cli(&["EXISTS", &name]).integer(), 0, "a late request took the lock");
+}

@@ -1,0 +1,32 @@
+//! What a proxy does to a connection.
+
+use std::time::Duration;
+
+/// What a [`Proxy`](crate::Proxy) does with what goes through it.
+///
+/// TCP never loses bytes from the middle of a stream: it delivers them late, or the connection
+/// ends. Neither does the proxy: a connection from which something was swallowed is cut when it
+/// would pass again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Everything passes.
+    Pass,
+    /// Requests pass, replies are lost: the server has done what the client will never hear of.
+    SwallowReplies,
+    /// Requests are lost. Replies that are under way pass.
+    SwallowRequests,
+    /// Nothing passes either way, not even an end; connections stay open. What was sent meanwhile
+    /// arrives late if the connection passes again, as after a partition, even if the sender has
+    /// closed it since.
+    BlackHole,
+    /// New connections are reset. Existing ones pass; see [`Proxy::cut`](crate::Proxy::cut).
+    Refuse,
+    /// Everything passes, this much later, each way.
+    Delay(Duration),
+    /// New connections take this long to be made. Existing ones pass.
+    SlowToOpen(Duration),
+    /// After this many more bytes of requests on it, a connection is cut; 0 cuts at once. The server
+    /// receives those bytes; a reply to the last of them is lost.
+    CutAfter(u64),
+}

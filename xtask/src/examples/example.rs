@@ -1,0 +1,56 @@
+//! One example: its sources, and the program that was built of them.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::workspace::{root, target};
+
+/// Where an example finds its locks if no argument says it.
+pub(super) const URL: &str = "LEASEHOLD_URL";
+
+/// A file, or a folder with a `main.rs`.
+pub(super) struct Example {
+    pub(super) name: String,
+    path: PathBuf,
+}
+
+impl Example {
+    pub(super) fn at(path: PathBuf) -> Option<Self> {
+        let is_one = is_rust(&path) || path.join("main.rs").is_file();
+        let name = path.file_stem().filter(|_| is_one)?.display().to_string();
+        Some(Self { name, path })
+    }
+
+    /// Runs what was built, without arguments, wherever the shell's own locks are.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(target().join("debug/examples").join(&self.name));
+        command.current_dir(root()).stdin(Stdio::null()).env_remove(URL);
+        command
+    }
+
+    /// Whether it takes a URL, by its sources: a list beside them would go stale.
+    pub(super) fn takes_url(&self) -> io::Result<bool> {
+        let reads_it = format!("env = \"{URL}\"");
+        let texts: Result<Vec<_>, _> = self.sources()?.iter().map(fs::read_to_string).collect();
+        Ok(texts?.iter().any(|text| text.contains(&reads_it)))
+    }
+
+    fn sources(&self) -> io::Result<Vec<PathBuf>> {
+        match self.path.is_dir() {
+            true => Ok(entries(&self.path)?.into_iter().filter(|path| is_rust(path)).collect()),
+            false => Ok(vec![self.path.clone()]),
+        }
+    }
+}
+
+/// What is in a folder.
+pub(super) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+}
+
+fn is_rust(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("rs"))
+}
