@@ -1,25 +1,41 @@
 //! One attempt to acquire: to take the lock, or a place in its queue, and to look again later.
 
 use futures_util::future::join_all;
-use lock_core::backend::{Attempt, Claim, Extension, Grant, WaiterHandle};
+use lock_core::backend::{Attempt, Claim, Extension, Grant, WAITER_LIVENESS, WaiterHandle};
 use lock_core::{BackendError, Contention, Outcome, OwnerId};
 
-use crate::claims::{ClaimLeases, Place};
+use crate::claims::{ClaimLeases, QueueEntry};
+use crate::cluster::Cluster;
 use crate::error::{classify, is_lease_gone, lease_gone, overtaken};
 use crate::lease_id::{LeaseId, seconds};
-use crate::leases::Spare;
-use crate::lock::EtcdLock;
+use crate::leases::SpareLease;
 use crate::renewal::Hold;
-use crate::requests::{self, ClaimKeys, Entry, View};
+use crate::requests::{self, ClaimKeys, StoredClaim, View};
 
-/// How long the server keeps a place in the queue that its waiter does not renew. A waiter looks at
-/// least once a second, and one that died costs the others no more than 3 s: the server ends a lease
-/// up to a second late (C28).
-const PLACE_SECONDS: i64 = 2;
+/// How long the server keeps a place in the queue that its waiter does not renew (C28). The server ends a
+/// lease up to a second late, so that a waiter that died is gone within the bound.
+const QUEUE_LEASE_SECONDS: i64 = WAITER_LIVENESS.as_secs() as i64 - 1;
 
-impl EtcdLock {
+impl Cluster {
+    /// One attempt: a claim that has a place in the queue looks again, any other enters.
+    pub(crate) async fn attempt(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let queue_entry = self.claims.queue_entry(claim.owner);
+        if let (Some(waiter), Some(queue_entry)) = (waiter, queue_entry) {
+            // Boxed, since it is large, and a first attempt does not need it.
+            if let Some(attempt) = Box::pin(self.look_again(claim, queue_entry, waiter)).await? {
+                return Ok(attempt);
+            }
+            self.leases.revoke_later(self.claims.lost(claim.owner, queue_entry.lease));
+        }
+        self.enter(claim, waiter).await
+    }
+
     /// Takes the lock, or a place in its queue, or only looks.
-    pub(crate) async fn enter(
+    async fn enter(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
@@ -27,26 +43,26 @@ impl EtcdLock {
         let keys = ClaimKeys::new(&self.root, claim);
         let (leases, old) = self.leases_for(claim, waiter.is_some()).await?;
         let txn = requests::enter(&keys, &claim.label, leases);
-        let ask = self.server.try_ask(|mut client| async move { client.txn(txn).await });
-        let (answer, failed) = tokio::join!(ask, self.keep_all(claim.owner, old));
+        let request = self.server.send(|mut client| async move { client.txn(txn).await });
+        let (answer, failed) = tokio::join!(request, self.keep_all_alive(claim.owner, old));
         let view = match answer {
             Ok(answer) => View::on_entering(&answer)?,
             Err(error) => return Err(self.refused(claim, error)),
         };
-        self.claims.answered(claim.owner);
+        self.claims.request_answered(claim.owner);
         let kept = leases.all().filter(|lease| !failed.contains(lease)).collect::<Vec<_>>();
-        let is_kept = |entry: &Entry| entry.lease.is_some_and(|lease| kept.contains(&lease));
+        let is_kept = |entry: &StoredClaim| entry.lease.is_some_and(|lease| kept.contains(&lease));
         match (view.held(), waiter) {
             (Some(own), _) if view.taken && is_kept(own) => Ok(self.granted(claim, own)),
             // C16: an earlier request of this claim has taken the lock.
-            (Some(own), _) => self.hold_on(claim, own).await,
+            (Some(own), _) => self.extend_found_hold(claim, own).await,
             (None, Some(waiter)) => self.begin_to_wait(claim, keys, waiter, view, &kept).await,
             (None, None) => Ok(self.busy(claim, view).await),
         }
     }
 
     /// This attempt took the lock.
-    fn granted(&self, claim: &Claim, own: &Entry) -> Attempt {
+    fn granted(&self, claim: &Claim, own: &StoredClaim) -> Attempt {
         self.waiters.forget(claim.owner);
         self.leases.give_back(self.claims.settled(claim.owner, own.lease));
         let ttl = own.lease.map(LeaseId::ttl).unwrap_or_default();
@@ -61,7 +77,7 @@ impl EtcdLock {
         Attempt::Busy(self.contention(view).await)
     }
 
-    /// Notes the place in the queue, and watches whoever is before it (C27).
+    /// Notes the place in the queue, and watches the claim before it (C27).
     async fn begin_to_wait(
         &self,
         claim: &Claim,
@@ -73,45 +89,49 @@ impl EtcdLock {
         let lost = || overtaken("the place in the queue was lost while it was taken");
         let own = view.own.as_ref().and_then(|own| Some((own.token, own.lease?)));
         let (token, lease) = own.filter(|(_, lease)| kept.contains(lease)).ok_or_else(lost)?;
-        let place = Place { token, lease };
-        self.leases.give_back(self.claims.queued(claim.owner, place));
+        let queue_entry = QueueEntry { token, lease };
+        self.leases.give_back(self.claims.queued(claim.owner, queue_entry));
         let Some(predecessor) = view.predecessor.clone() else {
             // The place is an old one, and many came after it. Boxed, as this is rare.
-            return Box::pin(self.look_again(claim, place, waiter)).await?.ok_or_else(lost);
+            return Box::pin(self.look_again(claim, queue_entry, waiter)).await?.ok_or_else(lost);
         };
-        self.waiters.wait(claim.owner, keys, place, waiter, predecessor, view.at);
+        self.waiters.wait(claim.owner, keys, queue_entry, waiter, predecessor, view.at);
         Ok(Attempt::Busy(self.contention(view).await))
     }
 
     /// Looks at the place in the queue, and renews it; `None` if it is lost.
-    pub(crate) async fn look_again(
+    async fn look_again(
         &self,
         claim: &Claim,
-        place: Place,
+        queue_entry: QueueEntry,
         waiter: &WaiterHandle,
     ) -> Result<Option<Attempt>, BackendError> {
         let keys = ClaimKeys::new(&self.root, claim);
-        let look = self.server.txn(requests::look(&keys, place.token));
-        let (seen, kept) = tokio::join!(look, self.leases.keep(place.lease));
+        let look = self.server.txn(requests::look(&keys, queue_entry.token));
+        let (seen, kept) = tokio::join!(look, self.leases.keep_alive(queue_entry.lease));
         let view = View::of(&seen?)?;
-        let Some(own) = view.own.as_ref().filter(|own| own.token == place.token) else {
+        let Some(own) = view.own.as_ref().filter(|own| own.token == queue_entry.token) else {
             return Ok(None);
         };
         if let Some(own) = view.held() {
-            return self.hold_on(claim, own).await.map(Some);
+            return self.extend_found_hold(claim, own).await.map(Some);
         }
-        if own.lease != Some(place.lease) || !kept? {
+        if own.lease != Some(queue_entry.lease) || !kept? {
             return Ok(None);
         }
         if let Some(predecessor) = view.predecessor.clone() {
-            self.claims.queued(claim.owner, place);
-            self.waiters.wait(claim.owner, keys, place, waiter, predecessor, view.at);
+            self.claims.queued(claim.owner, queue_entry);
+            self.waiters.wait(claim.owner, keys, queue_entry, waiter, predecessor, view.at);
         }
         Ok(Some(Attempt::Busy(self.contention(view).await)))
     }
 
     /// The claim turns out to hold the lock already: lets it last for its whole TTL.
-    async fn hold_on(&self, claim: &Claim, own: &Entry) -> Result<Attempt, BackendError> {
+    async fn extend_found_hold(
+        &self,
+        claim: &Claim,
+        own: &StoredClaim,
+    ) -> Result<Attempt, BackendError> {
         self.waiters.forget(claim.owner);
         let extended = self.extend_batch(&[Hold::granted(claim, own.token)]).await.pop();
         match extended.unwrap_or(Ok(Extension::Lost))? {
@@ -130,51 +150,51 @@ impl EtcdLock {
         let known = self.claims.leases(claim.owner);
         let known = ClaimLeases { queue: known.queue.filter(|_| waits), ..known };
         let full = self.leases.take_if(known.full.is_none(), seconds(claim.ttl.as_duration()));
-        let queue = self.leases.take_if(waits && known.queue.is_none(), PLACE_SECONDS);
+        let queue = self.leases.take_if(waits && known.queue.is_none(), QUEUE_LEASE_SECONDS);
         let (full, queue) = tokio::try_join!(full, queue)?;
         let leases = ClaimLeases {
-            full: known.full.or(full.as_ref().map(Spare::id)),
-            queue: known.queue.or(queue.as_ref().map(Spare::id)),
+            full: known.full.or(full.as_ref().map(SpareLease::id)),
+            queue: known.queue.or(queue.as_ref().map(SpareLease::id)),
         };
-        let taken: Vec<Spare<'_>> = full.into_iter().chain(queue).collect();
-        let ids: Vec<LeaseId> = taken.iter().map(Spare::id).collect();
-        self.claims.asks(claim.owner, leases, &ids)?;
+        let taken: Vec<SpareLease<'_>> = full.into_iter().chain(queue).collect();
+        let ids: Vec<LeaseId> = taken.iter().map(SpareLease::id).collect();
+        self.claims.request_sent(claim.owner, leases, &ids)?;
         let mut old: Vec<LeaseId> = known.all().collect();
         for spare in taken {
             old.extend((!spare.is_new).then(|| spare.id()));
-            spare.lend();
+            spare.assign();
         }
         Ok((leases, old))
     }
 
     /// Keeps leases of a claim alive. Returns those of which that is not certain; no further request
     /// uses those that are gone.
-    async fn keep_all(
+    async fn keep_all_alive(
         &self,
         owner: OwnerId,
         leases: impl IntoIterator<Item = LeaseId>,
     ) -> Vec<LeaseId> {
         let keep = leases.into_iter().map(async |lease| {
-            let kept = self.leases.keep(lease).await;
+            let kept = self.leases.keep_alive(lease).await;
             if matches!(kept, Ok(false)) {
-                self.leases.condemn(self.claims.lost(owner, lease));
+                self.leases.revoke_later(self.claims.lost(owner, lease));
             }
             (!kept.is_ok_and(|kept| kept)).then_some(lease)
         });
         join_all(keep).await.into_iter().flatten().collect()
     }
 
-    /// Sorts the error of an attempt. One whose lease was gone was not carried out, and found no key
+    /// Classifies the error of an attempt. One whose lease was gone was not carried out, and found no key
     /// of the claim.
     fn refused(&self, claim: &Claim, error: etcd_client::Error) -> BackendError {
         if is_lease_gone(&error) {
-            self.claims.answered(claim.owner);
-            self.leases.condemn(self.claims.starts_anew(claim.owner));
+            self.claims.request_answered(claim.owner);
+            self.leases.revoke_later(self.claims.starts_anew(claim.owner));
             return lease_gone();
         }
         let error = classify(error);
         if error.outcome() == Outcome::NotApplied {
-            self.claims.answered(claim.owner);
+            self.claims.request_answered(claim.owner);
         }
         error
     }

@@ -1,19 +1,25 @@
 //! What this client knows of its claims: the leases that their requests have given to their keys, or
 //! may give yet, and the places that they have in a queue.
+//!
+//! ```text
+//!             request_sent               request_answered, settled
+//!   unknown ──────────────▶ unanswered ───────────────────────────▶ settled
+//!                             │    ▲  request_sent, move_sent          │
+//!                             │    └───────────────────────────────────┤
+//!                             │ withdraw              released, or     │
+//!                             ▼                       no key is left   ▼
+//!                         withdrawn ── remembered for a while ──▶ forgotten
+//! ```
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use lock_core::backend::WITHDRAWAL_REMEMBERED;
 use lock_core::{BackendError, FencingToken, OwnerId};
 use tokio::time::Instant;
 
 use crate::error::{overtaken, withdrawn};
 use crate::lease_id::LeaseId;
-
-/// How long a claim is remembered that nobody asks for, beyond the life of its leases: no request of
-/// it is under way any more.
-const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
 /// The claims of one client, each from its first request until its release or its withdrawal.
 #[derive(Default)]
@@ -23,8 +29,8 @@ struct Claimed {
     /// Those with which the next request writes the key.
     leases: ClaimLeases,
     /// All that are on the key, or that a request may still give to it.
-    lent: Vec<LeaseId>,
-    place: Option<Place>,
+    assigned: Vec<LeaseId>,
+    queue_entry: Option<QueueEntry>,
     /// Requests to write the key that had no answer, and may be carried out late.
     unanswered: u32,
     /// Requests to move the key to another lease that had no answer. Once the key is deleted they do
@@ -56,62 +62,62 @@ impl ClaimLeases {
 
 /// A place in a queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct QueueEntry {
     pub(crate) token: FencingToken,
     pub(crate) lease: LeaseId,
 }
 
 /// The leases of a claim that is over.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Estate {
+pub(crate) struct EndedClaim {
     pub(crate) leases: Vec<LeaseId>,
     /// Whether a late request may give one of them to the key.
-    pub(crate) in_doubt: bool,
+    pub(crate) unresolved: bool,
 }
 
 impl Claims {
     /// The leases for the next request of a claim, as far as it has any.
     pub(crate) fn leases(&self, owner: OwnerId) -> ClaimLeases {
-        self.book().get(&owner).map(|claimed| claimed.leases).unwrap_or_default()
+        self.entries().get(&owner).map(|claimed| claimed.leases).unwrap_or_default()
     }
 
     /// A request of the claim is sent that may write its key with `leases`, some of which were `taken`
     /// for it. The error is that the claim was withdrawn, or is over.
-    pub(crate) fn asks(
+    pub(crate) fn request_sent(
         &self,
         owner: OwnerId,
         leases: ClaimLeases,
         taken: &[LeaseId],
     ) -> Result<(), BackendError> {
-        let mut book = self.book();
-        Claimed::of(&mut book, owner).uses(leases, taken)?.unanswered += 1;
+        let mut entries = self.entries();
+        Claimed::of(&mut entries, owner).uses(leases, taken)?.unanswered += 1;
         Ok(())
     }
 
     /// The request was answered, or is known not to be carried out.
-    pub(crate) fn answered(&self, owner: OwnerId) {
-        if let Some(claimed) = self.book().get_mut(&owner) {
+    pub(crate) fn request_answered(&self, owner: OwnerId) {
+        if let Some(claimed) = self.entries().get_mut(&owner) {
             claimed.unanswered = claimed.unanswered.saturating_sub(1);
         }
     }
 
     /// A request is sent that may move the key of a hold to the lease `to`; else as
-    /// [`asks`](Self::asks).
-    pub(crate) fn moves(
+    /// [`request_sent`](Self::request_sent).
+    pub(crate) fn move_sent(
         &self,
         owner: OwnerId,
         to: LeaseId,
         taken: &[LeaseId],
     ) -> Result<(), BackendError> {
-        let mut book = self.book();
+        let mut entries = self.entries();
         let leases = ClaimLeases { full: Some(to), queue: None };
-        Claimed::of(&mut book, owner).uses(leases, taken)?.moving += 1;
+        Claimed::of(&mut entries, owner).uses(leases, taken)?.moving += 1;
         Ok(())
     }
 
     /// That request was answered, or is known not to be carried out.
-    pub(crate) fn moved(&self, owner: OwnerId) {
-        if let Some(claimed) = self.book().get_mut(&owner) {
+    pub(crate) fn move_answered(&self, owner: OwnerId) {
+        if let Some(claimed) = self.entries().get_mut(&owner) {
             claimed.moving = claimed.moving.saturating_sub(1);
         }
     }
@@ -119,59 +125,59 @@ impl Claims {
     /// The claim has a key, with the lease `on_key`; or none. Returns the leases that it needs no
     /// more: none of them while a request may be carried out late.
     pub(crate) fn settled(&self, owner: OwnerId, on_key: Option<LeaseId>) -> Vec<LeaseId> {
-        let mut book = self.book();
-        let Some(claimed) = book.get_mut(&owner) else { return Vec::new() };
+        let mut entries = self.entries();
+        let Some(claimed) = entries.get_mut(&owner) else { return Vec::new() };
         claimed.touched = Instant::now();
-        claimed.place.take_if(|place| Some(place.lease) != on_key);
+        claimed.queue_entry.take_if(|queue_entry| Some(queue_entry.lease) != on_key);
         let may_move = claimed.moving > 0 && on_key.is_some();
         if claimed.unanswered > 0 || may_move || claimed.withdrawn {
             return Vec::new();
         }
         claimed.leases.forget(|lease| Some(lease) != on_key);
-        let unused = claimed.lent.extract_if(.., |lease| Some(*lease) != on_key).collect();
+        let unused = claimed.assigned.extract_if(.., |lease| Some(*lease) != on_key).collect();
         if on_key.is_none() {
-            book.remove(&owner);
+            entries.remove(&owner);
         }
         unused
     }
 
     /// The claim has a place in the queue. Returns the leases that it needs no more.
-    pub(crate) fn queued(&self, owner: OwnerId, place: Place) -> Vec<LeaseId> {
-        if let Some(claimed) = self.book().get_mut(&owner) {
-            claimed.place = Some(place);
+    pub(crate) fn queued(&self, owner: OwnerId, queue_entry: QueueEntry) -> Vec<LeaseId> {
+        if let Some(claimed) = self.entries().get_mut(&owner) {
+            claimed.queue_entry = Some(queue_entry);
         }
-        self.settled(owner, Some(place.lease))
+        self.settled(owner, Some(queue_entry.lease))
     }
 
     /// The place of a claim in the queue, if it has one.
-    pub(crate) fn place(&self, owner: OwnerId) -> Option<Place> {
-        self.book().get(&owner)?.place
+    pub(crate) fn queue_entry(&self, owner: OwnerId) -> Option<QueueEntry> {
+        self.entries().get(&owner)?.queue_entry
     }
 
-    /// A lease is gone, or the key that it had: no further request uses it. Returns it if it is to
-    /// end. One that a late request may use stays with the claim: it may bring a hold, which must not
-    /// be revoked under its holder; and a withdrawal must not miss it.
+    /// A lease is gone, or the key that it had: no further request uses it. Returns the lease if it is to
+    /// be revoked. A lease that a late request may use stays with the claim. The request may bring a
+    /// hold, which must not be revoked under its holder, and a withdrawal must find the lease.
     pub(crate) fn lost(&self, owner: OwnerId, gone: LeaseId) -> Vec<LeaseId> {
         self.forget(owner, |lease| lease == gone)
     }
 
-    /// One of the leases of the last request was gone, nobody knows which, and the claim has no key:
-    /// no further request uses any of them. Returns those that are to end, as [`lost`](Self::lost).
+    /// One of the leases of the last request was gone, nobody knows which, and the claim has no key: no
+    /// further request uses any of them. Returns those that are to be revoked, as [`lost`](Self::lost).
     pub(crate) fn starts_anew(&self, owner: OwnerId) -> Vec<LeaseId> {
         self.forget(owner, |_| true)
     }
 
     fn forget(&self, owner: OwnerId, gone: impl Fn(LeaseId) -> bool) -> Vec<LeaseId> {
-        let mut book = self.book();
-        let Some(claimed) = book.get_mut(&owner) else { return Vec::new() };
-        claimed.place.take_if(|place| gone(place.lease));
+        let mut entries = self.entries();
+        let Some(claimed) = entries.get_mut(&owner) else { return Vec::new() };
+        claimed.queue_entry.take_if(|queue_entry| gone(queue_entry.lease));
         claimed.leases.forget(&gone);
         if claimed.unanswered + claimed.moving > 0 || claimed.withdrawn {
             return Vec::new();
         }
-        let lost = claimed.lent.extract_if(.., |lease| gone(*lease)).collect();
-        if claimed.lent.is_empty() {
-            book.remove(&owner);
+        let lost = claimed.assigned.extract_if(.., |lease| gone(*lease)).collect();
+        if claimed.assigned.is_empty() {
+            entries.remove(&owner);
         }
         lost
     }
@@ -179,47 +185,48 @@ impl Claims {
     /// The claim holds, with the lease `on_key`, and is renewed. Returns the leases that are to be
     /// renewed with it, since a late request may still move its key to them.
     pub(crate) fn renewed_with(&self, owner: OwnerId, on_key: LeaseId) -> Vec<LeaseId> {
-        let mut book = self.book();
-        let Some(claimed) = book.get_mut(&owner) else { return Vec::new() };
+        let mut entries = self.entries();
+        let Some(claimed) = entries.get_mut(&owner) else { return Vec::new() };
         claimed.touched = Instant::now();
         if claimed.moving == 0 {
             return Vec::new();
         }
         // A key moves only to a longer lease.
         let longer = |lease: &LeaseId| lease.ttl() > on_key.ttl();
-        claimed.lent.iter().copied().filter(longer).collect()
+        claimed.assigned.iter().copied().filter(longer).collect()
     }
 
-    /// The hold of a claim is over. One that is in doubt is remembered for its withdrawal.
-    pub(crate) fn released(&self, owner: OwnerId) -> Estate {
-        let mut book = self.book();
-        let Some(claimed) = book.get_mut(&owner) else { return Estate::default() };
-        (claimed.leases, claimed.place) = (ClaimLeases::default(), None);
-        let estate = claimed.estate();
-        if !estate.in_doubt && !claimed.withdrawn {
-            book.remove(&owner);
+    /// The hold of a claim is over. A claim with a request that had no answer is remembered for its
+    /// withdrawal.
+    pub(crate) fn released(&self, owner: OwnerId) -> EndedClaim {
+        let mut entries = self.entries();
+        let Some(claimed) = entries.get_mut(&owner) else { return EndedClaim::default() };
+        (claimed.leases, claimed.queue_entry) = (ClaimLeases::default(), None);
+        let ended = claimed.ended();
+        if !ended.unresolved && !claimed.withdrawn {
+            entries.remove(&owner);
         }
-        estate
+        ended
     }
 
     /// Lets no further request of the claim in. Returns the leases of earlier ones.
-    pub(crate) fn withdraw(&self, owner: OwnerId) -> Estate {
-        let mut book = self.book();
-        let claimed = book.entry(owner).or_insert_with(Claimed::new);
-        (claimed.withdrawn, claimed.place, claimed.touched) = (true, None, Instant::now());
-        claimed.estate()
+    pub(crate) fn withdraw(&self, owner: OwnerId) -> EndedClaim {
+        let mut entries = self.entries();
+        let claimed = entries.entry(owner).or_insert_with(Claimed::new);
+        (claimed.withdrawn, claimed.queue_entry, claimed.touched) = (true, None, Instant::now());
+        claimed.ended()
     }
 
     /// The leases of a withdrawn claim are gone, or can be used by others.
     pub(crate) fn withdrawn(&self, owner: OwnerId) {
-        if let Some(claimed) = self.book().get_mut(&owner) {
+        if let Some(claimed) = self.entries().get_mut(&owner) {
             claimed.leases = ClaimLeases::default();
             (claimed.unanswered, claimed.moving) = (0, 0);
-            claimed.lent.clear();
+            claimed.assigned.clear();
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, HashMap<OwnerId, Claimed>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Claimed>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -228,8 +235,8 @@ impl Claimed {
     fn new() -> Self {
         Self {
             leases: ClaimLeases::default(),
-            lent: Vec::new(),
-            place: None,
+            assigned: Vec::new(),
+            queue_entry: None,
             unanswered: 0,
             moving: 0,
             withdrawn: false,
@@ -237,42 +244,45 @@ impl Claimed {
         }
     }
 
-    /// The claim of that owner. Those that do not matter any more are forgotten now and then.
-    fn of(book: &mut HashMap<OwnerId, Self>, owner: OwnerId) -> &mut Self {
-        if book.len() == book.capacity() {
-            book.retain(|_, claimed| claimed.matters());
+    /// The claim of that owner. R4: claims that do not matter any more are forgotten before the map
+    /// grows.
+    fn of(entries: &mut HashMap<OwnerId, Self>, owner: OwnerId) -> &mut Self {
+        if entries.len() == entries.capacity() {
+            entries.retain(|_, claimed| claimed.matters());
         }
-        book.entry(owner).or_insert_with(Self::new)
+        entries.entry(owner).or_insert_with(Self::new)
     }
 
-    /// Notes that a request uses `leases`: those that the claim has, or that were taken for it. One
-    /// that it had when the request was begun may serve another since.
+    /// Notes that a request uses `leases`: those that the claim has, or that were taken for it. A lease
+    /// that the claim had when the request was begun may serve another claim by now.
     fn uses(&mut self, leases: ClaimLeases, taken: &[LeaseId]) -> Result<&mut Self, BackendError> {
         if self.withdrawn {
             return Err(withdrawn());
         }
-        if !leases.all().all(|lease| self.lent.contains(&lease) || taken.contains(&lease)) {
+        if !leases.all().all(|lease| self.assigned.contains(&lease) || taken.contains(&lease)) {
             return Err(overtaken("the claim is over"));
         }
-        self.lent.extend(leases.all().filter(|lease| taken.contains(lease)));
+        self.assigned.extend(leases.all().filter(|lease| taken.contains(lease)));
         (self.leases, self.touched) = (leases, Instant::now());
         Ok(self)
     }
 
-    fn estate(&self) -> Estate {
-        Estate { leases: self.lent.clone(), in_doubt: self.unanswered > 0 }
+    fn ended(&self) -> EndedClaim {
+        EndedClaim { leases: self.assigned.clone(), unresolved: self.unanswered > 0 }
     }
 
-    /// Whether one of its leases may live, or a request of it be on its way. A change of leader may
-    /// double the life of a lease.
+    /// Whether one of its leases may live, or a request of it be on its way. It is remembered for longer
+    /// than its leases live. A change of leader may double the life of a lease.
     fn matters(&self) -> bool {
-        let longest = self.lent.iter().map(|lease| lease.ttl()).max().unwrap_or_default();
-        self.touched.elapsed() < REMEMBERED_FOR + longest * 2
+        let longest = self.assigned.iter().map(|lease| lease.ttl()).max().unwrap_or_default();
+        self.touched.elapsed() < WITHDRAWAL_REMEMBERED + longest * 2
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::time::advance;
 
     use super::*;
@@ -285,26 +295,26 @@ mod tests {
     fn asked(requests: usize) -> (Claims, OwnerId, ClaimLeases, Vec<LeaseId>) {
         let (claims, owner, leases) = (Claims::default(), OwnerId::random(), leases());
         let all: Vec<_> = leases.all().collect();
-        claims.asks(owner, leases, &all).expect("it is new");
+        claims.request_sent(owner, leases, &all).expect("it is new");
         for _ in 1..requests {
-            claims.asks(owner, leases, &[]).expect("it has them");
+            claims.request_sent(owner, leases, &[]).expect("it has them");
         }
         (claims, owner, leases, all)
     }
 
-    /// Makes the book grow, so that what does not matter is forgotten.
+    /// Makes the map grow, so that what does not matter is forgotten.
     fn others_come(claims: &Claims) {
         for _ in 0..1000 {
-            claims.asks(OwnerId::random(), ClaimLeases::default(), &[]).expect("it is new");
+            claims.request_sent(OwnerId::random(), ClaimLeases::default(), &[]).expect("it is new");
         }
     }
 
-    /// A claim in doubt is remembered while a lease of it may live: else its release would let
-    /// another use it.
+    /// An unresolved claim is remembered while a lease of it may live. Otherwise its release would let
+    /// another claim use that lease.
     #[tokio::test(start_paused = true)]
-    async fn c19_a_claim_in_doubt_is_remembered_while_its_leases_live() {
+    async fn c19_an_unresolved_claim_is_remembered_while_its_leases_live() {
         let (claims, owner, leases, all) = asked(2);
-        claims.answered(owner);
+        claims.request_answered(owner);
         assert_eq!(claims.settled(owner, leases.full), [], "a late request may use them");
         for _ in 0..10 {
             others_come(&claims);
@@ -312,9 +322,9 @@ mod tests {
             claims.renewed_with(owner, all[0]);
         }
         others_come(&claims);
-        let estate = Estate { leases: all, in_doubt: true };
-        assert_eq!(claims.released(owner), estate);
-        assert_eq!(claims.withdraw(owner), estate, "a withdrawal finds them too");
+        let ended = EndedClaim { leases: all, unresolved: true };
+        assert_eq!(claims.released(owner), ended);
+        assert_eq!(claims.withdraw(owner), ended, "a withdrawal finds them too");
     }
 
     #[tokio::test(start_paused = true)]
@@ -323,44 +333,44 @@ mod tests {
         claims.withdraw(owner);
         claims.withdrawn(owner);
         others_come(&claims);
-        claims.asks(owner, leases, &all).expect_err("it was withdrawn");
-        advance(REMEMBERED_FOR).await;
+        claims.request_sent(owner, leases, &all).expect_err("it was withdrawn");
+        advance(WITHDRAWAL_REMEMBERED).await;
         others_come(&claims);
-        claims.asks(owner, leases, &all).expect("nobody remembers");
+        claims.request_sent(owner, leases, &all).expect("nobody remembers");
     }
 
     /// Of two requests, one without an answer: the leases that the other lost stay with the claim.
     #[tokio::test(start_paused = true)]
     async fn c19_leases_that_were_lost_are_found_by_the_withdrawal() {
         let (claims, owner, _, all) = asked(2);
-        claims.answered(owner);
+        claims.request_answered(owner);
         assert_eq!(claims.starts_anew(owner), [], "a late request may have taken the lock");
         assert_eq!(claims.leases(owner), ClaimLeases::default());
-        assert_eq!(claims.withdraw(owner), Estate { leases: all, in_doubt: true });
+        assert_eq!(claims.withdraw(owner), EndedClaim { leases: all, unresolved: true });
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_settled_claim_keeps_the_lease_of_its_key_alone() {
         let (claims, owner, leases, all) = asked(1);
-        claims.answered(owner);
+        claims.request_answered(owner);
         assert_eq!(claims.settled(owner, leases.full), all[1..]);
-        let left = Estate { leases: all[..1].to_vec(), in_doubt: false };
+        let left = EndedClaim { leases: all[..1].to_vec(), unresolved: false };
         assert_eq!(claims.released(owner), left);
-        assert_eq!(claims.released(owner), Estate::default());
+        assert_eq!(claims.released(owner), EndedClaim::default());
     }
 
     /// While a move may come late both leases are the hold's; when the key is gone it cannot come.
     #[tokio::test(start_paused = true)]
     async fn a_hold_keeps_the_lease_that_it_may_move_to() {
         let (claims, owner, leases, all) = asked(1);
-        claims.answered(owner);
+        claims.request_answered(owner);
         assert_eq!(claims.settled(owner, leases.queue), all[..1]);
-        claims.moves(owner, all[0], &all[..1]).expect("it holds");
+        claims.move_sent(owner, all[0], &all[..1]).expect("it holds");
         assert_eq!(claims.renewed_with(owner, all[1]), all[..1]);
         assert_eq!(claims.settled(owner, leases.queue), []);
         assert_eq!(
             claims.released(owner),
-            Estate { leases: vec![all[1], all[0]], in_doubt: false }
+            EndedClaim { leases: vec![all[1], all[0]], unresolved: false }
         );
     }
 
@@ -368,9 +378,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_request_uses_a_lease_that_was_given_back() {
         let (claims, owner, leases, all) = asked(1);
-        claims.answered(owner);
+        claims.request_answered(owner);
         claims.released(owner);
-        claims.moves(owner, all[0], &[]).expect_err("the hold is over");
-        claims.asks(owner, leases, &[]).expect_err("the claim is over");
+        claims.move_sent(owner, all[0], &[]).expect_err("the hold is over");
+        claims.request_sent(owner, leases, &[]).expect_err("the claim is over");
     }
 }

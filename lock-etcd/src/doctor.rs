@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use etcd_client::{AlarmAction, AlarmType, Client, GetOptions, LeaseGrantOptions, StatusResponse};
 use futures_util::future::join_all;
+use lock_core::backend::WAITER_LIVENESS;
 use lock_core::{BackendError, Finding, OwnerId};
 use tokio::time::timeout;
 
+use crate::cluster::Cluster;
 use crate::error::classify;
 use crate::lease_id::LeaseId;
-use crate::lock::EtcdLock;
+use crate::server::Server;
 
 /// How long one member may take to say how it is.
 const MEMBER_LIMIT: Duration = Duration::from_millis(800);
@@ -21,111 +23,109 @@ const SOUND_LEASES: [(u32, u32, u32); 3] = [(3, 4, 38), (3, 5, 23), (3, 6, 5)];
 /// The store takes no more writes at its quota, which is 2 GiB unless it is set.
 const NEAR_QUOTA: i64 = 1_700_000_000;
 
-/// The longest that a place in the queue may outlive its waiter.
-const LIVENESS_SECONDS: i64 = 3;
-
-impl EtcdLock {
-    /// Looks at each member that was named, and at what they agree on (C31).
-    pub(crate) async fn examine(&self) -> Result<Vec<Finding>, BackendError> {
-        let members = (0..self.server.members()).map(|number| self.status(number));
-        let statuses: Vec<_> = join_all(members).await;
-        if statuses.iter().all(Option::is_none) {
-            // Nobody answers: say why.
-            self.server.ask(|mut client| async move { client.status().await }).await?;
-        }
-        let reached: Vec<StatusResponse> = statuses.iter().flatten().cloned().collect();
-        let mut findings = vec![reach(reached.len(), statuses.len())];
-        findings.extend(reached.iter().map(version).collect::<Vec<_>>());
-        findings.dedup();
-        findings.push(leader(&reached));
-        findings.push(space(&reached));
-        findings.push(self.size().await);
-        findings.push(self.alarms().await);
-        findings.push(self.rights().await);
-        findings.push(self.shortest_lease().await);
-        Ok(findings)
+/// Looks at each member that was named, and at what they agree on (C31).
+pub(crate) async fn examine(cluster: &Cluster) -> Result<Vec<Finding>, BackendError> {
+    let server = &cluster.server;
+    let members = (0..server.members()).map(|number| status(server, number));
+    let statuses: Vec<_> = join_all(members).await;
+    if statuses.iter().all(Option::is_none) {
+        // Nobody answers: say why.
+        server.request(|mut client| async move { client.status().await }).await?;
     }
+    let reached: Vec<StatusResponse> = statuses.iter().flatten().cloned().collect();
+    let mut findings = vec![reach(reached.len(), statuses.len())];
+    findings.extend(reached.iter().map(version).collect::<Vec<_>>());
+    findings.dedup();
+    findings.push(leader(&reached));
+    findings.push(space(&reached));
+    findings.push(size(server).await);
+    findings.push(alarms(server).await);
+    findings.push(rights(cluster).await);
+    findings.push(shortest_lease(cluster).await);
+    Ok(findings)
+}
 
-    async fn status(&self, number: usize) -> Option<StatusResponse> {
-        let status = async { self.server.connect(number).await?.status().await };
-        timeout(MEMBER_LIMIT, status).await.ok()?.ok()
+async fn status(server: &Server, number: usize) -> Option<StatusResponse> {
+    let status = async { server.connect(number).await?.status().await };
+    timeout(MEMBER_LIMIT, status).await.ok()?.ok()
+}
+
+async fn size(server: &Server) -> Finding {
+    const CHECK: &str = "members";
+    let list = |mut client: Client| async move { client.member_list().await };
+    let members = match server.request(list).await {
+        Ok(list) => list.members().iter().filter(|member| !member.is_learner()).count(),
+        Err(error) => return refused(CHECK, error, "give the user the right to list members"),
+    };
+    match members {
+        3.. if members % 2 == 1 => Finding::good(CHECK, format!("{members} members vote")),
+        _ => Finding::risk(
+            CHECK,
+            format!("{members} members vote"),
+            "run three or five members, so that the loss of one stops no lock and loses no data",
+        ),
     }
+}
 
-    async fn size(&self) -> Finding {
-        const CHECK: &str = "members";
-        let list = |mut client: Client| async move { client.member_list().await };
-        let members = match self.server.ask(list).await {
-            Ok(list) => list.members().iter().filter(|member| !member.is_learner()).count(),
-            Err(error) => return refused(CHECK, error, "give the user the right to list members"),
-        };
-        match members {
-            3.. if members % 2 == 1 => Finding::good(CHECK, format!("{members} members vote")),
-            _ => Finding::risk(
-                CHECK,
-                format!("{members} members vote"),
-                "run three or five members, so that the loss of one stops no lock and loses no data",
-            ),
-        }
+async fn alarms(server: &Server) -> Finding {
+    const CHECK: &str = "alarms";
+    let list = |mut client: Client| async move {
+        client.alarm(AlarmAction::Get, AlarmType::None, None).await
+    };
+    match server.request(list).await {
+        Ok(answer) if answer.alarms().is_empty() => Finding::good(CHECK, "none is raised"),
+        Ok(answer) => Finding::risk(
+            CHECK,
+            format!("raised: {}", kinds(answer.alarms())),
+            "NOSPACE: compact, defragment, `etcdctl alarm disarm`; CORRUPT: replace the member",
+        ),
+        Err(error) => refused(CHECK, error, "look with `etcdctl alarm list`"),
     }
+}
 
-    async fn alarms(&self) -> Finding {
-        const CHECK: &str = "alarms";
-        let list = |mut client: Client| async move {
-            client.alarm(AlarmAction::Get, AlarmType::None, None).await
-        };
-        match self.server.ask(list).await {
-            Ok(answer) if answer.alarms().is_empty() => Finding::good(CHECK, "none is raised"),
-            Ok(answer) => Finding::risk(
-                CHECK,
-                format!("raised: {}", kinds(answer.alarms())),
-                "NOSPACE: compact, defragment, `etcdctl alarm disarm`; CORRUPT: replace the member",
-            ),
-            Err(error) => refused(CHECK, error, "look with `etcdctl alarm list`"),
-        }
+/// Tries what locks do, on a key that nobody has.
+async fn rights(cluster: &Cluster) -> Finding {
+    const CHECK: &str = "rights";
+    let range = cluster.root.starting_with("");
+    let nobodys = format!("{range}{}", OwnerId::random().expose());
+    let try_them = |mut client: Client| async move {
+        client.get(range, Some(GetOptions::new().with_prefix().with_count_only())).await?;
+        client.delete(nobodys, None).await
+    };
+    match cluster.server.send(try_them).await {
+        Ok(_) => Finding::good(CHECK, "the keys of locks can be read and written"),
+        Err(error) => Finding::risk(
+            CHECK,
+            format!("the keys of locks cannot be used: {}", classify(error)),
+            format!("grant the user readwrite on the prefix {}/", cluster.root.prefix()),
+        ),
     }
+}
 
-    /// Tries what locks do, on a key that nobody has.
-    async fn rights(&self) -> Finding {
-        const CHECK: &str = "rights";
-        let range = self.root.starting_with("");
-        let nobodys = format!("{range}{}", OwnerId::random().expose());
-        let try_them = |mut client: Client| async move {
-            client.get(range, Some(GetOptions::new().with_prefix().with_count_only())).await?;
-            client.delete(nobodys, None).await
-        };
-        match self.server.try_ask(try_them).await {
-            Ok(_) => Finding::good(CHECK, "the keys of locks can be read and written"),
-            Err(error) => Finding::risk(
-                CHECK,
-                format!("the keys of locks cannot be used: {}", classify(error)),
-                format!("grant the user readwrite on the prefix {}/", self.root.prefix()),
-            ),
+/// The least TTL that the cluster grants: one and a half election time-outs.
+async fn shortest_lease(cluster: &Cluster) -> Finding {
+    const CHECK: &str = "shortest lease";
+    let id = LeaseId::random(1);
+    let options = LeaseGrantOptions::new().with_id(id.get());
+    let granted = cluster
+        .server
+        .send(|mut client| async move { client.lease_grant(1, Some(options)).await })
+        .await;
+    cluster.leases.revoke_later([id]);
+    match granted.map(|granted| granted.ttl()) {
+        Ok(ttl) if ttl <= WAITER_LIVENESS.as_secs() as i64 => {
+            Finding::good(CHECK, format!("{ttl} s"))
         }
-    }
-
-    /// The least TTL that the cluster grants: one and a half election time-outs.
-    async fn shortest_lease(&self) -> Finding {
-        const CHECK: &str = "shortest lease";
-        let id = LeaseId::random(1);
-        let options = LeaseGrantOptions::new().with_id(id.get());
-        let granted = self
-            .server
-            .try_ask(|mut client| async move { client.lease_grant(1, Some(options)).await })
-            .await;
-        self.leases.condemn([id]);
-        match granted.map(|granted| granted.ttl()) {
-            Ok(ttl) if ttl <= LIVENESS_SECONDS => Finding::good(CHECK, format!("{ttl} s")),
-            Ok(ttl) => Finding::risk(
-                CHECK,
-                format!("{ttl} s: so long does a waiter that died keep the others waiting"),
-                "lower the election time-out of the members to 2 s or less",
-            ),
-            Err(error) => Finding::unknown(
-                CHECK,
-                format!("no lease was granted: {}", classify(error)),
-                "look at the members' logs",
-            ),
-        }
+        Ok(ttl) => Finding::risk(
+            CHECK,
+            format!("{ttl} s: so long does a waiter that died keep the others waiting"),
+            "lower the election time-out of the members to 2 s or less",
+        ),
+        Err(error) => Finding::unknown(
+            CHECK,
+            format!("no lease was granted: {}", classify(error)),
+            "look at the members' logs",
+        ),
     }
 }
 

@@ -20,10 +20,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::error::{BACKEND, classify, is_lease_gone, lease_gone};
 use crate::lease_id::LeaseId;
 use crate::server::Server;
-use crate::stock::{Condemned, Stock};
+use crate::stock::{Revocation, Stock};
 
-/// A grant that takes longer is given up once nobody waits for it: what it hangs on is suspect.
-const GRANT_BORNE: Duration = Duration::from_secs(1);
+/// A grant that takes longer is given up once nobody waits for it: its connection is suspect.
+const ABANDON_GRANT_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a revocation is tried. The server answers, or the lease ends by itself.
 const REVOKE_LIMIT: Duration = Duration::from_secs(5);
@@ -51,29 +51,29 @@ struct Shared {
 
 type Reply = oneshot::Sender<Result<LeaseId, BackendError>>;
 
-/// A lease without a key. It is given back when it is dropped, unless it was [lent](Self::lend).
-pub(crate) struct Spare<'a> {
+/// A lease without a key. It is given back when it is dropped, unless it was [assigned](Self::assign).
+pub(crate) struct SpareLease<'a> {
     leases: &'a Leases,
     id: LeaseId,
     /// Whether it was granted just now, so that it lasts for its TTL from now.
     pub(crate) is_new: bool,
-    lent: bool,
+    assigned: bool,
 }
 
-impl Spare<'_> {
+impl SpareLease<'_> {
     pub(crate) fn id(&self) -> LeaseId {
         self.id
     }
 
     /// The lease is a claim's from now on: a request may give it to a key.
-    pub(crate) fn lend(mut self) {
-        self.lent = true;
+    pub(crate) fn assign(mut self) {
+        self.assigned = true;
     }
 }
 
-impl Drop for Spare<'_> {
+impl Drop for SpareLease<'_> {
     fn drop(&mut self) {
-        if !self.lent {
+        if !self.assigned {
             self.leases.give_back([self.id]);
         }
     }
@@ -92,16 +92,16 @@ impl Leases {
     }
 
     /// A lease of as many seconds: a spare one, or a new one.
-    pub(crate) async fn take(&self, seconds: i64) -> Result<Spare<'_>, BackendError> {
+    pub(crate) async fn take(&self, seconds: i64) -> Result<SpareLease<'_>, BackendError> {
         let seconds = seconds.max(self.shared.least.load(Ordering::Relaxed));
         if let Some(id) = self.shared.stock().take(seconds) {
-            return Ok(Spare { leases: self, id, is_new: false, lent: false });
+            return Ok(SpareLease { leases: self, id, is_new: false, assigned: false });
         }
         let (reply, answer) = oneshot::channel();
         self.shared.wanted().push((seconds, reply));
         self.wake();
         let id = answer.await.map_err(|_| lease_gone())??;
-        Ok(Spare { leases: self, id, is_new: true, lent: false })
+        Ok(SpareLease { leases: self, id, is_new: true, assigned: false })
     }
 
     /// A lease, where one is needed.
@@ -109,7 +109,7 @@ impl Leases {
         &self,
         needed: bool,
         seconds: i64,
-    ) -> Result<Option<Spare<'_>>, BackendError> {
+    ) -> Result<Option<SpareLease<'_>>, BackendError> {
         match needed {
             true => self.take(seconds).await.map(Some),
             false => Ok(None),
@@ -125,16 +125,16 @@ impl Leases {
     }
 
     /// Revokes leases, and with them their keys, in the background.
-    pub(crate) fn condemn(&self, leases: impl IntoIterator<Item = LeaseId>) {
+    pub(crate) fn revoke_later(&self, leases: impl IntoIterator<Item = LeaseId>) {
         let mut stock = self.shared.stock();
-        leases.into_iter().for_each(|lease| stock.condemn(lease));
+        leases.into_iter().for_each(|lease| stock.revoke_later(lease));
         drop(stock);
         self.wake();
     }
 
-    /// Condemns a lease that a key has left, if another client granted it.
-    pub(crate) fn condemn_if_strange(&self, id: Option<LeaseId>) {
-        self.condemn(id.filter(|id| !self.shared.stock().knows(*id)));
+    /// Revokes a lease later that a key has left, if another client granted it.
+    pub(crate) fn revoke_if_foreign(&self, id: Option<LeaseId>) {
+        self.revoke_later(id.filter(|id| !self.shared.stock().knows(*id)));
     }
 
     /// Revokes a lease: afterwards no request can write a key with it.
@@ -145,10 +145,10 @@ impl Leases {
 
     /// Lets a lease last for its TTL from now, and says whether it is there. That it is, is no proof
     /// that its key is.
-    pub(crate) async fn keep(&self, id: LeaseId) -> Result<bool, BackendError> {
+    pub(crate) async fn keep_alive(&self, id: LeaseId) -> Result<bool, BackendError> {
         let asked_at = Instant::now();
         let keep = |mut client: Client| async move { client.lease_keep_alive(id.get()).await };
-        match self.shared.server.try_ask(keep).await {
+        match self.shared.server.send(keep).await {
             Ok(_) => self.shared.stock().renewed(id, asked_at),
             Err(error) if is_lease_gone(&error) => {
                 self.shared.stock().gone(id);
@@ -163,7 +163,7 @@ impl Leases {
     pub(crate) async fn left(&self, id: LeaseId) -> Result<Option<Duration>, BackendError> {
         let left =
             |mut client: Client| async move { client.lease_time_to_live(id.get(), None).await };
-        let seconds = self.shared.server.ask(left).await?.ttl();
+        let seconds = self.shared.server.request(left).await?.ttl();
         // The server tells whole seconds, rounded down.
         Ok(u64::try_from(seconds).ok().map(|seconds| Duration::from_secs(seconds + 1)))
     }
@@ -191,48 +191,48 @@ impl Drop for Leases {
 
 impl Shared {
     async fn run(self: Arc<Self>) {
-        let mut chores = FuturesUnordered::new();
+        let mut jobs = FuturesUnordered::new();
         while !self.stock().is_closed() {
-            chores.extend(self.chores());
+            jobs.extend(self.jobs());
             let idle_at = self.stock().idle_at();
             tokio::select! {
                 () = self.changed.notified() => {}
-                Some(()) = chores.next() => {}
+                Some(()) = jobs.next() => {}
                 () = sleep_until(idle_at) => {}
             }
         }
-        chores.extend(self.chores());
-        // A grant that arrives now is wanted by nobody, and makes another chore.
+        jobs.extend(self.jobs());
+        // Nobody wants a grant that arrives now: it makes another job, its revocation.
         let last = async {
-            while chores.next().await.is_some() {
-                chores.extend(self.chores());
+            while jobs.next().await.is_some() {
+                jobs.extend(self.jobs());
             }
         };
         let _ = timeout(SHUTDOWN_GRACE, last).await;
     }
 
     /// What is to be done now.
-    fn chores(self: &Arc<Self>) -> Vec<BoxFuture<'static, ()>> {
-        let mut chores: Vec<BoxFuture<'static, ()>> = Vec::new();
+    fn jobs(self: &Arc<Self>) -> Vec<BoxFuture<'static, ()>> {
+        let mut jobs: Vec<BoxFuture<'static, ()>> = Vec::new();
         for (seconds, reply) in std::mem::take(&mut *self.wanted()) {
-            chores.push(Box::pin(self.clone().grant_to(seconds, reply)));
+            jobs.push(Box::pin(self.clone().grant_to(seconds, reply)));
         }
-        for condemned in self.stock().condemned() {
-            chores.push(Box::pin(self.clone().end(condemned)));
+        for revocation in self.stock().take_revocations() {
+            jobs.push(Box::pin(self.clone().end(revocation)));
         }
-        chores
+        jobs
     }
 
-    /// Grants a lease, and keeps it if the one who wanted it has left. One that takes long is given up
-    /// then, by which the connection becomes suspect.
+    /// Grants a lease, and keeps it in stock if its caller has left. If the caller has left and the grant
+    /// takes long, the grant is given up, and by that the connection becomes suspect.
     async fn grant_to(self: Arc<Self>, seconds: i64, mut reply: Reply) {
-        let borne = async {
-            sleep(GRANT_BORNE).await;
+        let abandoned = async {
+            sleep(ABANDON_GRANT_AFTER).await;
             reply.closed().await;
         };
         let granted = tokio::select! {
             granted = self.grant(seconds) => granted,
-            () = borne => return,
+            () = abandoned => return,
         };
         if let Err(Ok(unwanted)) = reply.send(granted) {
             self.stock().give_back(unwanted);
@@ -247,7 +247,7 @@ impl Shared {
             return Ok(id);
         }
         self.least.fetch_max(granted, Ordering::Relaxed);
-        self.stock().condemn(id);
+        self.stock().revoke_later(id);
         Ok(self.ask_for(granted).await?.0)
     }
 
@@ -256,21 +256,21 @@ impl Shared {
         let options = LeaseGrantOptions::new().with_id(id.get());
         let grant =
             |mut client: Client| async move { client.lease_grant(seconds, Some(options)).await };
-        let mut doubt = Doubt { shared: self, id, is_over: false };
-        let answer = self.server.ask(grant).await;
+        let mut pending = PendingGrant { shared: self, id, is_over: false };
+        let answer = self.server.request(grant).await;
         let outcome = answer.as_ref().map_err(BackendError::outcome);
-        doubt.is_over = !matches!(outcome, Err(Outcome::Unknown));
+        pending.is_over = !matches!(outcome, Err(Outcome::Unknown));
         let granted = answer?.ttl();
         self.stock().granted(id, asked_at);
         Ok((id, granted))
     }
 
-    /// Revokes a lease that nobody needs. One that may yet come is waited for.
-    async fn end(self: Arc<Self>, condemned: Condemned) {
+    /// Revokes a lease that nobody needs. One that may yet be granted is waited for.
+    async fn end(self: Arc<Self>, revocation: Revocation) {
         let give_up_at = Instant::now() + REVOKE_LIMIT;
         while Instant::now() < give_up_at {
-            match timeout(REVOKE_TRY, self.revoke(condemned.id)).await {
-                Ok(Ok(found)) if found || !condemned.may_come => return,
+            match timeout(REVOKE_TRY, self.revoke(revocation.id)).await {
+                Ok(Ok(found)) if found || !revocation.may_be_granted => return,
                 Ok(Err(error)) if !error.is_transient() => return,
                 Ok(Ok(_) | Err(_)) | Err(_) => sleep(REVOKE_LIMIT / 20).await,
             }
@@ -280,7 +280,7 @@ impl Shared {
     /// Revokes a lease, and says whether it was there.
     async fn revoke(&self, id: LeaseId) -> Result<bool, BackendError> {
         let revoke = |mut client: Client| async move { client.lease_revoke(id.get()).await };
-        match self.server.try_ask(revoke).await {
+        match self.server.send(revoke).await {
             Ok(_) => Ok(true),
             Err(error) if is_lease_gone(&error) => Ok(false),
             Err(error) => Err(classify(error)),
@@ -296,17 +296,17 @@ impl Shared {
     }
 }
 
-/// A grant under way. Dropped while nobody knows what came of it, it condemns the lease.
-struct Doubt<'a> {
+/// A grant under way. If it is dropped before its outcome is known, the lease is revoked.
+struct PendingGrant<'a> {
     shared: &'a Shared,
     id: LeaseId,
     is_over: bool,
 }
 
-impl Drop for Doubt<'_> {
+impl Drop for PendingGrant<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.shared.stock().condemn_before_it_comes(self.id);
+            self.shared.stock().revoke_when_granted(self.id);
         }
     }
 }

@@ -13,10 +13,11 @@
 //!
 //! # Protocol
 //! A claim is a key, `{prefix}/locks/{name}/{owner}`, on a lease whose id we choose. The claim that
-//! was created first holds the lock; the others are the queue.
+//! was created first holds the lock; the others are the queue. The value is the holder's label and, if
+//! the lock was granted at once, the holder's wall clock at that moment.
 //!
 //! - **Acquire**: one transaction. If nobody has a claim, ours is written with a lease of the whole
-//!   TTL, and holds. Else, if the caller waits, it is written with a lease of 2 s, which the waiter
+//!   TTL, and holds. Else, if the caller waits, ours is written with a lease of 2 s, which the waiter
 //!   renews as it looks again each second: a waiter that died is gone after 2 to 3 s.
 //! - **Waiting**: a waiter watches only the claim before its own, from the current revision on, and
 //!   reads once after the watch is open. When that claim goes it reads again: that read proves that
@@ -28,10 +29,10 @@
 //! - **Renewal**: a keep-alive of each lease, and then the proof: the claims are read, up to a hundred
 //!   in one request. A keep-alive alone proves nothing (etcd#14758). A lease has one TTL for life: a
 //!   hold that wants a longer one moves its key to another lease, in a transaction that compares. If
-//!   that had no answer, both leases are renewed, since it may be carried out late.
+//!   that transaction had no answer, both leases are renewed, since it may be carried out late.
 //! - **Release**: the claim is deleted. Its lease stays in stock for a second, for the next hold of
-//!   the same TTL, and is then revoked; at once if a late request might use it, or if somebody else
-//!   deleted the claim. So a lease is never on two keys.
+//!   the same TTL, and is then revoked. It is revoked at once if a late request might use it, or if
+//!   somebody else deleted the claim. So a lease is never on two keys.
 //! - **Withdrawal**: of a claim with a request that had no answer, the leases are revoked first. A
 //!   transaction that arrives late is then refused by the server, whatever it waited in.
 //! - **Loss**: each hold's own key is watched, so that its holder is told at once when it is deleted
@@ -54,7 +55,10 @@
 
 mod attempt;
 mod claims;
+mod cluster;
+mod connect;
 mod doctor;
+mod ending;
 mod error;
 mod fence;
 mod keys;
@@ -67,6 +71,7 @@ mod renewal;
 mod requests;
 mod server;
 mod stock;
+mod value;
 mod waiters;
 mod watches;
 

@@ -7,8 +7,8 @@ use etcd_client::{Client, GetOptions};
 use futures_util::stream::{self, StreamExt};
 use lock_core::{BackendError, Holder, LockName, LockState, OwnerId};
 
-use crate::lock::EtcdLock;
-use crate::requests::Entry;
+use crate::cluster::Cluster;
+use crate::requests::{self, StoredClaim};
 
 /// How many keys one request of a listing reads: far less than the 4 MiB that an answer may have.
 const PAGE: i64 = 1000;
@@ -16,26 +16,51 @@ const PAGE: i64 = 1000;
 /// How many leases are asked for at once.
 const AT_ONCE: usize = 64;
 
-impl EtcdLock {
+impl Cluster {
+    pub(crate) async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let (first, count) = self.first(name).await?;
+        let holder = match first {
+            Some(first) => Some(self.holder(&first).await),
+            None => None,
+        };
+        Ok(LockState::new(name.clone(), holder, Some(count.saturating_sub(1))))
+    }
+
+    /// The first of the claims on a lock, which is the holder's, and how many there are.
+    pub(crate) async fn first(
+        &self,
+        name: &LockName,
+    ) -> Result<(Option<StoredClaim>, u64), BackendError> {
+        let range = self.root.claims(name);
+        let get =
+            |mut client: Client| async move { client.get(range, Some(requests::first())).await };
+        let found = self.server.request(get).await?;
+        let first = found.kvs().first().map(StoredClaim::of).transpose()?;
+        Ok((first, u64::try_from(found.count()).unwrap_or(0)))
+    }
+
     /// Who holds a lock, by the first of its claims.
-    pub(crate) async fn holder(&self, entry: &Entry) -> Holder {
+    pub(crate) async fn holder(&self, entry: &StoredClaim) -> Holder {
         let left = self.left(entry).await;
         match self.owner(entry) {
             Some(owner) => {
                 let left = left.unwrap_or(Duration::ZERO);
-                Holder::ours(owner, entry.token, left, entry.label.clone())
+                let mut holder = Holder::ours(owner, entry.token, left, entry.label.clone());
+                // C45: by the holder's clock, since etcd tells no wall time.
+                holder.since = entry.since;
+                holder
             }
             None => Holder::foreign(left),
         }
     }
 
     /// Whose claim it is; `None` if it is not one of ours.
-    pub(crate) fn owner(&self, entry: &Entry) -> Option<OwnerId> {
+    pub(crate) fn owner(&self, entry: &StoredClaim) -> Option<OwnerId> {
         self.root.read(&entry.key).and_then(|(_, owner)| owner)
     }
 
     /// How long the server keeps a claim, at the most, where it tells.
-    pub(crate) async fn left(&self, entry: &Entry) -> Option<Duration> {
+    pub(crate) async fn left(&self, entry: &StoredClaim) -> Option<Duration> {
         let left = self.leases.left(entry.lease?).await.ok()?;
         Some(left.unwrap_or(Duration::ZERO))
     }
@@ -64,9 +89,9 @@ impl EtcdLock {
             let options = GetOptions::new().with_range(end.clone()).with_limit(PAGE);
             let key = from.clone();
             let get = |mut client: Client| async move { client.get(key, Some(options)).await };
-            let page = self.server.ask(get).await?;
+            let page = self.server.request(get).await?;
             for pair in page.kvs() {
-                let entry = Entry::of(pair)?;
+                let entry = StoredClaim::of(pair)?;
                 // Beside all locks, or of a name that no lock has.
                 if let Some((name, _)) = self.root.read(&entry.key) {
                     found.entry(name).or_insert_with(|| Claims::none_before(&entry)).add(entry);
@@ -82,16 +107,16 @@ impl EtcdLock {
 
 /// The claims on one lock.
 struct Claims {
-    first: Entry,
+    first: StoredClaim,
     count: u64,
 }
 
 impl Claims {
-    fn none_before(entry: &Entry) -> Self {
+    fn none_before(entry: &StoredClaim) -> Self {
         Self { first: entry.clone(), count: 0 }
     }
 
-    fn add(&mut self, entry: Entry) {
+    fn add(&mut self, entry: StoredClaim) {
         self.count += 1;
         if entry.token < self.first.token {
             self.first = entry;

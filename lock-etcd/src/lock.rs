@@ -1,31 +1,22 @@
 //! The trait's operations.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{Client, DeleteOptions};
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
     LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup,
 };
-use tokio::time::timeout;
 
-use crate::claims::{Claims, Estate};
-use crate::error::{BACKEND, overtaken};
+use crate::cluster::Cluster;
+use crate::doctor;
+use crate::error::BACKEND;
 use crate::fence::EtcdFence;
-use crate::keys::Root;
-use crate::lease_id::LeaseId;
-use crate::leases::Leases;
-use crate::options::{EtcdOptions, Target};
+use crate::options::EtcdOptions;
 use crate::renewal::{BATCH, Hold};
-use crate::requests::{self, Entry};
-use crate::server::{SUSPECT_AFTER, Server};
-use crate::waiters::Waiters;
-use crate::watches::Watches;
 
 /// How old a hold is when the watch of its key is opened, which reads the key: most holds are over by
 /// then, and cost the server nothing.
@@ -37,12 +28,7 @@ const WATCHED_AFTER: Duration = Duration::from_millis(100);
 /// [crate documentation](crate) for what it guarantees.
 #[derive(Clone)]
 pub struct EtcdLock {
-    pub(crate) server: Arc<Server>,
-    pub(crate) root: Root,
-    pub(crate) leases: Arc<Leases>,
-    pub(crate) claims: Arc<Claims>,
-    pub(crate) waiters: Arc<Waiters>,
-    watches: Arc<Watches>,
+    cluster: Cluster,
 }
 
 impl EtcdLock {
@@ -57,63 +43,16 @@ impl EtcdLock {
     /// # Cancel safety
     /// Dropping the future closes the connection.
     pub async fn connect(url: &str) -> Result<Self, LockError> {
-        EtcdOptions::new(url).connect().await
+        Self::with_options(EtcdOptions::new(url)).await
     }
 
-    pub(crate) async fn with_target(target: Target) -> Result<Self, LockError> {
-        let server = Arc::new(Server::new(target.endpoints, target.options));
-        server
-            .first_answer(&target.root.starting_with(""))
-            .await
-            .map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
-        let watches = Arc::new(Watches::new(server.clone()));
-        Ok(Self {
-            leases: Arc::new(Leases::new(server.clone())),
-            waiters: Arc::new(Waiters::new(server.clone(), watches.clone())),
-            claims: Arc::default(),
-            root: target.root,
-            server,
-            watches,
-        })
+    pub(crate) async fn with_options(options: EtcdOptions) -> Result<Self, LockError> {
+        Ok(Self { cluster: Cluster::connect(options.target()?).await? })
     }
 
     /// The fence of a resource in this cluster.
     pub fn fence(&self, resource: impl AsRef<str>) -> EtcdFence {
-        EtcdFence::new(self.server.clone(), self.root.mark(resource.as_ref()))
-    }
-
-    /// A claim is over, and its key was deleted, or was not there. Its leases serve others only if
-    /// nobody else may use them: neither a late request, nor whoever ended the claim before us.
-    fn settle(&self, estate: Estate, deleted: Option<Option<LeaseId>>) {
-        let on_key = deleted.flatten().filter(|lease| !estate.leases.contains(lease));
-        let leases = estate.leases.into_iter().chain(on_key);
-        if deleted.is_some() && !estate.in_doubt {
-            self.leases.give_back(leases);
-        } else {
-            self.leases.condemn(leases);
-        }
-    }
-
-    /// Revokes a lease whose key is deleted: at once, as a process that evicts may end then; in the
-    /// background if that takes long.
-    async fn end_lease(&self, lease: LeaseId) {
-        let revoked = timeout(SUSPECT_AFTER, self.leases.revoke(lease)).await;
-        if !matches!(revoked, Ok(Ok(()))) {
-            self.leases.condemn([lease]);
-        }
-    }
-
-    /// Deletes the key of a claim, and returns the lease that it had, if it was there.
-    async fn delete(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-    ) -> Result<Option<Option<LeaseId>>, BackendError> {
-        let key = self.root.claim(name, owner);
-        let options = Some(DeleteOptions::new().with_prev_key());
-        let delete = |mut client: Client| async move { client.delete(key, options).await };
-        let deleted = self.server.ask(delete).await?;
-        Ok(deleted.prev_kvs().first().map(|pair| LeaseId::on_key(pair.lease())))
+        EtcdFence::new(self.cluster.server.clone(), self.cluster.root.mark(resource.as_ref()))
     }
 }
 
@@ -138,19 +77,12 @@ impl DistributedLock for EtcdLock {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        if let (Some(waiter), Some(place)) = (waiter, self.claims.place(claim.owner)) {
-            // Boxed, since it is large, and a first attempt has no need of it.
-            if let Some(attempt) = Box::pin(self.look_again(claim, place, waiter)).await? {
-                return Ok(attempt);
-            }
-            self.leases.condemn(self.claims.lost(claim.owner, place.lease));
-        }
-        self.enter(claim, waiter).await
+        self.cluster.attempt(claim, waiter).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let holds: Vec<Hold<'_>> = renewals.iter().map(Hold::renewed).collect();
-        join_all(holds.chunks(BATCH).map(|batch| self.extend_batch(batch)))
+        join_all(holds.chunks(BATCH).map(|batch| self.cluster.extend_batch(batch)))
             .await
             .into_iter()
             .flatten()
@@ -158,28 +90,16 @@ impl DistributedLock for EtcdLock {
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        self.waiters.forget(owner);
-        let deleted = self.delete(name, owner).await?;
-        self.settle(self.claims.released(owner), deleted);
-        Ok(if deleted.is_some() { Release::Released } else { Release::NotHeld })
+        self.cluster.release(name, owner).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.waiters.forget(owner);
-        let mut estate = self.claims.withdraw(owner);
-        if estate.in_doubt {
-            // C19: first, so that no late request can write the key after it was deleted.
-            try_join_all(estate.leases.drain(..).map(|lease| self.leases.revoke(lease))).await?;
-        }
-        let deleted = self.delete(name, owner).await?;
-        self.claims.withdrawn(owner);
-        self.settle(estate, deleted);
-        Ok(())
+        self.cluster.withdraw(name, owner).await
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        let key = self.root.claim(lease.name(), lease.owner());
-        let watches = self.watches.clone();
+        let key = self.cluster.root.claim(lease.name(), lease.owner());
+        let watches = self.cluster.watches.clone();
         Some(Box::pin(async move {
             tokio::time::sleep(WATCHED_AFTER).await;
             watches.gone(key.as_bytes()).await;
@@ -191,46 +111,26 @@ impl DistributedLock for EtcdLock {
 #[async_trait]
 impl LockAdmin for EtcdLock {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let range = self.root.claims(name);
-        let get =
-            |mut client: Client| async move { client.get(range, Some(requests::first())).await };
-        let found = self.server.ask(get).await?;
-        let waiters = u64::try_from(found.count() - 1).unwrap_or(0);
-        let first = found.kvs().first().map(Entry::of).transpose()?;
-        let holder = match first {
-            Some(entry) => Some(self.holder(&entry).await),
-            None => None,
-        };
-        Ok(LockState::new(name.clone(), holder, Some(waiters)))
+        self.cluster.inspect(name).await
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        self.list_held(prefix, limit).await
+        self.cluster.list_held(prefix, limit).await
     }
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        let range = self.root.claims(name);
-        let get =
-            |mut client: Client| async move { client.get(range, Some(requests::first())).await };
-        let found = self.server.ask(get).await?;
-        let Some(entry) = found.kvs().first().map(Entry::of).transpose()? else { return Ok(None) };
-        let holder = self.holder(&entry).await;
-        let deleted = requests::deleted(&self.server.txn(requests::delete(&entry)).await?)?;
-        let deleted = deleted.ok_or_else(|| overtaken("the holder went by itself"))?;
-        // A lease of somebody else's may have other keys.
-        if let (Some(_), Some(lease)) = (self.owner(&deleted), deleted.lease) {
-            self.end_lease(lease).await;
-        }
-        Ok(Some(holder))
+        self.cluster.evict(name).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        self.examine().await
+        doctor::examine(&self.cluster).await
     }
 }
 
 impl fmt::Debug for EtcdLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdLock").field("prefix", &self.root.prefix()).finish_non_exhaustive()
+        f.debug_struct("EtcdLock")
+            .field("prefix", &self.cluster.root.prefix())
+            .finish_non_exhaustive()
     }
 }

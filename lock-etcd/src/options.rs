@@ -7,7 +7,6 @@ use etcd_client::ConnectOptions;
 use lock_core::LockError;
 use percent_encoding::percent_decode_str;
 
-use crate::EtcdLock;
 use crate::keys::Root;
 
 /// Where locks live if nothing else is said.
@@ -82,20 +81,7 @@ impl EtcdOptions {
         Self { root_certificate: Some(pem.into()), ..self }
     }
 
-    /// Connects, and makes sure that a member answers.
-    ///
-    /// # Errors
-    /// - [`LockError::Config`] if the URL or the prefix cannot be used, or the URL asks for TLS and
-    ///   it is not compiled in.
-    /// - [`LockError::Backend`] if no member can be reached, or we are refused.
-    ///
-    /// # Cancel safety
-    /// Dropping the future closes the connection.
-    pub async fn connect(self) -> Result<EtcdLock, LockError> {
-        EtcdLock::with_target(self.target()?).await
-    }
-
-    fn target(self) -> Result<Target, LockError> {
+    pub(crate) fn target(self) -> Result<Target, LockError> {
         let (scheme, rest) = self.url.split_once("://").ok_or_else(malformed)?;
         let scheme = match scheme {
             "etcd" => "http",

@@ -8,11 +8,11 @@ use futures_util::future::{join_all, try_join_all};
 use lock_core::backend::{Claim, Extension, Renewal};
 use lock_core::{BackendError, FencingToken, LockName, Outcome, OwnerId, Ttl};
 
+use crate::cluster::Cluster;
 use crate::error::{lease_gone, overtaken};
 use crate::lease_id::{LeaseId, seconds};
-use crate::leases::Spare;
-use crate::lock::EtcdLock;
-use crate::requests::{self, Entry};
+use crate::leases::SpareLease;
+use crate::requests::{self, StoredClaim};
 
 /// How many keys one request reads. The server takes up to 128 operations.
 pub(crate) const BATCH: usize = 100;
@@ -46,7 +46,7 @@ enum Step {
     Kept(LeaseId),
 }
 
-impl EtcdLock {
+impl Cluster {
     /// Extends at most [`BATCH`] holds.
     pub(crate) async fn extend_batch(
         &self,
@@ -68,7 +68,7 @@ impl EtcdLock {
     async fn read<'a>(
         &self,
         holds: impl Iterator<Item = &'a Hold<'a>>,
-    ) -> Result<Vec<Option<Entry>>, BackendError> {
+    ) -> Result<Vec<Option<StoredClaim>>, BackendError> {
         let keys: Vec<_> = holds.map(|hold| self.root.claim(hold.name, hold.owner)).collect();
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -76,7 +76,7 @@ impl EtcdLock {
         requests::entries(&self.server.txn(requests::read(keys.into_iter())).await?)
     }
 
-    async fn step(&self, hold: &Hold<'_>, entry: Option<Entry>) -> Step {
+    async fn step(&self, hold: &Hold<'_>, entry: Option<StoredClaim>) -> Step {
         let Some(entry) = entry.filter(|entry| entry.token == hold.token) else {
             return Step::Settled(Ok(Extension::Lost));
         };
@@ -84,8 +84,9 @@ impl EtcdLock {
             Some(lease) if lease.ttl() >= hold.ttl.as_duration() => {
                 // Also those that a late request may move the key to.
                 let others = self.claims.renewed_with(hold.owner, lease);
-                let others = try_join_all(others.into_iter().map(|lease| self.leases.keep(lease)));
-                match tokio::try_join!(self.leases.keep(lease), others) {
+                let others =
+                    try_join_all(others.into_iter().map(|lease| self.leases.keep_alive(lease)));
+                match tokio::try_join!(self.leases.keep_alive(lease), others) {
                     Ok((true, _)) => Step::Kept(lease),
                     Ok((false, _)) => Step::Settled(Err(lease_gone())),
                     Err(error) => Step::Settled(Err(error)),
@@ -106,12 +107,12 @@ impl EtcdLock {
         let from_id = from.map_or(0, LeaseId::get);
         let moved = self.server.txn(requests::reattach(&key, hold.token, from_id, to)).await;
         if !matches!(&moved, Err(error) if error.outcome() != Outcome::NotApplied) {
-            self.claims.moved(hold.owner);
+            self.claims.move_answered(hold.owner);
         }
         let moved = moved?;
         if moved.succeeded() {
             self.leases.give_back(self.claims.settled(hold.owner, Some(to)));
-            self.leases.condemn_if_strange(from);
+            self.leases.revoke_if_foreign(from);
             return Ok(Extension::Extended(to.ttl()));
         }
         let entry = requests::entries(&moved)?.pop().flatten();
@@ -130,14 +131,14 @@ impl EtcdLock {
         let known = self.claims.leases(hold.owner).full;
         let known = known.filter(|lease| lease.ttl() >= hold.ttl.as_duration());
         let spare = self.leases.take_if(known.is_none(), seconds(hold.ttl.as_duration())).await?;
-        let to = known.or(spare.as_ref().map(Spare::id)).ok_or_else(lease_gone)?;
+        let to = known.or(spare.as_ref().map(SpareLease::id)).ok_or_else(lease_gone)?;
         let is_new = spare.as_ref().is_some_and(|spare| spare.is_new);
-        if !is_new && !self.leases.keep(to).await? {
-            self.leases.condemn(self.claims.lost(hold.owner, to));
+        if !is_new && !self.leases.keep_alive(to).await? {
+            self.leases.revoke_later(self.claims.lost(hold.owner, to));
             return Err(lease_gone());
         }
-        self.claims.moves(hold.owner, to, spare.as_ref().map(Spare::id).as_slice())?;
-        spare.into_iter().for_each(Spare::lend);
+        self.claims.move_sent(hold.owner, to, spare.as_ref().map(SpareLease::id).as_slice())?;
+        spare.into_iter().for_each(SpareLease::assign);
         Ok(to)
     }
 }
@@ -146,10 +147,10 @@ impl EtcdLock {
 fn prove(
     steps: Vec<Step>,
     holds: &[Hold<'_>],
-    proof: Result<Vec<Option<Entry>>, BackendError>,
+    proof: Result<Vec<Option<StoredClaim>>, BackendError>,
 ) -> Vec<Result<Extension, BackendError>> {
     let kept = steps.iter().filter(|step| matches!(step, Step::Kept(_))).count();
-    let mut proof: Vec<Result<Option<Entry>, BackendError>> = match proof {
+    let mut proof: Vec<Result<Option<StoredClaim>, BackendError>> = match proof {
         Ok(entries) => entries.into_iter().rev().map(Ok).collect(),
         Err(error) => vec![Err(error); kept],
     };

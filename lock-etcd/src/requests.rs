@@ -6,15 +6,16 @@ use etcd_client::{
 };
 use lock_core::backend::{Claim, ServerTime};
 use lock_core::{BackendError, FencingToken, Label};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::claims::ClaimLeases;
 use crate::error::unreadable;
 use crate::keys::Root;
 use crate::lease_id::LeaseId;
+use crate::value;
 
-/// Up to how many that are before us in the queue are counted. Every look of a waiter reads their
-/// keys, so that a count without bound would cost the square of the queue's length.
+/// Up to how many claims before ours in the queue are counted. Every look of a waiter reads their keys, so
+/// that a count without bound would cost the square of the queue's length.
 const COUNTED: i64 = 16;
 
 /// The keys of one claim.
@@ -30,20 +31,22 @@ impl ClaimKeys {
     }
 }
 
-/// Takes the lock if nobody has a claim on it; else takes a place in the queue, where there is a
-/// lease for it and the claim has none yet, and looks. It does not see who is before a place that it
-/// had already, if too many came after it: [`look`] does.
+/// Takes the lock if nobody has a claim on it. Else it takes a place in the queue, if there is a lease for
+/// one and the claim has no place yet, and looks. If the claim had its place already and many came after
+/// it, it does not see the claim before its own: [`look`] does.
 pub(crate) fn enter(keys: &ClaimKeys, label: &Label, leases: ClaimLeases) -> Txn {
-    let put = |lease: LeaseId| {
+    let put = |value: String, lease: LeaseId| {
         let options = PutOptions::new().with_lease(lease.get());
-        TxnOp::put(&*keys.own, label.as_str(), Some(options))
+        TxnOp::put(&*keys.own, value, Some(options))
     };
+    let put_waiter = |lease| put(value::of_waiter(label), lease);
+    let put_holder = |lease| put(value::of_holder(label, SystemTime::now()), lease);
     let nobody = Compare::create_revision(&*keys.range, CompareOp::Equal, 0).with_prefix();
     let absent = Compare::create_revision(&*keys.own, CompareOp::Equal, 0);
-    let queue = leases.queue.map(|lease| Txn::new().when([absent]).and_then([put(lease)]));
+    let queue = leases.queue.map(|lease| Txn::new().when([absent]).and_then([put_waiter(lease)]));
     let mut otherwise: Vec<TxnOp> = queue.map(TxnOp::txn).into_iter().collect();
     otherwise.extend(view(keys, None));
-    let mut take: Vec<TxnOp> = leases.full.map(put).into_iter().collect();
+    let mut take: Vec<TxnOp> = leases.full.map(put_holder).into_iter().collect();
     take.push(TxnOp::get(&*keys.own, None));
     Txn::new().when([nobody]).and_then(take).or_else(otherwise)
 }
@@ -87,7 +90,7 @@ pub(crate) fn reattach(key: &str, token: FencingToken, from: i64, to: LeaseId) -
 }
 
 /// Deletes a claim's key if it is still the one that was seen, and tells what it was.
-pub(crate) fn delete(entry: &Entry) -> Txn {
+pub(crate) fn delete(entry: &StoredClaim) -> Txn {
     let same = Compare::create_revision(&*entry.key, CompareOp::Equal, entry.token.get() as i64);
     let options = Some(DeleteOptions::new().with_prev_key());
     Txn::new().when([same]).and_then([TxnOp::delete(&*entry.key, options)])
@@ -95,10 +98,10 @@ pub(crate) fn delete(entry: &Entry) -> Txn {
 
 /// Reads the answer to [`delete`]: the claim as it was in the end, which may have another lease than
 /// when it was seen; `None` if it went by itself.
-pub(crate) fn deleted(response: &TxnResponse) -> Result<Option<Entry>, BackendError> {
+pub(crate) fn deleted(response: &TxnResponse) -> Result<Option<StoredClaim>, BackendError> {
     match response.op_responses().pop() {
         Some(TxnOpResponse::Delete(deleted)) => {
-            deleted.prev_kvs().first().map(Entry::of).transpose()
+            deleted.prev_kvs().first().map(StoredClaim::of).transpose()
         }
         Some(_) => Err(unreadable("the end of a claim")),
         None => Ok(None),
@@ -112,22 +115,26 @@ pub(crate) fn read(keys: impl Iterator<Item = String>) -> Txn {
 
 /// A claim's key as it is in the store.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct StoredClaim {
     pub(crate) key: Vec<u8>,
     pub(crate) token: FencingToken,
     pub(crate) lease: Option<LeaseId>,
     pub(crate) label: Label,
+    /// When it was granted, on the holder's wall clock, if it was granted at once (C45).
+    pub(crate) since: Option<SystemTime>,
 }
 
-impl Entry {
+impl StoredClaim {
     pub(crate) fn of(pair: &KeyValue) -> Result<Self, BackendError> {
         let token = u64::try_from(pair.create_revision()).ok();
         let token = token.and_then(|token| FencingToken::from_stored(token).ok());
+        let (label, since) = value::read(pair.value());
         Ok(Self {
             key: pair.key().to_vec(),
             token: token.ok_or_else(|| unreadable("a revision that is no token"))?,
             lease: LeaseId::on_key(pair.lease()),
-            label: pair.value_str().ok().and_then(|text| Label::new(text).ok()).unwrap_or_default(),
+            label,
+            since,
         })
     }
 }
@@ -136,10 +143,10 @@ const WHAT: &str = "what a claim sees";
 
 /// What a claim sees of its lock.
 pub(crate) struct View {
-    pub(crate) own: Option<Entry>,
+    pub(crate) own: Option<StoredClaim>,
     /// Whether this request took the lock.
     pub(crate) taken: bool,
-    pub(crate) first: Option<Entry>,
+    pub(crate) first: Option<StoredClaim>,
     /// The claim that was made last before ours, where ours is among those that were read.
     pub(crate) predecessor: Option<Vec<u8>>,
     /// How many are before us, not counting the holder, where they are few enough to count.
@@ -157,7 +164,7 @@ impl View {
         let Some(TxnOpResponse::Get(own)) = response.op_responses().pop() else {
             return Err(unreadable(WHAT));
         };
-        let own = own.kvs().first().map(Entry::of).transpose()?;
+        let own = own.kvs().first().map(StoredClaim::of).transpose()?;
         let (first, at) = (own.clone(), server_time(response)?);
         Ok(Self { own, taken: true, first, predecessor: None, position: Some(0), at })
     }
@@ -170,7 +177,7 @@ impl View {
             _ => Err(unreadable(WHAT)),
         };
         let (before, first, own) = (next()?, next()?, next()?);
-        let entry = |pair: Option<&KeyValue>| pair.map(Entry::of).transpose();
+        let entry = |pair: Option<&KeyValue>| pair.map(StoredClaim::of).transpose();
         let (first, own) = (entry(first.kvs().first())?, entry(own.kvs().first())?);
         let place =
             own.as_ref().and_then(|own| before.kvs().iter().position(|pair| pair.key() == own.key));
@@ -187,7 +194,7 @@ impl View {
     }
 
     /// The own claim, if it is the first: then the lock is ours.
-    pub(crate) fn held(&self) -> Option<&Entry> {
+    pub(crate) fn held(&self) -> Option<&StoredClaim> {
         let (own, first) = (self.own.as_ref()?, self.first.as_ref()?);
         (own.key == first.key).then_some(own)
     }
@@ -203,9 +210,9 @@ fn server_time(response: &TxnResponse) -> Result<ServerTime, BackendError> {
 }
 
 /// Reads the answer to [`read`], in the order of the keys.
-pub(crate) fn entries(response: &TxnResponse) -> Result<Vec<Option<Entry>>, BackendError> {
+pub(crate) fn entries(response: &TxnResponse) -> Result<Vec<Option<StoredClaim>>, BackendError> {
     let entry = |answer: TxnOpResponse| match answer {
-        TxnOpResponse::Get(answer) => answer.kvs().first().map(Entry::of).transpose(),
+        TxnOpResponse::Get(answer) => answer.kvs().first().map(StoredClaim::of).transpose(),
         _ => Err(unreadable("the state of claims")),
     };
     response.op_responses().into_iter().map(entry).collect()

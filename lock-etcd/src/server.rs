@@ -46,18 +46,18 @@ impl Server {
     }
 
     /// Puts one question to the member that is connected.
-    pub(crate) async fn ask<T, F>(
+    pub(crate) async fn request<T, F>(
         &self,
         question: impl FnOnce(Client) -> F,
     ) -> Result<T, BackendError>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        self.try_ask(question).await.map_err(classify)
+        self.send(question).await.map_err(classify)
     }
 
-    /// As [`ask`](Self::ask), with the library's own error.
-    pub(crate) async fn try_ask<T, F>(&self, question: impl FnOnce(Client) -> F) -> Result<T, Error>
+    /// As [`request`](Self::request), with the library's own error.
+    pub(crate) async fn send<T, F>(&self, question: impl FnOnce(Client) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
@@ -76,7 +76,7 @@ impl Server {
 
     /// Carries out a transaction.
     pub(crate) async fn txn(&self, txn: Txn) -> Result<TxnResponse, BackendError> {
-        self.ask(|mut client| async move { client.txn(txn).await }).await
+        self.request(|mut client| async move { client.txn(txn).await }).await
     }
 
     /// Makes sure that one of the members answers, and lets us in.
@@ -85,7 +85,7 @@ impl Server {
         loop {
             let options = Some(GetOptions::new().with_count_only().with_serializable());
             let get = |mut client: Client| async move { client.get(key, options).await };
-            let answer = timeout(FIRST_LIMIT, self.ask(get)).await;
+            let answer = timeout(FIRST_LIMIT, self.request(get)).await;
             tries -= 1;
             match answer {
                 Ok(Ok(_)) => return Ok(()),

@@ -1,9 +1,16 @@
-//! Where the leases of one client are: in stock, lent, or condemned.
+//! Where the leases of one client are: in stock, assigned to a claim, or to be revoked.
 //!
-//! A lease comes into being by its grant, lent to whoever wanted it. From there it goes back to the
-//! stock, once no key has it and no request on its way could give it one; or it is condemned, and
-//! never heard of again. One that we did not grant, that was condemned, or that may have expired
-//! cannot come to the stock: so no two claims ever share a lease.
+//! ```text
+//!            granted                     not wanted, or it may have expired
+//!   ───────▶ assigned ───────────────────────────────▶ to be revoked ──▶ forgotten
+//!             │    ▲                                        ▲
+//!   give_back ▼    │ take                                   │ nobody took it for a while
+//!            in stock ──────────────────────────────────────┘
+//! ```
+//!
+//! A lease goes back to the stock once no key has it and no request on its way could give it one. A lease
+//! that we did not grant, that is to be revoked, or that may have expired never comes to the stock. So
+//! no two claims ever share a lease.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,32 +34,32 @@ pub(crate) struct Stock {
     known: HashMap<LeaseId, Known>,
     /// By their TTL in seconds, with the time since when they are here: the oldest first.
     spare: HashMap<i64, Vec<(LeaseId, Instant)>>,
-    condemned: Vec<Condemned>,
+    revocations: Vec<Revocation>,
     closed: bool,
 }
 
-/// A lease that we granted and have not condemned.
+/// A lease that we granted and do not revoke.
 struct Known {
     /// When it was granted or last renewed, at the latest that is certain.
     renewed_at: Instant,
-    lent: bool,
+    assigned: bool,
 }
 
 /// A lease that is to be revoked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Condemned {
+pub(crate) struct Revocation {
     pub(crate) id: LeaseId,
     /// Whether its grant had no answer, and so may be carried out late.
-    pub(crate) may_come: bool,
+    pub(crate) may_be_granted: bool,
 }
 
 impl Stock {
-    /// A lease was granted, upon a request of that time, and is lent to whoever wanted it.
+    /// A lease was granted, upon a request of that time, and is assigned to the claim that wanted it.
     pub(crate) fn granted(&mut self, id: LeaseId, asked_at: Instant) {
         if self.known.len() == self.known.capacity() {
             self.known.retain(|id, known| known.renewed_at.elapsed() < id.ttl());
         }
-        self.known.insert(id, Known { renewed_at: asked_at, lent: true });
+        self.known.insert(id, Known { renewed_at: asked_at, assigned: true });
     }
 
     /// A lease was renewed, upon a request of that time.
@@ -67,14 +74,14 @@ impl Stock {
         self.known.remove(&id);
     }
 
-    /// Lends the youngest spare lease of a TTL, so that the others can go.
+    /// Assigns the youngest spare lease of a TTL, so that the others can go.
     pub(crate) fn take(&mut self, seconds: i64) -> Option<LeaseId> {
         while let Some((id, since)) = self.spare.get_mut(&seconds)?.pop() {
             if since.elapsed() < KEPT_FOR && self.is_good(id) {
-                self.known.get_mut(&id)?.lent = true;
+                self.known.get_mut(&id)?.assigned = true;
                 return Some(id);
             }
-            self.condemn(id);
+            self.revoke_later(id);
         }
         None
     }
@@ -84,35 +91,36 @@ impl Stock {
         let kept: usize = self.spare.values().map(Vec::len).sum();
         let wanted = !self.closed && kept < KEPT && self.is_good(id);
         match self.known.get_mut(&id) {
-            Some(Known { lent: false, .. }) => {}
+            Some(Known { assigned: false, .. }) => {}
             Some(known) if wanted => {
-                known.lent = false;
+                known.assigned = false;
                 self.spare.entry(id.seconds()).or_default().push((id, Instant::now()));
             }
-            Some(_) | None => self.condemn(id),
+            Some(_) | None => self.revoke_later(id),
         }
     }
 
-    pub(crate) fn condemn(&mut self, id: LeaseId) {
+    pub(crate) fn revoke_later(&mut self, id: LeaseId) {
         self.gone(id);
-        self.condemned.push(Condemned { id, may_come: false });
+        self.revocations.push(Revocation { id, may_be_granted: false });
     }
 
-    /// Condemns a lease whose grant had no answer.
-    pub(crate) fn condemn_before_it_comes(&mut self, id: LeaseId) {
-        self.condemned.push(Condemned { id, may_come: true });
+    /// Revokes a lease later whose grant had no answer, and may yet be carried out.
+    pub(crate) fn revoke_when_granted(&mut self, id: LeaseId) {
+        self.revocations.push(Revocation { id, may_be_granted: true });
     }
 
-    /// What is to be revoked now: also what nobody wanted for long enough; all of it after the end.
-    pub(crate) fn condemned(&mut self) -> Vec<Condemned> {
+    /// What is to be revoked now. That includes what nobody wanted for long enough, and after the end
+    /// everything.
+    pub(crate) fn take_revocations(&mut self) -> Vec<Revocation> {
         let (now, closed) = (Instant::now(), self.closed);
         let mut idle = Vec::new();
         for spare in self.spare.values_mut() {
             idle.extend(spare.extract_if(.., |(_, since)| closed || now >= *since + KEPT_FOR));
         }
         self.spare.retain(|_, spare| !spare.is_empty());
-        idle.into_iter().for_each(|(id, _)| self.condemn(id));
-        std::mem::take(&mut self.condemned)
+        idle.into_iter().for_each(|(id, _)| self.revoke_later(id));
+        std::mem::take(&mut self.revocations)
     }
 
     /// When the next lease has been idle for long enough.
@@ -130,7 +138,7 @@ impl Stock {
         self.closed
     }
 
-    /// Whether we granted a lease, and have not condemned it.
+    /// Whether we granted a lease, and do not revoke it.
     pub(crate) fn knows(&self, id: LeaseId) -> bool {
         self.known.contains_key(&id)
     }
@@ -150,40 +158,40 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A stock with one lease of 2 s, lent.
-    fn lent() -> (Stock, LeaseId) {
+    /// A stock with one lease of 2 s, assigned.
+    fn assigned() -> (Stock, LeaseId) {
         let (mut stock, id) = (Stock::default(), LeaseId::random(2));
         stock.granted(id, Instant::now());
         (stock, id)
     }
 
-    fn condemned(stock: &mut Stock) -> Vec<LeaseId> {
-        stock.condemned().into_iter().map(|condemned| condemned.id).collect()
+    fn to_revoke(stock: &mut Stock) -> Vec<LeaseId> {
+        stock.take_revocations().into_iter().map(|revocation| revocation.id).collect()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_serves_again_and_is_condemned_when_nobody_wants_it() {
-        let (mut stock, id) = lent();
+    async fn a_lease_serves_again_and_is_revoked_when_nobody_wants_it() {
+        let (mut stock, id) = assigned();
         stock.give_back(id);
         assert_eq!(stock.take(60), None);
         assert_eq!(stock.take(2), Some(id));
-        assert_eq!(stock.take(2), None, "it is lent");
+        assert_eq!(stock.take(2), None, "it is assigned");
         stock.give_back(id);
-        assert_eq!(condemned(&mut stock), []);
+        assert_eq!(to_revoke(&mut stock), []);
         advance(KEPT_FOR).await;
-        assert_eq!(condemned(&mut stock), [id]);
+        assert_eq!(to_revoke(&mut stock), [id]);
     }
 
     /// A lease that was given back late, long after its last renewal, serves nobody.
     #[tokio::test(start_paused = true)]
-    async fn a_lease_that_may_have_expired_is_condemned() {
-        let (mut stock, id) = lent();
+    async fn a_lease_that_may_have_expired_is_revoked() {
+        let (mut stock, id) = assigned();
         advance(SECOND * 19 / 10).await;
         stock.give_back(id);
         assert_eq!(stock.take(2), None);
-        assert_eq!(condemned(&mut stock), [id]);
+        assert_eq!(to_revoke(&mut stock), [id]);
 
-        let (mut stock, id) = lent();
+        let (mut stock, id) = assigned();
         stock.give_back(id);
         advance(SECOND * 8 / 10).await;
         assert_eq!(stock.take(2), Some(id));
@@ -194,19 +202,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_that_was_condemned_or_is_strange_never_comes_back() {
-        let (mut stock, id) = lent();
-        stock.condemn(id);
+    async fn a_lease_that_was_revoked_or_is_foreign_never_comes_back() {
+        let (mut stock, id) = assigned();
+        stock.revoke_later(id);
         stock.renewed(id, Instant::now());
         stock.give_back(id);
         stock.give_back(LeaseId::random(2));
         assert_eq!(stock.take(2), None);
-        assert_eq!(condemned(&mut stock).len(), 3);
+        assert_eq!(to_revoke(&mut stock).len(), 3);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_that_is_given_back_twice_serves_one() {
-        let (mut stock, id) = lent();
+        let (mut stock, id) = assigned();
         stock.give_back(id);
         stock.give_back(id);
         assert_eq!(stock.take(2), Some(id));
@@ -215,11 +223,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_kept_after_the_end() {
-        let ((mut stock, id), other) = (lent(), LeaseId::random(2));
+        let ((mut stock, id), other) = (assigned(), LeaseId::random(2));
         stock.granted(other, Instant::now());
         stock.give_back(id);
         stock.close();
         stock.give_back(other);
-        assert_eq!(condemned(&mut stock), [other, id]);
+        assert_eq!(to_revoke(&mut stock), [other, id]);
     }
 }

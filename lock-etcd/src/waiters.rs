@@ -7,7 +7,7 @@ use lock_core::backend::{Grant, ServerTime, WaiterHandle};
 use lock_core::{FencingToken, OwnerId};
 use tokio::task::JoinHandle;
 
-use crate::claims::Place;
+use crate::claims::QueueEntry;
 use crate::requests::{ClaimKeys, View, look};
 use crate::server::Server;
 use crate::watches::Watches;
@@ -34,7 +34,7 @@ impl Drop for Waiting {
 /// What a waiting claim's task knows.
 struct Turn {
     keys: ClaimKeys,
-    place: Place,
+    queue_entry: QueueEntry,
     waiter: WaiterHandle,
     /// When the lease of the place was last renewed.
     renewed_at: Arc<Mutex<ServerTime>>,
@@ -51,14 +51,14 @@ impl Waiters {
         &self,
         owner: OwnerId,
         keys: ClaimKeys,
-        place: Place,
+        queue_entry: QueueEntry,
         waiter: &WaiterHandle,
         predecessor: Vec<u8>,
         renewed_at: ServerTime,
     ) {
         let mut waiting = self.waiting();
         if let Some(known) = waiting.get(&owner)
-            && known.token == place.token
+            && known.token == queue_entry.token
             && !known.task.is_finished()
         {
             *known.renewed_at.lock().unwrap_or_else(PoisonError::into_inner) = renewed_at;
@@ -68,10 +68,11 @@ impl Waiters {
             waiting.retain(|_, waiting| !waiting.task.is_finished());
         }
         let renewed_at = Arc::new(Mutex::new(renewed_at));
-        let turn = Turn { keys, place, waiter: waiter.clone(), renewed_at: renewed_at.clone() };
+        let turn =
+            Turn { keys, queue_entry, waiter: waiter.clone(), renewed_at: renewed_at.clone() };
         let task = turn.comes(self.server.clone(), self.watches.clone(), predecessor);
         let task = tokio::spawn(task);
-        waiting.insert(owner, Waiting { token: place.token, renewed_at, task });
+        waiting.insert(owner, Waiting { token: queue_entry.token, renewed_at, task });
     }
 
     /// Wakes the claim no more.
@@ -90,7 +91,7 @@ impl Turn {
     async fn comes(self, server: Arc<Server>, watches: Arc<Watches>, mut predecessor: Vec<u8>) {
         loop {
             watches.gone(&predecessor).await;
-            let seen = server.txn(look(&self.keys, self.place.token)).await;
+            let seen = server.txn(look(&self.keys, self.queue_entry.token)).await;
             match seen.and_then(|seen| View::of(&seen)) {
                 Ok(view) if self.is_held(&view) => return self.waiter.granted(self.grant()),
                 Ok(View { own: Some(_), predecessor: Some(next), .. }) => predecessor = next,
@@ -101,12 +102,12 @@ impl Turn {
     }
 
     fn is_held(&self, view: &View) -> bool {
-        view.held().is_some_and(|own| own.token == self.place.token)
+        view.held().is_some_and(|own| own.token == self.queue_entry.token)
     }
 
     /// The hold counts from the last renewal of the place, not from now.
     fn grant(&self) -> Grant {
         let at = *self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner);
-        Grant::new(self.place.token, self.place.lease.ttl()).at(at)
+        Grant::new(self.queue_entry.token, self.queue_entry.lease.ttl()).at(at)
     }
 }

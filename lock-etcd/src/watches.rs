@@ -35,12 +35,12 @@ pub(crate) struct Watches {
 
 struct Shared {
     server: Arc<Server>,
-    book: Mutex<Book>,
+    registry: Mutex<Registry>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Book {
+struct Registry {
     last_id: i64,
     watched: HashMap<i64, Watched>,
     requests: VecDeque<Request>,
@@ -83,14 +83,14 @@ struct Watch<'a> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.shared.book().close(self.id);
+        self.shared.registry().close(self.id);
         self.shared.changed.notify_one();
     }
 }
 
 impl Watches {
     pub(crate) fn new(server: Arc<Server>) -> Self {
-        let shared = Shared { server, book: Mutex::default(), changed: Notify::new() };
+        let shared = Shared { server, registry: Mutex::default(), changed: Notify::new() };
         Self { shared: Arc::new(shared), task: Mutex::default() }
     }
 
@@ -134,7 +134,7 @@ impl Drop for Watches {
 
 impl Shared {
     fn watch(&self, key: &[u8]) -> Watch<'_> {
-        let (id, seen) = self.book().open(key);
+        let (id, seen) = self.registry().open(key);
         self.changed.notify_one();
         Watch { shared: self, id, seen }
     }
@@ -143,14 +143,14 @@ impl Shared {
     async fn lacks(&self, key: &[u8]) -> bool {
         let options = Some(GetOptions::new().with_count_only());
         let read = |mut client: Client| async move { client.get(key, options).await };
-        self.server.ask(read).await.is_ok_and(|answer| answer.count() == 0)
+        self.server.request(read).await.is_ok_and(|answer| answer.count() == 0)
     }
 
     /// Keeps a stream open, for ever.
     async fn run(self: Arc<Self>) {
         loop {
-            self.book().reopen();
-            while self.book().requests.is_empty() {
+            self.registry().reopen();
+            while self.registry().requests.is_empty() {
                 self.changed.notified().await;
             }
             let link = self.server.link();
@@ -182,9 +182,9 @@ impl Shared {
         &self,
         mut client: Client,
     ) -> Result<Option<(WatchRequestSender, WatchResponseStream)>, Error> {
-        let Some((id, key)) = self.book().first() else { return Ok(None) };
+        let Some((id, key)) = self.registry().first() else { return Ok(None) };
         let stream = client.watch(key, Some(options(id))).await?;
-        self.book().sent(Request::Open(id));
+        self.registry().sent(Request::Open(id));
         Ok(Some(stream.split()))
     }
 
@@ -195,24 +195,24 @@ impl Shared {
         mut responses: WatchResponseStream,
     ) -> End {
         loop {
-            let next = self.book().next();
+            let next = self.registry().next();
             tokio::select! {
                 response = responses.message() => match response {
-                    Ok(Some(response)) if self.book().is_refusal(&response) => return End::Refused,
-                    Ok(Some(response)) => self.book().read(&response),
+                    Ok(Some(response)) if self.registry().is_refusal(&response) => return End::Refused,
+                    Ok(Some(response)) => self.registry().read(&response),
                     Ok(None) | Err(_) => return End::Broken,
                 },
                 sent = send(&mut sender, next.clone()), if next.is_some() => {
                     let (Ok(()), Some((request, _))) = (sent, next) else { return End::Broken };
-                    self.book().sent(request);
+                    self.registry().sent(request);
                 }
                 () = self.changed.notified(), if next.is_none() => {}
             }
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -232,7 +232,7 @@ fn options(id: i64) -> WatchOptions {
     WatchOptions::new().with_watch_id(id).with_filters([WatchFilterType::NoPut])
 }
 
-impl Book {
+impl Registry {
     fn open(&mut self, key: &[u8]) -> (i64, watch::Receiver<Seen>) {
         self.last_id += 1;
         let (seen, receiver) = watch::channel(Seen::default());

@@ -11,3 +11,4 @@ mod fence;
 mod leases;
 mod resources;
 mod servers;
+mod since;

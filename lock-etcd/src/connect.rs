@@ -1,0 +1,21 @@
+//! Connecting by options.
+
+use lock_core::LockError;
+
+use crate::lock::EtcdLock;
+use crate::options::EtcdOptions;
+
+impl EtcdOptions {
+    /// Connects, and makes sure that a member answers.
+    ///
+    /// # Errors
+    /// - [`LockError::Config`] if the URL or the prefix cannot be used, or the URL asks for TLS and
+    ///   it is not compiled in.
+    /// - [`LockError::Backend`] if no member can be reached, or we are refused.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn connect(self) -> Result<EtcdLock, LockError> {
+        EtcdLock::with_options(self).await
+    }
+}

@@ -1,0 +1,49 @@
+//! C45: since when a lock is held, as the holder's own clock told when it took the lock.
+
+use std::time::{Duration, SystemTime};
+
+use leasehold::{Holder, LockClient};
+
+use crate::behaviours::{MINUTE, client, fresh_name, held, patient, queued, released, served};
+use crate::servers::one_member;
+
+async fn holder(observer: &LockClient, name: &str) -> Holder {
+    observer.inspect(name).await.expect("an answer").holder.expect("it is held")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_since_is_told_of_a_lock_that_was_granted_at_once() {
+    let server = one_member().await;
+    let (holding, observer) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    // The value has whole milliseconds.
+    let before = SystemTime::now() - Duration::from_millis(1);
+    let request = patient(&name).label("a host");
+    let guard = holding.acquire(request).await.expect("a free lock");
+    let after = SystemTime::now();
+    let seen = holder(&observer, &name).await;
+    let since = seen.since.expect("the value tells");
+    assert!(before <= since && since <= after, "{before:?} {since:?} {after:?}");
+    assert_eq!(seen.label.as_str(), "a host");
+    // An extension is no grant, also if it moves the key to another lease.
+    guard.extend(MINUTE * 2).await.expect("still held");
+    assert_eq!(holder(&observer, &name).await.since, Some(since));
+    let listed = observer.list(&name, 10).await.expect("a listing");
+    assert_eq!(listed[0].holder.as_ref().and_then(|holder| holder.since), Some(since));
+    let evicted = observer.evict(&name).await.expect("an answer").expect("it was held");
+    assert_eq!(evicted.since, Some(since));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_no_time_is_told_of_a_lock_that_was_queued_for() {
+    let server = one_member().await;
+    let (first, second) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let guard = held(&first, &name).await;
+    let waiting = queued(&second, &first, patient(&name).label("a waiter"), &name).await;
+    released(guard).await;
+    let next = served(waiting).await;
+    let seen = holder(&first, &name).await;
+    assert_eq!((seen.label.as_str(), seen.since), ("a waiter", None));
+    released(next).await;
+}
