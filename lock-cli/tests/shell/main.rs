@@ -82,4 +82,5 @@ shell_checks!(etcd: Etcd::start().await;
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
 #[cfg(feature = "postgres")]
 shell_checks!(postgres: Postgres::start().await;
+    looking::c45_those_who_look_see_since_when_a_lock_is_held
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);

@@ -14,7 +14,7 @@ pub(crate) async fn typed(shell: &Shell, args: &[&str]) -> String {
 
 /// The stores that tell since when a lock is held. The others may tell it or not: what they print of it
 /// is left out of their snapshots.
-const TELL_SINCE: [&str; 2] = ["file", "redis"];
+const TELL_SINCE: [&str; 3] = ["file", "postgres", "redis"];
 
 /// What differs from run to run in what is told of since when, and what is shown in its place.
 fn since_filters(store: &str) -> &'static [(&'static str, &'static str)] {
