@@ -92,7 +92,7 @@ impl Cluster {
         let queue_entry = QueueEntry { token, lease };
         self.leases.give_back(self.claims.queued(claim.owner, queue_entry));
         let Some(predecessor) = view.predecessor.clone() else {
-            // The place is an old one, and many came after it. Boxed, as this is rare.
+            // The claim had its place before, and many came after it. Boxed, as this is rare.
             return Box::pin(self.look_again(claim, queue_entry, waiter)).await?.ok_or_else(lost);
         };
         self.waiters.wait(claim.owner, keys, queue_entry, waiter, predecessor, view.at);
@@ -140,7 +140,7 @@ impl Cluster {
         }
     }
 
-    /// The leases for an attempt, noted before it is sent; and which of them are to be kept alive
+    /// The leases for an attempt, noted before it is sent, and which of them are to be kept alive
     /// with it, since they were not granted for it.
     async fn leases_for(
         &self,
@@ -167,8 +167,8 @@ impl Cluster {
         Ok((leases, old))
     }
 
-    /// Keeps leases of a claim alive. Returns those of which that is not certain; no further request
-    /// uses those that are gone.
+    /// Keeps leases of a claim alive. Returns those that may be gone. No further request uses those that
+    /// are gone for certain.
     async fn keep_all_alive(
         &self,
         owner: OwnerId,

@@ -26,9 +26,9 @@ use crate::lease_id::LeaseId;
 pub(crate) struct Claims(Mutex<HashMap<OwnerId, Claimed>>);
 
 struct Claimed {
-    /// Those with which the next request writes the key.
+    /// The leases with which the next request writes the key.
     leases: ClaimLeases,
-    /// All that are on the key, or that a request may still give to it.
+    /// All leases that are on the key, or that a request may still give to it.
     assigned: Vec<LeaseId>,
     queue_entry: Option<QueueEntry>,
     /// Requests to write the key that had no answer, and may be carried out late.
@@ -122,8 +122,8 @@ impl Claims {
         }
     }
 
-    /// The claim has a key, with the lease `on_key`; or none. Returns the leases that it needs no
-    /// more: none of them while a request may be carried out late.
+    /// The claim has a key with the lease `on_key`, or no key. Returns the leases that it does not need any
+    /// more. While a request may be carried out late, it needs all of them.
     pub(crate) fn settled(&self, owner: OwnerId, on_key: Option<LeaseId>) -> Vec<LeaseId> {
         let mut entries = self.entries();
         let Some(claimed) = entries.get_mut(&owner) else { return Vec::new() };
@@ -339,7 +339,7 @@ mod tests {
         claims.request_sent(owner, leases, &all).expect("nobody remembers");
     }
 
-    /// Of two requests, one without an answer: the leases that the other lost stay with the claim.
+    /// One of two requests has no answer. The leases that the other request lost stay with the claim.
     #[tokio::test(start_paused = true)]
     async fn c19_leases_that_were_lost_are_found_by_the_withdrawal() {
         let (claims, owner, _, all) = asked(2);
@@ -359,7 +359,8 @@ mod tests {
         assert_eq!(claims.released(owner), EndedClaim::default());
     }
 
-    /// While a move may come late both leases are the hold's; when the key is gone it cannot come.
+    /// While a move may be carried out late, both leases are the hold's. Once the key is gone, a late move
+    /// does nothing.
     #[tokio::test(start_paused = true)]
     async fn a_hold_keeps_the_lease_that_it_may_move_to() {
         let (claims, owner, leases, all) = asked(1);

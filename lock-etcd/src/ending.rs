@@ -66,8 +66,8 @@ impl Cluster {
         }
     }
 
-    /// Revokes a lease whose key is deleted: at once, as a process that evicts may end then; in the
-    /// background if that takes long.
+    /// Revokes a lease whose key is deleted. It does so at once, since a process that evicts may end after
+    /// that, or in the background if it takes long.
     async fn end_lease(&self, lease: LeaseId) {
         let revoked = timeout(SUSPECT_AFTER, self.leases.revoke(lease)).await;
         if !matches!(revoked, Ok(Ok(()))) {

@@ -59,7 +59,7 @@ fn is_stale_login(error: &Error) -> bool {
             .any(|text| status.message().contains(text)))
 }
 
-/// Sorts an error of the client library.
+/// Classifies an error of the client library.
 pub(crate) fn classify(error: Error) -> BackendError {
     let source = text(&error);
     if is_lease_gone(&error) {
@@ -126,7 +126,7 @@ pub(crate) fn lease_gone() -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, context, "requested lease not found")
 }
 
-/// Something that another request did meanwhile makes this one void; the next try sees it.
+/// Another request came in between, so that this one did nothing. The next try sees what that request did.
 pub(crate) fn overtaken(what: &'static str) -> BackendError {
     let context = "another request came in between";
     BackendError::transient(BACKEND, Outcome::NotApplied, context, what)

@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 pub(crate) struct Root(String);
 
 impl Root {
-    /// A root, unless its keys could meet those of another root: then the error says why.
+    /// A root. The error says why its keys could meet those of another root.
     pub(crate) fn new(prefix: &str) -> Result<Self, &'static str> {
         let prefix = prefix.trim_matches('/');
         let mut segments = prefix.split('/');

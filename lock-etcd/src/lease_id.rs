@@ -9,7 +9,7 @@ use rand::rngs::SysRng;
 const TTL_BITS: u32 = 17;
 
 /// A lease, by an id that we choose: positive, random in its upper bits, and in its lower bits the
-/// TTL that was asked for, in seconds. A keep-alive does not tell the TTL of a lease; so its id
+/// TTL that was asked for, in seconds. A keep-alive does not tell the TTL of a lease. So its id
 /// does, also to a process that finds it on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LeaseId(i64);

@@ -1,8 +1,8 @@
 //! Leases without a key: granted before they are needed, used again, and revoked when idle.
 //!
 //! A grant is a commit of its own. A lease that a released hold leaves behind serves the next hold of
-//! the same TTL instead, after a keep-alive; one that nobody wants for a while is revoked. Grants and
-//! revocations are carried out by one task, so that a caller who leaves cuts none of them short.
+//! the same TTL instead, after a keep-alive. A lease that nobody wants for a while is revoked. One task
+//! carries out grants and revocations, so that a caller who leaves cuts none of them short.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

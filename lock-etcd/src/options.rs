@@ -44,7 +44,7 @@ pub(crate) struct Target {
 impl EtcdOptions {
     /// The cluster at `url`: `etcd://[user:password@]host[:port][,host[:port]…][/prefix]`, or
     /// `etcds://…` for TLS (feature `tls`). User, password and prefix are percent-decoded. Name all
-    /// members, so that the loss of one is none of the locks'.
+    /// members, so that the locks outlive the loss of one.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),

@@ -82,7 +82,7 @@ impl Cluster {
         };
         match entry.lease {
             Some(lease) if lease.ttl() >= hold.ttl.as_duration() => {
-                // Also those that a late request may move the key to.
+                // A late request may move the key to another lease: that one is renewed as well.
                 let others = self.claims.renewed_with(hold.owner, lease);
                 let others =
                     try_join_all(others.into_iter().map(|lease| self.leases.keep_alive(lease)));
@@ -125,8 +125,8 @@ impl Cluster {
         }
     }
 
-    /// The lease that a hold is to move to: its claim's, where an earlier request has one already. It
-    /// is noted that a request with it is sent.
+    /// The lease that a hold is to move to. If an earlier request of the claim had one for it, it is that
+    /// one. Notes that a request with it is sent.
     async fn longer_lease(&self, hold: &Hold<'_>) -> Result<LeaseId, BackendError> {
         let known = self.claims.leases(hold.owner).full;
         let known = known.filter(|lease| lease.ttl() >= hold.ttl.as_duration());
@@ -143,7 +143,8 @@ impl Cluster {
     }
 }
 
-/// Believes those of the kept holds whose keys are still there, on the same lease.
+/// The answers for the holds. A hold whose lease was kept alive is extended if its key is still there, on
+/// the same lease.
 fn prove(
     steps: Vec<Step>,
     holds: &[Hold<'_>],

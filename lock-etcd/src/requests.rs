@@ -79,8 +79,8 @@ pub(crate) fn first() -> GetOptions {
     GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1)
 }
 
-/// Moves the key of a hold to another lease, if it is still the same hold on the same lease; else
-/// reads it.
+/// Moves the key of a hold to another lease, if it is still the same hold on the same lease. Otherwise it
+/// reads the key.
 pub(crate) fn reattach(key: &str, token: FencingToken, from: i64, to: LeaseId) -> Txn {
     let same_hold = Compare::create_revision(key, CompareOp::Equal, token.get() as i64);
     let same_lease = Compare::lease(key, CompareOp::Equal, from);
@@ -147,9 +147,9 @@ pub(crate) struct View {
     /// Whether this request took the lock.
     pub(crate) taken: bool,
     pub(crate) first: Option<StoredClaim>,
-    /// The claim that was made last before ours, where ours is among those that were read.
+    /// The claim that was made last before ours, if our claim is among those that were read.
     pub(crate) predecessor: Option<Vec<u8>>,
-    /// How many are before us, not counting the holder, where they are few enough to count.
+    /// How many are before us, not counting the holder, if they are few enough to count.
     pub(crate) position: Option<u64>,
     /// When this was so.
     pub(crate) at: ServerTime,

@@ -2,9 +2,9 @@
 //! another.
 //!
 //! Requests go to one member over one connection. The library's own balancing sends calls to dead
-//! members as well; we keep to one that answers, and turn to the next in three cases: it reports a
-//! failure of its own; it cannot be reached; a call was given up by its caller after a long
-//! silence, as from a member that is stopped or behind a network that swallows.
+//! members as well. We keep to one member that answers, and turn to the next in three cases: the member
+//! reports a failure of its own; it cannot be reached; a caller gave a call up after a long silence, as
+//! of a member that is stopped or behind a network that swallows.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 use crate::error::{BACKEND, classify, spoils_connection};
 
-/// A caller that leaves after this much silence leaves a suspect connection behind; one that
-/// leaves earlier has changed its mind. A healthy commit takes a hundredth of it.
+/// A caller that leaves after this much silence leaves a suspect connection behind. One that leaves
+/// earlier has changed its mind. A healthy commit takes a hundredth of this span.
 pub(crate) const SUSPECT_AFTER: Duration = Duration::from_millis(250);
 
 /// How long each member has for its first answer.
@@ -45,26 +45,26 @@ impl Server {
         Self { endpoints, options, current: Mutex::new(Arc::new(Link::to(0))) }
     }
 
-    /// Puts one question to the member that is connected.
+    /// Sends one request to the member that is connected.
     pub(crate) async fn request<T, F>(
         &self,
-        question: impl FnOnce(Client) -> F,
+        request: impl FnOnce(Client) -> F,
     ) -> Result<T, BackendError>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        self.send(question).await.map_err(classify)
+        self.send(request).await.map_err(classify)
     }
 
     /// As [`request`](Self::request), with the library's own error.
-    pub(crate) async fn send<T, F>(&self, question: impl FnOnce(Client) -> F) -> Result<T, Error>
+    pub(crate) async fn send<T, F>(&self, request: impl FnOnce(Client) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
         let link = self.link();
         let reply = link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));
         let answer = match self.client(&link).await {
-            Ok(client) => question(client).await,
+            Ok(client) => request(client).await,
             Err(error) => Err(error),
         };
         reply.received();

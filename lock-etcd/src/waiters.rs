@@ -1,4 +1,4 @@
-//! Who of this client waits in a queue, and for whom.
+//! The waiting claims of this client, and the claims that they wait for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::requests::{ClaimKeys, View, look};
 use crate::server::Server;
 use crate::watches::Watches;
 
-/// The waiting claims of one client, each with a task that watches whoever is before it.
+/// The waiting claims of one client, each with a task that watches the claim before it.
 pub(crate) struct Waiters {
     server: Arc<Server>,
     watches: Arc<Watches>,
@@ -86,8 +86,8 @@ impl Waiters {
 }
 
 impl Turn {
-    /// Waits for whoever is before us to go, and looks again: it may have been another waiter that
-    /// left. The look also proves that our own place is still there.
+    /// Waits until the claim before ours is gone, and looks again: it may have been another waiter that
+    /// left. The look also proves that our own claim is still there.
     async fn comes(self, server: Arc<Server>, watches: Arc<Watches>, mut predecessor: Vec<u8>) {
         loop {
             watches.gone(&predecessor).await;
@@ -95,7 +95,7 @@ impl Turn {
             match seen.and_then(|seen| View::of(&seen)) {
                 Ok(view) if self.is_held(&view) => return self.waiter.granted(self.grant()),
                 Ok(View { own: Some(_), predecessor: Some(next), .. }) => predecessor = next,
-                // The place is lost, or the server is: the waiter asks anew.
+                // Our claim is gone, or the server did not answer: the waiter tries again.
                 Ok(_) | Err(_) => return self.waiter.try_again(),
             }
         }

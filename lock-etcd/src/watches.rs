@@ -1,7 +1,7 @@
 //! One stream on which the server tells this client which keys are gone.
 //!
-//! Watches are opened at the current revision: one that starts in the past is served by a slow loop.
-//! What happened before a watch was opened is found by a read after it. The stream is not resumed for
+//! Watches are opened at the current revision: etcd serves a watch that starts in the past by a slow loop.
+//! A read after the opening finds what happened before it. The stream is not resumed for
 //! us: when it breaks, all watches are opened again, and all keys are read again.
 
 use std::collections::{HashMap, VecDeque};
@@ -24,7 +24,7 @@ const OPEN_LIMIT: Duration = Duration::from_secs(2);
 /// The pause before a broken stream is opened again. Waiters poll meanwhile.
 const REOPEN_AFTER: Duration = Duration::from_millis(100);
 
-/// The further pause after a watch was refused: the next one may be, too, and each costs a login.
+/// The further pause after a watch was refused. The next one may be refused too, and each costs a login.
 const REFUSED_PAUSE: Duration = Duration::from_millis(400);
 
 /// The watches of one client. The stream is opened when it is first needed, and kept.
@@ -227,7 +227,7 @@ async fn send(
     }
 }
 
-/// Deletions only: a renewal that moves a key to another lease is none of a watcher's business.
+/// Deletions only: a renewal that moves a key to another lease does not matter here.
 fn options(id: i64) -> WatchOptions {
     WatchOptions::new().with_watch_id(id).with_filters([WatchFilterType::NoPut])
 }
@@ -291,8 +291,8 @@ impl Registry {
         }
     }
 
-    /// Whether the server ends a watch that we have not closed. One that it refuses from the start it
-    /// may call by no number (3.5).
+    /// Whether the server ends a watch that we have not closed. If it refuses a watch from the start, it
+    /// may name no number (3.5).
     fn is_refusal(&self, response: &WatchResponse) -> bool {
         let id = response.watch_id();
         response.canceled() && (id < 0 || self.watched.contains_key(&id))

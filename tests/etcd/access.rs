@@ -60,7 +60,7 @@ async fn by_tls() {
     let authority = std::fs::read(server.ca_path()).expect("the certificate of the authority");
     let options = EtcdOptions::new(server.url()).root_certificate(authority);
     works(&LockClient::new(options.connect().await.expect("a connection"))).await;
-    // A server that nobody vouches for, and a plain one that is taken for one with TLS.
+    // A server whose certificate is not trusted, and TLS with a server that has none.
     refusal(&server.url()).await;
     refusal(&one_member().await.url().replace("etcd:", "etcds:")).await;
     refusal(&server.url().replace("etcds:", "etcd:")).await;
@@ -72,7 +72,7 @@ async fn tls_that_is_not_compiled_in_names_its_feature() {
     assert!(refusal("etcds://localhost/").await.contains("`etcd-tls`"));
 }
 
-/// Of several members, those that are dead or are none are passed over.
+/// Addresses of dead members, and addresses where no member is, are passed over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_several_members_with_one_dead() {
     let server = one_member().await;
@@ -146,8 +146,8 @@ async fn foreign_keys_beside_the_claims_are_no_locks() {
     assert_eq!(listed, []);
 }
 
-/// C8: losses are told at once for as long as a client lives, though its login, and so each that its
-/// stream of watches was opened with, expires after a while.
+/// C8: losses are told at once for as long as a client lives. Each login that its stream of watches was
+/// opened with expires after a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_watches_outlive_the_login_they_were_opened_with() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -163,7 +163,7 @@ async fn c08_watches_outlive_the_login_they_were_opened_with() {
     let end = Instant::now() + Duration::from_secs(8);
     while Instant::now() < end {
         let (guard, name) = (holder.acquire(patient("a")).await.expect("free"), "a");
-        // As old as holds are that are watched.
+        // Holds are watched from this age on.
         tokio::time::sleep(SLACK).await;
         evictor.evict(name).await.expect("an answer");
         let reason = timeout(Duration::from_secs(5), guard.lost()).await.expect("the loss is told");

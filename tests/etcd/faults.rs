@@ -132,8 +132,8 @@ async fn c08_a_cut_stream_is_opened_again_and_what_was_missed_is_read() {
     assert_eq!(reason, LostReason::Evicted);
 }
 
-/// C27: a waiter that leaves the middle of the queue lets nobody in: the next one looks, and watches
-/// whoever is before it now.
+/// C27: a waiter that leaves the middle of the queue lets nobody in. The waiter behind it looks, and
+/// watches the claim that is before its own now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_waiter_that_leaves_lets_nobody_in() {
     let server = one_member().await;
@@ -146,7 +146,7 @@ async fn c27_a_waiter_that_leaves_lets_nobody_in() {
     eventually("both queue", LIMIT, async || claims(server, &name).len() == 3).await;
     leaving.abort();
     eventually("one has left", LIMIT, async || claims(server, &name).len() == 2).await;
-    // The one who waits on looks within milliseconds.
+    // The other waiter looks within milliseconds.
     assert!(timeout(SLACK, guard.lost()).await.is_err() && !waiting.is_finished(), "two holders");
     released(guard).await;
     released(served(waiting).await).await;
@@ -176,8 +176,7 @@ async fn a_waiter_whose_lease_ended_does_not_hold() {
     released(next).await;
 }
 
-/// As above, but nobody can tell the waiter: it is cut off until its lease is over, and the lock is
-/// free meanwhile.
+/// As above, but the waiter is cut off until its lease is over, and the lock is free meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_was_cut_off_does_not_believe_in_its_old_place() {
     let server = one_member().await;

@@ -1,5 +1,5 @@
-//! What becomes of leases: none is shared, none is revoked under another hold, and none is left
-//! behind, whatever was lost on the way.
+//! What becomes of leases: no two claims share one, none is revoked under another hold, and none is left
+//! behind, whatever message was lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,8 +61,8 @@ async fn fill_the_stock(client: &LockClient) {
     }
 }
 
-/// Someone who evicts has seen a hold with a lease that the hold leaves then, and that serves another
-/// one: which goes on.
+/// An operator evicts a hold. Since it looked, the hold has moved to another lease, and its old lease
+/// serves another hold: that one goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_evicts_ends_no_other_hold() {
     let server = one_member().await;
@@ -75,7 +75,7 @@ async fn whoever_evicts_ends_no_other_hold() {
     proxy.set(Mode::Delay(delay));
     let its_name = LockName::new(&name).expect("a good name");
     let evicting = tokio::spawn(async move { lock.evict(&its_name).await });
-    // The server has told it of the hold by now; it has yet to hear of it.
+    // The server has sent it the answer by now, and it has yet to read it.
     sleep(delay * 3 / 2).await;
     evicted.extend(MINUTE).await.expect("held");
     let guard = holder.acquire(patient(&other).ttl(31 * SECOND)).await.expect("a free lock");
@@ -154,8 +154,8 @@ async fn a_waiters_lease_serves_no_other() {
         waiting.push(tokio::spawn(async move { client.acquire(request).await }));
     }
     eventually("all queue", LIMIT, async || keys(&server).len() == 24).await;
-    // From now on the first request of each finds its connection broken, and the second one finds
-    // nobody: it is the waiter's as a rule. Then others want a lease such as that of its place.
+    // From now on the first request of each client finds its connection broken, and the second one finds
+    // nobody: as a rule that is the waiter's. Then others want a lease such as that of its place.
     drop(proxies);
     let others = locks.iter().zip(&clients).zip(1_u32..).map(async |((lock, client), i)| {
         let _ = lock.inspect(&LockName::new("a").expect("a good name")).await;
@@ -196,7 +196,7 @@ async fn a_lease_that_ended_in_stock_delays_nobody() {
     served_within(SECOND, guard, waiting).await;
 }
 
-/// A member that is stopped is left for another also by who needs a new lease first.
+/// A client that needs a new lease first also leaves a stopped member for another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_member_is_left_for_another_before_a_lease_is_granted() {
     let cluster = EtcdServer::start_cluster(3).await;
@@ -291,8 +291,8 @@ async fn a_place_is_found_again_behind_which_many_wait() {
     released(next).await;
 }
 
-/// A request to move a hold to a longer lease that had no answer may be carried out late: so that
-/// lease is renewed with the hold, which therefore never gets shorter.
+/// A request that moves a hold to a longer lease and had no answer may be carried out late. So that lease
+/// is renewed with the hold, and the hold never gets shorter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_extension_shortens_no_hold() {
     let server = EtcdServer::start().await;

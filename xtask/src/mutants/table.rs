@@ -387,8 +387,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a place in the queue outlives its waiter",
         file: "lock-etcd/src/attempt.rs",
-        from: "const PLACE_SECONDS: i64 = 2;",
-        to: "const PLACE_SECONDS: i64 = 60;",
+        from: "WAITER_LIVENESS.as_secs() as i64 - 1;",
+        to: "WAITER_LIVENESS.as_secs() as i64 + 57;",
         test: "-p leasehold --all-features --test etcd one_member::c28_a_waiter_that_left_costs_nothing",
     },
     Mutant {
@@ -420,31 +420,31 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test etcd one_member::c10_extending_twice_at_once_is_safe",
     },
     Mutant {
-        name: "a claim in doubt is forgotten",
+        name: "an unresolved claim is forgotten",
         file: "lock-etcd/src/claims.rs",
         from: "if claimed.unanswered > 0 || may_move || claimed.withdrawn {",
         to: "if may_move || claimed.withdrawn {",
-        test: "-p lock-etcd --lib c19_a_claim_in_doubt_is_remembered_while_its_leases_live",
+        test: "-p lock-etcd --lib c19_an_unresolved_claim_is_remembered_while_its_leases_live",
     },
     Mutant {
-        name: "a move in doubt is forgotten",
+        name: "a move without an answer is forgotten",
         file: "lock-etcd/src/claims.rs",
         from: "if claimed.moving == 0 {",
         to: "if claimed.moving < 9 {",
         test: "-p lock-etcd --lib a_hold_keeps_the_lease_that_it_may_move_to",
     },
     Mutant {
-        name: "a dead lease is lent",
+        name: "a dead lease is assigned",
         file: "lock-etcd/src/stock.rs",
         from: "|known: &Known| known.renewed_at.elapsed() + LEAST_LEFT < id.ttl();",
         to: "|_: &Known| LEAST_LEFT < id.ttl();",
-        test: "-p lock-etcd --lib a_lease_that_may_have_expired_is_condemned",
+        test: "-p lock-etcd --lib a_lease_that_may_have_expired_is_revoked",
     },
     Mutant {
         name: "an eviction ends a lease that it saw before",
-        file: "lock-etcd/src/lock.rs",
+        file: "lock-etcd/src/ending.rs",
         from: "if let (Some(_), Some(lease)) = (self.owner(&deleted), deleted.lease)",
-        to: "if let (Some(_), Some(lease)) = (self.owner(&deleted), entry.lease)",
+        to: "if let (Some(_), Some(lease)) = (self.owner(&deleted), first.lease)",
         test: "-p leasehold --all-features --test etcd whoever_evicts_ends_no_other_hold",
     },
     Mutant {
@@ -463,7 +463,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a released lease is kept by nobody",
-        file: "lock-etcd/src/lock.rs",
+        file: "lock-etcd/src/ending.rs",
         from: "self.leases.give_back(leases);",
         to: "drop(leases);",
         test: "-p leasehold --all-features --test etcd r1_waits_tries_and_extensions_leave_nothing_behind",
@@ -471,9 +471,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a silent member is asked for ever",
         file: "lock-etcd/src/server.rs",
-        from: "link.replies.awaited(SUSPECT_AFTER, || self.retire(&link));",
-        to: "link.replies.awaited(SUSPECT_AFTER, || ());",
+        from: "link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));",
+        to: "link.replies.request_sent(SUSPECT_AFTER, || ());",
         test: "-p leasehold --all-features --test etcd a_stopped_member_is_left_for_another",
+    },
+    Mutant {
+        name: "a claim that queues is held since it was made",
+        file: "lock-etcd/src/requests.rs",
+        from: "put(value::of_waiter(label), lease)",
+        to: "put(value::of_holder(label, SystemTime::now()), lease)",
+        test: "-p leasehold --all-features --test etcd since::c45_no_time_is_told_of_a_lock_that_was_queued_for",
     },
     Mutant {
         name: "any token passes the fence of etcd",
