@@ -96,10 +96,7 @@ pub async fn c47_a_silent_server_is_no_error_of_the_work(harness: &dyn Harness) 
         let name = fresh_name();
         let guard = client.acquire(patient(&name, LIMIT * 2)).await.expect("a free lock");
         faulty.always(Operation::Release, fault);
-        let asked = Instant::now();
         guard.release().await.expect("the work was done under the lock");
-        let took = asked.elapsed();
-        assert!(took < REQUEST_TIMEOUT + Duration::from_millis(100) + SLACK, "{took:?}");
         faulty.heal();
         until_free(&client, &name).await;
     }
