@@ -55,9 +55,10 @@ async fn cancel_a_thousand_waits(server: &RedisServer) -> Option<usize> {
     join_all(waits).await;
     waiter.shutdown().await;
     assert_eq!(keys(server, "*:queue"), 0, "a place in a queue is left behind");
-    let is_sound = before == connections(server);
+    let left = (before == connections(server)).then(|| marks(server));
+    // Only now: a hold whose first request had no answer in time leaves a mark when it is given back.
     join_all(guards.into_iter().map(released)).await;
-    is_sound.then(|| marks(server))
+    left
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
