@@ -1,6 +1,6 @@
 //! The memory backend as the model of all others: random histories must come to the same.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use proptest::collection::vec;
@@ -9,6 +9,7 @@ use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
+use tokio::time::sleep;
 
 use super::{Harness, claim, fresh_name};
 use crate::backend::{Attempt, Claim, Extension, Release, Renewal};
@@ -21,8 +22,9 @@ const CLAIMS: usize = 6;
 const HISTORIES: u32 = 24;
 const LONGEST: usize = 24;
 
-/// How often a request is repeated that has no answer.
-const TRIES: usize = 10;
+/// How often a request is repeated that has no answer, and after which pause.
+const TRIES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// No lease of a history ends by itself.
 const TTL: Duration = Duration::from_secs(600);
@@ -96,13 +98,16 @@ struct Run<'a> {
     granted: HashMap<LockName, Vec<FencingToken>>,
     /// The last token of each claim.
     last: HashMap<OwnerId, FencingToken>,
+    /// The locks whose last holder was evicted.
+    evicted: HashSet<LockName>,
 }
 
 impl<'a> Run<'a> {
     fn of(backend: &'a dyn DistributedLock) -> Self {
         let names = [fresh_name(), fresh_name()];
         let claims = (0..CLAIMS).map(|i| claim(&names[i % names.len()], TTL)).collect();
-        Self { backend, claims, granted: HashMap::new(), last: HashMap::new() }
+        let (granted, last, evicted) = Default::default();
+        Self { backend, claims, granted, last, evicted }
     }
 
     async fn play(mut self, history: &[Step]) -> Vec<(Step, Outcome)> {
@@ -123,9 +128,11 @@ impl<'a> Run<'a> {
             Step::Release(i) => self.release(&self.claims[i]).await,
             Step::Withdraw(i) => self.withdraw(&self.claims[i]).await,
             Step::Evict(i) => {
-                let name = &self.claims[i].name;
-                let evicted = self.backend.evict(name).await.expect("an answer");
-                self.held(name, evicted.and_then(|holder| holder.token))
+                let name = self.claims[i].name.clone();
+                let evicted = self.backend.evict(&name).await.expect("an answer");
+                let outcome = self.held(&name, evicted.and_then(|holder| holder.token));
+                self.evicted.insert(name);
+                outcome
             }
             Step::Inspect(i) => {
                 let name = &self.claims[i].name;
@@ -146,13 +153,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A passing failure is no answer: a client asks again, and so do we.
-    async fn answer(&self, claim: &Claim) -> Result<Attempt, BackendError> {
+    /// A passing failure is no answer: a client asks again, and so do we. An eviction may take a moment
+    /// to be seen, where it ends the holder's session.
+    async fn answer(&mut self, claim: &Claim) -> Result<Attempt, BackendError> {
+        let was_evicted = self.evicted.remove(&claim.name);
         let mut answer = self.backend.try_acquire(claim, None).await;
         for _ in 0..TRIES {
-            if !matches!(&answer, Err(error) if error.is_transient()) {
-                break;
+            match &answer {
+                Err(error) if error.is_transient() => {}
+                Ok(Attempt::Busy(_)) if was_evicted => {}
+                _ => break,
             }
+            sleep(PAUSE).await;
             answer = self.backend.try_acquire(claim, None).await;
         }
         answer
