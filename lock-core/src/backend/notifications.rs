@@ -87,7 +87,8 @@ struct Waiters {
 
 impl Waiters {
     fn insert(&mut self, owner: OwnerId, waiter: WaiterHandle) {
-        if self.by_owner.len() == self.by_owner.capacity() {
+        let is_full = self.by_owner.len() == self.by_owner.capacity();
+        if is_full && !self.by_owner.contains_key(&owner) {
             self.by_owner.retain(|_, waiter| !waiter.is_closed());
         }
         self.by_owner.insert(owner, waiter);

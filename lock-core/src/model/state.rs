@@ -37,7 +37,8 @@ pub struct Holder {
     pub ttl_left: Option<Duration>,
     /// What it says of itself.
     pub label: Label,
-    /// When it was granted (C45), on the server's wall clock; `None` if the server does not tell.
+    /// When it was granted (C45), on the server's wall clock; on etcd, which tells no time, on the holder's,
+    /// if it was granted at once. `None` if that is not known.
     pub since: Option<SystemTime>,
 }
 
