@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::DistributedLock;
-use crate::engine::{Acquisition, ClientOptions, Shared, failed};
+use crate::engine::{Acquisition, ClientOptions, Shared};
 use crate::fence::Fence;
 use crate::guard::LockGuard;
 use crate::model::{
@@ -198,7 +198,7 @@ impl LockClient {
         let name = LockName::new(name)?;
         let shared = &self.shared;
         let answer = shared.request(|| shared.backend.inspect(&name)).await;
-        answer.map_err(|source| failed("inspect", Some(&name), source))
+        answer.map_err(|source| LockError::backend("inspect", Some(&name), source))
     }
 
     /// Lists the locks that are held and whose names start with `prefix`, sorted by name, at most
@@ -222,7 +222,7 @@ impl LockClient {
     pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, LockError> {
         // In one try, since it may take many requests.
         let answer = self.shared.request_once(self.shared.backend.list(prefix, limit)).await;
-        answer.map_err(|source| failed("list locks", None, source))
+        answer.map_err(|source| LockError::backend("list locks", None, source))
     }
 
     /// Ends the hold of whoever has the lock, and lets the next waiter in; says whose it was, `None`
@@ -255,7 +255,7 @@ impl LockClient {
     pub async fn evict(&self, name: impl AsRef<str>) -> Result<Option<Holder>, LockError> {
         let name = LockName::new(name)?;
         let answer = self.shared.request_once(self.shared.backend.evict(&name)).await;
-        answer.map_err(|source| failed("evict the holder of", Some(&name), source))
+        answer.map_err(|source| LockError::backend("evict the holder of", Some(&name), source))
     }
 
     /// Ends the hold of whoever has the lock, as [`evict`](Self::evict) does, and advances `fence` past its
@@ -308,7 +308,7 @@ impl LockClient {
     /// Dropping the future has no effect.
     pub async fn doctor(&self) -> Result<Vec<Finding>, LockError> {
         let answer = self.shared.request_once(self.shared.backend.doctor()).await;
-        answer.map_err(|source| failed("examine the server", None, source))
+        answer.map_err(|source| LockError::backend("examine the server", None, source))
     }
 
     /// Gives everything back: ends all holds of this client and waits until the server knows, or

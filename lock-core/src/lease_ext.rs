@@ -33,7 +33,8 @@ pub trait LeaseExt: DistributedLock {
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
     ///
     /// # Cancel safety
-    /// A dropped call may leave a hold behind, for one TTL at the longest. A
+    /// A call that was dropped, or that failed while the server was silent, may leave a hold behind, for
+    /// one TTL at the longest. A
     /// [`LockClient`](crate::LockClient) gives it back at once.
     async fn acquire_lease(&self, request: &LockRequest) -> Result<Lease, LockError> {
         let claim = request.claim()?;

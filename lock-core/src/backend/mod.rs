@@ -9,12 +9,12 @@
 
 mod admin;
 mod answers;
+mod arc;
 mod bounds;
 mod distributed_lock;
 mod notifications;
 mod reply_monitor;
 mod request_error;
-mod shared;
 mod waiter;
 mod withdrawals;
 

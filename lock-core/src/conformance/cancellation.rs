@@ -7,10 +7,10 @@ use futures_util::future::{FutureExt, join_all};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    Fault, Harness, LIMIT, Operation, claim, client, eventually, faulty_client, fresh_name,
+    Fault, Faulty, Harness, LIMIT, Operation, claim, client, eventually, faulty_client, fresh_name,
     patient, until_free,
 };
-use crate::backend::Attempt;
+use crate::backend::{Attempt, Claim};
 use crate::{DistributedLock, Lease, LockRequest, LostReason, Wait};
 
 /// C19: an acquire that is dropped at any await leaves no hold: long before its TTL of a minute the
@@ -107,13 +107,18 @@ pub async fn c19_a_request_that_outlived_its_hold_takes_nothing(harness: &dyn Ha
         }
         // Once the janitor has been there, the request may come.
         until_free(&client, &name).await;
-        eventually("it is refused, or taken back", async || {
-            let late = faulty.try_acquire(&ghost, None).await;
-            !matches!(late, Ok(Attempt::Granted(_)))
-        })
-        .await;
+        until_refused(&faulty, &ghost).await;
         until_free(&client, &name).await;
     }
+}
+
+/// Waits until the late request of a claim takes nothing: it is refused, or taken back.
+async fn until_refused(faulty: &Faulty, ghost: &Claim) {
+    eventually("the late request takes nothing", async || {
+        let late = faulty.try_acquire(ghost, None).await;
+        !matches!(late, Ok(Attempt::Granted(_)))
+    })
+    .await;
 }
 
 /// C19: a lease that is handed on says that a request of it may come late: its last release refuses
@@ -132,11 +137,7 @@ pub async fn c19_a_lease_that_is_handed_on_stays_unresolved(harness: &dyn Harnes
             false => lease,
         };
         client.attach(lease).await.expect("held").release().await.expect("an answer");
-        eventually("the late request is refused", async || {
-            let late = faulty.try_acquire(&ghost, None).await;
-            !matches!(late, Ok(Attempt::Granted(_)))
-        })
-        .await;
+        until_refused(&faulty, &ghost).await;
         until_free(&client, &name).await;
     }
 }

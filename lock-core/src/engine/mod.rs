@@ -30,5 +30,5 @@ pub use self::hold::LostSignal;
 pub use self::options::ClientOptions;
 pub(crate) use self::owned_claim::OwnedClaim;
 pub(crate) use self::renewer::Registration;
-pub(crate) use self::shared::{Shared, failed};
+pub(crate) use self::shared::Shared;
 pub(crate) use self::wait::{Limits, Waiting};

@@ -184,9 +184,9 @@ impl Progress {
     pub(super) fn into_error(self, name: &LockName, backend: &'static str) -> LockError {
         let name = name.clone();
         match (self.standing, self.seen) {
-            (Standing::Outage(_, source), _) => acquire_failed(name, source),
+            (Standing::Outage(_, source), _) => LockError::backend("acquire", Some(&name), source),
             (Standing::Late(_), _) if self.wait == Wait::Forever => {
-                acquire_failed(name, always_late(backend))
+                LockError::backend("acquire", Some(&name), always_late(backend))
             }
             (Standing::Busy, Some(contention)) if self.wait == Wait::Never => {
                 LockError::NotAcquired { name, contention }
@@ -196,11 +196,6 @@ impl Progress {
             }
         }
     }
-}
-
-/// The error of an acquisition that the backend ended.
-pub(super) fn acquire_failed(name: LockName, source: BackendError) -> LockError {
-    LockError::Backend { operation: "acquire", name: Some(name), source }
 }
 
 fn always_late(backend: &'static str) -> BackendError {

@@ -25,15 +25,6 @@ use crate::model::{
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// The error of an operation that the backend did not answer.
-pub(crate) fn failed(
-    operation: &'static str,
-    name: Option<&LockName>,
-    source: BackendError,
-) -> LockError {
-    LockError::Backend { operation, name: name.cloned(), source }
-}
-
 /// What the clones and guards of one client share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -119,7 +110,7 @@ impl Shared {
                 Ok(Some(Lease { ttl, granted, deadline, ..lease }))
             }
             Ok(Extension::Lost) => Ok(None),
-            Err(source) => Err(failed("extend", Some(&lease.name), source)),
+            Err(source) => Err(LockError::backend("extend", Some(&lease.name), source)),
         }
     }
 
@@ -174,7 +165,7 @@ impl Shared {
                 answer => answer,
             }
         });
-        answer.await.map_err(|source| failed("release", Some(&lease.name), source))
+        answer.await.map_err(|source| LockError::backend("release", Some(&lease.name), source))
     }
 
     pub(crate) fn has_expired(&self, lease: &Lease) -> bool {

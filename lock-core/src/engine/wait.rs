@@ -8,7 +8,7 @@ use tracing::debug;
 
 use super::claim_state::{ClaimEvent, ClaimState};
 use super::options::ClientOptions;
-use super::progress::{Progress, Try, acquire_failed};
+use super::progress::{Progress, Try};
 use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent, WaiterHandle};
 use crate::model::{
     BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, Moment, Outcome,
@@ -54,7 +54,9 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         let waiter = progress.waits().then_some(&waiter);
         loop {
             let attempt = self.attempt(claim, waiter, &mut progress, state).await;
-            match attempt.map_err(|error| acquire_failed(claim.name.clone(), error))? {
+            match attempt
+                .map_err(|error| LockError::backend("acquire", Some(&claim.name), error))?
+            {
                 Step::Granted(lease) => return Ok(lease),
                 Step::Busy(seen) => listener.tell(&seen),
                 Step::Troubled => {}

@@ -96,6 +96,17 @@ pub enum LockError {
     },
 }
 
+impl LockError {
+    /// The backend did not do what `operation` says, to the lock called `name` if it was about one.
+    pub(crate) fn backend(
+        operation: &'static str,
+        name: Option<&LockName>,
+        source: BackendError,
+    ) -> Self {
+        Self::Backend { operation, name: name.cloned(), source }
+    }
+}
+
 fn last_seen(contention: &Option<Contention>) -> String {
     contention.as_ref().map(|seen| format!(": {seen}")).unwrap_or_default()
 }

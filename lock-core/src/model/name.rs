@@ -119,7 +119,8 @@ fn text_fault(text: &str, min: usize, max: usize) -> Option<&'static str> {
 /// As much of a refused text as an error message can bear, escaped.
 fn excerpt(text: &str) -> String {
     const SHOWN: usize = 40;
-    let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    let start: String = text.chars().take(SHOWN).collect();
+    let mut shown = Readable(&start).to_string();
     if text.chars().nth(SHOWN).is_some() {
         shown.push('…');
     }

@@ -45,7 +45,7 @@ fn is_hidden(character: char) -> bool {
     if character.is_ascii_graphic() || character == ' ' {
         return false;
     }
-    is_blank(character) || {
+    character.is_control() || is_blank(character) || {
         // After a letter, where a combining mark can be seen.
         let shown = ['a', character].iter().collect::<String>();
         let escaped = shown.escape_debug().skip(1).take(2).collect::<String>();
@@ -90,6 +90,8 @@ mod tests {
     #[test]
     fn what_cannot_be_seen_is_escaped() {
         let hidden = [
+            '\n',
+            '\u{1b}',
             '\u{202e}',
             '\u{2066}',
             '\u{200b}',

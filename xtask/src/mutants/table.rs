@@ -81,7 +81,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "unknown read as no",
         file: "lock-core/src/engine/shared.rs",
-        from: "answer.await.map_err(|source| failed(\"release\", Some(&lease.name), source))",
+        from: "answer.await.map_err(|source| LockError::backend(\"release\", Some(&lease.name), source))",
         to: "answer.await.or(Ok(Release::NotHeld))",
         test: "-p lock-core --test memory c15_an_error_tells_whether_it_was_applied",
     },
