@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use leasehold::{ClientOptions, DistributedLock, LockClient, LockError, LockGuard, MemoryLock};
+use leasehold::{ClientOptions, DistributedLock, LockClient, LockError, LockGuard, MemoryBackend};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -34,12 +34,11 @@ async fn main() -> Result<(), Failure> {
 
     // A client with options of its own takes a backend instead of a URL.
     let backend: Arc<dyn DistributedLock> = leasehold::backend(&urls[0]).await?;
-    let mut options = ClientOptions::default();
-    options.request_timeout = Duration::from_millis(500);
+    let options = ClientOptions::new().request_timeout(Duration::from_millis(500));
     work(&LockClient::with_options(backend, options)).await?;
 
     // And one that is chosen in the code needs no URL.
-    work(&LockClient::new(MemoryLock::new())).await?;
+    work(&LockClient::new(MemoryBackend::new())).await?;
 
     // A URL that cannot be used says what to do.
     match leasehold::connect("zookeeper://localhost").await {

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use leasehold::{ClientOptions, LockClient, LockName, LockRequest, MemoryLock, Wait};
+use leasehold::{ClientOptions, LockClient, LockName, LockRequest, MemoryBackend, Wait};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::time::{sleep, timeout};
 
@@ -26,9 +26,8 @@ async fn main() -> Result<(), Failure> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, if serve { 9464 } else { 0 }));
     let metrics = record(address)?;
 
-    let mut options = ClientOptions::default();
-    options.metric_group = group;
-    let locks = LockClient::with_options(MemoryLock::new(), options);
+    let options = ClientOptions::new().metric_group(group);
+    let locks = LockClient::with_options(MemoryBackend::new(), options);
     if serve {
         println!("http://{address}/metrics");
         loop {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod connect;
+mod connector;
 #[cfg(doctest)]
 mod docs;
 
@@ -9,11 +10,16 @@ pub use lock_core::{
     FakeClock, Fence, FenceError, FencingToken, Finding, Health, Holder, InvalidLabel,
     InvalidLease, InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockAdmin,
     LockClient, LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal,
-    MemoryFence, MemoryLock, Moment, Order, Outcome, OwnerId, Release, Renewals, SystemClock,
+    MemoryBackend, MemoryFence, Moment, Order, Outcome, OwnerId, Release, Renewals, SystemClock,
     TokenDurability, Ttl, Wait, Wakeup,
 };
 
-pub use crate::connect::{backend, connect};
+pub use crate::connect::{backend, connect, connect_with};
+pub use crate::connector::Connector;
+
+/// The former name of [`MemoryBackend`].
+#[deprecated(note = "it is called `MemoryBackend` now")]
+pub type MemoryLock = MemoryBackend;
 
 /// What authors of backends need beside [`DistributedLock`].
 #[doc(inline)]

@@ -55,21 +55,21 @@ async fn c30_the_guarantees_tell_the_capabilities_of_the_embedded_backends() {
 #[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_the_guarantees_tell_the_capabilities_of_etcd() {
-    let server = test_support::EtcdServer::start().await;
+    let server = lock_testkit::EtcdServer::start().await;
     assert_told(&connect(&server.url()).await.expect("a client"));
 }
 
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_the_guarantees_tell_the_capabilities_of_postgres() {
-    let server = test_support::PostgresServer::start().await;
+    let server = lock_testkit::PostgresServer::start().await;
     assert_told(&connect(&server.url()).await.expect("a client"));
 }
 
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_the_guarantees_tell_the_capabilities_of_redis() {
-    let server = test_support::RedisServer::start().await;
+    let server = lock_testkit::RedisServer::start().await;
     assert_told(&connect(&server.url()).await.expect("a client"));
 }
 

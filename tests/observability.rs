@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold::{LockClient, LockRequest, MemoryLock};
+use leasehold::{LockClient, LockRequest, MemoryBackend};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ fn expressions(dashboard: &Value) -> Vec<String> {
 async fn the_dashboard_and_its_page_name_every_metric() {
     let recorder = PrometheusBuilder::new().set_buckets(&[1.0]).expect("buckets").build_recorder();
     let _recording = metrics::set_default_local_recorder(&recorder);
-    let locks = LockClient::new(MemoryLock::new());
+    let locks = LockClient::new(MemoryBackend::new());
     let guard = locks.acquire(LockRequest::new("a").ttl(Duration::from_secs(1))).await;
     let guard = guard.expect("a free lock");
     tokio::time::sleep(Duration::from_secs(2)).await;

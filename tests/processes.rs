@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::file::FileFence;
 use leasehold::{Fence, FenceError, LockRequest, Wait};
+use lock_testkit::{RedisServer, child};
 use tempfile::TempDir;
-use test_support::{RedisServer, child};
 
 /// What a loaded machine may add to a bound of the contract.
 const SLACK: Duration = Duration::from_millis(500);
@@ -277,7 +277,7 @@ async fn p1_a_paused_holder_is_refused_by_the_fence_on_redis() {
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_grant_that_waited_out_its_time_is_not_believed() {
-    use test_support::eventually;
+    use lock_testkit::eventually;
 
     let (fixture, limit) = (Fixture::redis().await, Duration::from_secs(30));
     let client = leasehold::connect(&fixture.url()).await.expect("a connection");

@@ -54,20 +54,20 @@ async fn swapped_for_files() {
 #[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn swapped_for_etcd() {
-    let server = test_support::EtcdServer::start().await;
+    let server = lock_testkit::EtcdServer::start().await;
     sellers_sell_each_item_once(&server.url()).await;
 }
 
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn swapped_for_postgres() {
-    let server = test_support::PostgresServer::start().await;
+    let server = lock_testkit::PostgresServer::start().await;
     sellers_sell_each_item_once(&server.url()).await;
 }
 
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn swapped_for_redis() {
-    let server = test_support::RedisServer::start().await;
+    let server = lock_testkit::RedisServer::start().await;
     sellers_sell_each_item_once(&server.url()).await;
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use leasehold::etcd::etcd_client::{self, LockOptions, WatchOptions};
-use test_support::EtcdServer;
+use lock_testkit::EtcdServer;
 use tokio::time::sleep;
 
 use crate::client::{Client, Leasehold, Peer, Result};

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use lock_testkit::PostgresServer;
 use sqlx::postgres::PgListener;
 use sqlx::{Connection, Executor, PgConnection};
-use test_support::PostgresServer;
 use tokio::time::sleep;
 
 use crate::client::{Client, Leasehold, Peer, Result};
@@ -25,7 +25,7 @@ const PEERS: &[Peer] = &[
     },
     Peer {
         name: "pg_advisory_lock",
-        client: |url| Box::pin(async move { AdvisoryLock::at(&url).await }),
+        client: |url| Box::pin(async move { AdvisoryBackend::at(&url).await }),
     },
 ];
 
@@ -83,16 +83,16 @@ impl System for Postgres {
     }
 }
 
-struct AdvisoryLock(PgConnection);
+struct AdvisoryBackend(PgConnection);
 
-impl AdvisoryLock {
+impl AdvisoryBackend {
     async fn at(url: &str) -> Result<Box<dyn Client>> {
         Ok(Box::new(Self(PgConnection::connect(url).await?)))
     }
 }
 
 #[async_trait]
-impl Client for AdvisoryLock {
+impl Client for AdvisoryBackend {
     async fn acquire(&mut self, name: &str) -> Result<()> {
         let lock = sqlx::query("SELECT pg_advisory_lock(hashtext($1))").bind(name);
         self.0.execute(lock).await?;

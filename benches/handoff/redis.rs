@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use lock_testkit::RedisServer;
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
-use test_support::RedisServer;
 use tokio::time::sleep;
 
 use crate::client::{Client, Leasehold, Peer, Result, TTL};

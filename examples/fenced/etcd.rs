@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use leasehold::etcd::etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
-use leasehold::etcd::{EtcdFence, EtcdLock};
+use leasehold::etcd::{EtcdBackend, EtcdFence};
 use leasehold::{Fence, FencingToken};
 
 use crate::stock::{Error, STOCK, Stock};
@@ -17,7 +17,7 @@ impl EtcdStock {
     pub(crate) async fn at(url: &str) -> Result<Self, Error> {
         let members = url.trim_start_matches("etcd://").split(['/', ',']).take(1);
         Ok(Self {
-            fence: EtcdLock::connect(url).await?.fence(STOCK),
+            fence: EtcdBackend::connect(url).await?.fence(STOCK),
             client: Client::connect(members.collect::<Vec<_>>(), None).await?,
         })
     }

@@ -51,11 +51,11 @@ async fn main() -> Result<(), Error> {
 
 async fn tell_everywhere() -> Result<(), Error> {
     #[cfg(feature = "redis")]
-    tell(&test_support::RedisServer::start().await.url()).await?;
+    tell(&lock_testkit::RedisServer::start().await.url()).await?;
     #[cfg(feature = "etcd")]
-    tell(&test_support::EtcdServer::start().await.url()).await?;
+    tell(&lock_testkit::EtcdServer::start().await.url()).await?;
     #[cfg(feature = "postgres")]
-    tell(&test_support::PostgresServer::start().await.url()).await?;
+    tell(&lock_testkit::PostgresServer::start().await.url()).await?;
     Ok(())
 }
 

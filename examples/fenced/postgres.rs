@@ -1,7 +1,7 @@
 //! Postgres: the fence is part of a transaction of one's own, which fails as a whole.
 
 use async_trait::async_trait;
-use leasehold::postgres::{PostgresFence, PostgresLock};
+use leasehold::postgres::{PostgresBackend, PostgresFence};
 use leasehold::{FenceError, FencingToken};
 use sqlx::{Connection, Executor, PgConnection};
 
@@ -15,7 +15,7 @@ pub(crate) struct PostgresStock {
 
 impl PostgresStock {
     pub(crate) async fn at(url: &str) -> Result<Self, Error> {
-        let fence = PostgresLock::connect(url).await?.fence(STOCK);
+        let fence = PostgresBackend::connect(url).await?.fence(STOCK);
         Ok(Self { fence, url: url.to_owned() })
     }
 }

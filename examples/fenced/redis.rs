@@ -1,7 +1,7 @@
 //! Redis: any Lua of one's own runs behind the fence, in one atomic step.
 
 use async_trait::async_trait;
-use leasehold::redis::{FencedScript, RedisFence, RedisLock};
+use leasehold::redis::{FencedScript, RedisBackend, RedisFence};
 use leasehold::{FenceError, FencingToken};
 
 use crate::stock::{Error, STOCK, Stock};
@@ -16,7 +16,7 @@ pub(crate) struct RedisStock {
 impl RedisStock {
     pub(crate) async fn at(url: &str) -> Result<Self, Error> {
         Ok(Self {
-            fence: RedisLock::connect(url).await?.fence(STOCK),
+            fence: RedisBackend::connect(url).await?.fence(STOCK),
             read: FencedScript::new("return redis.call('GET', KEYS[1])"),
             write: FencedScript::new("return redis.call('SET', KEYS[1], ARGV[1])"),
             fill: redis::Client::open(url)?,

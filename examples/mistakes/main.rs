@@ -13,7 +13,7 @@ mod stage;
 mod token_after_read;
 
 use clap::Parser;
-use test_support::RedisServer;
+use lock_testkit::RedisServer;
 
 use crate::stage::{Failure, Stage};
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use leasehold::redis::RedisLock;
+use leasehold::redis::RedisBackend;
 use leasehold::{LockClient, LockGuard, LockRequest};
 use redis::{aio::MultiplexedConnection, cmd};
 use tokio::time::sleep;
@@ -32,7 +32,7 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 pub(crate) struct Stage {
     /// A plain connection, for the wrong halves.
     pub(crate) redis: MultiplexedConnection,
-    pub(crate) lock: RedisLock,
+    pub(crate) lock: RedisBackend,
     /// Two clients, which know nothing of each other.
     pub(crate) anna: LockClient,
     pub(crate) berta: LockClient,
@@ -40,7 +40,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn set(url: &str) -> Result<Self, Failure> {
-        let lock = RedisLock::connect(url).await?;
+        let lock = RedisBackend::connect(url).await?;
         let (anna, berta) = (LockClient::new(lock.clone()), leasehold::connect(url).await?);
         let mut redis = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
         // What an earlier run may have left.

@@ -15,7 +15,7 @@ mod shop;
 
 use clap::Parser;
 use futures_util::future::try_join_all;
-use test_support::RedisServer;
+use lock_testkit::RedisServer;
 
 use crate::shop::{Failure, STOCK, Shop};
 

@@ -85,16 +85,16 @@ impl LockClient {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
     /// use std::time::Duration;
-    /// use lock_core::{LockClient, LockRequest, MemoryLock, Wait};
+    /// use lock_core::{LockClient, LockRequest, MemoryBackend, Wait};
     ///
-    /// let locks = LockClient::new(MemoryLock::new());
+    /// let locks = LockClient::new(MemoryBackend::new());
     /// let request = LockRequest::new("report").wait(Wait::AtMost(Duration::from_secs(5)));
     /// let guard = locks.acquire(request).await?;
     /// assert!(guard.is_held());
     /// # Ok(()) }
     /// ```
     pub async fn acquire(&self, request: impl Into<LockRequest>) -> Result<LockGuard, LockError> {
-        let request = request.into();
+        let request = self.shared.options.complete(request.into());
         let acquisition = Acquisition::new(self.shared.clone(), request.claim()?)?;
         let (hold, claim) = acquisition.run(&request).await?;
         Ok(LockGuard::new(self.shared.clone(), hold, claim))
@@ -136,8 +136,8 @@ impl LockClient {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{Finished, LockClient, MemoryLock};
-    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use lock_core::{Finished, LockClient, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
     /// let sold = locks.with("stock:42", async |held| format!("under token {}", held.token())).await?;
     /// if let Err(lost) = sold.hold {
     ///     println!("another may have sold at the same time: {lost}");
@@ -187,8 +187,8 @@ impl LockClient {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
-    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
     /// let _guard = locks.acquire(LockRequest::new("nightly").label("host-7")).await?;
     /// let state = locks.inspect("nightly").await?;
     /// assert_eq!(state.holder.expect("it is held").label.as_str(), "host-7");
@@ -212,8 +212,8 @@ impl LockClient {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
-    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
     /// let _guard = locks.acquire("job/nightly").await?;
     /// let held = locks.list("job/", 100).await?;
     /// assert_eq!(held[0].name.as_str(), "job/nightly");
@@ -243,8 +243,8 @@ impl LockClient {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
-    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
     /// let hung = locks.acquire("nightly").await?;
     /// let ended = locks.evict("nightly").await?.expect("it was held");
     /// assert_eq!(ended.token, Some(hung.token()));
@@ -273,8 +273,8 @@ impl LockClient {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{Fence, LockClient, LockRequest, MemoryFence, MemoryLock};
-    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use lock_core::{Fence, LockClient, LockRequest, MemoryFence, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
     /// let fence = MemoryFence::new();
     /// let hung = locks.acquire("nightly").await?;
     /// locks.evict_and_fence("nightly", &fence).await?;
@@ -323,8 +323,8 @@ impl LockClient {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
-    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
     /// let guard = locks.acquire("nightly").await?;
     /// locks.shutdown().await;
     /// assert!(!guard.is_held());

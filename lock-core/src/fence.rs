@@ -20,9 +20,9 @@ use crate::model::{FenceError, FencingToken};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_core::{Fence, FenceError, LockClient, MemoryFence, MemoryLock};
+/// use lock_core::{Fence, FenceError, LockClient, MemoryFence, MemoryBackend};
 ///
-/// let (locks, fence) = (LockClient::new(MemoryLock::new()), MemoryFence::new());
+/// let (locks, fence) = (LockClient::new(MemoryBackend::new()), MemoryFence::new());
 /// let stale = locks.acquire("stock").await?.detach()?;
 /// // … the holder is paused, its lease ends, another takes over:
 /// # locks.attach(stale.clone()).await?.release().await?;
@@ -65,7 +65,7 @@ impl Fence for MemoryFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
         // C24: check and memory are one atomic step.
         let seen = self.seen.fetch_max(token.get(), Ordering::AcqRel);
-        match FencingToken::from_stored(seen) {
+        match FencingToken::new(seen) {
             Ok(seen) if seen > token => Err(FenceError::Stale { token, seen }),
             _ => Ok(()),
         }
@@ -79,7 +79,7 @@ mod tests {
     #[tokio::test]
     async fn c24_a_fence_accepts_equal_and_greater_tokens_only() {
         let fence = MemoryFence::new();
-        let token = |value| FencingToken::from_stored(value).expect("a token");
+        let token = |value| FencingToken::new(value).expect("a token");
         for accepted in [5, 5, 7] {
             fence.advance(token(accepted)).await.expect("not stale");
         }

@@ -81,8 +81,8 @@ impl LockGuard {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
-    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
     /// let guard = locks.acquire("nightly").await?;
     /// let signal = guard.lost_signal();
     /// let watchdog = tokio::spawn(async move { signal.wait().await });
@@ -108,8 +108,8 @@ impl LockGuard {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
-    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
     /// let guard = locks.acquire("nightly").await?;
     /// let rows = guard.run(async { 42 }).await?;
     /// assert_eq!(rows, 42);
@@ -148,8 +148,8 @@ impl LockGuard {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryLock};
-    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
     /// # use std::time::Duration;
     /// let guard = locks.acquire("nightly").await?;
     /// // The export turned out large.
@@ -177,8 +177,8 @@ impl LockGuard {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockError, LostReason, MemoryLock};
-    /// # let locks = LockClient::new(MemoryLock::new());
+    /// # use lock_core::{LockClient, LockError, LostReason, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
     /// let guard = locks.acquire("nightly").await?;
     /// locks.evict("nightly").await?;
     /// let ended = guard.release().await;

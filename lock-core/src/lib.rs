@@ -6,9 +6,9 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-//! use lock_core::{LockClient, MemoryLock};
+//! use lock_core::{LockClient, MemoryBackend};
 //!
-//! let locks = LockClient::new(MemoryLock::new());
+//! let locks = LockClient::new(MemoryBackend::new());
 //! let guard = locks.acquire("stock:42").await?;
 //! guard.run(async { println!("selling under token {}", guard.token()) }).await?;
 //! guard.release().await?;
@@ -31,12 +31,10 @@
 //! - [`DistributedLock`] is what a backend implements: each method asks the server once.
 //! - [`Lease`] is the proof of a hold, as plain data.
 //! - [`LockAdmin`] is what operators ask: who holds what, and to end a hold by force.
-//! - [`MemoryLock`] is the executable specification: the same contract within one process.
+//! - [`MemoryBackend`] is the executable specification: the same contract within one process.
 
 pub mod backend;
 mod client;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 mod engine;
 mod fence;
 mod guard;
@@ -50,7 +48,7 @@ pub use crate::engine::{ClientOptions, LostSignal};
 pub use crate::fence::{Fence, MemoryFence};
 pub use crate::guard::LockGuard;
 pub use crate::lease_ext::LeaseExt;
-pub use crate::memory::MemoryLock;
+pub use crate::memory::MemoryBackend;
 pub use crate::model::{
     BackendError, BoxError, Capabilities, Clock, Contention, Drift, FakeClock, FenceError,
     FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner,
@@ -58,3 +56,7 @@ pub use crate::model::{
     LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, Moment, Order, Outcome, OwnerId, Renewals,
     SystemClock, TokenDurability, Ttl, Wait, Wakeup,
 };
+
+/// The former name of [`MemoryBackend`]: it is a store of locks, not a lock.
+#[deprecated(note = "it is called `MemoryBackend` now")]
+pub type MemoryLock = MemoryBackend;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 
 use crate::backend::{
     Attempt, DistributedLock, Extension, Grant, LockAdmin, Release, WaiterHandle, Withdrawals,
+    next_token,
 };
 use crate::model::{
     BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder, Label,
@@ -21,7 +22,7 @@ use crate::model::{
 /// Clones share their locks. It follows Tokio's paused time. It is no mutex to be fast with; for
 /// plain exclusion between tasks use `tokio::sync::Mutex`.
 #[derive(Clone, Debug)]
-pub struct MemoryLock {
+pub struct MemoryBackend {
     clock: Arc<dyn Clock>,
     started: Moment,
     store: Arc<Mutex<Store>>,
@@ -31,7 +32,7 @@ pub struct MemoryLock {
 struct Store {
     locks: HashMap<LockName, Lock>,
     /// The greatest token ever granted, of whatever lock.
-    last_token: u64,
+    last_token: Option<FencingToken>,
     withdrawn: Withdrawals,
 }
 
@@ -56,7 +57,7 @@ struct Waiter {
     waiter: WaiterHandle,
 }
 
-impl MemoryLock {
+impl MemoryBackend {
     /// A store without locks, by the machine's clock.
     pub fn new() -> Self {
         Self::with_clock(Arc::new(SystemClock))
@@ -94,14 +95,14 @@ impl MemoryLock {
     }
 }
 
-impl Default for MemoryLock {
+impl Default for MemoryBackend {
     fn default() -> Self {
         Self::new()
     }
 }
 
 #[async_trait]
-impl DistributedLock for MemoryLock {
+impl DistributedLock for MemoryBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities::new(
             "memory",
@@ -184,7 +185,7 @@ impl DistributedLock for MemoryLock {
 }
 
 #[async_trait]
-impl LockAdmin for MemoryLock {
+impl LockAdmin for MemoryBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let now = self.clock.now();
         Ok(self.store().state(name, now))
@@ -257,12 +258,13 @@ impl Store {
     /// One more than the last, or the time in microseconds, so that tokens also grow from one run
     /// of the process to the next.
     fn next_token(&mut self) -> Result<FencingToken, BackendError> {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // C22: greater than all before, also those of an earlier run.
-        self.last_token = (self.last_token + 1).max(wall.as_micros() as u64);
-        FencingToken::from_stored(self.last_token).map_err(|error| {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let token = next_token(self.last_token, wall).map_err(|error| {
             BackendError::permanent("memory", Outcome::NotApplied, "out of tokens", error)
-        })
+        })?;
+        self.last_token = Some(token);
+        Ok(token)
     }
 
     fn extend(&mut self, renewal: &Renewal, now: Moment) -> Extension {
@@ -278,8 +280,7 @@ impl Store {
 
     fn refuse_withdrawn(&self, claim: &Claim) -> Result<(), BackendError> {
         if self.withdrawn.contains(claim.owner) {
-            let context = "the claim was withdrawn";
-            return Err(BackendError::permanent("memory", Outcome::NotApplied, context, context));
+            return Err(BackendError::withdrawn("memory"));
         }
         Ok(())
     }

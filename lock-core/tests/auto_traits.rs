@@ -11,7 +11,7 @@ use lock_core::{
     BackendError, Capabilities, ClientOptions, Contention, DistributedLock, Drift, FakeClock,
     Fence, FenceError, FencingToken, Finding, Holder, InvalidLabel, InvalidLease, InvalidName,
     InvalidOwner, InvalidToken, InvalidTtl, Label, Lease, LockClient, LockError, LockGuard,
-    LockName, LockRequest, LockState, LostReason, LostSignal, MemoryFence, MemoryLock, Moment,
+    LockName, LockRequest, LockState, LostReason, LostSignal, MemoryBackend, MemoryFence, Moment,
     OwnerId, SystemClock, Ttl, Wait,
 };
 
@@ -28,7 +28,7 @@ macro_rules! all {
 #[test]
 fn public_types_are_send_sync_and_unpin() {
     all!(is_ordinary: ClientOptions, LockClient, LockError, LockGuard, LockRequest, LostSignal,
-        MemoryLock, WaiterHandle, Attempt, BackendError, FenceError, Box<dyn Fence>,
+        MemoryBackend, WaiterHandle, Attempt, BackendError, FenceError, Box<dyn Fence>,
         Box<dyn DistributedLock>);
 }
 

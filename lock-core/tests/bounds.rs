@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{LockClient, LockRequest, MemoryLock};
+use lock_core::{LockClient, LockRequest, MemoryBackend};
 use tokio::time::timeout;
 
 const KIB: usize = 1024;
@@ -28,7 +28,7 @@ async fn r4_memory_is_bounded_by_what_is_held_and_waited_for() {
 
 async fn names_that_are_not_used_any_more_cost_nothing() {
     const NAMES: usize = 100_000;
-    let client = LockClient::new(MemoryLock::new());
+    let client = LockClient::new(MemoryBackend::new());
     let use_names = async |from: usize, count: usize| {
         for i in from..from + count {
             let guard = client.acquire(format!("name-{i}")).await.expect("a free lock");
@@ -47,7 +47,7 @@ async fn names_that_are_not_used_any_more_cost_nothing() {
 
 async fn ten_thousand_waiters_cost_little_and_leave_nothing() {
     const WAITERS: usize = 10_000;
-    let store = MemoryLock::new();
+    let store = MemoryBackend::new();
     let clients: Vec<_> = (0..8).map(|_| LockClient::new(store.clone())).collect();
     let guard = clients[0].acquire("hot").await.expect("a free lock");
     let before = resident();

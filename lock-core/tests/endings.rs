@@ -11,8 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lock_core::conformance::{Fault, Faulty, Operation};
-use lock_core::{DistributedLock, Lease, LockAdmin, LockClient, LockName, LockRequest, MemoryLock};
+use lock_core::{
+    DistributedLock, Lease, LockAdmin, LockClient, LockName, LockRequest, MemoryBackend,
+};
+use lock_testkit::{Fault, Faulty, Operation};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -22,13 +24,13 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-fn faulty_client() -> (LockClient, Faulty, MemoryLock) {
-    let store = MemoryLock::new();
+fn faulty_client() -> (LockClient, Faulty, MemoryBackend) {
+    let store = MemoryBackend::new();
     let faulty = Faulty::new(Arc::new(store.clone()));
     (LockClient::new(faulty.clone()), faulty, store)
 }
 
-fn is_held(store: &MemoryLock) -> bool {
+fn is_held(store: &MemoryBackend) -> bool {
     let name = LockName::new("a").expect("a name");
     let state = store.inspect(&name).now_or_never().expect("memory answers at once");
     state.expect("an answer").holder.is_some()
@@ -41,7 +43,7 @@ fn c20_a_shutdown_waits_for_a_guard_that_is_being_dropped() {
     let runtime = runtime.expect("a runtime");
     let _entered = runtime.enter();
     for round in 0..1_000 {
-        let store = MemoryLock::new();
+        let store = MemoryBackend::new();
         let client = LockClient::new(store.clone());
         let request = LockRequest::new("a").ttl(60 * SECOND);
         let guard = runtime.block_on(client.acquire(request)).expect("a free lock");
@@ -74,7 +76,7 @@ fn c20_a_shutdown_waits_for_a_guard_that_is_being_dropped() {
 /// C20: what was given back long ago does not make a shutdown wait for an acquisition that nobody polls.
 #[tokio::test(start_paused = true)]
 async fn c20_a_shutdown_waits_no_longer_for_what_is_given_back() {
-    let store = MemoryLock::new();
+    let store = MemoryBackend::new();
     let (other, client) = (LockClient::new(store.clone()), LockClient::new(store));
     let _held = other.acquire(LockRequest::new("b").ttl(7200 * SECOND)).await.expect("free");
     let guard = client.acquire(LockRequest::new("a").ttl(3600 * SECOND)).await.expect("free");
@@ -105,7 +107,7 @@ async fn c19_a_shutdown_refuses_what_comes_late() {
 /// for.
 #[test]
 fn c20_a_shutdown_does_the_work_of_a_runtime_that_stands_still() {
-    let (still, busy, store) = (runtime(), runtime(), MemoryLock::new());
+    let (still, busy, store) = (runtime(), runtime(), MemoryBackend::new());
     let (client, other) = (LockClient::new(store.clone()), LockClient::new(store));
     let request = LockRequest::new("b").ttl(60 * SECOND);
     let _held = busy.block_on(other.acquire(request)).expect("a free lock");

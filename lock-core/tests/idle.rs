@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lock_core::backend::async_trait;
-use lock_core::{ClientOptions, Clock, LockClient, MemoryLock, Moment, SystemClock};
+use lock_core::{ClientOptions, Clock, LockClient, MemoryBackend, Moment, SystemClock};
 use tokio::time::{advance, sleep};
 
 /// Counts how often it is asked for the time.
@@ -33,9 +33,8 @@ impl Clock for CountingClock {
 #[tokio::test(start_paused = true)]
 async fn r1_an_idle_client_sleeps() {
     let clock = Arc::new(CountingClock::default());
-    let mut options = ClientOptions::default();
-    options.clock = clock.clone();
-    let client = LockClient::with_options(MemoryLock::new(), options);
+    let options = ClientOptions::new().clock(clock.clone());
+    let client = LockClient::with_options(MemoryBackend::new(), options);
     for _ in 0..3 {
         client.acquire("a").await.expect("a free lock").release().await.expect("an answer");
         // The renewer notices within its next step that nothing is held any more.
@@ -50,7 +49,7 @@ async fn r1_an_idle_client_sleeps() {
 /// C12: a client that was idle renews its next hold in time.
 #[tokio::test(start_paused = true)]
 async fn c12_a_client_that_was_idle_renews_its_next_hold() {
-    let client = LockClient::new(MemoryLock::new());
+    let client = LockClient::new(MemoryBackend::new());
     for _ in 0..3 {
         let guard = client.acquire("a").await.expect("a free lock");
         sleep(Duration::from_secs(300)).await;

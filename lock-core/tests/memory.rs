@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use lock_core::backend::async_trait;
-use lock_core::conformance::Harness;
-use lock_core::{DistributedLock, LockAdmin, LockName, MemoryLock};
+use lock_core::{DistributedLock, LockAdmin, LockName, MemoryBackend};
+use lock_testkit::conformance::Harness;
 
-struct Memory(MemoryLock);
+struct Memory(MemoryBackend);
 
 #[async_trait]
 impl Harness for Memory {
@@ -21,4 +21,4 @@ impl Harness for Memory {
     }
 }
 
-lock_core::conformance_tests!(Memory(MemoryLock::new()));
+lock_testkit::conformance_tests!(Memory(MemoryBackend::new()));

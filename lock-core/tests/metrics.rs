@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lock_core::{ClientOptions, LockClient, LockRequest, MemoryLock};
+use lock_core::{ClientOptions, LockClient, LockRequest, MemoryBackend};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 /// The metrics of this thread: each as its name and labels, with its value.
@@ -53,17 +53,16 @@ fn histogram(read: &[(String, DebugValue)], of: &str) -> (usize, f64) {
     }
 }
 
-fn client(store: &MemoryLock) -> LockClient {
-    let mut options = ClientOptions::default();
-    options.metric_group =
-        |name| if name.as_str().starts_with("stock:") { "stock" } else { "rest" };
+fn client(store: &MemoryBackend) -> LockClient {
+    let options = ClientOptions::new()
+        .metric_group(|name| if name.as_str().starts_with("stock:") { "stock" } else { "rest" });
     LockClient::with_options(store.clone(), options)
 }
 
 #[tokio::test(start_paused = true)]
 async fn acquisitions_holds_renewals_and_losses_are_counted() {
     let (counts, _recording) = Counts::new();
-    let locks = client(&MemoryLock::new());
+    let locks = client(&MemoryBackend::new());
     let request = LockRequest::new("stock:1").ttl(Duration::from_secs(3));
     let guard = locks.acquire(request).await.expect("a free lock");
     assert!(locks.try_acquire("stock:1").await.expect("an answer").is_none());
@@ -90,7 +89,7 @@ async fn acquisitions_holds_renewals_and_losses_are_counted() {
 #[tokio::test(start_paused = true)]
 async fn waiters_are_counted_while_they_wait() {
     let (counts, _recording) = Counts::new();
-    let locks = client(&MemoryLock::new());
+    let locks = client(&MemoryBackend::new());
     let guard = locks.acquire("stock:1").await.expect("a free lock");
     let waiting = tokio::spawn({
         let locks = locks.clone();

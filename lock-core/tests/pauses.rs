@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use lock_core::conformance::{Fault, Faulty, Operation};
-use lock_core::{ClientOptions, LockClient, LockRequest, MemoryLock, Wait};
+use lock_core::{ClientOptions, LockClient, LockRequest, MemoryBackend, Wait};
+use lock_testkit::{Fault, Faulty, Operation};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
@@ -18,14 +18,13 @@ fn runtime() -> Runtime {
 /// C18: the pauses of an endless wait are no outage of the server, however impatient the client.
 #[tokio::test]
 async fn c18_an_endless_wait_outlasts_its_own_pauses() {
-    let store = MemoryLock::new();
+    let store = MemoryBackend::new();
     let holder = LockClient::new(store.clone());
     let guard = holder.acquire("a").await.expect("a free lock");
     let faulty = Faulty::new(std::sync::Arc::new(store));
     // A look at the server each second, and outages borne for half of that.
     faulty.always(Operation::TryAcquire, Fault::Late(Duration::from_millis(1)));
-    let mut options = ClientOptions::default();
-    options.request_timeout = Duration::from_millis(100);
+    let options = ClientOptions::new().request_timeout(Duration::from_millis(100));
     let waiter = LockClient::with_options(faulty.clone(), options);
     let waiting = waiter.acquire(LockRequest::new("a").wait(Wait::Forever));
     let release = async {
@@ -41,7 +40,7 @@ async fn c18_an_endless_wait_outlasts_its_own_pauses() {
 /// C20: a shutdown needs nobody to drive the runtime of the client's tasks.
 #[test]
 fn c20_shutdown_needs_no_other_runtime() {
-    let (store, idle, busy) = (MemoryLock::new(), runtime(), runtime());
+    let (store, idle, busy) = (MemoryBackend::new(), runtime(), runtime());
     let client = LockClient::new(store.clone());
     let request = LockRequest::new("a").ttl(LIMIT * 2);
     let guard = idle.block_on(client.acquire(request)).expect("a free lock");

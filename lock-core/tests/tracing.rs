@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::{LockClient, LockError, LockRequest, MemoryLock, Wait};
+use lock_core::{LockClient, LockError, LockRequest, MemoryBackend, Wait};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -57,7 +57,7 @@ fn listen() -> (Log, impl Drop) {
 #[tokio::test(start_paused = true)]
 async fn each_step_is_told_with_name_and_token() {
     let (log, _listening) = listen();
-    let store = MemoryLock::new();
+    let store = MemoryBackend::new();
     let (one, two) = (LockClient::new(store.clone()), LockClient::new(store));
     let guard = one.acquire(LockRequest::new("stock").ttl(Duration::from_secs(3))).await;
     let guard = guard.expect("a free lock");
@@ -82,7 +82,7 @@ async fn each_step_is_told_with_name_and_token() {
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_is_told() {
     let (log, _listening) = listen();
-    let store = MemoryLock::new();
+    let store = MemoryBackend::new();
     let (one, two) = (LockClient::new(store.clone()), LockClient::new(store));
     let guard = one.acquire("stock").await.expect("a free lock");
     let (next, ()) = tokio::join!(two.acquire("stock"), async {
@@ -97,7 +97,7 @@ async fn a_hand_over_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_a_warning() {
     let (log, _listening) = listen();
-    let locks = LockClient::new(MemoryLock::new());
+    let locks = LockClient::new(MemoryBackend::new());
     let guard = locks.acquire("stock").await.expect("a free lock");
     locks.evict("stock").await.expect("an answer");
     guard.lost().await;
@@ -107,7 +107,7 @@ async fn a_loss_is_a_warning() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_acquisition_is_told() {
     let (log, _listening) = listen();
-    let locks = LockClient::new(MemoryLock::new());
+    let locks = LockClient::new(MemoryBackend::new());
     let _guard = locks.acquire("stock").await.expect("a free lock");
     let waiting = locks.acquire("stock");
     assert!(tokio::time::timeout(Duration::from_secs(1), waiting).await.is_err());

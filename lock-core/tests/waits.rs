@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::conformance::{Fault, Faulty, Operation};
-use lock_core::{ClientOptions, LockClient, LockError, LockRequest, MemoryLock, Wait};
+use lock_core::{ClientOptions, LockClient, LockError, LockRequest, MemoryBackend, Wait};
+use lock_testkit::{Fault, Faulty, Operation};
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn faulty_client() -> (LockClient, Faulty) {
-    let faulty = Faulty::new(Arc::new(MemoryLock::new()));
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
     (LockClient::new(faulty.clone()), faulty)
 }
 
@@ -51,7 +51,7 @@ async fn c48_an_endless_wait_bears_five_request_timeouts_of_refusals() {
     let asked = Instant::now();
     let ended = client.acquire("a").await;
     assert!(matches!(ended, Err(LockError::Backend { .. })), "{ended:?}");
-    let bound = ClientOptions::default().request_timeout * 5;
+    let bound = ClientOptions::REQUEST_TIMEOUT * 5;
     assert!(asked.elapsed() >= bound, "given up after {:?}", asked.elapsed());
 }
 

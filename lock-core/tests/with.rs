@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::conformance::{Fault, Faulty, Operation};
-use lock_core::{LockClient, LockError, LockRequest, LostReason, MemoryLock};
+use lock_core::{LockClient, LockError, LockRequest, LostReason, MemoryBackend};
+use lock_testkit::{Fault, Faulty, Operation};
 use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// C47: the work runs under the lock, on a task of its own if need be, and the lock is free afterwards.
 #[tokio::test]
 async fn c47_work_runs_under_the_lock() {
-    let locks = LockClient::new(MemoryLock::new());
+    let locks = LockClient::new(MemoryBackend::new());
     let worker = locks.clone();
     let working = tokio::spawn(async move {
         let mut stock = vec![1, 2, 3];
@@ -35,7 +35,7 @@ async fn c47_work_runs_under_the_lock() {
 /// C47: work that has ended keeps its value though the server is silent at the release.
 #[tokio::test(start_paused = true)]
 async fn c47_finished_work_is_not_turned_into_a_failure() {
-    let faulty = Faulty::new(Arc::new(MemoryLock::new()));
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
     let locks = LockClient::new(faulty.clone());
     faulty.always(Operation::Release, Fault::Silence);
     let finished = locks.with("stock", async |_| 42).await.expect("a free lock");
@@ -45,7 +45,7 @@ async fn c47_finished_work_is_not_turned_into_a_failure() {
 /// C13, C47: a loss during the work drops the work; a loss that the release finds is told beside the value.
 #[tokio::test(start_paused = true)]
 async fn c47_no_loss_is_unreported() {
-    let locks = LockClient::new(MemoryLock::new());
+    let locks = LockClient::new(MemoryBackend::new());
     let request = || LockRequest::new("stock").ttl(3 * SECOND);
     let dropped = locks.with(request(), async |_| {
         locks.evict("stock").await.expect("an answer");

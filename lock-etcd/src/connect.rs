@@ -2,7 +2,7 @@
 
 use lock_core::LockError;
 
-use crate::lock::EtcdLock;
+use crate::backend::EtcdBackend;
 use crate::options::EtcdOptions;
 
 impl EtcdOptions {
@@ -15,7 +15,7 @@ impl EtcdOptions {
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection.
-    pub async fn connect(self) -> Result<EtcdLock, LockError> {
-        EtcdLock::with_options(self).await
+    pub async fn connect(self) -> Result<EtcdBackend, LockError> {
+        EtcdBackend::with_options(self).await
     }
 }

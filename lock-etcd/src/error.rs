@@ -140,8 +140,7 @@ pub(crate) fn unreadable(what: &'static str) -> BackendError {
 
 /// A claim that was taken back.
 pub(crate) fn withdrawn() -> BackendError {
-    let context = "the claim was withdrawn";
-    BackendError::permanent(BACKEND, Outcome::NotApplied, context, context)
+    BackendError::withdrawn(BACKEND)
 }
 
 fn unreachable(source: String) -> BackendError {

@@ -13,7 +13,7 @@ use crate::server::Server;
 /// The fence of a resource in an etcd cluster: the greatest token it has seen, under a key of its
 /// own.
 ///
-/// Made by [`EtcdLock::fence`](crate::EtcdLock::fence). The mark has no lease and belongs to the
+/// Made by [`EtcdBackend::fence`](crate::EtcdBackend::fence). The mark has no lease and belongs to the
 /// resource, not to the lock. Advance first, then read, then write: with [`set`](Self::set), or in a
 /// transaction of your own that demands what [`comparison`](Self::comparison) says.
 #[derive(Clone)]
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn c24_written_tokens_compare_as_their_numbers_do() {
-        let token = |value| FencingToken::from_stored(value).expect("a token");
+        let token = |value| FencingToken::new(value).expect("a token");
         assert!(written(token(9)) < written(token(10)));
         assert_eq!(written(FencingToken::MAX).len(), written(token(1)).len());
     }

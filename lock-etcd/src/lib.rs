@@ -4,9 +4,9 @@
 //! ```no_run
 //! # async fn example() -> Result<(), lock_core::LockError> {
 //! use lock_core::LockClient;
-//! use lock_etcd::EtcdLock;
+//! use lock_etcd::EtcdBackend;
 //!
-//! let locks = LockClient::new(EtcdLock::connect("etcd://10.0.0.1,10.0.0.2,10.0.0.3/").await?);
+//! let locks = LockClient::new(EtcdBackend::connect("etcd://10.0.0.1,10.0.0.2,10.0.0.3/").await?);
 //! let guard = locks.acquire("stock:42").await?;
 //! # Ok(()) }
 //! ```
@@ -54,6 +54,7 @@
 //! etcd 3.4 or newer. A user needs `readwrite` on the prefix.
 
 mod attempt;
+mod backend;
 mod claims;
 mod cluster;
 mod connect;
@@ -65,7 +66,6 @@ mod keys;
 mod lease_id;
 mod leases;
 mod listing;
-mod lock;
 mod options;
 mod renewal;
 mod requests;
@@ -75,11 +75,15 @@ mod value;
 mod waiters;
 mod watches;
 
+pub use crate::backend::EtcdBackend;
 pub use crate::fence::{EtcdFence, FenceComparison};
-pub use crate::lock::EtcdLock;
 pub use crate::options::EtcdOptions;
 
 /// The client library in use, for benches beside it. It is no part of the interface: its version
 /// changes as it likes.
 #[doc(hidden)]
 pub use etcd_client;
+
+/// The former name of [`EtcdBackend`]: it is a store of locks, not a lock.
+#[deprecated(note = "it is called `EtcdBackend` now")]
+pub type EtcdLock = EtcdBackend;

@@ -127,7 +127,7 @@ pub(crate) struct StoredClaim {
 impl StoredClaim {
     pub(crate) fn of(pair: &KeyValue) -> Result<Self, BackendError> {
         let token = u64::try_from(pair.create_revision()).ok();
-        let token = token.and_then(|token| FencingToken::from_stored(token).ok());
+        let token = token.and_then(|token| FencingToken::new(token).ok());
         let (label, since) = value::read(pair.value());
         Ok(Self {
             key: pair.key().to_vec(),

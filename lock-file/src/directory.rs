@@ -199,8 +199,7 @@ impl Directory {
         if !self.withdrawn().contains(claim.owner) {
             return Ok(());
         }
-        let (context, source) = ("cannot grant the lock", "the claim was withdrawn");
-        Err(BackendError::permanent(BACKEND, Outcome::NotApplied, context, source))
+        Err(BackendError::withdrawn(BACKEND))
     }
 }
 

@@ -31,9 +31,9 @@ use crate::state_file::{StateFile, StateOf};
 /// # let home = tempfile::tempdir()?;
 /// # let home = home.path();
 /// use lock_core::{Fence, FenceError, LockClient};
-/// use lock_file::{FileFence, FileLock};
+/// use lock_file::{FileFence, FileBackend};
 ///
-/// let locks = LockClient::new(FileLock::open(home.join("locks"))?);
+/// let locks = LockClient::new(FileBackend::open(home.join("locks"))?);
 /// let fence = FileFence::open(home.join("stock.fence"))?;
 /// let stock = home.join("stock");
 /// # std::fs::write(&stock, "3")?;

@@ -5,18 +5,18 @@
 //! # let home = tempfile::tempdir()?;
 //! # let directory = home.path().join("locks");
 //! use lock_core::LockClient;
-//! use lock_file::FileLock;
+//! use lock_file::FileBackend;
 //!
-//! let locks = LockClient::new(FileLock::open(&directory)?);
+//! let locks = LockClient::new(FileBackend::open(&directory)?);
 //! let guard = locks.acquire("report:daily").await?;
 //! // Another process that opens the same directory is told that the lock is busy:
-//! let other = LockClient::new(FileLock::open(&directory)?);
+//! let other = LockClient::new(FileBackend::open(&directory)?);
 //! assert!(other.try_acquire("report:daily").await?.is_none());
 //! guard.release().await?;
 //! # Ok(()) }
 //! ```
 //!
-//! - [`FileLock`] is the backend: a directory with one small file per lock.
+//! - [`FileBackend`] is the backend: a directory with one small file per lock.
 //! - [`FileFence`] stands with a resource that is itself a file, and refuses stale holders.
 //!
 //! # Which lock should you use
@@ -41,7 +41,7 @@
 //! the greater of the last one plus one and the wall clock in microseconds.
 //!
 //! # What is assumed
-//! - A **local** file system. [`FileLock::open`] refuses what is visibly a network mount, where
+//! - A **local** file system. [`FileBackend::open`] refuses what is visibly a network mount, where
 //!   file locks and caches are not shared by all machines and boots are not the same.
 //! - Linux, for the clock that counts suspend and the id of the boot.
 //! - Processes of one user, in one time namespace: directory and files are private, because a
@@ -49,11 +49,11 @@
 //! - Files are left alone while any process uses them. Each name that was ever used keeps a file of
 //!   2 KiB, since the token must go on; delete them only when nobody uses the directory.
 
+mod backend;
 mod blocking;
 mod directory;
 mod fault;
 mod fence;
-mod lock;
 mod locked_file;
 mod machine;
 #[cfg_attr(target_os = "linux", path = "platform/linux.rs")]
@@ -66,5 +66,9 @@ mod state_file;
 #[cfg(test)]
 mod testing;
 
+pub use crate::backend::FileBackend;
 pub use crate::fence::FileFence;
-pub use crate::lock::FileLock;
+
+/// The former name of [`FileBackend`]: it is a store of locks, not a lock.
+#[deprecated(note = "it is called `FileBackend` now")]
+pub type FileLock = FileBackend;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::backend::{Attempt, Claim, Grant, Renewal};
 use lock_core::{DistributedLock, FencingToken, LockRequest, Ttl};
 
-use crate::FileLock;
+use crate::FileBackend;
 use crate::machine::Machine;
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
@@ -29,14 +29,14 @@ pub(crate) fn renewal(claim: &Claim, token: FencingToken, ttl: Duration) -> Rene
 }
 
 /// The grant, which there must be.
-pub(crate) async fn granted(lock: &FileLock, claim: &Claim) -> Grant {
+pub(crate) async fn granted(lock: &FileBackend, claim: &Claim) -> Grant {
     match lock.try_acquire(claim, None).await.expect("an answer") {
         Attempt::Granted(grant) => grant,
         Attempt::Busy(seen) => panic!("{} was not granted: {seen}", claim.name),
     }
 }
 
-pub(crate) async fn is_busy(lock: &FileLock, claim: &Claim) -> bool {
+pub(crate) async fn is_busy(lock: &FileBackend, claim: &Claim) -> bool {
     let attempt = lock.try_acquire(claim, None).await.expect("an answer");
     matches!(attempt, Attempt::Busy(_))
 }
@@ -47,8 +47,8 @@ pub(crate) fn on(
     boot: &str,
     uptime: fn() -> Duration,
     wall: fn() -> Duration,
-) -> FileLock {
+) -> FileBackend {
     let boot = boot.into();
     let machine = Machine { boot, uptime, wall };
-    FileLock::on(machine, dir).expect("a directory")
+    FileBackend::on(machine, dir).expect("a directory")
 }

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use lock_core::backend::async_trait;
-use lock_core::conformance::Harness;
 use lock_core::{DistributedLock, LockName};
-use lock_file::FileLock;
+use lock_file::FileBackend;
+use lock_testkit::conformance::Harness;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -23,7 +23,7 @@ impl Files {
 #[async_trait]
 impl Harness for Files {
     async fn connect(&self) -> Arc<dyn DistributedLock> {
-        Arc::new(FileLock::open(self.0.path()).expect("opens"))
+        Arc::new(FileBackend::open(self.0.path()).expect("opens"))
     }
 
     async fn evict(&self, name: &LockName) {
@@ -34,4 +34,4 @@ impl Harness for Files {
     }
 }
 
-lock_core::conformance_tests!(Files::new());
+lock_testkit::conformance_tests!(Files::new());

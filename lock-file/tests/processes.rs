@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lock_core::{FencingToken, LockClient, LockRequest};
-use lock_file::FileLock;
+use lock_file::FileBackend;
 
 /// Says to a process of this test that it is one, and in which directory it works.
 const HOME: &str = "LOCK_FILE_TEST_HOME";
@@ -25,7 +25,7 @@ const LIFE: Duration = Duration::from_secs(60);
 /// they change the record.
 #[tokio::main(flavor = "current_thread")]
 async fn take_turns(home: &Path) {
-    let locks = LockClient::new(FileLock::open(home.join("locks")).expect("opens"));
+    let locks = LockClient::new(FileBackend::open(home.join("locks")).expect("opens"));
     let mut log = OpenOptions::new();
     let mut log = log.append(true).create(true).open(home.join("log")).expect("opens");
     let born = Instant::now();

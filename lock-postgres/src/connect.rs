@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use lock_core::{DistributedLock, LockError};
 
-use crate::advisory::AdvisoryLock;
+use crate::advisory::AdvisoryBackend;
 use crate::options::{Mode, PostgresOptions};
-use crate::table::PostgresLock;
+use crate::table::PostgresBackend;
 
 impl PostgresOptions {
     /// Connects to locks that are rows of a table; makes the schema if it is missing and the user may.
@@ -20,8 +20,8 @@ impl PostgresOptions {
     ///
     /// # Cancel safety
     /// Dropping the future closes its connections. A schema may have been made.
-    pub async fn connect(self) -> Result<PostgresLock, LockError> {
-        PostgresLock::with_options(&self).await
+    pub async fn connect(self) -> Result<PostgresBackend, LockError> {
+        PostgresBackend::with_options(&self).await
     }
 
     /// Connects to locks that are advisory locks of sessions; makes the schema as
@@ -33,8 +33,8 @@ impl PostgresOptions {
     ///
     /// # Cancel safety
     /// As [`connect`](Self::connect).
-    pub async fn connect_advisory(self) -> Result<AdvisoryLock, LockError> {
-        AdvisoryLock::with_options(&self).await
+    pub async fn connect_advisory(self) -> Result<AdvisoryBackend, LockError> {
+        AdvisoryBackend::with_options(&self).await
     }
 
     /// Connects in the mode that the URL names with `lock_mode`.

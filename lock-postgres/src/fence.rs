@@ -12,12 +12,12 @@ use crate::server::Server;
 
 /// The fence of a resource in a Postgres database: the greatest token it has seen, in a row of its own.
 ///
-/// Made by [`PostgresLock::fence`](crate::PostgresLock::fence) or
-/// [`AdvisoryLock::fence`](crate::AdvisoryLock::fence). [`advance_in`](Self::advance_in) makes it part
+/// Made by [`PostgresBackend::fence`](crate::PostgresBackend::fence) or
+/// [`AdvisoryBackend::fence`](crate::AdvisoryBackend::fence). [`advance_in`](Self::advance_in) makes it part
 /// of the transaction that does the work: advance first, then read, then write.
 ///
 /// ```no_run
-/// # async fn sell(pool: &sqlx::PgPool, locks: lock_core::LockClient, lock: lock_postgres::PostgresLock)
+/// # async fn sell(pool: &sqlx::PgPool, locks: lock_core::LockClient, lock: lock_postgres::PostgresBackend)
 /// # -> Result<(), Box<dyn std::error::Error>> {
 /// let (guard, fence) = (locks.acquire("stock:42").await?, lock.fence("stock:42"));
 ///

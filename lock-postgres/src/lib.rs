@@ -1,12 +1,12 @@
-//! Leasehold's locks on Postgres, in two modes: rows of a lease table ([`PostgresLock`], the main one)
-//! and advisory locks of sessions ([`AdvisoryLock`]).
+//! Leasehold's locks on Postgres, in two modes: rows of a lease table ([`PostgresBackend`], the main one)
+//! and advisory locks of sessions ([`AdvisoryBackend`]).
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), lock_core::LockError> {
 //! use lock_core::LockClient;
-//! use lock_postgres::PostgresLock;
+//! use lock_postgres::PostgresBackend;
 //!
-//! let locks = LockClient::new(PostgresLock::connect("postgres://app@localhost/app").await?);
+//! let locks = LockClient::new(PostgresBackend::connect("postgres://app@localhost/app").await?);
 //! let guard = locks.acquire("stock:42").await?;
 //! # Ok(()) }
 //! ```
@@ -88,8 +88,16 @@ mod table;
 mod transaction;
 mod turns;
 
-pub use crate::advisory::AdvisoryLock;
+pub use crate::advisory::AdvisoryBackend;
 pub use crate::connect::connect;
 pub use crate::fence::PostgresFence;
 pub use crate::options::{Mode, PostgresOptions};
-pub use crate::table::PostgresLock;
+pub use crate::table::PostgresBackend;
+
+/// The former name of [`PostgresBackend`]: it is a store of locks, not a lock.
+#[deprecated(note = "it is called `PostgresBackend` now")]
+pub type PostgresLock = PostgresBackend;
+
+/// The former name of [`AdvisoryBackend`]: it is a store of locks, not a lock.
+#[deprecated(note = "it is called `AdvisoryBackend` now")]
+pub type AdvisoryLock = AdvisoryBackend;

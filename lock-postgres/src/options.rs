@@ -48,10 +48,10 @@ enum Target {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
-    /// A row of the lease table: [`PostgresLock`](crate::PostgresLock). The default.
+    /// A row of the lease table: [`PostgresBackend`](crate::PostgresBackend). The default.
     #[default]
     Table,
-    /// An advisory lock of a session: [`AdvisoryLock`](crate::AdvisoryLock).
+    /// An advisory lock of a session: [`AdvisoryBackend`](crate::AdvisoryBackend).
     Advisory,
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn holder(row: &PgRow) -> Result<Option<Holder>, BackendError> {
 }
 
 pub(crate) fn fencing_token(token: i64) -> Result<FencingToken, BackendError> {
-    let token = u64::try_from(token).ok().and_then(|token| FencingToken::from_stored(token).ok());
+    let token = u64::try_from(token).ok().and_then(|token| FencingToken::new(token).ok());
     token.ok_or_else(|| unreadable("a fencing token"))
 }
 

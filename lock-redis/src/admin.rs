@@ -6,10 +6,10 @@ use lock_core::{
 };
 use redis::cmd;
 
+use crate::backend::RedisBackend;
 use crate::doctor;
 use crate::error::unreadable;
 use crate::keys;
-use crate::lock::RedisLock;
 use crate::reply;
 use crate::scripts::{EVICT, INSPECT};
 
@@ -20,7 +20,7 @@ const SCAN_STEP: usize = 1000;
 const INSPECT_STEP: usize = 100;
 
 #[async_trait]
-impl LockAdmin for RedisLock {
+impl LockAdmin for RedisBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let state = self.inspect_all(std::slice::from_ref(name)).await?.pop();
         state.ok_or_else(|| unreadable("the state of a lock"))
@@ -50,7 +50,7 @@ impl LockAdmin for RedisLock {
     }
 }
 
-impl RedisLock {
+impl RedisBackend {
     /// Looks at several locks in one request.
     async fn inspect_all(&self, names: &[LockName]) -> Result<Vec<LockState>, BackendError> {
         let keys = names.iter().map(|name| self.keys(name));

@@ -3,12 +3,12 @@
 use lock_core::LockError;
 use redis::cmd;
 
+use crate::backend::RedisBackend;
 use crate::connection::Connection;
-use crate::lock::RedisLock;
 use crate::options::RedisOptions;
 use crate::server::Server;
 
-impl RedisLock {
+impl RedisBackend {
     /// Connects to the server at `url`, and makes sure that it answers.
     ///
     /// # Errors
@@ -33,11 +33,11 @@ impl RedisOptions {
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection.
-    pub async fn connect(self) -> Result<RedisLock, LockError> {
+    pub async fn connect(self) -> Result<RedisBackend, LockError> {
         let client = self.client()?;
         let server = Server::new(Connection::new(client.clone()));
         let answer = server.send(&cmd("PING")).await;
         answer.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
-        Ok(RedisLock::new(server, client, self))
+        Ok(RedisBackend::new(server, client, self))
     }
 }

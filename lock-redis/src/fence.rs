@@ -15,7 +15,7 @@ use crate::server::Server;
 /// The fence of a resource on a Redis server: the greatest token that the resource has seen, kept beside
 /// it.
 ///
-/// [`RedisLock::fence`](crate::RedisLock::fence) makes it. The mark is a key without an expiry. It belongs
+/// [`RedisBackend::fence`](crate::RedisBackend::fence) makes it. The mark is a key without an expiry. It belongs
 /// to the resource, not to the lock: to delete the lock does not lower it. Advance first, then read, then
 /// [`set`](Self::set) or [`run`](Self::run) a write.
 #[derive(Clone)]

@@ -4,9 +4,9 @@
 //! ```no_run
 //! # async fn example() -> Result<(), lock_core::LockError> {
 //! use lock_core::LockClient;
-//! use lock_redis::RedisLock;
+//! use lock_redis::RedisBackend;
 //!
-//! let locks = LockClient::new(RedisLock::connect("redis://127.0.0.1/").await?);
+//! let locks = LockClient::new(RedisBackend::connect("redis://127.0.0.1/").await?);
 //! let guard = locks.acquire("stock:42").await?;
 //! # Ok(()) }
 //! ```
@@ -44,6 +44,7 @@
 //! commands in the scripts, the channels `leasehold-*`, and `INFO` for the doctor.
 
 mod admin;
+mod backend;
 mod claims;
 mod connect;
 mod connection;
@@ -51,13 +52,16 @@ mod doctor;
 mod error;
 mod fence;
 mod keys;
-mod lock;
 mod options;
 mod push;
 mod reply;
 mod scripts;
 mod server;
 
+pub use crate::backend::RedisBackend;
 pub use crate::fence::{FencedScript, RedisFence};
-pub use crate::lock::RedisLock;
 pub use crate::options::RedisOptions;
+
+/// The former name of [`RedisBackend`]: it is a store of locks, not a lock.
+#[deprecated(note = "it is called `RedisBackend` now")]
+pub type RedisLock = RedisBackend;

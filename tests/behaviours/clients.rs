@@ -7,7 +7,7 @@ use leasehold::{
     ClientOptions, DistributedLock, FencingToken, LockClient, LockError, LockGuard, LockRequest,
     OwnerId, Wait,
 };
-use test_support::{Proxy, eventually};
+use lock_testkit::{Proxy, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -22,9 +22,7 @@ pub(crate) async fn client(url: &str) -> LockClient {
 }
 
 pub(crate) fn client_of(lock: Arc<dyn DistributedLock>) -> LockClient {
-    let mut options = ClientOptions::default();
-    options.request_timeout = REQUEST_TIMEOUT;
-    LockClient::with_options(lock, options)
+    LockClient::with_options(lock, ClientOptions::new().request_timeout(REQUEST_TIMEOUT))
 }
 
 /// A client whose connections go through `proxy`.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::{LockClient, LockError, LockRequest, Outcome, Wait};
-use test_support::{Mode, Proxy, eventually};
+use lock_testkit::{Mode, Proxy, eventually};
 
 use super::{
     LIMIT, MINUTE, SLACK, Server, client, client_through, fresh_name, held, released, turn,

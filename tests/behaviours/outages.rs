@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Wait};
-use test_support::{Mode, Proxy};
+use lock_testkit::{Mode, Proxy};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::{ClientOptions, LockClient, LockGuard, Wait};
-use test_support::{Proxy, eventually};
+use lock_testkit::{Proxy, eventually};
 use tokio::time::timeout;
 
 use super::{
@@ -114,8 +114,7 @@ pub(crate) async fn a_listing_of_many_locks_is_whole_and_sorted<S: Server>() {
     let names: Vec<String> = (0..1200).map(|i| format!("{tag}/{i:04}")).collect();
     let guards = held_all::<S>(&client, &names, MINUTE).await;
     // A busy machine may take a while for so many.
-    let mut options = ClientOptions::default();
-    options.request_timeout = LIMIT;
+    let options = ClientOptions::new().request_timeout(LIMIT);
     let lock = leasehold::backend(&server.url()).await.expect("a connection");
     let observer = LockClient::with_options(lock, options);
     let listed = observer.list(&tag, 1200).await.expect("a listing");

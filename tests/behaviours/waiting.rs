@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{LockError, Wait};
-use test_support::{Mode, Proxy};
+use lock_testkit::{Mode, Proxy};
 
 use super::{
     REQUEST_TIMEOUT, Server, client, client_through, fresh_name, held, patient, queued, released,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::etcd::EtcdOptions;
 use leasehold::{Health, Holder, LockClient, LockError, LostReason};
-use test_support::EtcdServer;
+use lock_testkit::EtcdServer;
 use tokio::time::timeout;
 
 use crate::behaviours::{

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::core::backend::async_trait;
-use leasehold::core::conformance::Harness;
-use leasehold::etcd::EtcdLock;
+use leasehold::etcd::EtcdBackend;
 use leasehold::{DistributedLock, LockName};
-use test_support::EtcdServer;
+use lock_testkit::EtcdServer;
+use lock_testkit::conformance::Harness;
 
 use crate::servers::{SHORTEST_TTL, delete_holder};
 
@@ -19,7 +19,7 @@ struct Etcd {
 #[async_trait]
 impl Harness for Etcd {
     async fn connect(&self) -> Arc<dyn DistributedLock> {
-        Arc::new(EtcdLock::connect(&self.url).await.expect("a connection"))
+        Arc::new(EtcdBackend::connect(&self.url).await.expect("a connection"))
     }
 
     async fn evict(&self, name: &LockName) {
@@ -40,7 +40,7 @@ mod one_member {
         Etcd { url: operated.url(), operated }
     }
 
-    leasehold::core::conformance_tests!(harness().await);
+    lock_testkit::conformance_tests!(harness().await);
 }
 
 mod three_members {
@@ -52,5 +52,5 @@ mod three_members {
         Etcd { url: cluster.url(), operated: &cluster.members()[0] }
     }
 
-    leasehold::core::conformance_tests!(harness().await);
+    lock_testkit::conformance_tests!(harness().await);
 }

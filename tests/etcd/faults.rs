@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{LockError, LockRequest, LostReason, Wait};
-use test_support::{EtcdServer, Mode, Proxy, eventually};
+use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::time::timeout;
 
 use crate::behaviours::{

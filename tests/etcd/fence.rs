@@ -1,6 +1,6 @@
 //! C24, C25: the resource side on etcd.
 
-use leasehold::etcd::EtcdLock;
+use leasehold::etcd::EtcdBackend;
 use leasehold::etcd::etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
 use leasehold::{Fence, FenceError, LockClient};
 
@@ -10,7 +10,7 @@ use crate::servers::{delete_holder, one_member};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_stale_holder_can_neither_advance_nor_write() {
     let server = one_member().await;
-    let lock = EtcdLock::connect(&server.url()).await.expect("a connection");
+    let lock = EtcdBackend::connect(&server.url()).await.expect("a connection");
     let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
     let (fence, stock) = (lock.fence(&name), format!("stock-{name}"));
     let written = || server.ctl(&["get", "--print-value-only", &stock]);
@@ -40,7 +40,7 @@ async fn c24_a_stale_holder_can_neither_advance_nor_write() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_stale_holders_own_transaction_is_refused() {
     let server = one_member().await;
-    let lock = EtcdLock::connect(&server.url()).await.expect("a connection");
+    let lock = EtcdBackend::connect(&server.url()).await.expect("a connection");
     let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
     let fence = lock.fence(&name);
     let mut etcd = Client::connect([server.addr().to_string()], None).await.expect("a client");
@@ -68,7 +68,7 @@ async fn c24_a_stale_holders_own_transaction_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_mark_is_a_typed_error() {
     let server = one_member().await;
-    let lock = EtcdLock::connect(&server.url()).await.expect("a connection");
+    let lock = EtcdBackend::connect(&server.url()).await.expect("a connection");
     let name = fresh_name();
     let guard = LockClient::new(lock.clone()).acquire(&*name).await.expect("a free lock");
     server.ctl(&["put", &format!("leasehold/fences/{name}"), "garbage"]);

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::core::backend::{Extension, Renewal};
-use leasehold::etcd::EtcdLock;
+use leasehold::etcd::EtcdBackend;
 use leasehold::etcd::etcd_client::Client;
 use leasehold::{
     DistributedLock, Lease, LeaseExt, LockAdmin, LockClient, LockName, LockRequest, LostReason,
     Ttl, Wait,
 };
-use test_support::{EtcdServer, Mode, Proxy, eventually};
+use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::time::{sleep, timeout};
 
 use crate::behaviours::{
@@ -68,7 +68,7 @@ async fn whoever_evicts_ends_no_other_hold() {
     let server = one_member().await;
     let proxy = Proxy::start(server.addr()).await;
     let (holder, name, other) = (client(&server.url()).await, fresh_name(), fresh_name());
-    let lock = EtcdLock::connect(&EtcdServer::url_at(proxy.addr())).await.expect("a connection");
+    let lock = EtcdBackend::connect(&EtcdServer::url_at(proxy.addr())).await.expect("a connection");
     turn(&client_of(Arc::new(lock.clone())), &fresh_name()).await;
     let evicted = holder.acquire(patient(&name).ttl(31 * SECOND)).await.expect("a free lock");
     let delay = Duration::from_millis(400);
@@ -91,7 +91,7 @@ async fn whoever_evicts_ends_no_other_hold() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_eviction_ends_the_lease_with_the_hold() {
     let server = EtcdServer::start().await;
-    let connect = async || EtcdLock::connect(&server.url()).await.expect("a connection");
+    let connect = async || EtcdBackend::connect(&server.url()).await.expect("a connection");
     let (holder, evictor) = (connect().await, connect().await);
     let claim = patient("a").claim().expect("a good name");
     holder.try_acquire(&claim, None).await.expect("an answer");
@@ -137,12 +137,12 @@ async fn c19_a_late_request_is_refused_though_one_of_its_leases_was_gone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiters_lease_serves_no_other() {
     let server = EtcdServer::start().await;
-    let holder = EtcdLock::connect(&server.url()).await.expect("a connection");
+    let holder = EtcdBackend::connect(&server.url()).await.expect("a connection");
     let (mut proxies, mut locks, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..12 {
         let proxy = Proxy::start(server.addr()).await;
         let url = format!("etcd://{},127.0.0.1:1,{}/", proxy.addr(), server.addr());
-        locks.push(Arc::new(EtcdLock::connect(&url).await.expect("a connection")));
+        locks.push(Arc::new(EtcdBackend::connect(&url).await.expect("a connection")));
         proxies.push(proxy);
     }
     let clients: Vec<_> = locks.iter().map(|lock| client_of(lock.clone())).collect();
@@ -297,7 +297,7 @@ async fn a_place_is_found_again_behind_which_many_wait() {
 async fn a_late_extension_shortens_no_hold() {
     let server = EtcdServer::start().await;
     let proxy = Proxy::start(server.addr()).await;
-    let lock = EtcdLock::connect(&EtcdServer::url_at(proxy.addr())).await.expect("a connection");
+    let lock = EtcdBackend::connect(&EtcdServer::url_at(proxy.addr())).await.expect("a connection");
     let (lease, key, longer) = loop {
         let lease = unrenewed(&lock, 3 * SECOND).await;
         let key = claims(&server, lease.name().as_str()).pop().expect("a key");
@@ -321,13 +321,13 @@ async fn a_late_extension_shortens_no_hold() {
 }
 
 /// A hold that nobody renews.
-async fn unrenewed(lock: &EtcdLock, ttl: Duration) -> Lease {
+async fn unrenewed(lock: &EtcdBackend, ttl: Duration) -> Lease {
     lock.acquire_lease(&LockRequest::new(fresh_name()).ttl(ttl)).await.expect("a free lock")
 }
 
 /// Asks to extend a hold to 5 s. The request that moves it to a lease of 5 s, which is in stock, is
 /// the third one that is sent: it is lost.
-async fn lose_an_extension(lock: &EtcdLock, proxy: &Proxy, lease: &Lease) {
+async fn lose_an_extension(lock: &EtcdBackend, proxy: &Proxy, lease: &Lease) {
     let other = unrenewed(lock, 5 * SECOND).await;
     lock.release(other.name(), other.owner()).await.expect("an answer");
     let delay = Duration::from_millis(300);
@@ -344,7 +344,7 @@ async fn lose_an_extension(lock: &EtcdLock, proxy: &Proxy, lease: &Lease) {
 }
 
 /// Renews a hold for a while.
-async fn renewed_for(lock: &EtcdLock, lease: &Lease, span: Duration) {
+async fn renewed_for(lock: &EtcdBackend, lease: &Lease, span: Duration) {
     let renewal = Renewal::new(lease, Ttl::new(lease.ttl()).expect("a good TTL"));
     let end = Instant::now() + span;
     while Instant::now() < end {

@@ -1,6 +1,6 @@
 //! What the protocol costs.
 
-use test_support::EtcdServer;
+use lock_testkit::EtcdServer;
 
 use crate::behaviours::{client, test_resources, turn};
 use crate::servers::{gauge, revision};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use test_support::{EtcdCluster, EtcdServer, eventually};
+use lock_testkit::{EtcdCluster, EtcdServer, eventually};
 use tokio::sync::OnceCell;
 
 use crate::behaviours::{LIMIT, Server, as_launched};

@@ -1,9 +1,9 @@
 //! Ways in: password, schema, table, mode; and ways to be kept out.
 
-use leasehold::postgres::{PostgresLock, PostgresOptions};
+use leasehold::postgres::{PostgresBackend, PostgresOptions};
 use leasehold::{LockClient, LockError, LockRequest, Outcome, Wait};
+use lock_testkit::PostgresServer;
 use sqlx::postgres::PgListener;
-use test_support::PostgresServer;
 
 use crate::behaviours::{
     SECRET, client, fresh_name, held, patient, queued, refusal, released, served, works,
@@ -101,7 +101,7 @@ async fn schemas_tables_and_modes_keep_name_spaces_apart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_of_the_callers_says_where() {
     let pool = sqlx::PgPool::connect(&shared().await.url()).await.expect("a pool");
-    let lock: PostgresLock = PostgresOptions::like_pool(&pool).connect().await.expect("a lock");
+    let lock: PostgresBackend = PostgresOptions::like_pool(&pool).connect().await.expect("a lock");
     works(&LockClient::new(lock)).await;
     pool.close().await;
 }

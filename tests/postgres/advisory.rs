@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::core::backend::Attempt;
-use leasehold::postgres::AdvisoryLock;
+use leasehold::postgres::AdvisoryBackend;
 use leasehold::{DistributedLock, LeaseExt, LockClient, LockError, LockRequest, LostReason, Wait};
+use lock_testkit::{Mode, PgBouncer, PostgresServer, Proxy, child, eventually};
 use sqlx::{Connection, Executor, PgConnection};
-use test_support::{Mode, PgBouncer, PostgresServer, Proxy, child, eventually};
 use tokio::time::timeout;
 
 use crate::behaviours::{LIMIT, MINUTE, SLACK, Server, fresh_name, held, patient, released};
 use crate::server::{sessions, shared};
 
 async fn advisory(url: &str) -> LockClient {
-    LockClient::new(AdvisoryLock::connect(url).await.expect("a connection"))
+    LockClient::new(AdvisoryBackend::connect(url).await.expect("a connection"))
 }
 
 /// The role of a child process: takes the lock and keeps it until it is killed.
@@ -41,7 +41,7 @@ async fn c30_a_standby_and_a_transaction_pooler_are_refused() {
     drop(advisory(&server.url()).await);
     let (pooler, standby) = (PgBouncer::start(&server).await, server.standby().await);
     for url in [pooler.url(), standby.url()] {
-        let refused = AdvisoryLock::connect(&url).await;
+        let refused = AdvisoryBackend::connect(&url).await;
         let Err(LockError::Config { message }) = refused else { panic!("{refused:?}") };
         assert!(message.contains("lock_mode=table"), "{message}");
     }
@@ -163,7 +163,7 @@ fn signal(signal: &str, process: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_watch_of_what_is_over_tells_so() {
     let server = PostgresServer::start().await;
-    let lock = AdvisoryLock::connect(&server.url()).await.expect("a connection");
+    let lock = AdvisoryBackend::connect(&server.url()).await.expect("a connection");
     let lease = lock.acquire_lease(&patient(&fresh_name())).await.expect("a free lock");
     server.psql(
         "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted",
@@ -192,7 +192,7 @@ async fn c26_holds_that_end_together_leave_few_sessions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_an_attempt_without_an_answer_gives_up_the_spare_sessions() {
     let proxy = Proxy::start(shared().await.addr()).await;
-    let lock = AdvisoryLock::connect(&PostgresServer::url_at(proxy.addr())).await;
+    let lock = AdvisoryBackend::connect(&PostgresServer::url_at(proxy.addr())).await;
     let (lock, names) = (lock.expect("a connection"), [(); 4].map(|()| fresh_name()));
     let client = LockClient::new(lock.clone());
     let guards = join_all(names.iter().map(|name| held(&client, name))).await;
@@ -209,7 +209,7 @@ async fn c17_an_attempt_without_an_answer_gives_up_the_spare_sessions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_grant_that_nobody_heard_of_is_given_back() {
     let server = PostgresServer::start().await;
-    let lock = AdvisoryLock::connect(&server.url()).await.expect("a connection");
+    let lock = AdvisoryBackend::connect(&server.url()).await.expect("a connection");
     let (next, name) = (advisory(&server.url()).await, fresh_name());
     let claim = patient(&name).claim().expect("a good claim");
     // Asked, and left at once.

@@ -5,18 +5,18 @@ mod table {
     use std::sync::Arc;
 
     use leasehold::core::backend::async_trait;
-    use leasehold::core::conformance::Harness;
-    use leasehold::core::conformance_tests;
-    use leasehold::postgres::PostgresLock;
+    use leasehold::postgres::PostgresBackend;
     use leasehold::{DistributedLock, LockName};
-    use test_support::PostgresServer;
+    use lock_testkit::PostgresServer;
+    use lock_testkit::conformance::Harness;
+    use lock_testkit::conformance_tests;
 
     struct Table(&'static PostgresServer);
 
     #[async_trait]
     impl Harness for Table {
         async fn connect(&self) -> Arc<dyn DistributedLock> {
-            Arc::new(PostgresLock::connect(&self.0.url()).await.expect("a connection"))
+            Arc::new(PostgresBackend::connect(&self.0.url()).await.expect("a connection"))
         }
 
         async fn evict(&self, name: &LockName) {
@@ -33,11 +33,11 @@ mod pooled {
     use std::sync::Arc;
 
     use leasehold::core::backend::async_trait;
-    use leasehold::core::conformance::Harness;
-    use leasehold::core::conformance_tests;
-    use leasehold::postgres::PostgresLock;
+    use leasehold::postgres::PostgresBackend;
     use leasehold::{DistributedLock, LockName, Wakeup};
-    use test_support::{PgBouncer, PostgresServer};
+    use lock_testkit::conformance::Harness;
+    use lock_testkit::conformance_tests;
+    use lock_testkit::{PgBouncer, PostgresServer};
     use tokio::sync::OnceCell;
 
     struct Pooled(&'static PostgresServer, &'static PgBouncer);
@@ -53,7 +53,7 @@ mod pooled {
     #[async_trait]
     impl Harness for Pooled {
         async fn connect(&self) -> Arc<dyn DistributedLock> {
-            let lock = PostgresLock::connect(&self.1.url()).await.expect("a connection");
+            let lock = PostgresBackend::connect(&self.1.url()).await.expect("a connection");
             assert!(matches!(lock.capabilities().wakeup, Wakeup::Poll(_)), "the pooler is seen");
             Arc::new(lock)
         }
@@ -73,18 +73,18 @@ mod advisory {
     use std::time::Duration;
 
     use leasehold::core::backend::async_trait;
-    use leasehold::core::conformance::Harness;
-    use leasehold::core::conformance_tests;
-    use leasehold::postgres::AdvisoryLock;
+    use leasehold::postgres::AdvisoryBackend;
     use leasehold::{DistributedLock, LockName};
-    use test_support::PostgresServer;
+    use lock_testkit::PostgresServer;
+    use lock_testkit::conformance::Harness;
+    use lock_testkit::conformance_tests;
 
     struct Advisory(&'static PostgresServer);
 
     #[async_trait]
     impl Harness for Advisory {
         async fn connect(&self) -> Arc<dyn DistributedLock> {
-            Arc::new(AdvisoryLock::connect(&self.0.url()).await.expect("a connection"))
+            Arc::new(AdvisoryBackend::connect(&self.0.url()).await.expect("a connection"))
         }
 
         async fn evict(&self, name: &LockName) {

@@ -1,7 +1,7 @@
 //! C31: what the doctor says of real servers.
 
 use leasehold::Health;
-use test_support::{PgBouncer, PostgresServer};
+use lock_testkit::{PgBouncer, PostgresServer};
 
 use crate::behaviours::client;
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use leasehold::core::Ttl;
 use leasehold::core::backend::{Extension, Renewal};
-use leasehold::postgres::AdvisoryLock;
+use leasehold::postgres::AdvisoryBackend;
 use leasehold::{DistributedLock, LeaseExt, LockAdmin, LockClient, LostReason};
+use lock_testkit::PostgresServer;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-use test_support::PostgresServer;
 use tokio::time::timeout;
 
 use crate::behaviours::{MINUTE, fresh_name, held, patient, released};
@@ -17,8 +17,8 @@ use crate::transactions::until_blocked;
 const TERMINATE: &str =
     "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted";
 
-async fn advisory(server: &PostgresServer) -> AdvisoryLock {
-    AdvisoryLock::connect(&server.url()).await.expect("a connection")
+async fn advisory(server: &PostgresServer) -> AdvisoryBackend {
+    AdvisoryBackend::connect(&server.url()).await.expect("a connection")
 }
 
 /// C8: a client that attached a lease learns soon that the session of the hold has ended, and not only

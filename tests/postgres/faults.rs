@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::postgres::PostgresLock;
+use leasehold::postgres::PostgresBackend;
 use leasehold::{LockError, LockGuard, LockRequest, Wait};
-use test_support::{Mode, PostgresServer, Proxy, eventually};
+use lock_testkit::{Mode, PostgresServer, Proxy, eventually};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
@@ -70,7 +70,7 @@ async fn c15_a_connection_that_ends_amid_the_handshake_is_a_passing_failure() {
         // All that was sent is read, else the end would be a reset.
         peer.read_exact(&mut [0; 8]).await.expect("a request for TLS");
     };
-    let (connected, ()) = tokio::join!(PostgresLock::connect(&url), hangs_up);
+    let (connected, ()) = tokio::join!(PostgresBackend::connect(&url), hangs_up);
     let Err(LockError::Backend { source, .. }) = connected else {
         panic!("nobody was there, and we were told {connected:?}");
     };

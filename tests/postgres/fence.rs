@@ -1,6 +1,6 @@
 //! C24, C25: the resource side in Postgres.
 
-use leasehold::postgres::PostgresLock;
+use leasehold::postgres::PostgresBackend;
 use leasehold::{Fence, FenceError, FencingToken, LockClient};
 use sqlx::{Connection, Executor, PgConnection};
 
@@ -12,7 +12,7 @@ async fn connection() -> PgConnection {
 }
 
 /// An older and a newer token of one lock.
-async fn two_tokens(lock: &PostgresLock) -> (FencingToken, FencingToken) {
+async fn two_tokens(lock: &PostgresBackend) -> (FencingToken, FencingToken) {
     let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
     let old = locks.acquire(patient(&name)).await.expect("a free lock");
     locks.evict(&name).await.expect("an answer").expect("it was held");
@@ -22,7 +22,7 @@ async fn two_tokens(lock: &PostgresLock) -> (FencingToken, FencingToken) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_stale_holders_whole_transaction_fails() {
-    let lock = PostgresLock::connect(&shared().await.url()).await.expect("a connection");
+    let lock = PostgresBackend::connect(&shared().await.url()).await.expect("a connection");
     let (table, mut connection) = (fresh_name(), connection().await);
     let (stale, newest) = two_tokens(&lock).await;
     let fence = lock.fence(&table);
@@ -52,7 +52,7 @@ async fn c24_a_stale_holders_whole_transaction_fails() {
 /// A mark that is rolled back is not seen by others, and one that is not yet committed holds them up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_the_mark_belongs_to_the_transaction() {
-    let lock = PostgresLock::connect(&shared().await.url()).await.expect("a connection");
+    let lock = PostgresBackend::connect(&shared().await.url()).await.expect("a connection");
     let (stale, newest) = two_tokens(&lock).await;
     let (fence, mut connection) = (lock.fence(fresh_name()), connection().await);
     let mut transaction = connection.begin().await.expect("begun");
@@ -69,7 +69,7 @@ async fn c24_the_mark_belongs_to_the_transaction() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c02_a_resource_is_data() {
-    let lock = PostgresLock::connect(&shared().await.url()).await.expect("a connection");
+    let lock = PostgresBackend::connect(&shared().await.url()).await.expect("a connection");
     let (stale, newest) = two_tokens(&lock).await;
     let tag = fresh_name();
     for odd in ["'", "\"; DROP TABLE x; --", "\\", "%", "ü🔒", "$1"] {

@@ -19,7 +19,7 @@ mod standby;
 mod tokens;
 mod transactions;
 
-use test_support::child;
+use lock_testkit::child;
 
 #[test]
 fn child_role() {

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use leasehold::LockError;
-use leasehold::postgres::{PostgresLock, PostgresOptions};
+use leasehold::postgres::{PostgresBackend, PostgresOptions};
+use lock_testkit::{PostgresServer, eventually};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-use test_support::{PostgresServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -28,7 +28,7 @@ async fn migrator(server: &PostgresServer) -> PgConnection {
 /// What kept a connection from being made, which is told in time.
 async fn failure(url: &str) -> String {
     let asked = Instant::now();
-    let error = PostgresLock::connect(url).await.expect_err("it cannot be done");
+    let error = PostgresBackend::connect(url).await.expect_err("it cannot be done");
     assert!(asked.elapsed() < CONNECT_WITHIN + SLACK, "told after {:?}", asked.elapsed());
     let LockError::Backend { source, .. } = &error else { panic!("{error:?}") };
     assert!(source.is_transient(), "{source:?}");
@@ -77,7 +77,7 @@ async fn a_late_migrator_has_nothing_to_do() {
     let url = server.url_as("late", "postgres");
     let late = tokio::spawn({
         let url = url.clone();
-        async move { PostgresLock::connect(&url).await }
+        async move { PostgresBackend::connect(&url).await }
     });
     let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
     eventually("it waits", LIMIT, async || number(&server, waits) == 1).await;

@@ -1,6 +1,6 @@
 //! What the protocol costs.
 
-use test_support::{PostgresServer, eventually};
+use lock_testkit::{PostgresServer, eventually};
 
 use crate::behaviours::{LIMIT, client, test_resources, turn};
 use crate::server::{number, sessions};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use test_support::{PostgresServer, eventually};
+use lock_testkit::{PostgresServer, eventually};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 

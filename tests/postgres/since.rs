@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::{Holder, LockClient, OwnerId};
-use test_support::PostgresServer;
+use lock_testkit::PostgresServer;
 
 use crate::behaviours::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 use crate::server::{number, shared};

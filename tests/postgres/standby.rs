@@ -1,7 +1,7 @@
 //! Standbys, and what becomes of a client when one takes over.
 
 use leasehold::{LockError, LockRequest, Outcome, Wait};
-use test_support::{PostgresServer, eventually};
+use lock_testkit::{PostgresServer, eventually};
 
 use crate::behaviours::{LIMIT, client, fresh_name, held, patient, released, served};
 use crate::server::{number, sessions};

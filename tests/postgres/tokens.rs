@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use leasehold::core::backend::{Attempt, Renewal};
-use leasehold::postgres::PostgresLock;
+use leasehold::postgres::PostgresBackend;
 use leasehold::{
     DistributedLock, Fence, FenceError, LeaseExt, LockClient, LockError, LockName, LockRequest,
     Ttl, Wait,
 };
-use test_support::PostgresServer;
+use lock_testkit::PostgresServer;
 
 use crate::behaviours::{MINUTE, client, fresh_name, patient, turn};
 use crate::server::shared;
@@ -94,13 +94,13 @@ const FORGETFUL: [&str; 4] =
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_the_mark_of_a_fence_survives_a_crash() {
     let mut server = PostgresServer::start_with(&FORGETFUL).await;
-    let lock = PostgresLock::connect(&server.url()).await.expect("a connection");
+    let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
     let (client, name) = (LockClient::new(lock.clone()), fresh_name());
     let (stale, newest) = (turn(&client, &name).await, turn(&client, &name).await);
     lock.fence(&name).advance(newest).await.expect("the newest");
     server.kill();
     server.restart().await;
-    let fence = PostgresLock::connect(&server.url()).await.expect("a connection").fence(&name);
+    let fence = PostgresBackend::connect(&server.url()).await.expect("a connection").fence(&name);
     let refused = fence.advance(stale).await;
     assert!(matches!(refused, Err(FenceError::Stale { .. })), "{refused:?}");
 }
@@ -117,7 +117,7 @@ async fn left_after_a_crash(server: &mut PostgresServer, name: &LockName) -> Dur
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c05_an_extension_survives_a_crash() {
     let mut server = PostgresServer::start_with(&FORGETFUL).await;
-    let lock = PostgresLock::connect(&server.url()).await.expect("a connection");
+    let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
     let request = LockRequest::new(fresh_name()).ttl(MINUTE / 6);
     let lease = lock.acquire_lease(&request).await.expect("a free lock");
     let renewal = Renewal::new(&lease, Ttl::new(MINUTE).expect("a good TTL"));
@@ -129,7 +129,7 @@ async fn c05_an_extension_survives_a_crash() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c05_a_repeated_grant_survives_a_crash() {
     let mut server = PostgresServer::start_with(&FORGETFUL).await;
-    let lock = PostgresLock::connect(&server.url()).await.expect("a connection");
+    let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
     let request = LockRequest::new(fresh_name()).ttl(MINUTE / 6);
     let mut claim = request.claim().expect("a good claim");
     for ttl in [MINUTE / 6, MINUTE] {

@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::postgres::PostgresLock;
+use leasehold::postgres::PostgresBackend;
 use leasehold::{LockClient, LockGuard, LockRequest, OwnerId, Wait};
+use lock_testkit::{PostgresServer, eventually};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-use test_support::{PostgresServer, eventually};
 use tokio::time::timeout;
 
 use crate::behaviours::{LIMIT, client, fresh_name, patient, released, turn, until_free};
@@ -185,7 +185,7 @@ async fn withdrawals_that_clear_away_do_not_deadlock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_waits_for_no_transaction() {
     let server = PostgresServer::start().await;
-    let lock = PostgresLock::connect(&server.url()).await.expect("a connection");
+    let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
     let mut worker = connection(&server).await;
     let mut busy = worker.begin().await.expect("begun");
     let withdraw = "SELECT leasehold.locks_v1_withdraw('a', gen_random_uuid(), 0)";

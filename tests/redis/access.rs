@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::redis::RedisOptions;
 use leasehold::{LockClient, LockError, LostReason};
-use test_support::RedisServer;
+use lock_testkit::RedisServer;
 use tokio::time::timeout;
 
 use crate::behaviours::{LIMIT, SECRET, client, fresh_name, patient, refusal, shown, works};
@@ -115,7 +115,7 @@ async fn by_unix_socket() {
 #[cfg(feature = "redis-rustls")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_tls() {
-    let server = test_support::TlsRedis::start().await;
+    let server = lock_testkit::TlsRedis::start().await;
     let authority = std::fs::read(server.ca_path()).expect("the certificate of the authority");
     let options = RedisOptions::new(server.url()).root_certificate(authority);
     works(&LockClient::new(options.connect().await.expect("a connection"))).await;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leasehold::{Health, LockRequest};
-use test_support::{RedisServer, eventually};
+use lock_testkit::{RedisServer, eventually};
 
 use crate::behaviours::{LIMIT, client, fresh_name, released, renewed};
 

@@ -1,7 +1,7 @@
 //! C31: what the doctor says of real servers.
 
 use leasehold::{Finding, Health};
-use test_support::RedisServer;
+use lock_testkit::RedisServer;
 
 use crate::access::RIGHTS;
 use crate::behaviours::client;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{LockError, LockRequest, Wait};
-use test_support::{Mode, Proxy, RedisServer, eventually};
+use lock_testkit::{Mode, Proxy, RedisServer, eventually};
 use tokio::time::timeout;
 
 use crate::behaviours::{

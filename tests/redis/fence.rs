@@ -1,8 +1,8 @@
 //! C24, C25: the resource side on Redis.
 
-use leasehold::redis::{FencedScript, RedisLock};
+use leasehold::redis::{FencedScript, RedisBackend};
 use leasehold::{Fence, FenceError, LockClient};
-use test_support::{RedisServer, Reply};
+use lock_testkit::{RedisServer, Reply};
 
 use crate::behaviours::{fresh_name, patient};
 
@@ -10,7 +10,7 @@ use crate::behaviours::{fresh_name, patient};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_stale_holder_can_neither_advance_nor_write() {
     let server = RedisServer::start().await;
-    let lock = RedisLock::connect(&server.url()).await.expect("a connection");
+    let lock = RedisBackend::connect(&server.url()).await.expect("a connection");
     let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
     let fence = lock.fence("stock");
 
@@ -36,7 +36,7 @@ async fn c24_a_stale_holder_can_neither_advance_nor_write() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_mark_is_a_typed_error() {
     let server = RedisServer::start().await;
-    let lock = RedisLock::connect(&server.url()).await.expect("a connection");
+    let lock = RedisBackend::connect(&server.url()).await.expect("a connection");
     let token = LockClient::new(lock.clone()).acquire("x").await.expect("a free lock").token();
     server.cli(&["SET", "{stock}:mark", "garbage"]);
     let refused = lock.fence("stock").set(token, "stock", 1).await;
@@ -47,7 +47,7 @@ async fn a_damaged_mark_is_a_typed_error() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_script_runs_only_if_the_fence_allows() {
     let server = RedisServer::start().await;
-    let lock = RedisLock::connect(&server.url()).await.expect("a connection");
+    let lock = RedisBackend::connect(&server.url()).await.expect("a connection");
     let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
     let fence = lock.fence("stock");
     let sell = FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])");

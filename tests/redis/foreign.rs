@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{LockError, LockRequest, LostReason, Wait};
-use test_support::{RedisServer, Reply};
+use lock_testkit::{RedisServer, Reply};
 use tokio::time::timeout;
 
 use crate::behaviours::{LIMIT, client, fresh_name, patient};

@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::core::backend::Attempt;
-use leasehold::redis::RedisLock;
+use leasehold::redis::RedisBackend;
 use leasehold::{DistributedLock, Holder, Lease, LockClient, LockRequest, OwnerId};
-use test_support::RedisServer;
+use lock_testkit::RedisServer;
 
 use crate::behaviours::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 
@@ -43,7 +43,7 @@ async fn c45_a_holder_tells_since_when_it_holds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c45_a_repeat_keeps_the_time_of_the_grant() {
     let server = RedisServer::start().await;
-    let lock = RedisLock::connect(&server.url()).await.expect("a connection");
+    let lock = RedisBackend::connect(&server.url()).await.expect("a connection");
     let (client, name) = (LockClient::new(lock.clone()), fresh_name());
     let claim = LockRequest::new(&name).ttl(MINUTE).claim().expect("a valid request");
     let mut seen = Vec::new();

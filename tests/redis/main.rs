@@ -19,18 +19,18 @@ mod withdrawals;
 use std::sync::Arc;
 
 use leasehold::core::backend::async_trait;
-use leasehold::core::conformance::Harness;
-use leasehold::core::conformance_tests;
-use leasehold::redis::RedisLock;
+use leasehold::redis::RedisBackend;
 use leasehold::{DistributedLock, LockName};
-use test_support::RedisServer;
+use lock_testkit::RedisServer;
+use lock_testkit::conformance::Harness;
+use lock_testkit::conformance_tests;
 
 struct Redis(RedisServer);
 
 #[async_trait]
 impl Harness for Redis {
     async fn connect(&self) -> Arc<dyn DistributedLock> {
-        Arc::new(RedisLock::connect(&self.0.url()).await.expect("a connection"))
+        Arc::new(RedisBackend::connect(&self.0.url()).await.expect("a connection"))
     }
 
     async fn evict(&self, name: &LockName) {

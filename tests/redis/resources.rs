@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use futures_util::future::join_all;
 use leasehold::LockClient;
-use test_support::RedisServer;
+use lock_testkit::RedisServer;
 
 use crate::behaviours::{client, fresh_name, test_resources, turn};
 

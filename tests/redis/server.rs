@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use test_support::{RedisServer, Reply, eventually};
+use lock_testkit::{RedisServer, Reply, eventually};
 use tokio::sync::OnceCell;
 
 use crate::behaviours::{LIMIT, Server, as_launched};

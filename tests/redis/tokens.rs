@@ -1,7 +1,7 @@
 //! C22: tokens grow through what happens to a Redis server.
 
 use leasehold::{LockError, LockRequest, Wait};
-use test_support::{RedisServer, Reply};
+use lock_testkit::{RedisServer, Reply};
 
 use crate::behaviours::{client, fresh_name, turn};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::{LockClient, LockGuard, LockRequest, Wait};
-use test_support::{Mode, Proxy, RedisServer, eventually};
+use lock_testkit::{Mode, Proxy, RedisServer, eventually};
 
 use crate::behaviours::{
     LIMIT, MINUTE, Waiting, client, client_through, fresh_name, held, patient, released, turn,

@@ -195,7 +195,7 @@ async fn a_reader_that_went_away_is_no_failure_to_tell_of() {
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_schema_that_is_printed_is_one_that_works() {
-    let server = test_support::PostgresServer::start().await;
+    let server = lock_testkit::PostgresServer::start().await;
     let options = ["schema", "postgres", "--schema", "ops", "--table", "jobs"];
     let printed = Shell::of(&File::start()).run(&options).await;
     assert_eq!(printed.code, 0, "{}", printed.stderr);

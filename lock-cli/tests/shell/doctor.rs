@@ -1,7 +1,7 @@
 //! `leasehold doctor` names what endangers locks on a live Redis, and passes a good one.
 
+use lock_testkit::{RedisServer, eventually};
 use serde_json::Value;
-use test_support::{RedisServer, eventually};
 
 use crate::LIMIT;
 use crate::shell::{Output, Shell};

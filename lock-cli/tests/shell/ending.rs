@@ -4,8 +4,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use lock_testkit::{eventually, is_running};
 use rustix::process::Signal;
-use test_support::{eventually, is_running};
 use tokio::time::sleep;
 
 use crate::shell::{Output, Shell, send};

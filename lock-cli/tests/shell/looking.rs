@@ -3,9 +3,9 @@
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lock_testkit::eventually;
 use rustix::process::Signal;
 use serde_json::Value;
-use test_support::eventually;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::time::timeout;
 

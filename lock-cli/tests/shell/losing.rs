@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use test_support::{eventually, is_running};
+use lock_testkit::{eventually, is_running};
 
 use crate::shell::Shell;
 use crate::store::Store;

@@ -4,9 +4,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use lock_testkit::eventually;
 use rand::seq::SliceRandom;
 use rustix::process::Signal;
-use test_support::eventually;
 
 use crate::shell::{Output, Shell, send};
 use crate::store::{File, Store};

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use lock_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use test_support::eventually;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use leasehold::LockRequest;
+use lock_testkit::{RedisServer, Reply};
 use tempfile::TempDir;
-use test_support::{RedisServer, Reply};
 
 /// How long a foreign holder holds.
 const FOREIGN: Duration = Duration::from_secs(20);
@@ -95,12 +95,12 @@ impl Store for Redis {
 
 /// An etcd server.
 #[cfg(feature = "etcd")]
-pub(crate) struct Etcd(test_support::EtcdServer);
+pub(crate) struct Etcd(lock_testkit::EtcdServer);
 
 #[cfg(feature = "etcd")]
 impl Etcd {
     pub(crate) async fn start() -> Self {
-        Self(test_support::EtcdServer::start().await)
+        Self(lock_testkit::EtcdServer::start().await)
     }
 }
 
@@ -124,12 +124,12 @@ impl Store for Etcd {
 
 /// A Postgres server.
 #[cfg(feature = "postgres")]
-pub(crate) struct Postgres(test_support::PostgresServer);
+pub(crate) struct Postgres(lock_testkit::PostgresServer);
 
 #[cfg(feature = "postgres")]
 impl Postgres {
     pub(crate) async fn start() -> Self {
-        Self(test_support::PostgresServer::start().await)
+        Self(lock_testkit::PostgresServer::start().await)
     }
 }
 

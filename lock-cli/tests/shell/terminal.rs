@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use lock_testkit::{eventually, is_running};
 use rustix::process::Signal;
-use test_support::{eventually, is_running};
 
 use crate::LIMIT;
 use crate::shell::Shell;

@@ -2,8 +2,9 @@
 //!
 //! A backend implements [`DistributedLock`] and [`LockAdmin`] for a type that is cheap to clone. The rest
 //! of this module is what several backends share: the [bounds](self) of the contract that a server must
-//! know, [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may swallow
-//! requests, [`Withdrawals`] for stores without a server.
+//! know, [`next_token`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
+//! swallow requests, [`Withdrawals`] for stores without a server, [`UrlParameters`] for those that have a
+//! URL.
 //!
 //! Applications need none of it: they hold a [`LockClient`](crate::LockClient).
 
@@ -12,9 +13,12 @@ mod answers;
 mod arc;
 mod bounds;
 mod distributed_lock;
+mod next_token;
 mod notifications;
+mod prefixed;
 mod reply_monitor;
 mod request_error;
+mod url_parameters;
 mod waiter;
 mod withdrawals;
 
@@ -26,9 +30,12 @@ pub use self::bounds::{
     ClockLimit, FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,
 };
 pub use self::distributed_lock::{DistributedLock, LossWatch};
+pub use self::next_token::next_token;
 pub use self::notifications::{NotificationTransport, Notifications};
+pub use self::prefixed::Prefixed;
 pub use self::reply_monitor::{PendingReply, ReplyMonitor};
 pub use self::request_error::RequestError;
+pub use self::url_parameters::UrlParameters;
 pub(crate) use self::waiter::WaiterEvent;
 pub use self::waiter::WaiterHandle;
 pub use self::withdrawals::Withdrawals;

@@ -5,6 +5,9 @@
 //!
 //! [`ClientOptions::metric_group`]: crate::ClientOptions::metric_group
 
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::Unit::{Count, Seconds};
@@ -24,7 +27,37 @@ const LOSSES: &str = "leasehold_losses_total";
 #[derive(Debug)]
 pub(crate) struct Meter {
     backend: &'static str,
-    group: fn(&LockName) -> &'static str,
+    group: MetricGroup,
+}
+
+/// What metrics show of a lock's name.
+#[derive(Clone)]
+pub(crate) struct MetricGroup(Arc<Group>);
+
+type Group = dyn Fn(&LockName) -> Cow<'static, str> + Send + Sync;
+
+impl MetricGroup {
+    pub(crate) fn new<G: Into<Cow<'static, str>>>(
+        group: impl Fn(&LockName) -> G + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(move |name| group(name).into()))
+    }
+
+    fn of(&self, name: &LockName) -> Cow<'static, str> {
+        (self.0)(name)
+    }
+}
+
+impl Default for MetricGroup {
+    fn default() -> Self {
+        Self::new(|_| "all")
+    }
+}
+
+impl fmt::Debug for MetricGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MetricGroup")
+    }
 }
 
 /// Counts as a waiter for as long as it lives.
@@ -37,7 +70,7 @@ impl Drop for Waiter {
 }
 
 impl Meter {
-    pub(crate) fn new(backend: &'static str, group: fn(&LockName) -> &'static str) -> Self {
+    pub(crate) fn new(backend: &'static str, group: MetricGroup) -> Self {
         describe_counter!(ACQUISITIONS, Count, "Acquisitions that ended, by outcome");
         describe_histogram!(WAIT, Seconds, "How long acquisitions took, by outcome");
         describe_gauge!(WAITERS, Count, "Acquisitions under way");
@@ -48,7 +81,7 @@ impl Meter {
     }
 
     pub(crate) fn waiter(&self, name: &LockName) -> Waiter {
-        let waiters = gauge!(WAITERS, "backend" => self.backend, "group" => (self.group)(name));
+        let waiters = gauge!(WAITERS, "backend" => self.backend, "group" => self.group.of(name));
         waiters.increment(1);
         Waiter(waiters)
     }
@@ -59,15 +92,17 @@ impl Meter {
         outcome: &'static str,
         waited: Duration,
     ) {
-        let group = (self.group)(name);
-        let labels = [("backend", self.backend), ("group", group), ("outcome", outcome)];
-        counter!(ACQUISITIONS, &labels).increment(1);
-        histogram!(WAIT, &labels).record(waited);
+        let group = self.group.of(name);
+        let backend = self.backend;
+        counter!(ACQUISITIONS, "backend" => backend, "group" => group.clone(), "outcome" => outcome)
+            .increment(1);
+        histogram!(WAIT, "backend" => backend, "group" => group, "outcome" => outcome)
+            .record(waited);
     }
 
     pub(crate) fn hold_ended(&self, name: &LockName, loss: Option<&'static str>, held: Duration) {
-        let (backend, group) = (self.backend, (self.group)(name));
-        histogram!(HOLD, "backend" => backend, "group" => group).record(held);
+        let (backend, group) = (self.backend, self.group.of(name));
+        histogram!(HOLD, "backend" => backend, "group" => group.clone()).record(held);
         if let Some(reason) = loss {
             counter!(LOSSES, "backend" => backend, "group" => group, "reason" => reason)
                 .increment(1);
@@ -75,7 +110,7 @@ impl Meter {
     }
 
     pub(crate) fn renewed(&self, name: &LockName, late: Duration) {
-        let group = (self.group)(name);
+        let group = self.group.of(name);
         histogram!(LATENESS, "backend" => self.backend, "group" => group).record(late);
     }
 }

@@ -1,43 +1,125 @@
-//! How a client treats its backend.
+//! How a client treats its backend, and what its requests ask for unless they say otherwise.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{Clock, Drift, SystemClock};
+use crate::model::{Clock, Drift, LockRequest, SystemClock, Wait};
 
+#[cfg(feature = "metrics")]
+use super::meter::MetricGroup;
 #[cfg(feature = "metrics")]
 use crate::model::LockName;
 
-/// How a client treats its backend. The defaults suit most.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+
+/// How a client treats its backend, and what its requests ask for unless they say otherwise. The
+/// defaults suit most.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::{ClientOptions, LockClient, MemoryBackend, Wait};
+///
+/// let options = ClientOptions::new()
+///     .ttl(Duration::from_secs(10))
+///     .wait(Wait::AtMost(Duration::from_secs(2)))
+///     .label("web-3");
+/// let locks = LockClient::with_options(MemoryBackend::new(), options);
+/// ```
+#[derive(Clone)]
+#[must_use = "options do nothing until a client has them"]
 pub struct ClientOptions {
-    /// How long a request may take, retries included; default 2 s. Waiting for a lock that others
-    /// hold is not part of it. What is outside 10 ms to 1 h is brought into that range.
-    pub request_timeout: Duration,
-    /// What is taken off each TTL for the difference between clocks.
-    pub drift: Drift,
-    /// Where the holder reads the time; another one is for tests.
-    pub clock: Arc<dyn Clock>,
-    /// What metrics show of a lock's name, as the label `group`; default "all". The names of a
-    /// service may be without number, and metrics bear only a few values of a label.
+    pub(crate) request_timeout: Duration,
+    pub(crate) drift: Drift,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Wait>,
+    pub(crate) label: Option<String>,
     #[cfg(feature = "metrics")]
-    pub metric_group: fn(&LockName) -> &'static str,
+    pub(crate) metric_group: MetricGroup,
 }
 
 impl ClientOptions {
-    /// How long a request may take by default.
-    pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-}
+    /// How long a request may take by default: 2 s.
+    pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl Default for ClientOptions {
-    fn default() -> Self {
+    /// The defaults.
+    pub fn new() -> Self {
         Self {
             request_timeout: Self::REQUEST_TIMEOUT,
             drift: Drift::default(),
             clock: Arc::new(SystemClock),
+            ttl: None,
+            wait: None,
+            label: None,
             #[cfg(feature = "metrics")]
-            metric_group: |_| "all",
+            metric_group: MetricGroup::default(),
         }
+    }
+
+    /// How long a request may take, retries included; default 2 s. Waiting for a lock that others
+    /// hold is not part of it. What is outside 10 ms to 1 h is brought into that range.
+    pub fn request_timeout(self, span: Duration) -> Self {
+        Self { request_timeout: span.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT), ..self }
+    }
+
+    /// What is taken off each TTL for the difference between clocks; default 1 % and 2 ms.
+    pub fn drift(self, drift: Drift) -> Self {
+        Self { drift, ..self }
+    }
+
+    /// Where the holder reads the time; another clock than the system's is for tests.
+    pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// The TTL of requests that name none; default 30 s. See [`LockRequest::ttl`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl: Some(ttl), ..self }
+    }
+
+    /// How long requests wait that do not say it; default [`Wait::Forever`]. See [`LockRequest::wait`].
+    pub fn wait(self, wait: Wait) -> Self {
+        Self { wait: Some(wait), ..self }
+    }
+
+    /// The label of requests that have none, such as the name of this host; default empty. See
+    /// [`LockRequest::label`].
+    pub fn label(self, label: impl Into<String>) -> Self {
+        Self { label: Some(label.into()), ..self }
+    }
+
+    /// What metrics show of a lock's name, as the label `group`; default "all". The names of a
+    /// service may be without number, and metrics bear only a few values of a label.
+    #[cfg(feature = "metrics")]
+    pub fn metric_group<G>(self, group: impl Fn(&LockName) -> G + Send + Sync + 'static) -> Self
+    where
+        G: Into<std::borrow::Cow<'static, str>>,
+    {
+        Self { metric_group: MetricGroup::new(group), ..self }
+    }
+
+    /// The request, with the defaults of this client for what it leaves open.
+    pub(crate) fn complete(&self, request: LockRequest) -> LockRequest {
+        request.or(self.ttl, self.wait, self.label.as_deref())
+    }
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for ClientOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientOptions")
+            .field("request_timeout", &self.request_timeout)
+            .field("drift", &self.drift)
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .field("label", &self.label)
+            .finish_non_exhaustive()
     }
 }

@@ -22,9 +22,6 @@ use crate::model::{
     BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl,
 };
 
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-
 /// What the clones and guards of one client share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -45,8 +42,7 @@ struct Tasks {
 }
 
 impl Shared {
-    pub(crate) fn new(backend: Arc<dyn DistributedLock>, mut options: ClientOptions) -> Self {
-        options.request_timeout = options.request_timeout.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
+    pub(crate) fn new(backend: Arc<dyn DistributedLock>, options: ClientOptions) -> Self {
         let renewer = Arc::new(Renewer::new(backend.clone(), options.clock.clone()));
         let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
         let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone()));

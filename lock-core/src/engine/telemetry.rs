@@ -28,7 +28,7 @@ impl Telemetry {
         Self {
             backend,
             #[cfg(feature = "metrics")]
-            meter: Meter::new(backend, options.metric_group),
+            meter: Meter::new(backend, options.metric_group.clone()),
         }
     }
 

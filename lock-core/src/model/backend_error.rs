@@ -52,6 +52,17 @@ impl BackendError {
         Self { backend, context, outcome, transient: false, source }
     }
 
+    /// A request of a claim that was withdrawn came late (C19): a refusal.
+    pub fn withdrawn(backend: &'static str) -> Self {
+        Self::refusal(backend, "the claim was withdrawn")
+    }
+
+    /// A refusal that says all there is to say: nothing was carried out, and a retry will not help.
+    pub fn refusal(backend: &'static str, context: impl Into<String>) -> Self {
+        let (context, outcome) = (context.into(), Outcome::NotApplied);
+        Self { backend, context, outcome, transient: false, source: None }
+    }
+
     /// No answer came within `limit`. The request may have been carried out.
     pub fn no_answer(backend: &'static str, limit: Duration) -> Self {
         // C15: silence is an unknown outcome, never a "no".

@@ -64,9 +64,9 @@ impl Lease {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// use lock_core::{Lease, LockClient, MemoryLock};
+    /// use lock_core::{Lease, LockClient, MemoryBackend};
     ///
-    /// let client = LockClient::new(MemoryLock::new());
+    /// let client = LockClient::new(MemoryBackend::new());
     /// let text = client.acquire("report").await?.detach()?.export();
     ///
     /// let guard = client.attach(Lease::import(&text)?).await?;

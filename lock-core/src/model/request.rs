@@ -20,7 +20,8 @@ pub enum Wait {
 
 /// One acquisition, as the caller words it.
 ///
-/// A name alone is a request: it waits for ever and takes a TTL of 30 s. Nothing is checked until
+/// A name alone is a request: what it leaves open is as the client's options say, else a wait for ever
+/// and a TTL of 30 s. Nothing is checked until
 /// the request is used, so that it reads in one line; a bad part is then refused before any I/O.
 ///
 /// ```
@@ -36,9 +37,9 @@ pub enum Wait {
 #[must_use = "a request does nothing until a client acquires it"]
 pub struct LockRequest {
     name: String,
-    ttl: Duration,
-    wait: Wait,
-    label: String,
+    ttl: Option<Duration>,
+    wait: Option<Wait>,
+    label: Option<String>,
     max_hold: Option<Duration>,
     listener: Listener,
 }
@@ -68,29 +69,32 @@ impl LockRequest {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            ttl: Ttl::default().as_duration(),
-            wait: Wait::Forever,
-            label: String::new(),
+            ttl: None,
+            wait: None,
+            label: None,
             max_hold: None,
             listener: Listener::default(),
         }
     }
 
-    /// How long the server keeps the lease if it is not renewed: 10 ms to 24 h, default 30 s.
+    /// How long the server keeps the lease if it is not renewed: 10 ms to 24 h. The default is that of the
+    /// client, 30 s unless its options say otherwise.
     ///
     /// It bounds how long the others wait when a holder dies.
     pub fn ttl(self, ttl: Duration) -> Self {
-        Self { ttl, ..self }
+        Self { ttl: Some(ttl), ..self }
     }
 
-    /// How long to wait for the lock; default [`Wait::Forever`].
+    /// How long to wait for the lock. The default is that of the client, [`Wait::Forever`] unless its
+    /// options say otherwise.
     pub fn wait(self, wait: Wait) -> Self {
-        Self { wait, ..self }
+        Self { wait: Some(wait), ..self }
     }
 
-    /// What the holder says of itself to those who look, up to 128 bytes; default empty.
+    /// What the holder says of itself to those who look, up to 128 bytes. The default is that of the
+    /// client, empty unless its options say otherwise.
     pub fn label(self, label: impl Into<String>) -> Self {
-        Self { label: label.into(), ..self }
+        Self { label: Some(label.into()), ..self }
     }
 
     /// Stops renewing after `span`, so that a holder that hangs loses the lock at the latest one
@@ -105,12 +109,18 @@ impl LockRequest {
         Self { listener: Listener(Some(Arc::new(listener))), ..self }
     }
 
+    /// The request, with these for what it leaves open.
+    pub(crate) fn or(self, ttl: Option<Duration>, wait: Option<Wait>, label: Option<&str>) -> Self {
+        let label = self.label.or_else(|| label.map(str::to_owned));
+        Self { ttl: self.ttl.or(ttl), wait: self.wait.or(wait), label, ..self }
+    }
+
     pub(crate) fn listener(&self) -> &Listener {
         &self.listener
     }
 
     pub(crate) fn wait_policy(&self) -> Wait {
-        self.wait
+        self.wait.unwrap_or(Wait::Forever)
     }
 
     pub(crate) fn max_hold_span(&self) -> Option<Duration> {
@@ -127,8 +137,8 @@ impl LockRequest {
         Ok(Claim {
             name: LockName::new(&self.name)?,
             owner: OwnerId::random(),
-            ttl: Ttl::new(self.ttl)?,
-            label: Label::new(&self.label)?,
+            ttl: self.ttl.map_or(Ok(Ttl::default()), Ttl::new)?,
+            label: Label::new(self.label.as_deref().unwrap_or_default())?,
         })
     }
 }

@@ -36,7 +36,7 @@ impl FencingToken {
     ///
     /// # Errors
     /// [`InvalidToken`] if `value` is 0 or not below 2<sup>53</sup>.
-    pub fn from_stored(value: u64) -> Result<Self, InvalidToken> {
+    pub fn new(value: u64) -> Result<Self, InvalidToken> {
         // C22: non-zero, and below 2^53.
         match NonZeroU64::new(value) {
             Some(token) if Self(token) <= Self::MAX => Ok(Self(token)),
@@ -63,7 +63,7 @@ impl FromStr for FencingToken {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let value = digits.then(|| text.parse().ok()).flatten();
         let refused = || InvalidToken { value: text.chars().take(24).collect() };
-        Self::from_stored(value.ok_or_else(refused)?)
+        Self::new(value.ok_or_else(refused)?)
     }
 }
 
@@ -97,7 +97,7 @@ impl serde::Serialize for FencingToken {
 impl<'de> serde::Deserialize<'de> for FencingToken {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = u64::deserialize(deserializer)?;
-        Self::from_stored(value).map_err(serde::de::Error::custom)
+        Self::new(value).map_err(serde::de::Error::custom)
     }
 }
 
@@ -108,15 +108,15 @@ mod tests {
     #[test]
     fn c22_a_token_is_non_zero_and_below_two_to_the_53() {
         assert_eq!(FencingToken::MAX.get(), (1 << 53) - 1);
-        assert!(FencingToken::from_stored(1).is_ok());
+        assert!(FencingToken::new(1).is_ok());
         for bad in [0, 1 << 53, u64::MAX] {
-            assert!(FencingToken::from_stored(bad).is_err(), "{bad}");
+            assert!(FencingToken::new(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn c23_a_token_is_printed_parsed_compared_and_serialised() {
-        let token = FencingToken::from_stored(1_795_251_431_457_582).expect("in range");
+        let token = FencingToken::new(1_795_251_431_457_582).expect("in range");
         assert_eq!(token.to_string().parse::<FencingToken>().expect("its own text"), token);
         assert!(token < FencingToken::MAX);
         for bad in ["", "0", "-1", "+1", " 1", "1.5", "1e3", "9007199254740992", "x"] {

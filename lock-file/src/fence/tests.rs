@@ -17,7 +17,7 @@ fn home() -> (TempDir, FileFence) {
 }
 
 fn token(value: u64) -> FencingToken {
-    FencingToken::from_stored(value).expect("a token")
+    FencingToken::new(value).expect("a token")
 }
 
 fn is_stale(result: Result<(), FenceError>, by: u64) -> bool {

@@ -1,11 +1,11 @@
 //! The mode in which locks are advisory locks of sessions.
 
 mod attempt;
+mod backend;
 mod holds;
-mod lock;
 mod registry;
 mod rows;
 mod session;
 mod session_task;
 
-pub use self::lock::AdvisoryLock;
+pub use self::backend::AdvisoryBackend;

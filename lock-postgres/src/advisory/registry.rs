@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::backend::Withdrawals;
-use lock_core::{BackendError, Outcome, OwnerId};
+use lock_core::{BackendError, OwnerId};
 use tokio::time::Instant;
 
 use super::session::Session;
@@ -74,10 +74,7 @@ impl Entries {
     fn admit(&self, owner: OwnerId) -> Result<(), BackendError> {
         match self.withdrawn.contains(owner) {
             false => Ok(()),
-            true => {
-                let context = "the claim was withdrawn";
-                Err(BackendError::permanent(BACKEND, Outcome::NotApplied, context, context))
-            }
+            true => Err(BackendError::withdrawn(BACKEND)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The mode in which locks are rows of a lease table.
 
 mod answers;
+mod backend;
 mod listener;
-mod lock;
 
-pub use self::lock::PostgresLock;
+pub use self::backend::PostgresBackend;

@@ -1,6 +1,6 @@
 //! The examples that take a URL, on a real Redis server.
 
-use test_support::{RedisServer, Session};
+use lock_testkit::{RedisServer, Session};
 use tokio::runtime::Builder;
 
 use super::example::{Example, URL};

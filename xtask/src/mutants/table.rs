@@ -217,7 +217,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "subscribe without trying again",
-        file: "lock-redis/src/lock.rs",
+        file: "lock-redis/src/backend.rs",
         from: "attempt = self.try_once(claim, channel.as_deref().unwrap_or(POLLED), &call).await?;",
         to: "let _ = (&mut attempt, channel);",
         test: "-p leasehold --all-features --test redis c28_a_waiter_is_queued_by_its_first_attempt",

@@ -4,7 +4,7 @@ use crate::lint::source::Source;
 
 /// Folders of test code, besides those that are called `tests`: the suites that authors of backends
 /// run.
-const SUITES: &[&str] = &["lock-core/src/conformance", "lock-testkit"];
+const SUITES: &[&str] = &["lock-testkit"];
 
 /// For each line of a file, whether it is test code: all lines of a test file, and those of a
 /// `#[cfg(test)] mod … { … }` in another.
@@ -65,7 +65,7 @@ mod tests {
     fn files_for_tests_are_known_by_their_place() {
         let is_test = |path: &str| is_test_file(&Source::new(path, ""));
         for path in
-            ["tests/swap.rs", "lock-file/src/lock/tests.rs", "lock-core/src/conformance/a.rs"]
+            ["tests/swap.rs", "lock-file/src/backend/tests.rs", "lock-testkit/src/conformance/a.rs"]
         {
             assert!(is_test(path), "{path}");
         }

@@ -1,0 +1,131 @@
+//! Locks whose names have a prefix in the store.
+
+use async_trait::async_trait;
+
+use super::admin::LockAdmin;
+use super::answers::{Attempt, Extension, Release};
+use super::distributed_lock::{DistributedLock, LossWatch};
+use super::waiter::WaiterHandle;
+use crate::model::{
+    BackendError, Capabilities, Claim, Finding, Holder, InvalidName, Lease, LockName, LockState,
+    Outcome, OwnerId, Renewal,
+};
+
+/// The locks of another backend whose names begin with a prefix (C49): so several services, or stages of
+/// one, share a store, and each sees its own locks alone.
+///
+/// `leasehold::connect` makes one for a URL with `?prefix=shop:`, on every backend. The lock "a" is then
+/// the lock "shop:a" of the store. A name and its prefix are 512 bytes together at most.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+/// use lock_core::backend::Prefixed;
+/// use lock_core::{LockClient, MemoryBackend};
+///
+/// let store = MemoryBackend::new();
+/// let shop = LockClient::new(Prefixed::new(store.clone(), "shop:")?);
+/// let _held = shop.acquire("42").await?;
+/// assert!(LockClient::new(store).try_acquire("shop:42").await?.is_none());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Prefixed<B> {
+    backend: B,
+    prefix: LockName,
+}
+
+impl<B> Prefixed<B> {
+    /// The locks of `backend` whose names begin with `prefix`.
+    ///
+    /// # Errors
+    /// [`InvalidName`] if the prefix is empty, longer than 512 bytes, or holds a control character.
+    pub fn new(backend: B, prefix: impl AsRef<str>) -> Result<Self, InvalidName> {
+        Ok(Self { backend, prefix: LockName::new(prefix)? })
+    }
+}
+
+impl<B: DistributedLock> Prefixed<B> {
+    /// The name of the lock in the store.
+    fn stored(&self, name: &LockName) -> Result<LockName, BackendError> {
+        LockName::new(format!("{}{}", self.prefix.as_str(), name.as_str())).map_err(|error| {
+            let backend = self.backend.capabilities().backend;
+            let context = format!("with the prefix \"{}\" the name is too long", self.prefix);
+            BackendError::permanent(backend, Outcome::NotApplied, context, error)
+        })
+    }
+
+    /// The name by which our callers know a lock of the store.
+    fn known(&self, stored: &LockName) -> Option<LockName> {
+        LockName::new(stored.as_str().strip_prefix(self.prefix.as_str())?).ok()
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<B: DistributedLock> DistributedLock for Prefixed<B> {
+    fn capabilities(&self) -> Capabilities {
+        self.backend.capabilities()
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let claim = Claim { name: self.stored(&claim.name)?, ..claim.clone() };
+        self.backend.try_acquire(&claim, waiter).await
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let stored = |renewal: &Renewal| {
+            Ok(Renewal { name: self.stored(&renewal.name)?, ..renewal.clone() })
+        };
+        match renewals.iter().map(stored).collect::<Result<Vec<_>, BackendError>>() {
+            Ok(renewals) => self.backend.extend_all(&renewals).await,
+            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
+        let renewal = Renewal { name: self.stored(&renewal.name)?, ..renewal.clone() };
+        self.backend.extend(&renewal).await
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        self.backend.release(&self.stored(name)?, owner).await
+    }
+
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.backend.withdraw(&self.stored(name)?, owner).await
+    }
+
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        let name = self.stored(&lease.name).ok()?;
+        self.backend.watch(&Lease { name, ..lease.clone() })
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<B: DistributedLock> LockAdmin for Prefixed<B> {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let state = self.backend.inspect(&self.stored(name)?).await?;
+        Ok(LockState { name: name.clone(), ..state })
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        let stored = format!("{}{prefix}", self.prefix.as_str());
+        let states = self.backend.list(&stored, limit).await?;
+        // A lock that is called as the prefix has no name here.
+        let known = |state: LockState| Some(LockState { name: self.known(&state.name)?, ..state });
+        Ok(states.into_iter().filter_map(known).collect())
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        self.backend.evict(&self.stored(name)?).await
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        self.backend.doctor().await
+    }
+}

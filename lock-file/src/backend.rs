@@ -1,0 +1,173 @@
+//! The backend: file operations behind the trait.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::backend::{Attempt, Claim, Extension, Release, Renewal, WaiterHandle};
+use lock_core::{
+    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
+    LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
+};
+
+use crate::blocking::blocking;
+use crate::directory::Directory;
+use crate::fault::BACKEND;
+use crate::locked_file::LockTimeout;
+use crate::machine::Machine;
+
+/// The longest pause between two looks of a waiter: nobody tells it that a lock became free.
+const LONGEST_POLL: Duration = Duration::from_millis(25);
+
+/// Locks in a directory, for the processes of one machine.
+///
+/// Clones share everything and are cheap. Any number of processes, and any number of `FileBackend`s of
+/// one process, may open the same directory; they exclude each other all the same.
+///
+/// # Guarantees
+/// - A process that dies at any instruction leaves the lock as it was before or after its change,
+///   and its hold ends with the TTL.
+/// - Deadlines are on the clock that counts suspend and that nobody can set
+///   (`CLOCK_BOOTTIME`). A reboot ends every hold.
+/// - Tokens grow through expiry, release, crashes and reboots; and through the loss of the files
+///   too, unless the wall clock is then behind the last token.
+/// - A process that is stopped (`SIGSTOP`) or swapped out for its TTL loses its locks as a dead one
+///   does. If that happens inside one of the critical sections, which take some tens of
+///   microseconds, the operations of others on that one lock fail after a quarter of a second with
+///   a transient [`BackendError`], and nothing is changed, until the process goes on or dies.
+///
+/// # What is not promised
+/// Waiters are served in any order and find a free lock by looking, at the latest 25 ms after it
+/// became free. See the [crate docs](crate) for what is assumed of the directory.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let home = tempfile::tempdir()?;
+/// # let directory = home.path().join("locks");
+/// use std::time::Duration;
+/// use lock_core::{LockClient, LockRequest, Wait};
+/// use lock_file::FileBackend;
+///
+/// let locks = LockClient::new(FileBackend::open(&directory)?);
+/// let request = LockRequest::new("stock:42")
+///     .ttl(Duration::from_secs(10))
+///     .wait(Wait::AtMost(Duration::from_secs(2)));
+/// let guard = locks.acquire(request).await?;
+/// guard.run(async { println!("selling under token {}", guard.token()) }).await?;
+/// guard.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct FileBackend {
+    directory: Arc<Directory>,
+}
+
+impl FileBackend {
+    /// Opens a directory of locks, and makes it, for this user alone, if it is not there.
+    ///
+    /// It looks at the file system before it returns, which takes well under a millisecond on a
+    /// local disk.
+    ///
+    /// # Errors
+    /// - [`LockError::Backend`], which names the path, if the directory cannot be made, read and
+    ///   written, be it for rights or for a mount that is missing. No lock was changed.
+    /// - [`LockError::Config`] if it is visibly on a network mount, or if this is not Linux.
+    ///
+    /// ```
+    /// use lock_core::LockError;
+    /// use lock_file::FileBackend;
+    ///
+    /// let refused = FileBackend::open("/dev/null/locks");
+    /// assert!(matches!(refused, Err(LockError::Backend { .. })));
+    /// ```
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, LockError> {
+        Self::on(Machine::this()?, dir.as_ref())
+    }
+
+    pub(crate) fn on(machine: Machine, dir: &Path) -> Result<Self, LockError> {
+        let directory = Arc::new(Directory::open(dir, machine)?);
+        Ok(Self { directory })
+    }
+}
+
+/// Every method works on a thread of Tokio's that may block, never on the caller's.
+#[async_trait]
+impl DistributedLock for FileBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(
+            BACKEND,
+            Order::Unordered,
+            Wakeup::Poll(LONGEST_POLL),
+            Renewals::Batched,
+            TokenDurability::CounterAndClock,
+            Duration::from_nanos(1),
+            "a reboot ends every lock, and its holders with it; if files are deleted or restored \
+             from a backup while locks are held, a second holder may be granted while the first \
+             still believes, with a greater token unless the clock is behind",
+        )
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        _waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let (directory, claim) = (self.directory.clone(), claim.clone());
+        blocking(move |caller| directory.try_acquire(&claim, caller)).await
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let (directory, batch) = (self.directory.clone(), renewals.to_vec());
+        let answers = blocking(move |caller| {
+            let timeout = LockTimeout::new();
+            // Checked before each renewal: on a slow disk a batch that nobody waits for would delay the
+            // batches after it.
+            let extend = |renewal| {
+                caller.check()?;
+                directory.extend(renewal, timeout)
+            };
+            Ok::<_, BackendError>(batch.iter().map(extend).collect())
+        });
+        match answers.await {
+            Ok(answers) => answers,
+            Err(stopped) => renewals.iter().map(|_| Err(stopped.clone())).collect(),
+        }
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        let (directory, name) = (self.directory.clone(), name.clone());
+        blocking(move |_| directory.release(&name, owner)).await
+    }
+
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        let (directory, name) = (self.directory.clone(), name.clone());
+        blocking(move |_| directory.withdraw(&name, owner)).await
+    }
+}
+
+#[async_trait]
+impl LockAdmin for FileBackend {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let (directory, name) = (self.directory.clone(), name.clone());
+        blocking(move |_| directory.inspect(&name)).await
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        let (directory, prefix) = (self.directory.clone(), prefix.to_owned());
+        blocking(move |_| directory.list(&prefix, limit)).await
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        let (directory, name) = (self.directory.clone(), name.clone());
+        blocking(move |_| directory.evict(&name)).await
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        let directory = self.directory.clone();
+        blocking(move |_| Ok(directory.doctor())).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! Locks as rows of a table: each operation one statement, and one round trip.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::backend::{
+    Attempt, Claim, Extension, Notifications, Release, Renewal, WaiterHandle,
+};
+use lock_core::{
+    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
+    LockState, Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
+};
+
+use super::answers;
+use super::listener::Listener;
+use crate::doctor;
+use crate::error::{BACKEND, classify};
+use crate::fence::PostgresFence;
+use crate::options::{Mode, PostgresOptions};
+use crate::reply;
+use crate::server::{Server, end_of_connecting};
+use crate::sql::{Call, Flag, granted_at, owner_literal, text_literal};
+
+/// How often a waiter looks that no notification reaches.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Locks that are rows of a table in a Postgres database. The main mode.
+///
+/// A held lock costs no connection, works through a transaction pooler, and survives a crash of the
+/// server. Clones share a few connections for requests and, once one of them waits, a session that
+/// listens for pushed grants. See the [crate documentation](crate) for what it guarantees.
+#[derive(Clone)]
+pub struct PostgresBackend {
+    server: Server,
+    /// How the server tells waiters of their grants; `None` behind a pooler.
+    notifications: Option<Arc<Notifications<Listener>>>,
+}
+
+impl PostgresBackend {
+    /// Connects to the database at `url`, makes sure that it answers, and makes the schema if it is
+    /// missing and the user may: [`PostgresOptions`] says more.
+    ///
+    /// # Errors
+    /// As [`PostgresOptions::connect`].
+    ///
+    /// # Cancel safety
+    /// As [`PostgresOptions::connect`].
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::with_options(&PostgresOptions::new(url)).await
+    }
+
+    pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
+        let server = Server::new(options, Mode::Table)?;
+        let end = end_of_connecting();
+        server.ensure_schema(end).await?;
+        let is_pooled = server.is_pooled(end).await?;
+        let listener = Listener::new(server.connections.options().clone());
+        let notifications = (!is_pooled).then(|| Arc::new(Notifications::new(listener)));
+        Ok(Self { server, notifications })
+    }
+
+    /// Makes the tables and functions, or what of them is missing. [`connect`](Self::connect) does so
+    /// by itself; this is for after an upgrade of the library beside a running one.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] if the user may not, [`LockError::Backend`] if the server cannot be
+    /// reached, refuses or does not answer, or if others keep us from it for too long: it gives up
+    /// within 10 s.
+    ///
+    /// # Cancel safety
+    /// It is one transaction: after a drop all of it is done, or nothing.
+    pub async fn migrate(&self) -> Result<(), LockError> {
+        self.server.migrate().await
+    }
+
+    /// The fence of a resource in this database.
+    pub fn fence(&self, resource: impl Into<String>) -> PostgresFence {
+        PostgresFence::new(self.server.clone(), resource.into())
+    }
+
+    async fn try_once(&self, claim: &Claim, queueing: Queueing) -> Result<Attempt, BackendError> {
+        let (queues, listener) = match queueing {
+            Queueing::No => (false, None),
+            Queueing::Polling => (true, None),
+            Queueing::Listening(channel) => (true, Some(channel)),
+        };
+        let call = self.server.call("acquire").text(claim.name.as_str()).owner(claim.owner);
+        let call = call.number(millis(claim.ttl)).text(claim.label.as_str());
+        let call = call.flag(Flag(queues)).optional(listener).number(self.server.clock_limit());
+        let rows = self.server.connections.attempt(&claim.name, &call.end()).await;
+        let row = reply::only(rows.map_err(classify)?, "the answer to an acquire")?;
+        answers::attempt(claim, &row)
+    }
+
+    /// How the claim of `waiter` can queue as things are; `None` if the session that listens has to be
+    /// opened first.
+    fn queueing(&self, owner: OwnerId, waiter: Option<&WaiterHandle>) -> Option<Queueing> {
+        match (waiter, &self.notifications) {
+            (None, _) => Some(Queueing::No),
+            (Some(_), None) => Some(Queueing::Polling),
+            (Some(waiter), Some(notifications)) => {
+                notifications.register(owner, waiter).map(Queueing::Listening)
+            }
+        }
+    }
+
+    /// A call that tells of locks: what the function answers, and since when each is held.
+    fn call_for_states(&self, function: &str) -> Call {
+        let names = &self.server.names;
+        let granted_at = granted_at("token", &format!("{}()", names.function("now_us")));
+        let columns = format!("name, owner, token, left_us, label, {granted_at}, waiters");
+        Call::of_columns(&columns, &names.function(function))
+    }
+}
+
+/// Whether a claim takes a place in the queue, and how it is told of its turn.
+#[derive(Clone, Copy)]
+enum Queueing {
+    No,
+    Polling,
+    /// By a notification on the channel of this number.
+    Listening(i64),
+}
+
+#[async_trait]
+impl DistributedLock for PostgresBackend {
+    fn capabilities(&self) -> Capabilities {
+        let wakeup = if self.notifications.is_some() { Wakeup::Push } else { Wakeup::Poll(POLL) };
+        Capabilities::new(
+            BACKEND,
+            Order::Fifo,
+            wakeup,
+            Renewals::Batched,
+            TokenDurability::CounterAndClock,
+            Duration::from_millis(1),
+            "a failover to a standby that lacks the last commits can grant a lock twice; tokens \
+             still grow unless the new server's clock is behind",
+        )
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let queueing = self.queueing(claim.owner, waiter);
+        let mut attempt = self.try_once(claim, queueing.unwrap_or(Queueing::No)).await?;
+        if let (Attempt::Busy(_), None, Some(notifications)) =
+            (&attempt, queueing, &self.notifications)
+        {
+            // C28: it listens first and queues after, since a grant that is made in between would not
+            // be heard. A waiter whose session cannot be opened in time polls.
+            notifications.open().await?;
+            let queueing = self.queueing(claim.owner, waiter).unwrap_or(Queueing::Polling);
+            attempt = self.try_once(claim, queueing).await?;
+        }
+        if let (Attempt::Granted(_), Some(notifications)) = (&attempt, &self.notifications) {
+            notifications.unregister(claim.owner);
+        }
+        Ok(attempt)
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let names = renewals.iter().map(|renewal| text_literal(renewal.name.as_str()));
+        let owners = renewals.iter().map(|renewal| owner_literal(renewal.owner));
+        let tokens = renewals.iter().map(|renewal| renewal.token.to_string());
+        let ttls = renewals.iter().map(|renewal| renewal.ttl.as_millis().to_string());
+        let call = self.server.call("extend").array("text", names).array("uuid", owners);
+        let call = call.array("bigint", tokens).array("bigint", ttls).end();
+        let answers = self.server.row(call, "renewals").await;
+        let answers = answers.and_then(|row| reply::get::<String>(&row, 0, "renewals"));
+        match answers {
+            Ok(answers) => {
+                let extension = |(answer, renewal): (char, &Renewal)| match answer {
+                    '1' => Extension::Extended(renewal.ttl.as_duration()),
+                    _ => Extension::Lost,
+                };
+                answers.chars().zip(renewals).map(extension).map(Ok).collect()
+            }
+            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        const WHAT: &str = "the answer to a release";
+        let call = self.server.call("release").text(name.as_str()).owner(owner);
+        let row = self.server.row(call.number(self.server.clock_limit()).end(), WHAT).await?;
+        match reply::get(&row, 0, WHAT)? {
+            true => Ok(Release::Released),
+            false => Ok(Release::NotHeld),
+        }
+    }
+
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        if let Some(notifications) = &self.notifications {
+            notifications.unregister(owner);
+        }
+        let call = self.server.call("withdraw").text(name.as_str()).owner(owner);
+        self.server.rows(call.number(self.server.clock_limit()).end()).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl LockAdmin for PostgresBackend {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let call = self.call_for_states("list").text(name.as_str()).flag(Flag(true)).number(1);
+        match self.server.rows(call.end()).await?.first() {
+            Some(row) => answers::state(row),
+            None => Ok(LockState::new(name.clone(), None, Some(0))),
+        }
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        // The server's text knows no NUL, and no name has one.
+        if prefix.contains('\0') {
+            return Ok(Vec::new());
+        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let call = self.call_for_states("list").text(prefix).flag(Flag(false)).number(limit);
+        self.server.rows(call.end()).await?.iter().map(answers::state).collect()
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        let call = self.call_for_states("evict").text(name.as_str());
+        let rows = self.server.rows(call.number(self.server.clock_limit()).end()).await?;
+        rows.first().map_or(Ok(None), reply::holder)
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        doctor::examine(&self.server, self.notifications.is_some()).await
+    }
+}
+
+/// A TTL as the server takes it.
+fn millis(ttl: Ttl) -> i64 {
+    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl std::fmt::Debug for PostgresBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresBackend").field("names", &self.server.names).finish_non_exhaustive()
+    }
+}

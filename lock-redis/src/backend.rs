@@ -1,0 +1,179 @@
+//! The operations on locks, each one script and one round trip.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::backend::{
+    Attempt, Claim, ClockLimit, Extension, Notifications, Release, Renewal, WaiterHandle,
+};
+use lock_core::{
+    BackendError, Capabilities, DistributedLock, LockName, Order, OwnerId, Renewals,
+    TokenDurability, Wakeup,
+};
+use redis::Client;
+
+use crate::claims::{Call, Claims};
+use crate::error::{BACKEND, unreadable};
+use crate::fence::RedisFence;
+use crate::keys::{self, Keys};
+use crate::options::RedisOptions;
+use crate::push::Subscriber;
+use crate::reply;
+use crate::scripts::{ACQUIRE, EXTEND, POLLED, RELEASE, WITHDRAW};
+use crate::server::Server;
+
+/// Locks on one logical Redis server, or on a server that speaks its protocol.
+///
+/// Clones share one connection for requests and, while one of them waits, one for pushed grants.
+/// See the [crate documentation](crate) for what it guarantees.
+#[derive(Clone)]
+pub struct RedisBackend {
+    pub(crate) server: Arc<Server>,
+    pub(crate) push: Arc<Notifications<Subscriber>>,
+    pub(crate) channel: Arc<str>,
+    pub(crate) prefix: Arc<str>,
+    claims: Arc<Claims>,
+    clock: ClockLimit,
+}
+
+impl RedisBackend {
+    pub(crate) fn new(server: Server, client: Client, options: RedisOptions) -> Self {
+        let subscriber = Subscriber::new(client);
+        Self {
+            server: Arc::new(server),
+            channel: subscriber.channel(),
+            push: Arc::new(Notifications::new(subscriber)),
+            prefix: options.prefix.into(),
+            claims: Arc::default(),
+            clock: options.clock,
+        }
+    }
+
+    /// The fence of a resource on this server.
+    pub fn fence(&self, resource: impl AsRef<str>) -> RedisFence {
+        RedisFence::new(self.server.clone(), keys::mark(resource.as_ref()))
+    }
+
+    pub(crate) fn keys(&self, name: &LockName) -> Keys {
+        Keys::new(&self.prefix, name)
+    }
+
+    /// The latest server time at which a grant may be made, in µs.
+    pub(crate) fn clock_limit(&self) -> String {
+        self.clock.micros().unwrap_or(u64::MAX).to_string()
+    }
+
+    async fn try_once(
+        &self,
+        claim: &Claim,
+        channel: &str,
+        call: &Call<'_>,
+    ) -> Result<Attempt, BackendError> {
+        let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis().to_string());
+        let limit = self.clock_limit();
+        let args = [&*owner, &ttl, claim.label.as_str(), channel, &limit];
+        let keys = self.keys(&claim.name).claiming(claim.owner);
+        let reply = self.server.run_over(&ACQUIRE, &keys, |link| {
+            call.sends_over(link)?;
+            Ok(&args)
+        });
+        reply::attempt(claim, reply.await?)
+    }
+}
+
+#[async_trait]
+impl DistributedLock for RedisBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(
+            BACKEND,
+            Order::Fifo,
+            Wakeup::Push,
+            Renewals::Batched,
+            TokenDurability::CounterAndClock,
+            Duration::from_millis(1),
+            "a failover or a restart that loses writes can grant a lock twice; tokens still grow \
+             unless the new server's clock is behind",
+        )
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let (push, call) = (&self.push, self.claims.begin_call(claim.owner));
+        let channel = waiter.and_then(|waiter| push.register(claim.owner, waiter));
+        let mut attempt =
+            self.try_once(claim, channel.as_deref().unwrap_or_default(), &call).await?;
+        if let (Attempt::Busy(_), Some(waiter), None) = (&attempt, waiter, &channel) {
+            // First subscribe, then queue: otherwise the grant could be published in between. A waiter
+            // that cannot be told polls.
+            push.open().await?;
+            let channel = push.register(claim.owner, waiter);
+            attempt = self.try_once(claim, channel.as_deref().unwrap_or(POLLED), &call).await?;
+        }
+        drop(call);
+        match attempt {
+            Attempt::Granted(_) => {
+                push.unregister(claim.owner);
+                self.claims.forget(claim.owner);
+            }
+            Attempt::Busy(_) if waiter.is_none() => self.claims.forget(claim.owner),
+            Attempt::Busy(_) => {}
+        }
+        Ok(attempt)
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let keys: Vec<String> =
+            renewals.iter().map(|renewal| self.keys(&renewal.name).lock()).collect();
+        let args: Vec<String> = renewals
+            .iter()
+            .flat_map(|Renewal { owner, token, ttl, .. }| {
+                [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
+            })
+            .collect();
+        let reply = self.server.run(&EXTEND, &keys, args).await;
+        let answers = reply.and_then(|reply| reply::read::<Vec<u8>>(reply, "renewals"));
+        match answers {
+            Ok(answers) => {
+                let extension = |(ours, renewal): (&u8, &Renewal)| match ours {
+                    1 => Extension::Extended(renewal.ttl.as_duration()),
+                    _ => Extension::Lost,
+                };
+                answers.iter().zip(renewals).map(extension).map(Ok).collect()
+            }
+            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        let args = [owner.expose(), self.clock_limit()];
+        let reply = self.server.run(&RELEASE, &self.keys(name).granting(), &args).await?;
+        self.claims.forget(owner);
+        match reply::read(reply, "the answer to a release")? {
+            1 => Ok(Release::Released),
+            0 => Ok(Release::NotHeld),
+            _ => Err(unreadable("the answer to a release")),
+        }
+    }
+
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.push.unregister(owner);
+        let (expose, limit) = (owner.expose(), self.clock_limit());
+        let keys = self.keys(name).claiming(owner);
+        let reply = self.server.run_over(&WITHDRAW, &keys, |link| {
+            let may_come_late = u8::from(self.claims.withdraw(owner, link));
+            Ok((&*expose, &*limit, may_come_late))
+        });
+        reply.await.map(drop)
+    }
+}
+
+impl fmt::Debug for RedisBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisBackend").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}

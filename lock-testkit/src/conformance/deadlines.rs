@@ -1,0 +1,152 @@
+//! C5, C7 to C9: until when a holder believes, and how it learns that it must stop.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::{
+    Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, client, eventually, faulty_client,
+    fresh_name, patient,
+};
+use lock_core::{
+    Clock, Drift, LockClient, LockError, LockGuard, LockRequest, LostReason, SystemClock, Wait,
+};
+
+/// C5, S7: a slow answer shortens what is left; it does not move the deadline.
+pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (name, ttl) = (fresh_name(), harness.ttl());
+    // An attempt that takes half of the request time-out is given up.
+    let (acquire_delay, renewal_delay) = ((ttl / 3).min(REQUEST_TIMEOUT / 3), ttl / 16);
+    faulty.once(Operation::TryAcquire, Fault::Late(acquire_delay));
+    faulty.always(Operation::ExtendAll, Fault::Late(renewal_delay));
+    let validity = Drift::default().validity(ttl);
+    let before = SystemClock.now();
+    let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
+    let first = guard.deadline();
+    let allowed = before.after(validity + acquire_delay / 2);
+    assert!(allowed.has_reached(first), "counted from the reply");
+    eventually("the lock is renewed", async || guard.deadline() != first).await;
+    let allowed = SystemClock.now().after(validity - renewal_delay);
+    assert!(allowed.has_reached(guard.deadline()), "counted from the reply of a renewal");
+    guard.release().await.expect("an answer");
+}
+
+/// C5: a grant that arrives after its own deadline is given back, not returned.
+pub async fn c05_a_grant_that_comes_too_late_is_not_returned(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (name, ttl) = (fresh_name(), Duration::from_millis(20));
+    faulty.always(Operation::TryAcquire, Fault::Late(ttl * 3));
+    let late = client.acquire(LockRequest::from(&name).ttl(ttl).wait(Wait::Never)).await;
+    assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
+    faulty.heal();
+    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("it was given back");
+    guard.release().await.expect("an answer");
+}
+
+/// C7: `is_held` is right even if no task of ours has run since.
+pub async fn c07_is_held_reads_the_clock(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let ttl = harness.ttl();
+    faulty.always(Operation::ExtendAll, Fault::Silence);
+    let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
+    assert!(guard.is_held() && guard.remaining() > ttl / 2);
+    // The thread sleeps, as it would in a pause: nothing polls, no timer of this task fires.
+    std::thread::sleep(ttl);
+    assert!(!guard.is_held() && guard.remaining().is_zero());
+    assert_eq!(guard.lost_signal().reason(), Some(LostReason::Expired));
+}
+
+/// C8: the signal can be cloned, and awaited before and after; it carries the first reason.
+pub async fn c08_the_signal_is_sticky_and_tells_the_reason(harness: &dyn Harness) {
+    let (client, name) = (client(harness).await, fresh_name());
+    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
+    let before = guard.lost_signal();
+    assert_eq!(before.reason(), None);
+    let waiting = tokio::spawn({
+        let signal = before.clone();
+        async move { signal.wait().await }
+    });
+    harness.evict(&name).await;
+    let reason = timeout(LIMIT, waiting).await.expect("the loss is told").expect("no panic");
+    assert_eq!(reason, LostReason::Evicted);
+    for signal in [before, guard.lost_signal()] {
+        assert_eq!(signal.wait().await, LostReason::Evicted);
+        assert_eq!(signal.reason(), Some(LostReason::Evicted));
+    }
+    drop(guard);
+}
+
+/// C8: a renewal that fails for now is no loss.
+pub async fn c08_a_transient_error_is_no_loss(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    for fault in [Fault::Refused, Fault::RequestLost, Fault::ReplyLost] {
+        faulty.once(Operation::ExtendAll, fault);
+    }
+    let ttl = harness.ttl() * 2;
+    let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
+    let first = guard.deadline();
+    eventually("it is renewed after the errors", async || guard.deadline() != first).await;
+    assert!(guard.is_held());
+    assert!(faulty.calls(Operation::ExtendAll) > 3);
+    guard.release().await.expect("an answer");
+}
+
+/// C8: a loss that the backend itself sees is told at once, whatever is left of the TTL.
+pub async fn c08_a_loss_that_is_seen_is_told(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let (name, kept) = (fresh_name(), fresh_name());
+    let guard = client.acquire(patient(&name, LIMIT * 10)).await.expect("a free lock");
+    let other = client.acquire(patient(&kept, LIMIT * 10)).await.expect("a free lock");
+    assert_eq!(faulty.watched(), 2);
+    faulty.see_loss(&name, LostReason::Disconnected);
+    let reason = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
+    assert_eq!(reason, LostReason::Disconnected);
+    assert!(other.is_held());
+    drop((guard, other));
+    eventually("nothing is watched any more", async || faulty.watched() == 0).await;
+}
+
+/// C9, L4: with a network that swallows everything, the loss is told at the deadline, not later.
+pub async fn c09_a_hung_renewal_does_not_delay_the_signal(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    faulty.always(Operation::ExtendAll, Fault::Silence);
+    let asked = Instant::now();
+    let ttl = harness.ttl();
+    let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
+    let reason = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
+    assert_eq!(reason, LostReason::Expired);
+    let told = asked.elapsed();
+    let bound = ttl + Duration::from_millis(50) + SLACK;
+    assert!(told <= bound, "told after {told:?} at a TTL of {ttl:?}");
+}
+
+/// C9: the runtime on which the client started may be gone; the loss is told all the same, and a
+/// hold that somebody watches is renewed.
+pub async fn c09_the_loss_is_told_without_the_renewers_runtime(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let ttl = harness.ttl() * 2;
+    let first = elsewhere(client.clone(), patient(&fresh_name(), ttl)).await;
+    let deadline = first.deadline();
+    let renewed = eventually("it is renewed", async || first.deadline() != deadline);
+    tokio::select! {
+        reason = first.lost() => panic!("lost on a healthy server: {reason}"),
+        () = renewed => {}
+    }
+    faulty.always(Operation::ExtendAll, Fault::Silence);
+    let (asked, second) = (Instant::now(), elsewhere(client, patient(&fresh_name(), ttl)).await);
+    let signal = second.lost_signal();
+    let reason = timeout(LIMIT, signal.wait()).await.expect("the loss is told");
+    assert_eq!(reason, LostReason::Expired);
+    let told = asked.elapsed();
+    assert!(told <= ttl + Duration::from_millis(50) + SLACK, "told after {told:?}");
+}
+
+/// Acquires on a runtime that is gone when this returns.
+async fn elsewhere(client: LockClient, request: LockRequest) -> LockGuard {
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(client.acquire(request)).expect("a free lock")
+    });
+    tokio::task::spawn_blocking(|| thread.join()).await.expect("no panic").expect("no panic")
+}

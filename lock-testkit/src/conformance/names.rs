@@ -1,0 +1,167 @@
+//! C1 to C4, C30, C32: names, owners, TTLs, and what is shown of them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::{Harness, Operation, client, faulty_client, fresh_name, patient, until_free};
+use lock_core::{Clock, Contention, Health, LockError, LockRequest, SystemClock, Ttl, Wait};
+
+/// C1, C4: a request that cannot be is refused with a typed error, and nothing is sent.
+pub async fn c01_a_bad_request_is_refused_before_any_io(harness: &dyn Harness) {
+    let (client, faulty) = faulty_client(harness).await;
+    let name = fresh_name();
+    let long = "n".repeat(513);
+    for bad in ["", "a\0b", "a\nb", "\u{1b}[2J", "*1\r\n$8\r\nFLUSHALL\r\n", &long] {
+        let refused = client.acquire(bad).await;
+        assert!(matches!(refused, Err(LockError::InvalidName { .. })), "{bad:?}: {refused:?}");
+    }
+    let refused_ttls =
+        [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999), Duration::MAX];
+    for bad in refused_ttls {
+        let refused = client.acquire(LockRequest::from(&name).ttl(bad)).await;
+        assert!(matches!(refused, Err(LockError::InvalidTtl { .. })), "{bad:?}: {refused:?}");
+    }
+    let refused = client.acquire(LockRequest::from(&name).label("l".repeat(129))).await;
+    assert!(matches!(refused, Err(LockError::InvalidLabel { .. })), "{refused:?}");
+    assert_eq!(faulty.calls(Operation::TryAcquire), 0);
+}
+
+/// C2: whatever is in a name is data: odd names are different locks, and are told as they were given.
+pub async fn c02_names_are_data(harness: &dyn Harness) {
+    let (client, ttl) = (client(harness).await, harness.ttl() * 10);
+    let tag = fresh_name();
+    let odd = [
+        "",
+        "/b",
+        ":fence",
+        ":queue",
+        "{}",
+        "}",
+        "{",
+        "%7B",
+        "%",
+        "*",
+        "?",
+        "[a]",
+        "\\",
+        " ",
+        "'",
+        "\"",
+        "; DROP TABLE locks",
+        "$1",
+        "🔒ü",
+        "..",
+        "/../x",
+        ".lock",
+        "A",
+        "a",
+    ];
+    let mut names: Vec<String> = odd.iter().map(|part| format!("{tag}{part}")).collect();
+    names.push(format!("{{{tag}}}:fence"));
+    names.push(format!("{tag}{}", "n".repeat(512 - tag.as_str().len())));
+    let mut guards = Vec::new();
+    for name in &names {
+        let request = LockRequest::new(name).ttl(ttl).wait(Wait::Never);
+        guards.push(client.acquire(request).await.unwrap_or_else(|e| panic!("{name:?}: {e}")));
+    }
+    let listed = client.list(tag.as_str(), 1000).await.expect("a listing");
+    let listed: HashSet<String> =
+        listed.into_iter().map(|state| state.name.as_str().to_owned()).collect();
+    for name in names.iter().filter(|name| name.starts_with(tag.as_str())) {
+        assert!(listed.contains(name), "{name:?} is not listed");
+        let state = client.inspect(name).await.expect("its state");
+        assert_eq!(state.name.as_str(), name);
+        assert!(state.holder.is_some(), "{name:?} is not held");
+    }
+    assert_eq!(listed.len(), names.len() - 1);
+    client.shutdown().await;
+}
+
+/// C2: the prefix of a listing is data too, and a listing is sorted and bounded.
+pub async fn c02_a_listing_takes_prefixes_as_data(harness: &dyn Harness) {
+    let (client, ttl) = (client(harness).await, harness.ttl() * 10);
+    let tag = fresh_name();
+    let mut guards = Vec::new();
+    for part in ["*x", "ax", "bx"] {
+        let request = LockRequest::new(format!("{tag}{part}")).ttl(ttl);
+        guards.push(client.acquire(request).await.expect("a free lock"));
+    }
+    let names = async |prefix: String, limit| {
+        let states = client.list(&prefix, limit).await.expect("a listing");
+        states.into_iter().map(|state| state.name.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(format!("{tag}*"), 9).await, [format!("{tag}*x")]);
+    let sorted = ["*x", "ax"].map(|part| format!("{tag}{part}"));
+    assert_eq!(names(tag.to_string(), 2).await, sorted);
+    client.shutdown().await;
+}
+
+/// C3: owners are drawn anew for each acquisition, of the same lock by the same client too.
+pub async fn c03_each_acquisition_has_an_owner_of_its_own(harness: &dyn Harness) {
+    let (client, name) = (client(harness).await, fresh_name());
+    let mut owners = HashSet::new();
+    for _ in 0..20 {
+        let lease = client.acquire(&name).await.expect("a free lock").detach().expect("held");
+        assert!(owners.insert(lease.owner()), "an owner id came twice");
+        client.attach(lease).await.expect("held").release().await.expect("an answer");
+    }
+}
+
+/// C4: the lease says what the server granted, and the deadline is within what was asked.
+pub async fn c04_a_lease_says_what_was_granted(harness: &dyn Harness) {
+    let (client, name) = (client(harness).await, fresh_name());
+    for asked in [harness.ttl(), harness.ttl() + Duration::from_micros(1)] {
+        let before = SystemClock.now();
+        let guard = client.acquire(LockRequest::from(&name).ttl(asked)).await.expect("a free lock");
+        let lease = guard.detach().expect("held");
+        assert!(lease.ttl() >= asked, "{:?} granted for {asked:?}", lease.ttl());
+        let rounded = Ttl::new(asked).expect("a good TTL").as_duration();
+        let latest = SystemClock.now().after(rounded);
+        assert!(latest.has_reached(lease.deadline()) && !before.has_reached(lease.deadline()));
+        client.attach(lease).await.expect("held").release().await.expect("an answer");
+    }
+}
+
+/// C30: what a backend can do is data, and what it says of itself agrees with how it behaves.
+pub async fn c30_capabilities_are_data(harness: &dyn Harness) {
+    let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
+    let capabilities = holder.capabilities();
+    assert!(!capabilities.backend.is_empty() && !capabilities.on_store_loss.is_empty());
+    assert!(capabilities.to_string().contains(capabilities.backend));
+    assert_eq!(capabilities, other.capabilities());
+    let guard = holder.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
+    assert!(guard.is_held());
+    guard.release().await.expect("an answer");
+    until_free(&other, &name).await;
+}
+
+/// C32, R3: neither `Debug` nor `Display` of anything shows an owner id.
+pub async fn c32_no_text_shows_an_owner(harness: &dyn Harness) {
+    let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
+    let guard = holder.acquire(LockRequest::from(&name).ttl(harness.ttl() * 10)).await;
+    let guard = guard.expect("a free lock");
+    let busy = other.acquire(LockRequest::from(&name).wait(Wait::Never)).await.expect_err("held");
+    let state = other.inspect(&name).await.expect("its state");
+    let signal = guard.lost_signal();
+    let mut shown = format!("{guard:?} {holder:?} {busy} {busy:?} {state:?} {signal:?}");
+    shown += &Contention::unknown().to_string();
+    let lease = guard.detach().expect("held");
+    shown += &format!("{lease:?}");
+    let secret = lease.owner().expose();
+    assert!(!shown.contains(&secret[8..]), "an owner id is shown: {shown}");
+    let holder_shown = state.holder.expect("held").owner;
+    assert_eq!(holder_shown.as_deref(), Some(&secret[..8]));
+    holder.attach(lease).await.expect("held").release().await.expect("an answer");
+}
+
+/// C31: the doctor looks at the server, and has a remedy for whatever is not well.
+pub async fn c31_the_doctor_examines_the_server(harness: &dyn Harness) {
+    let findings = client(harness).await.doctor().await.expect("an answer");
+    assert!(!findings.is_empty(), "it looked at nothing");
+    for finding in findings {
+        let is_good = finding.health == Health::Good;
+        assert!(!finding.check.is_empty() && !finding.seen.is_empty(), "{finding:?}");
+        assert_eq!(finding.remedy.is_none(), is_good, "{finding:?}");
+        assert!(finding.to_string().contains(finding.check), "{finding}");
+    }
+}

@@ -1,0 +1,44 @@
+//! C45, C46: what operators see and do.
+
+use std::time::{Duration, SystemTime};
+
+use super::{Harness, client, eventually, fresh_name, patient};
+use lock_core::{Fence, MemoryFence};
+
+/// C45: those who look see since when a lock is held, where the server tells; renewing does not move it.
+pub async fn c45_a_holder_tells_since_when(harness: &dyn Harness) {
+    let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl() * 3);
+    let since = async || {
+        let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
+        holder.since
+    };
+    let before = SystemTime::now();
+    let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
+    if let Some(first) = since().await {
+        // The server's clock may be another's.
+        let minute = Duration::from_secs(60);
+        assert!(first > before - minute && first < SystemTime::now() + minute, "{first:?}");
+        let deadline = guard.deadline();
+        eventually("it is renewed", async || guard.deadline() != deadline).await;
+        assert_eq!(since().await, Some(first));
+    }
+    guard.release().await.expect("an answer");
+}
+
+/// C46: a holder that was evicted with a fence is refused before anyone else holds the lock.
+pub async fn c46_an_eviction_takes_the_fence_with_it(harness: &dyn Harness) {
+    let (client, fence) = (client(harness).await, MemoryFence::new());
+    let (name, ttl) = (fresh_name(), harness.ttl() * 10);
+    let evicted = client.acquire(patient(&name, ttl)).await.expect("a free lock");
+    fence.advance(evicted.token()).await.expect("the first");
+    let holder = client.evict_and_fence(&name, &fence).await.expect("an answer").expect("held");
+    assert_eq!(holder.token, Some(evicted.token()));
+    let late = fence.advance(evicted.token()).await;
+    assert!(late.is_err_and(|error| error.is_stale()), "the evicted holder may write");
+    let next = client.acquire(patient(&name, ttl)).await.expect("it is free");
+    fence.advance(next.token()).await.expect("the next holder is let in");
+    let nobody = client.evict_and_fence(fresh_name(), &fence).await.expect("an answer");
+    assert_eq!(nobody, None);
+    fence.advance(next.token()).await.expect("nobody was evicted");
+    next.release().await.expect("an answer");
+}

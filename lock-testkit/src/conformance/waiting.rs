@@ -1,0 +1,182 @@
+//! C26 to C28: how waiters are served.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout};
+
+use super::{
+    Fault, Harness, LIMIT, Operation, SLACK, client, eventually, faulty_client, fresh_name,
+    patient, until_free,
+};
+use lock_core::{LockClient, LockName, Order, Wakeup};
+
+/// How many the server says wait for `name`; `None` where the backend has no queue.
+async fn waiters(observer: &LockClient, name: &LockName) -> Option<u64> {
+    observer.inspect(name).await.expect("an answer").waiters
+}
+
+/// C26: many waiters of one client have one place on the server; all of them are served.
+pub async fn c26_waiters_of_a_client_share_one_place(harness: &dyn Harness) {
+    const TASKS: usize = 50;
+    let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
+    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    let (most, served) = (Mutex::new(0), Mutex::new(0));
+    let tasks = (0..TASKS).map(async |_| {
+        let guard = waiter.acquire(patient(&name, LIMIT)).await.expect("its turn comes");
+        *served.lock().expect("no panic") += 1;
+        let seen = waiters(&holder, &name).await.unwrap_or(0);
+        let most_before = most.lock().map(|most| *most).expect("no panic");
+        *most.lock().expect("no panic") = seen.max(most_before);
+        guard.release().await.expect("an answer");
+    });
+    let release = async {
+        if waiters(&holder, &name).await.is_some() {
+            eventually("they queue", async || waiters(&holder, &name).await == Some(1)).await;
+        }
+        guard.release().await.expect("an answer");
+    };
+    tokio::join!(join_all(tasks), release);
+    assert_eq!(served.into_inner().expect("no panic"), TASKS);
+    assert!(most.into_inner().expect("no panic") <= 1, "more than one place on the server");
+    until_free(&holder, &name).await;
+}
+
+/// C27, L5: where the backend says it is fair, clients are served in the order in which they came.
+pub async fn c27_first_come_first_served(harness: &dyn Harness) {
+    let (holder, name) = (client(harness).await, fresh_name());
+    if holder.capabilities().order != Order::Fifo {
+        return;
+    }
+    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    let (served, mut tasks) = (std::sync::Arc::new(Mutex::new(Vec::new())), Vec::new());
+    for place in 0..6u64 {
+        let (waiter, served) = (client(harness).await, served.clone());
+        let request = patient(&name, LIMIT);
+        tasks.push(tokio::spawn(async move {
+            let guard = waiter.acquire(request).await.expect("its turn comes");
+            served.lock().expect("no panic").push(place);
+            guard.release().await.expect("an answer");
+        }));
+        eventually("it queues", async || waiters(&holder, &name).await == Some(place + 1)).await;
+    }
+    guard.release().await.expect("an answer");
+    timeout(LIMIT, join_all(tasks)).await.expect("all are served");
+    assert_eq!(*served.lock().expect("no panic"), [0, 1, 2, 3, 4, 5]);
+}
+
+/// C27: a waiter gets in after the release, long before any TTL ends.
+pub async fn c27_a_release_lets_the_next_one_in(harness: &dyn Harness) {
+    let (one, two, name) = (client(harness).await, client(harness).await, fresh_name());
+    let ttl = Duration::from_secs(60);
+    let asked = Instant::now();
+    for _ in 0..20 {
+        let guard = one.acquire(patient(&name, ttl)).await.expect("its turn comes");
+        let waiting = two.acquire(patient(&name, ttl));
+        let (released, next) = tokio::join!(guard.release(), waiting);
+        released.expect("an answer");
+        let guard = next.expect("its turn comes");
+        let waiting = one.acquire(patient(&name, ttl));
+        let (released, next) = tokio::join!(guard.release(), waiting);
+        released.expect("an answer");
+        next.expect("its turn comes").release().await.expect("an answer");
+    }
+    assert!(asked.elapsed() < ttl / 2, "{:?} for 60 hand-offs", asked.elapsed());
+}
+
+/// C28: a holder that died costs the next one no more than the rest of its TTL and a second.
+pub async fn c28_a_dead_holder_costs_no_more_than_its_ttl(harness: &dyn Harness) {
+    let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
+    let ttl = harness.ttl();
+    let died = holder.acquire(patient(&name, ttl)).await.expect("a free lock").detach();
+    let (died, asked) = (died.expect("held"), Instant::now());
+    let guard = waiter.acquire(patient(&name, ttl)).await.expect("its turn comes");
+    let waited = asked.elapsed();
+    assert!(guard.token() > died.token());
+    let bound = died.ttl() + Duration::from_secs(1) + SLACK;
+    assert!(waited < bound, "waited {waited:?} for a TTL of {ttl:?}");
+    guard.release().await.expect("an answer");
+}
+
+/// C28: where waiters are woken by push, the first attempt of a waiter ends with a place in the queue
+/// and an open ear: a release between its look and its subscription is not missed.
+pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) {
+    let (holder, name) = (client(harness).await, fresh_name());
+    let queue = waiters(&holder, &name).await.is_some();
+    if holder.capabilities().wakeup != Wakeup::Push || !queue {
+        return;
+    }
+    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    let (waiter, faulty) = faulty_client(harness).await;
+    // Only the first attempt reaches the server.
+    faulty.once(Operation::TryAcquire, Fault::Late(Duration::ZERO));
+    faulty.always(Operation::TryAcquire, Fault::Silence);
+    let waiting = waiter.acquire(patient(&name, LIMIT));
+    let release = async {
+        eventually("it queues", async || waiters(&holder, &name).await == Some(1)).await;
+        guard.release().await.expect("an answer");
+    };
+    let (next, ()) = tokio::join!(waiting, release);
+    next.expect("granted").release().await.expect("an answer");
+}
+
+/// C28: a waiter whose client has gone does not keep the others waiting.
+pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
+    let (holder, name) = (client(harness).await, fresh_name());
+    let (next, faulty) = faulty_client(harness).await;
+    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    // A client whose runtime is gone can neither renew its place nor withdraw it.
+    let gone = harness.connect().await;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let dead = LockClient::new(gone);
+    let (alive, dies) = tokio::sync::oneshot::channel::<()>();
+    runtime.spawn({
+        let (dead, name) = (dead.clone(), name.clone());
+        async move {
+            let _alive = alive;
+            dead.acquire(patient(&name, LIMIT)).await.map(|guard| guard.detach())
+        }
+    });
+    if waiters(&holder, &name).await.is_some() {
+        eventually("it queues", async || waiters(&holder, &name).await == Some(1)).await;
+    }
+    runtime.shutdown_background();
+    // A task that was running goes on for a moment, and could take the lock.
+    let _ = dies.await;
+    let waiting = tokio::spawn({
+        let name = name.clone();
+        async move { next.acquire(patient(&name, LIMIT)).await }
+    });
+    eventually("it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
+    let released = Instant::now();
+    guard.release().await.expect("an answer");
+    let guard = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
+    let waited = released.elapsed();
+    // Three seconds is the liveness bound; a connection that is seen gone costs nothing.
+    assert!(waited < Duration::from_secs(4) + SLACK, "waited {waited:?} for a dead waiter");
+    guard.expect("granted").release().await.expect("an answer");
+    drop(dead);
+}
+
+/// C28: a waiter gets in after an eviction, long before any TTL ends.
+pub async fn c28_an_eviction_lets_the_next_one_in(harness: &dyn Harness) {
+    let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
+    let evicted = holder.acquire(patient(&name, LIMIT * 10)).await.expect("a free lock");
+    let (told, heard) = std::sync::mpsc::channel();
+    let request = patient(&name, LIMIT * 10).on_wait(move |seen| {
+        let _ = told.send(seen.clone());
+    });
+    let (asked, waiting) = (Instant::now(), waiter.acquire(request));
+    let evict = async {
+        eventually("it waits", async || heard.try_recv().is_ok()).await;
+        holder.evict(&name).await.expect("an answer").expect("it was held")
+    };
+    let (next, _) = tokio::join!(waiting, evict);
+    let next = next.expect("its turn comes");
+    assert!(next.token() > evicted.token());
+    assert!(asked.elapsed() < LIMIT, "waited {:?}", asked.elapsed());
+    next.release().await.expect("an answer");
+}

@@ -1,0 +1,257 @@
+//! A backend that fails when a test says so.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
+use lock_core::{
+    BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockName,
+    LockState, LostReason, Outcome, OwnerId,
+};
+
+/// An operation that may fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Operation {
+    TryAcquire,
+    ExtendAll,
+    Release,
+    Withdraw,
+    Inspect,
+    List,
+    Evict,
+    Doctor,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// The request is not carried out, and the error says so.
+    Refused,
+    /// The request is not carried out; the error says that the outcome is unknown.
+    RequestLost,
+    /// The request is carried out; the error says that the outcome is unknown.
+    ReplyLost,
+    /// The request is not carried out, and no answer ever comes.
+    Silence,
+    /// The request is carried out, and no answer ever comes.
+    SilenceAfter,
+    /// The request is carried out at once, and the answer comes late.
+    Late(Duration),
+}
+
+/// A backend between the client and a real one that fails when a test says so, and counts calls.
+#[derive(Clone, Debug)]
+pub struct Faulty {
+    backend: Arc<dyn DistributedLock>,
+    plan: Arc<Mutex<Plan>>,
+    losses: watch::Sender<HashMap<LockName, LostReason>>,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    once: HashMap<Operation, VecDeque<Fault>>,
+    always: HashMap<Operation, Fault>,
+    calls: HashMap<Operation, usize>,
+    last_claim: Option<Claim>,
+    unextendable: Option<LockName>,
+    jammed: HashSet<LockName>,
+}
+
+impl Faulty {
+    /// Passes everything on to `backend` until told otherwise.
+    pub fn new(backend: Arc<dyn DistributedLock>) -> Self {
+        Self { backend, plan: Arc::default(), losses: watch::Sender::default() }
+    }
+
+    /// The next call of `operation` that has no fault yet meets `fault`.
+    pub fn once(&self, operation: Operation, fault: Fault) {
+        self.plan().once.entry(operation).or_default().push_back(fault);
+    }
+
+    /// Every further call of `operation` meets `fault`.
+    pub fn always(&self, operation: Operation, fault: Fault) {
+        self.plan().always.insert(operation, fault);
+    }
+
+    /// From now on the server refuses every batch of renewals with this lock in it.
+    pub fn refuse_to_extend(&self, name: &LockName) {
+        self.plan().unextendable = Some(name.clone());
+    }
+
+    /// From now on no request about this lock is carried out or answered, as if something outside had
+    /// locked what the backend must lock for it.
+    pub fn jam(&self, name: &LockName) {
+        self.plan().jammed.insert(name.clone());
+    }
+
+    /// The backend sees that the holds of `name` are over, and how.
+    pub fn see_loss(&self, name: &LockName, reason: LostReason) {
+        self.losses.send_modify(|losses| {
+            losses.insert(name.clone(), reason);
+        });
+    }
+
+    /// How many holds are being watched.
+    pub fn watched(&self) -> usize {
+        self.losses.receiver_count()
+    }
+
+    /// No further call fails.
+    pub fn heal(&self) {
+        let mut plan = self.plan();
+        plan.once.clear();
+        plan.always.clear();
+        plan.jammed.clear();
+    }
+
+    /// How often `operation` was called.
+    pub fn calls(&self, operation: Operation) -> usize {
+        self.plan().calls.get(&operation).copied().unwrap_or(0)
+    }
+
+    /// The claim that was tried last, to try it again behind the client's back.
+    pub fn last_claim(&self) -> Option<Claim> {
+        self.plan().last_claim.clone()
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fault(&self, operation: Operation) -> Option<Fault> {
+        let mut plan = self.plan();
+        *plan.calls.entry(operation).or_default() += 1;
+        let once = plan.once.get_mut(&operation).and_then(VecDeque::pop_front);
+        once.or_else(|| plan.always.get(&operation).copied())
+    }
+
+    /// A call about one lock, which may be jammed.
+    async fn call_about<T>(
+        &self,
+        name: &LockName,
+        operation: Operation,
+        request: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        if self.plan().jammed.contains(name) {
+            return pending().await;
+        }
+        self.call(operation, request).await
+    }
+
+    async fn call<T>(
+        &self,
+        operation: Operation,
+        request: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        match self.fault(operation) {
+            None => request.await,
+            Some(Fault::Refused) => Err(failure(Outcome::NotApplied)),
+            Some(Fault::RequestLost) => Err(failure(Outcome::Unknown)),
+            Some(Fault::ReplyLost) => request.await.and(Err(failure(Outcome::Unknown))),
+            Some(Fault::Silence) => pending().await,
+            Some(Fault::SilenceAfter) => {
+                let _ = request.await;
+                pending().await
+            }
+            Some(Fault::Late(delay)) => {
+                let reply = request.await;
+                sleep(delay).await;
+                reply
+            }
+        }
+    }
+}
+
+fn failure(outcome: Outcome) -> BackendError {
+    BackendError::transient("faulty", outcome, "a fault of the test", "injected")
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl DistributedLock for Faulty {
+    fn capabilities(&self) -> Capabilities {
+        self.backend.capabilities()
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        self.plan().last_claim = Some(claim.clone());
+        self.call_about(&claim.name, Operation::TryAcquire, self.backend.try_acquire(claim, waiter))
+            .await
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let refused = self.plan().unextendable.clone();
+        if renewals.iter().any(|renewal| Some(&renewal.name) == refused.as_ref()) {
+            let (outcome, why) = (Outcome::NotApplied, "a refusal of the test");
+            let refusal = BackendError::permanent("faulty", outcome, why, "injected");
+            return renewals.iter().map(|_| Err(refusal.clone())).collect();
+        }
+        let extended = async { Ok(self.backend.extend_all(renewals).await) };
+        match self.call(Operation::ExtendAll, extended).await {
+            Ok(answers) => answers,
+            Err(error) => renewals.iter().map(|_| Err(failure(error.outcome()))).collect(),
+        }
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        self.call_about(name, Operation::Release, self.backend.release(name, owner)).await
+    }
+
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.call_about(name, Operation::Withdraw, self.backend.withdraw(name, owner)).await
+    }
+
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        let (name, mut losses) = (lease.name().clone(), self.losses.subscribe());
+        let real = self.backend.watch(lease).unwrap_or_else(|| Box::pin(pending()));
+        let told = async move {
+            let seen = losses.wait_for(|losses| losses.contains_key(&name)).await;
+            match seen.ok().and_then(|losses| losses.get(&name).copied()) {
+                Some(reason) => reason,
+                None => pending().await,
+            }
+        };
+        Some(Box::pin(async move {
+            tokio::select! {
+                reason = real => reason,
+                reason = told => reason,
+            }
+        }))
+    }
+
+    async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
+        let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
+        answer.unwrap_or(Err(failure(Outcome::Unknown)))
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl LockAdmin for Faulty {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        self.call(Operation::Inspect, self.backend.inspect(name)).await
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        self.call(Operation::List, self.backend.list(prefix, limit)).await
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        self.call(Operation::Evict, self.backend.evict(name)).await
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        self.call(Operation::Doctor, self.backend.doctor()).await
+    }
+}

@@ -1,0 +1,35 @@
+//! What a test of locks needs: a suite that holds a backend to the contract, real servers, a network that
+//! loses, delays and cuts, and a backend that fails when a test says so.
+//!
+//! - [`conformance`]: one function per behaviour that the contract demands, for every backend.
+//! - [`Faulty`]: a backend between the client and a real one, which fails on demand.
+//! - [`servers`]: a Redis, etcd or Postgres of one's own, which ends with the test.
+//! - [`Proxy`]: a network that loses, delays and cuts, at the test's word.
+//! - [`process`]: programs on a tether, and another role of the same test binary.
+//! - [`eventually()`]: waits for a condition, and names it if it does not come.
+//!
+//! What cannot be set up is a panic that says what to install. Nothing is ever skipped.
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+#[cfg(feature = "servers")]
+mod eventually;
+mod faulty;
+#[cfg(feature = "servers")]
+pub mod process;
+#[cfg(feature = "servers")]
+mod proxy;
+#[cfg(feature = "servers")]
+pub mod servers;
+
+#[cfg(feature = "servers")]
+pub use crate::eventually::eventually;
+pub use crate::faulty::{Fault, Faulty, Operation};
+#[cfg(feature = "servers")]
+pub use crate::process::{child, signal::is_running};
+#[cfg(feature = "servers")]
+pub use crate::proxy::{Mode, Proxy};
+#[cfg(feature = "servers")]
+pub use crate::servers::{
+    EtcdCluster, EtcdServer, PgBouncer, PostgresServer, RedisServer, Reply, Session, TlsRedis,
+};

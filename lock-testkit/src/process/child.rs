@@ -1,0 +1,37 @@
+//! Another role of the same test binary, in a process of its own.
+//!
+//! A test file that wants one holds a test named `child_role`. It does nothing, unless the process
+//! was started by [`spawn`]:
+//!
+//! ```no_run
+//! use lock_testkit::child;
+//!
+//! #[test]
+//! fn child_role() {
+//!     child::run(async |role| match role.as_str() {
+//!         "greeter" => child::say(&format!("hello, {}", child::hear().await)),
+//!         other => panic!("no such role: {other}"),
+//!     });
+//! }
+//!
+//! #[tokio::test]
+//! async fn a_child_greets() {
+//!     let mut greeter = child::spawn("greeter", &[]);
+//!     greeter.tell("parent").await;
+//!     assert_eq!(greeter.line().await, "hello, parent");
+//! }
+//! ```
+//!
+//! Both speak in lines; the child's are marked, so that whatever else it prints is passed over.
+
+mod parent_side;
+mod role_side;
+
+pub use self::parent_side::{Child, spawn};
+pub use self::role_side::{hear, run, say};
+
+/// The variable that names the role a process is to play.
+const ROLE: &str = "LEASEHOLD_ROLE";
+
+/// What a line of the conversation begins with.
+const MARK: &str = "@ ";

@@ -1,0 +1,60 @@
+//! Stopping, continuing and killing processes by their id.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+/// A signal takes effect within microseconds; this is for a machine that is very busy.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Whether the process `pid` exists and is not only waiting to be reaped.
+pub fn is_running(pid: u32) -> bool {
+    test_kill_process(as_pid(pid)).is_ok() && state(pid) != Some('Z')
+}
+
+/// Stops a process (SIGSTOP), and returns when it is stopped, or dead: it may have been about to
+/// end, and a parent that is stopped itself does not reap it.
+pub fn stop(pid: u32) {
+    send(pid, Signal::STOP);
+    wait_until(pid, |state| matches!(state, 'T' | 'Z'));
+}
+
+/// Lets a stopped process go on (SIGCONT).
+pub fn cont(pid: u32) {
+    send(pid, Signal::CONT);
+    wait_until(pid, |state| state != 'T');
+}
+
+/// Kills a process (SIGKILL), stopped or not. It does no harm if the process has ended, as long as
+/// nobody has reaped it: until then its id is not given to another.
+pub fn kill(pid: u32) {
+    let _ = kill_process(as_pid(pid), Signal::KILL);
+}
+
+fn send(pid: u32, signal: Signal) {
+    kill_process(as_pid(pid), signal)
+        .unwrap_or_else(|error| panic!("cannot signal process {pid}: {error}"));
+}
+
+fn as_pid(pid: u32) -> Pid {
+    Pid::from_raw(pid as i32).expect("a process id is not zero")
+}
+
+/// The sender of a signal runs on while it is delivered. Where there is no `/proc` to look at, the
+/// wait is left out.
+fn wait_until(pid: u32, arrived: impl Fn(char) -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while state(pid).is_some_and(|state| !arrived(state)) {
+        assert!(Instant::now() < deadline, "process {pid} ignores a signal");
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// The letter the system shows for what a process does: T is stopped, Z is dead and not reaped.
+fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it stands in parentheses and may hold anything, so count from its end.
+    stat.rsplit_once(") ")?.1.chars().next()
+}

@@ -1,0 +1,158 @@
+//! A server process that ends with the test process, however that ends.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A shell that starts a program and kills it when the shell's own input ends.
+///
+/// The other end of that input is ours. When the test process ends, even by SIGKILL, the system
+/// closes it, `cat` ends and the program goes, also if it is stopped. The program's output goes to
+/// a file, because a program that inherits ours keeps `cargo test | tail` waiting for ever.
+///
+/// When we end, the system hangs up on (SIGHUP) a process group in which something is stopped, so the
+/// shell and `cat` have to be deaf to that.
+///
+/// Arguments: log file, program, its arguments. Prints the program's process id.
+const SHELL: &str = r#"
+    trap '' HUP
+    "$@" </dev/null >"$0" 2>&1 &
+    echo $!
+    cat >/dev/null
+    kill -9 $!
+    wait
+"#;
+
+/// The same for a program that has child processes and leaves shared memory behind when it is killed:
+/// it is asked to quit (SIGQUIT), and after two seconds all that are left are killed.
+const FAMILY_SHELL: &str = r#"
+    trap '' HUP
+    "$@" </dev/null >"$0" 2>&1 &
+    parent=$!
+    echo $parent
+    cat >/dev/null
+    family="$parent $(ps -A -o pid= -o ppid= | awk -v p=$parent '$2 == p { print $1 }')"
+    kill -CONT $family
+    kill -QUIT $parent
+    ( sleep 2; kill -9 $family ) >/dev/null 2>&1 &
+    killer=$!
+    wait $parent
+    kill $killer
+"#;
+
+/// A running program on a tether.
+#[derive(Debug)]
+pub struct Tethered {
+    shell: Child,
+    pid: u32,
+}
+
+impl Tethered {
+    /// Starts `program`, with both its outputs in the file `log`.
+    pub fn start(program: &str, args: &[String], log: &Path) -> Self {
+        Self::by(SHELL, program, args, log)
+    }
+
+    /// Starts a `program` that starts others, with the outputs of all in the file `log`.
+    pub fn start_family(program: &str, args: &[String], log: &Path) -> Self {
+        Self::by(FAMILY_SHELL, program, args, log)
+    }
+
+    fn by(script: &str, program: &str, args: &[String], log: &Path) -> Self {
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", script])
+            .arg(log)
+            .arg(program)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            // Ctrl-C ends our process, and by that the shell. The shell must not end by Ctrl-C itself,
+            // because it has to kill the program even if that is stopped.
+            .process_group(0)
+            .spawn()
+            .expect("/bin/sh can be run");
+        let pid = reported_pid(&mut shell);
+        Self { shell, pid }
+    }
+
+    /// The id of the program's process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Kills the program (SIGKILL); it is gone when this returns.
+    pub fn end(&mut self) {
+        // The shell does the rest at once, and reaps the program last: so its id cannot belong to another
+        // process while something may still kill it.
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+    }
+}
+
+impl Drop for Tethered {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn reported_pid(shell: &mut Child) -> u32 {
+    let output = shell.stdout.take().expect("the output is a pipe");
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line).expect("the shell's output can be read");
+    line.trim().parse().expect("the shell prints a process id")
+}
+
+/// A tether for a process that exists already: it is killed, stopped or not, when this value is
+/// dropped or our process ends.
+///
+/// It must be dropped before the process is reaped, while its id is still its own.
+#[derive(Debug)]
+pub(crate) struct Tether {
+    shell: Child,
+}
+
+impl Tether {
+    pub(crate) fn to(pid: u32) -> Self {
+        let shell = Command::new("/bin/sh")
+            .args(["-c", r#"trap '' HUP; cat >/dev/null; kill -9 "$0""#])
+            .arg(pid.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("/bin/sh can be run");
+        Self { shell }
+    }
+}
+
+impl Drop for Tether {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::process::signal;
+
+    #[tokio::test]
+    async fn a_dropped_tether_takes_a_stopped_program_along() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let args = ["60".to_owned()];
+        let sleeper = Tethered::start("sleep", &args, &folder.path().join("log"));
+        let pid = sleeper.pid();
+        signal::stop(pid);
+        drop(sleeper);
+        crate::eventually("the sleeper is gone", Duration::from_secs(10), async || {
+            !signal::is_running(pid)
+        })
+        .await;
+    }
+}

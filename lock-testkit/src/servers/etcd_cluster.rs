@@ -1,0 +1,91 @@
+//! Several etcd servers that are one store.
+
+use std::time::Duration;
+
+use super::etcd_server::{EtcdServer, Member, PORTS_TRIED, is_port_taken};
+use crate::eventually;
+
+/// An election takes one to two seconds; this is for a machine that is very busy.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A cluster of real `etcd` servers, each of which can be disturbed by itself.
+#[derive(Debug)]
+pub struct EtcdCluster {
+    members: Vec<EtcdServer>,
+}
+
+impl EtcdServer {
+    /// Starts a cluster of as many members, three as a rule, and returns once each takes writes.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_cluster(count: usize) -> EtcdCluster {
+        for _ in 0..PORTS_TRIED {
+            match Self::start_all(Member::group(count, &[])).await {
+                Ok(members) => return EtcdCluster { members },
+                Err(log) if is_port_taken(&log) => {}
+                Err(log) => panic!("{log}"),
+            }
+        }
+        panic!("no free ports in {PORTS_TRIED} tries");
+    }
+
+    /// The member's own id, and that of the leader it knows; 0 for none.
+    fn ids(&self) -> Option<(u64, u64)> {
+        let status = self.try_ctl(&["endpoint", "status", "-w", "fields"]).ok()?;
+        let field = |name: &str| {
+            let value =
+                |line: &str| Some(line.strip_prefix(name)?.trim_matches([' ', ':']).parse());
+            status.lines().find_map(value)?.ok()
+        };
+        Some((field("\"MemberID\"")?, field("\"Leader\"")?))
+    }
+}
+
+impl EtcdCluster {
+    /// Where clients connect: `etcd://127.0.0.1:…,127.0.0.1:…,127.0.0.1:…/`.
+    pub fn url(&self) -> String {
+        let address = |member: &EtcdServer| member.addr().to_string();
+        let addresses: Vec<String> = self.members.iter().map(address).collect();
+        format!("etcd://{}/", addresses.join(","))
+    }
+
+    /// The members.
+    pub fn members(&self) -> &[EtcdServer] {
+        &self.members
+    }
+
+    /// One member, to disturb.
+    ///
+    /// # Panics
+    /// If there is none with that number.
+    pub fn member(&mut self, number: usize) -> &mut EtcdServer {
+        &mut self.members[number]
+    }
+
+    /// The number of the member that leads, once there is one. All members that run must answer.
+    ///
+    /// # Panics
+    /// If there is none for twenty seconds.
+    pub async fn leader(&self) -> usize {
+        let mut leads = None;
+        eventually("a member leads", LIMIT, async || {
+            let ids = self.members.iter().map(|member| member.ids());
+            leads = ids.into_iter().position(|ids| ids.is_some_and(|(own, leader)| own == leader));
+            leads.is_some()
+        })
+        .await;
+        leads.expect("just seen")
+    }
+
+    /// Hands the leadership to another member, and returns its number.
+    ///
+    /// # Panics
+    /// If there is no leader, or it does not give the leadership away.
+    pub async fn move_leader(&self) -> usize {
+        let (from, to) = (self.leader().await, (self.leader().await + 1) % self.members.len());
+        let (id, _) = self.members[to].ids().expect("it runs");
+        self.members[from].ctl(&["move-leader", &format!("{id:x}")]);
+        to
+    }
+}

@@ -1,0 +1,19 @@
+//! Real servers of one's own, which end with the test, even when it is killed.
+
+mod etcd_cluster;
+mod etcd_server;
+mod free_port;
+mod pgbouncer;
+mod postgres_server;
+mod redis_server;
+mod resp;
+mod tls_redis;
+
+pub use self::etcd_cluster::EtcdCluster;
+pub use self::etcd_server::EtcdServer;
+pub use self::free_port::free_port;
+pub use self::pgbouncer::PgBouncer;
+pub use self::postgres_server::PostgresServer;
+pub use self::redis_server::RedisServer;
+pub use self::resp::{Reply, Session};
+pub use self::tls_redis::TlsRedis;

@@ -1,0 +1,113 @@
+//! A transaction pooler before a Postgres server.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+use super::free_port;
+use super::postgres_server::PostgresServer;
+use super::postgres_server::{as_someone_else, folder_of_the_user};
+use crate::eventually::POLL_INTERVAL;
+use crate::process::Tethered;
+use crate::process::signal;
+
+/// It answers within tens of milliseconds; this is for a machine that is very busy.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// How many ports are tried. One seldom is taken between the choice and the start.
+const PORTS_TRIED: usize = 5;
+
+/// A real `pgbouncer` that pools by transaction: two statements of a client may run in two sessions
+/// of the server, and what one sets or listens to is lost to the other.
+///
+/// It ends when the value is dropped, and also when the test process ends in any other way.
+#[derive(Debug)]
+pub struct PgBouncer {
+    // Above the folder, because fields are dropped in this order.
+    _process: Tethered,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl PgBouncer {
+    /// Starts a pooler before `server`, with at most 20 connections to it.
+    ///
+    /// # Panics
+    /// If `pgbouncer` is not installed, with what to install; if it does not answer within ten
+    /// seconds, with its log.
+    pub async fn start(server: &PostgresServer) -> Self {
+        for _ in 0..PORTS_TRIED {
+            let (folder, port) = (folder_of_the_user(), free_port());
+            let log = folder.path().join("pgbouncer.log");
+            fs::write(folder.path().join("pgbouncer.ini"), settings(server, port))
+                .expect("the settings are written");
+            let command = as_someone_else(program());
+            let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
+            let settings = folder.path().join("pgbouncer.ini").display().to_string();
+            let args: Vec<String> = args.chain([settings]).collect();
+            let program = command.get_program().to_string_lossy().into_owned();
+            let process = Tethered::start(&program, &args, &log);
+            if listens(port, process.pid()).await {
+                return Self { _process: process, port, _folder: folder };
+            }
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            assert!(said.contains("in use"), "pgbouncer does not start:\n{said}");
+        }
+        panic!("no free port in {PORTS_TRIED} tries");
+    }
+
+    /// Where clients connect: `postgres://postgres@127.0.0.1:…/postgres`.
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// The address.
+    pub fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+}
+
+fn settings(server: &PostgresServer, port: u16) -> String {
+    format!(
+        "[databases]\n\
+         * = host=127.0.0.1 port={} user=postgres\n\
+         [pgbouncer]\n\
+         listen_addr = 127.0.0.1\n\
+         listen_port = {port}\n\
+         unix_socket_dir =\n\
+         auth_type = any\n\
+         pool_mode = transaction\n\
+         default_pool_size = 20\n\
+         max_client_conn = 1000\n\
+         ignore_startup_parameters = extra_float_digits,options\n",
+        server.port()
+    )
+}
+
+/// Whether it comes to listen before it ends.
+async fn listens(port: u16, pid: u32) -> bool {
+    let deadline = Instant::now() + LIMIT;
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
+        if !signal::is_running(pid) || Instant::now() > deadline {
+            return false;
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+    signal::is_running(pid)
+}
+
+/// Debian puts it where only root looks.
+fn program() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let found = places.map(|folder| folder.join("pgbouncer")).find(|place| place.is_file());
+    found.expect(
+        "pgbouncer is not installed: `apt-get install pgbouncer` / `brew install pgbouncer`, or \
+         run `cargo xtask test`, which installs it",
+    )
+}

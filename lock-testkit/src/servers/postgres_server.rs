@@ -1,0 +1,347 @@
+//! A Postgres server of one's own.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use super::free_port;
+use super::redis_server::{new_folder, owned};
+use crate::eventually::POLL_INTERVAL;
+use crate::process::Tethered;
+use crate::process::signal;
+
+/// A server answers within a second; this is for a machine that is very busy.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How many ports are tried. One seldom is taken between the choice and the start.
+const PORTS_TRIED: usize = 5;
+
+/// Where packages of several versions are installed beside each other.
+const VERSIONS: &str = "/usr/lib/postgresql";
+
+/// Our defaults. Shared memory is in files of the server's own folder, so that none outlives it.
+const SETTINGS: [&str; 10] = [
+    "fsync=off",
+    "full_page_writes=off",
+    "max_connections=400",
+    "shared_buffers=16MB",
+    "dynamic_shared_memory_type=mmap",
+    "unix_socket_directories=",
+    "listen_addresses=127.0.0.1",
+    "wal_level=replica",
+    "autovacuum_naptime=5s",
+    "log_line_prefix=%m [%p] ",
+];
+
+/// A real `postgres` with a port and a folder of its own, where everyone is let in as `postgres`
+/// without a password.
+///
+/// It ends when the value is dropped, and also when the test process ends in any other way. Its data
+/// survives [`restart`](Self::restart). Starting takes about two seconds: tests that need no server
+/// of their own share one. It does not wait for disks unless it is started with `fsync=on`. Where we
+/// are root, it runs as the user `postgres`.
+#[derive(Debug)]
+pub struct PostgresServer {
+    // Above the folder, because fields are dropped in this order.
+    process: Tethered,
+    port: u16,
+    settings: Vec<String>,
+    folder: TempDir,
+}
+
+impl PostgresServer {
+    /// Starts a server on a free port of 127.0.0.1, and returns once it answers.
+    ///
+    /// # Panics
+    /// If Postgres is not installed, with what to install; if it does not answer within 30 seconds,
+    /// with its log.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts a server with more settings, such as `fsync=on`. They go after our own, so they win.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_with(settings: &[&str]) -> Self {
+        let folder = folder_of_the_user();
+        let data = data(&folder);
+        let options = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "--no-sync"];
+        let made = as_user("initdb").arg("-D").arg(&data).args(options).output();
+        assert_success("initdb", made.expect("initdb can be run"));
+        Self::launch_on_any_port(folder, owned(settings)).await
+    }
+
+    /// Starts a standby of this server: a copy that follows it, and takes no writes.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn standby(&self) -> Self {
+        let folder = folder_of_the_user();
+        let copied = as_user("pg_basebackup")
+            .args(["-R", "-X", "stream", "-c", "fast", "-h", "127.0.0.1", "-U", "postgres"])
+            .args(["-p", &self.port.to_string(), "-D"])
+            .arg(data(&folder))
+            .output();
+        assert_success("pg_basebackup", copied.expect("pg_basebackup can be run"));
+        Self::launch_on_any_port(folder, self.settings.clone()).await
+    }
+
+    async fn launch_on_any_port(folder: TempDir, settings: Vec<String>) -> Self {
+        for _ in 0..PORTS_TRIED {
+            let port = free_port();
+            match launch(port, &settings, folder.path()).await {
+                Ok(process) => return Self { process, port, settings, folder },
+                Err(log) if log.contains("Address already in use") => {}
+                Err(log) => panic!("{log}"),
+            }
+        }
+        panic!("no free port in {PORTS_TRIED} tries");
+    }
+
+    /// Where clients connect: `postgres://postgres@127.0.0.1:…/postgres`.
+    pub fn url(&self) -> String {
+        self.url_as("postgres", "postgres")
+    }
+
+    /// Where another user (`name` or `name:password`) connects to a database.
+    pub fn url_as(&self, user: &str, database: &str) -> String {
+        format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// The address, as a [`Proxy`](crate::Proxy) wants it.
+    pub fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process id of the server's first process; another one after [`restart`](Self::restart).
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// The folder of the server's data and settings.
+    pub fn folder(&self) -> PathBuf {
+        data(&self.folder)
+    }
+
+    /// What the server wrote to its log since it was last started.
+    pub fn log(&self) -> String {
+        read_log(self.folder.path())
+    }
+
+    /// Runs SQL as `postgres` and returns its output: a line a row, columns apart by `|`.
+    ///
+    /// # Panics
+    /// If it fails, with what `psql` says.
+    pub fn psql(&self, sql: &str) -> String {
+        self.try_psql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// Runs SQL as `postgres`; the error is what `psql` says.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or refuses.
+    pub fn try_psql(&self, sql: &str) -> Result<String, String> {
+        psql(self.port, sql)
+    }
+
+    /// Wants a password (SCRAM) from everyone but `postgres` from now on.
+    ///
+    /// # Panics
+    /// If the server does not take the new rules.
+    pub fn require_passwords(&self) {
+        let rules = "host all postgres 127.0.0.1/32 trust\n\
+                     host replication postgres 127.0.0.1/32 trust\n\
+                     host all all 127.0.0.1/32 scram-sha-256\n";
+        fs::write(self.folder().join("pg_hba.conf"), rules).expect("the rules are written");
+        self.psql("SELECT pg_reload_conf()");
+    }
+
+    /// Stops all processes of the server (SIGSTOP): connections stay open, and nothing is answered.
+    pub fn stop(&self) {
+        // The parent first, which could start more.
+        signal::stop(self.pid());
+        children(self.pid())
+            .into_iter()
+            .filter(|pid| signal::is_running(*pid))
+            .for_each(signal::stop);
+    }
+
+    /// Lets a stopped server go on (SIGCONT).
+    pub fn cont(&self) {
+        children(self.pid())
+            .into_iter()
+            .filter(|pid| signal::is_running(*pid))
+            .for_each(signal::cont);
+        signal::cont(self.pid());
+    }
+
+    /// Kills all processes of the server (SIGKILL), stopped or not, as a crash of its machine would;
+    /// they are gone when this returns.
+    pub fn kill(&mut self) {
+        let mut family = vec![self.pid()];
+        signal::stop(self.pid());
+        family.extend(children(self.pid()));
+        family.into_iter().for_each(signal::kill);
+        self.process.end();
+    }
+
+    /// Ends the server at once without a checkpoint (SIGQUIT), as `pg_ctl -m immediate stop` does.
+    pub fn stop_immediately(&mut self) {
+        self.process.end();
+    }
+
+    /// Ends the server at once if it runs, and starts it again on the same port with its data.
+    ///
+    /// # Panics
+    /// If it does not answer within 30 seconds, with its log.
+    pub async fn restart(&mut self) {
+        self.stop_immediately();
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            match launch(self.port, &self.settings, self.folder.path()).await {
+                Ok(process) => {
+                    self.process = process;
+                    return;
+                }
+                Err(log) if log.contains("Address already in use") && Instant::now() < deadline => {
+                    sleep(POLL_INTERVAL).await;
+                }
+                Err(log) => panic!("{log}"),
+            }
+        }
+    }
+}
+
+/// Starts a server and waits until it answers. The error is its log.
+async fn launch(port: u16, settings: &[String], folder: &Path) -> Result<Tethered, String> {
+    let command = as_user("postgres");
+    let mut args: Vec<String> =
+        command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    args.extend(["-D".to_owned(), folder.join("data").display().to_string()]);
+    args.extend(["-p".to_owned(), port.to_string()]);
+    for setting in owned(&SETTINGS).iter().chain(settings) {
+        args.extend(["-c".to_owned(), setting.clone()]);
+    }
+    let program = command.get_program().to_string_lossy().into_owned();
+    let process = Tethered::start_family(&program, &args, &log_path(folder));
+    let deadline = Instant::now() + LIMIT;
+    while !answers(port, folder) {
+        if !signal::is_running(process.pid()) || Instant::now() > deadline {
+            return Err(format!("postgres does not start:\n{}", read_log(folder)));
+        }
+        sleep(POLL_INTERVAL * 4).await;
+    }
+    Ok(process)
+}
+
+/// Whether our server, and not another that has the port, answers.
+fn answers(port: u16, folder: &Path) -> bool {
+    let ready = read_log(folder).contains("ready to accept");
+    ready
+        && psql(port, "SHOW data_directory")
+            .is_ok_and(|data| Path::new(data.trim()) == folder.join("data"))
+}
+
+fn psql(port: u16, sql: &str) -> Result<String, String> {
+    let output = Command::new(program("psql"))
+        .args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", "postgres"])
+        .args(["-p", &port.to_string(), "-d", "postgres", "-c", sql])
+        .output()
+        .expect("psql can be run");
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+/// A program of the newest Postgres that is installed.
+///
+/// # Panics
+/// If there is none, with what to install.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let mut versions: Vec<_> = fs::read_dir(VERSIONS).into_iter().flatten().flatten().collect();
+    versions.sort_by_key(|version| version.file_name().to_string_lossy().parse::<u32>().ok());
+    let mut packaged = versions.into_iter().rev().map(|version| version.path().join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let complete =
+        |folder: &PathBuf| folder.join("initdb").is_file() && folder.join(name).is_file();
+    let found = packaged.find(complete).or_else(|| std::env::split_paths(&path).find(complete));
+    found.map(|folder| folder.join(name)).unwrap_or_else(|| {
+        panic!(
+            "{name} is not installed: `apt-get install postgresql` / `brew install postgresql`, \
+             or run `cargo xtask test`, which installs it"
+        )
+    })
+}
+
+/// A command of Postgres, as a user that it accepts: it refuses root.
+fn as_user(name: &str) -> Command {
+    as_someone_else(program(name))
+}
+
+/// A command, as the user `postgres` where we are root.
+pub(crate) fn as_someone_else(program: impl AsRef<OsStr>) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program);
+    command
+}
+
+/// A new folder that belongs to the user of [`as_someone_else`].
+pub(crate) fn folder_of_the_user() -> TempDir {
+    let folder = new_folder();
+    if rustix::process::geteuid().is_root() {
+        let id = |flag| {
+            let output = Command::new("id").args([flag, "postgres"]).output();
+            let output = output.expect("id can be run").stdout;
+            let id = String::from_utf8_lossy(&output).trim().parse::<u32>();
+            id.expect("there is a user postgres, which the package makes")
+        };
+        chown(folder.path(), Some(id("-u")), Some(id("-g"))).expect("root may give away");
+    }
+    folder
+}
+
+/// The processes that `parent` started.
+fn children(parent: u32) -> Vec<u32> {
+    let output = Command::new("ps").args(["-A", "-o", "pid=", "-o", "ppid="]).output();
+    let listing = String::from_utf8_lossy(&output.expect("ps can be run").stdout).into_owned();
+    let child = |line: &str| {
+        let mut ids = line.split_whitespace().map(str::parse::<u32>);
+        let (pid, of) = (ids.next()?.ok()?, ids.next()?.ok()?);
+        (of == parent).then_some(pid)
+    };
+    listing.lines().filter_map(child).collect()
+}
+
+fn assert_success(what: &str, output: Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what} fails:\n{said}");
+}
+
+fn data(folder: &TempDir) -> PathBuf {
+    folder.path().join("data")
+}
+
+fn log_path(folder: &Path) -> PathBuf {
+    folder.join("postgres.log")
+}
+
+fn read_log(folder: &Path) -> String {
+    fs::read_to_string(log_path(folder)).unwrap_or_default()
+}

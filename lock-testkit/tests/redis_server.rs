@@ -1,0 +1,171 @@
+//! A server of one's own: it starts, suffers what it is told to, and ends with its test.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use lock_testkit::{RedisServer, Reply, TlsRedis, child, eventually, is_running};
+
+const SOON: Duration = Duration::from_secs(10);
+
+#[test]
+fn child_role() {
+    child::run(async |role| match role.as_str() {
+        "owner of a server" => own(false).await,
+        "owner of a stopped server" => own(true).await,
+        "without redis" => child::say(&panic_of_start().await),
+        other => panic!("no such role: {other}"),
+    });
+}
+
+async fn own(stopped: bool) {
+    let server = RedisServer::start().await;
+    if stopped {
+        server.stop();
+    }
+    child::say(&server.pid().to_string());
+    std::future::pending().await
+}
+
+/// What a test that cannot have a server says.
+async fn panic_of_start() -> String {
+    let started = tokio::spawn(async { RedisServer::start().await }).await;
+    let panic = started.expect_err("no server is installed").into_panic();
+    *panic.downcast::<String>().expect("a panic with a text")
+}
+
+#[tokio::test]
+async fn dies_when_its_test_process_is_killed() {
+    for role in ["owner of a server", "owner of a stopped server"] {
+        let mut owner = child::spawn(role, &[]);
+        let server: u32 = owner.line().await.parse().expect("a process id");
+        assert!(is_running(server));
+        owner.kill().await;
+        eventually("the server is gone", SOON, async || !is_running(server)).await;
+    }
+}
+
+#[tokio::test]
+async fn dies_when_it_is_dropped() {
+    let server = RedisServer::start().await;
+    let pid = server.pid();
+    drop(server);
+    assert!(!is_running(pid));
+}
+
+#[tokio::test]
+async fn a_missing_server_says_what_to_install() {
+    let mut child = child::spawn("without redis", &[("PATH", "/nowhere")]);
+    let said = child.line().await;
+    for remedy in ["apt-get install redis-server", "brew install redis", "cargo xtask test"] {
+        assert!(said.contains(remedy), "{said}");
+    }
+}
+
+#[tokio::test]
+#[should_panic(expected = "no-such-option")]
+async fn a_server_that_does_not_start_shows_its_log() {
+    RedisServer::start_with(&["--no-such-option", "1"]).await;
+}
+
+#[tokio::test]
+async fn each_test_has_its_own() {
+    let (one, other) = tokio::join!(RedisServer::start(), RedisServer::start());
+    assert_eq!(one.cli(&["SET", "k", "1"]).text(), "OK");
+    assert_eq!(other.cli(&["GET", "k"]), Reply::Nil);
+    assert!(one.url().ends_with(&format!(":{}/", one.port())));
+}
+
+#[tokio::test]
+async fn restarts_on_its_port_without_data_by_default() {
+    let mut server = RedisServer::start().await;
+    let (port, pid) = (server.port(), server.pid());
+    server.cli(&["SET", "k", "1"]);
+    server.kill();
+    assert!(!is_running(pid));
+    server.restart().await;
+    assert_eq!(server.port(), port);
+    assert_eq!(server.cli(&["GET", "k"]), Reply::Nil);
+}
+
+#[tokio::test]
+async fn restarts_with_its_data_if_told_to_keep_it() {
+    let mut server =
+        RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).await;
+    server.cli(&["SET", "k", "1"]);
+    server.restart().await;
+    assert_eq!(server.cli(&["GET", "k"]).integer(), 1);
+}
+
+#[tokio::test]
+async fn answers_nothing_while_stopped() {
+    let server = RedisServer::start().await;
+    let mut session = server.session();
+    session.set_reply_timeout(Duration::from_millis(100));
+    server.stop();
+    assert!(session.try_call(&["PING"]).is_err());
+    server.cont();
+    session.set_reply_timeout(SOON);
+    assert_eq!(session.receive().expect("the late reply").text(), "PONG");
+}
+
+#[tokio::test]
+async fn is_killed_while_stopped() {
+    let mut server = RedisServer::start().await;
+    server.stop();
+    server.kill();
+    assert!(!is_running(server.pid()));
+}
+
+#[tokio::test]
+async fn listens_on_a_unix_socket() {
+    let server = RedisServer::start_unix().await;
+    assert!(server.url().starts_with("redis+unix:///"));
+    assert_eq!(server.cli(&["PING"]).text(), "PONG");
+}
+
+#[tokio::test]
+async fn wants_a_password_if_told_to() {
+    let server = RedisServer::start_with(&["--requirepass", "x"]).await;
+    assert_eq!(server.cli(&["PING"]).text(), "PONG");
+    assert!(server.url().starts_with("redis://:x@127.0.0.1:"));
+}
+
+#[tokio::test]
+async fn shows_every_kind_of_reply() {
+    let server = RedisServer::start().await;
+    let replies = server.cli(&["EVAL", "return {1, 'two', redis.error_reply('E 3'), {}}", "0"]);
+    let parts = [
+        Reply::Integer(1),
+        Reply::Text("two".into()),
+        Reply::Error("E 3".into()),
+        Reply::Array(vec![]),
+    ];
+    assert_eq!(replies.array(), parts);
+    assert_eq!(replies.to_string(), "1\ntwo\n(error) E 3\n");
+}
+
+#[tokio::test]
+async fn answers_behind_tls() {
+    let mut server = TlsRedis::start().await;
+    assert_eq!(openssl_client(&server), "+PONG\r\n+OK\r\n");
+    assert_eq!(server.server().cli(&["PING"]).text(), "PONG");
+}
+
+/// What a TLS client that trusts only the server's authority gets for PING and QUIT.
+fn openssl_client(server: &TlsRedis) -> String {
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-quiet", "-verify_return_error"])
+        .args(["-verify_hostname", "localhost", "-connect"])
+        .arg(format!("localhost:{}", server.port()))
+        .arg("-CAfile")
+        .arg(server.ca_path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl can be run");
+    let mut input = client.stdin.take().expect("the input is a pipe");
+    std::io::Write::write_all(&mut input, b"PING\r\nQUIT\r\n").expect("openssl reads");
+    let output = client.wait_with_output().expect("openssl ends");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
