@@ -11,7 +11,6 @@ mod table;
 
 use crate::mutants::bench::{Bench, Verdict};
 use crate::mutants::mutant::Mutant;
-use crate::mutants::table::MUTANTS;
 use crate::step::{Done, Failure};
 use crate::workspace;
 
@@ -37,9 +36,9 @@ fn chosen(name: &str, package: Option<&str>) -> Done<Vec<&'static Mutant>> {
     let fits = |mutant: &&Mutant| {
         mutant.name.contains(name) && package.is_none_or(|package| mutant.is_in(package))
     };
-    let chosen: Vec<_> = MUTANTS.iter().filter(fits).collect();
+    let chosen: Vec<_> = table::all().filter(fits).collect();
     if chosen.is_empty() {
-        let names: Vec<_> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        let names: Vec<_> = table::all().map(|mutant| mutant.name).collect();
         let text = format!("there is no such mutant; there are:\n  {}", names.join("\n  "));
         return Err(Failure::new(text));
     }
@@ -66,7 +65,7 @@ mod tests {
 
     #[test]
     fn every_mutant_finds_its_text() {
-        let stale = MUTANTS.iter().filter_map(|mutant| mutant.apply_in(workspace::root()).err());
+        let stale = table::all().filter_map(|mutant| mutant.apply_in(workspace::root()).err());
         let stale: Vec<_> = stale.collect();
         assert!(stale.is_empty(), "{stale:#?}");
     }

@@ -1,0 +1,69 @@
+//! The mutants of `lock-cli`.
+
+use crate::mutants::mutant::Mutant;
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "a command is asked to end, and no more",
+        file: "lock-cli/src/run.rs",
+        from: "self.group.send(Signal::KILL);",
+        to: "",
+        test: "-p lock-cli --test shell file::c08_lost_data_ends_a_command_that_will_not_end",
+    },
+    Mutant {
+        name: "the grace left out",
+        file: "lock-cli/src/run.rs",
+        from: "pin!(sleep(self.grace))",
+        to: "pin!(sleep(self.grace * 0))",
+        test: "-p lock-cli --test shell file::c08_lost_data_ends_a_command_that_will_not_end",
+    },
+    Mutant {
+        name: "a command outlives a killed leasehold",
+        file: "lock-cli/src/run/trampoline.rs",
+        from: "set_parent_process_death_signal(Some(Signal::KILL))?;",
+        to: "let _ = (set_parent_process_death_signal, Signal::KILL);",
+        test: "-p lock-cli --test shell file::the_command_ends_with_a_killed_leasehold",
+    },
+    Mutant {
+        name: "a loss seen at the release is kept quiet",
+        file: "lock-cli/src/run.rs",
+        from: "_ => Err(lost(&name, \"it was over when the command ended\")),",
+        to: "_ => Ok(exit),",
+        test: "-p lock-cli --test shell file::c08_a_loss_is_told_though_the_command_ended_first",
+    },
+    Mutant {
+        name: "an interrupted wait stays in the queue",
+        file: "lock-cli/src/run.rs",
+        from: "shut_down(&client).await;",
+        to: "drop(shut_down(&client));",
+        test: "-p lock-cli --test shell redis::c19_who_is_interrupted_while_waiting_leaves_the_queue",
+    },
+    Mutant {
+        name: "nohup undone",
+        file: "lock-cli/src/run/signals.rs",
+        from: "let ignored = ignored();",
+        to: "let ignored = ignored() * 0;",
+        test: "-p lock-cli --test shell file::what_was_ignored_stays_ignored",
+    },
+    Mutant {
+        name: "released while what a signal ended cleans up",
+        file: "lock-cli/src/run.rs",
+        from: "interrupted && self.rest_ends(false).await",
+        to: "interrupted && false",
+        test: "-p lock-cli --test shell file::c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up",
+    },
+    Mutant {
+        name: "people read a name as it was given",
+        file: "lock-cli/src/ps.rs",
+        from: "view.name.to_string()",
+        to: "view.name.as_str().to_owned()",
+        test: "-p lock-cli --test shell file::what_people_read_cannot_be_forged",
+    },
+    Mutant {
+        name: "the parser repeats a name as it was typed",
+        file: "lock-cli/src/exit.rs",
+        from: "visible_lines(&error.render().ansi().to_string())",
+        to: "error.render().ansi().to_string()",
+        test: "-p lock-cli --test shell file::what_people_read_cannot_be_forged",
+    },
+];

@@ -1,0 +1,118 @@
+//! The mutants of `lock-etcd`.
+
+use crate::mutants::mutant::Mutant;
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "names that share a range",
+        file: "lock-etcd/src/keys.rs",
+        from: "name.replace('%', \"%25\").replace('/', \"%2F\")",
+        to: "name.to_owned()",
+        test: "-p lock-etcd --lib c02_no_lock_sees_anothers_claims",
+    },
+    Mutant {
+        name: "a place in the queue outlives its waiter",
+        file: "lock-etcd/src/attempt.rs",
+        from: "WAITER_LIVENESS.as_secs() as i64 - 1;",
+        to: "WAITER_LIVENESS.as_secs() as i64 + 57;",
+        test: "-p leasehold --all-features --test etcd one_member::c28_a_waiter_that_left_costs_nothing",
+    },
+    Mutant {
+        name: "last come, first served in etcd",
+        file: "lock-etcd/src/requests.rs",
+        from: "with_sort(SortTarget::Create, SortOrder::Ascend)",
+        to: "with_sort(SortTarget::Create, SortOrder::Descend)",
+        test: "-p leasehold --all-features --test etcd one_member::c27_first_come_first_served",
+    },
+    Mutant {
+        name: "whoever goes lets the next one in",
+        file: "lock-etcd/src/waiters.rs",
+        from: "Ok(view) if self.is_held(&view) =>",
+        to: "Ok(View { own: Some(_), .. }) =>",
+        test: "-p leasehold --all-features --test etcd c27_a_waiter_that_leaves_lets_nobody_in",
+    },
+    Mutant {
+        name: "what happened before the watch is missed",
+        file: "lock-etcd/src/watches.rs",
+        from: "if self.shared.lacks(key).await {",
+        to: "if false {",
+        test: "-p leasehold --all-features --test etcd c08_a_cut_stream_is_opened_again_and_what_was_missed_is_read",
+    },
+    Mutant {
+        name: "an extension to less shortens the hold",
+        file: "lock-etcd/src/renewal.rs",
+        from: "if lease.ttl() >= hold.ttl.as_duration()",
+        to: "if lease.ttl() == hold.ttl.as_duration()",
+        test: "-p leasehold --all-features --test etcd one_member::c10_extending_twice_at_once_is_safe",
+    },
+    Mutant {
+        name: "an unresolved claim is forgotten",
+        file: "lock-etcd/src/claims.rs",
+        from: "if claimed.unanswered > 0 || may_move || claimed.withdrawn {",
+        to: "if may_move || claimed.withdrawn {",
+        test: "-p lock-etcd --lib c19_an_unresolved_claim_is_remembered_while_its_leases_live",
+    },
+    Mutant {
+        name: "a move without an answer is forgotten",
+        file: "lock-etcd/src/claims.rs",
+        from: "if claimed.moving == 0 {",
+        to: "if claimed.moving < 9 {",
+        test: "-p lock-etcd --lib a_hold_keeps_the_lease_that_it_may_move_to",
+    },
+    Mutant {
+        name: "a dead lease is assigned",
+        file: "lock-etcd/src/stock.rs",
+        from: "|known: &Known| known.renewed_at.elapsed() + LEAST_LEFT < id.ttl();",
+        to: "|_: &Known| LEAST_LEFT < id.ttl();",
+        test: "-p lock-etcd --lib a_lease_that_may_have_expired_is_revoked",
+    },
+    Mutant {
+        name: "an eviction ends a lease that it saw before",
+        file: "lock-etcd/src/ending.rs",
+        from: "if let (Some(_), Some(lease)) = (self.owner(&deleted), deleted.lease)",
+        to: "if let (Some(_), Some(lease)) = (self.owner(&deleted), first.lease)",
+        test: "-p leasehold --all-features --test etcd whoever_evicts_ends_no_other_hold",
+    },
+    Mutant {
+        name: "a refused watch is ignored",
+        file: "lock-etcd/src/watches.rs",
+        from: "response.canceled() && (id < 0 || self.watched.contains_key(&id))",
+        to: "response.canceled() && id < -9",
+        test: "-p leasehold --all-features --test etcd c08_watches_outlive_the_login_they_were_opened_with",
+    },
+    Mutant {
+        name: "a withdrawn claim is let in again",
+        file: "lock-etcd/src/claims.rs",
+        from: "if self.withdrawn {",
+        to: "if self.withdrawn && self.unanswered > 9 {",
+        test: "-p leasehold --all-features --test etcd one_member::c19_a_late_request_of_a_withdrawn_claim_is_refused",
+    },
+    Mutant {
+        name: "a released lease is kept by nobody",
+        file: "lock-etcd/src/ending.rs",
+        from: "self.leases.give_back(leases);",
+        to: "drop(leases);",
+        test: "-p leasehold --all-features --test etcd r1_waits_tries_and_extensions_leave_nothing_behind",
+    },
+    Mutant {
+        name: "a silent member is asked for ever",
+        file: "lock-etcd/src/server.rs",
+        from: "link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));",
+        to: "link.replies.request_sent(SUSPECT_AFTER, || ());",
+        test: "-p leasehold --all-features --test etcd a_stopped_member_is_left_for_another",
+    },
+    Mutant {
+        name: "a claim that queues is held since it was made",
+        file: "lock-etcd/src/requests.rs",
+        from: "put(value::of_waiter(label), lease)",
+        to: "put(value::of_holder(label, SystemTime::now()), lease)",
+        test: "-p leasehold --all-features --test etcd since::c45_no_time_is_told_of_a_lock_that_was_queued_for",
+    },
+    Mutant {
+        name: "any token passes the fence of etcd",
+        file: "lock-etcd/src/fence.rs",
+        from: "CompareOp::Greater",
+        to: "CompareOp::Less",
+        test: "-p leasehold --all-features --test etcd c24_a_stale_holder_can_neither_advance_nor_write",
+    },
+];

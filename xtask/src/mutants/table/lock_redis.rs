@@ -1,0 +1,126 @@
+//! The mutants of `lock-redis`.
+
+use crate::mutants::mutant::Mutant;
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "plain DEL",
+        file: "lock-redis/src/scripts/common.lua",
+        from: "if parse(redis.call('GET', lock)) ~= owner then return 0 end",
+        to: "",
+        test: "-p leasehold --all-features --test redis c14_releasing_what_is_lost_is_not_held",
+    },
+    Mutant {
+        name: "extend recreates",
+        file: "lock-redis/src/scripts/extend.lua",
+        from: "local value = redis.pcall('GET', lock)",
+        to: "redis.call('SET', lock, hold, 'NX', 'PX', ttl_ms)
+  local value = redis.pcall('GET', lock)",
+        test: "-p leasehold --all-features --test redis c10_lost_is_final",
+    },
+    Mutant {
+        name: "counter after SET",
+        file: "lock-redis/src/scripts/acquire.lua",
+        from: "local token = next_token(fence, now)",
+        to: "redis.call('SET', lock, me .. ':1:', 'PX', ttl_ms)
+    local token = next_token(fence, now)",
+        test: "-p leasehold --all-features --test redis c22_a_damaged_counter_is_a_typed_error_and_takes_no_lock",
+    },
+    Mutant {
+        name: "tokens by a plain counter",
+        file: "lock-redis/src/scripts/common.lua",
+        from: "if not last then return integer(now) end",
+        to: "if not last then return '1' end now = 0",
+        test: "-p leasehold --all-features --test redis c22_tokens_grow_through_a_loss_of_all_data",
+    },
+    Mutant {
+        name: "a ghost is let in",
+        file: "lock-redis/src/scripts/acquire.lua",
+        from: "if redis.call('EXISTS', withdrawn) == 1 then",
+        to: "if false then",
+        test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
+    },
+    Mutant {
+        name: "every withdrawal leaves a mark",
+        file: "lock-redis/src/claims.rs",
+        from: "record.carried_by != Carrier::One(link) || record.calls > 0",
+        to: "record.carried_by != Carrier::One(link) || record.is_withdrawn",
+        test: "-p leasehold --all-features --test redis withdrawals::c19_cancelled_waits_leave_no_marks",
+    },
+    Mutant {
+        name: "another client's claim leaves no mark",
+        file: "lock-redis/src/claims.rs",
+        from: "let record = record_of(&mut claims, owner, Carrier::Several);
+        record.is_withdrawn = true;",
+        to: "let record = record_of(&mut claims, owner, Carrier::One(link));
+        record.is_withdrawn = true;",
+        test: "-p leasehold --all-features --test redis withdrawals::c19_a_late_request_of_a_lease_that_was_handed_on_takes_nothing",
+    },
+    Mutant {
+        name: "a mark by the last connection alone",
+        file: "lock-redis/src/claims.rs",
+        from: "Self::One(_) | Self::Several => Self::Several",
+        to: "Self::One(_) | Self::Several => Self::One(link)",
+        test: "-p lock-redis --lib c19_a_withdrawal_over_another_link_leaves_a_mark",
+    },
+    Mutant {
+        name: "a hand-over beside the old value",
+        file: "lock-redis/src/scripts/common.lua",
+        from: "redis.call('DEL', lock)
+      grant(",
+        to: "grant(",
+        test: "-p leasehold --all-features --test redis c27_first_come_first_served",
+    },
+    Mutant {
+        name: "a repeat is a new grant",
+        file: "lock-redis/src/scripts/acquire.lua",
+        from: "last_at_least(lock, ttl_ms)
+  return { 1, held_token, integer(now) }",
+        to: "redis.call('DEL', lock)
+  grant(lock, fence, me, held_token, ttl_ms, label, now)
+  return { 1, held_token, integer(now) }",
+        test: "-p leasehold --all-features --test redis holders::c45_a_repeat_keeps_the_time_of_the_grant",
+    },
+    Mutant {
+        name: "last come, first served",
+        file: "lock-redis/src/scripts/common.lua",
+        from: "redis.call('ZRANGE', queue, 0, 0)[1]",
+        to: "redis.call('ZRANGE', queue, -1, -1)[1]",
+        test: "-p leasehold --all-features --test redis c27_first_come_first_served",
+    },
+    Mutant {
+        name: "subscribe without trying again",
+        file: "lock-redis/src/backend.rs",
+        from: "attempt = self.try_once(claim, channel.as_deref().unwrap_or(POLLED), &call).await?;",
+        to: "let _ = (&mut attempt, channel);",
+        test: "-p leasehold --all-features --test redis c28_a_waiter_is_queued_by_its_first_attempt",
+    },
+    Mutant {
+        name: "a swallowing connection is kept",
+        file: "lock-redis/src/connection.rs",
+        from: "link.replies.request_sent(SUSPECT_AFTER, || self.give_up(link));",
+        to: "link.replies.request_sent(SUSPECT_AFTER, || ());",
+        test: "-p leasehold --all-features --test redis a_swallowing_connection_is_replaced_while_the_lock_is_held",
+    },
+    Mutant {
+        name: "a failed connection is kept",
+        file: "lock-redis/src/connection.rs",
+        from: "            Err(error) => {\n                self.give_up(link);",
+        to: "Err(error) => {",
+        test: "-p leasehold --all-features --test redis faults::c17_a_dead_server_delays_no_call_beyond_its_time_out",
+    },
+    Mutant {
+        name: "an error of a read is an eviction",
+        file: "lock-redis/src/scripts/extend.lua",
+        from: "return value",
+        to: "value = false",
+        test: "-p leasehold --all-features --test redis access::c08_a_right_that_is_taken_away_is_no_eviction",
+    },
+    Mutant {
+        name: "the fenced write is not checked",
+        file: "lock-redis/src/scripts/fence.lua",
+        from: "if seen and tonumber(seen) > tonumber(token) then return { seen } end",
+        to: "",
+        test: "-p leasehold --all-features --test redis c24_a_stale_holder_can_neither_advance_nor_write",
+    },
+];
