@@ -1,0 +1,67 @@
+//! One order, from the request to what its buyer and the log were told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::body::to_bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use tokio::task_local;
+
+use crate::http::buy;
+use crate::reports;
+use crate::shop::Shop;
+
+/// Tells orders apart, over all tests of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Order(u64);
+
+task_local! {
+    /// The order that this task works on.
+    static CURRENT: Order;
+}
+
+impl Order {
+    fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.try_with(|order| *order).ok()
+    }
+}
+
+/// What became of an order.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) order: Order,
+    pub(crate) status: StatusCode,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn is_sold(&self) -> bool {
+        self.status == StatusCode::OK
+    }
+
+    /// The buyer was told that the lock was lost amid the sale: it may have been made.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE && self.text.contains("is lost")
+    }
+
+    /// Somebody was told that the hold did not last: the buyer by a failure, or we by the log.
+    pub(crate) fn reports_loss(&self) -> bool {
+        !self.is_sold() || reports::is_logged(self.order)
+    }
+}
+
+/// Orders one item from one instance of the service, by its handler.
+pub(crate) async fn order(shop: Arc<Shop>, item: String) -> Answer {
+    let order = Order::new();
+    let response = CURRENT.scope(order, buy(State(shop), Path(item))).await.into_response();
+    let status = response.status();
+    let body = to_bytes(response.into_body(), 4096).await.expect("a short text");
+    Answer { order, status, text: String::from_utf8_lossy(&body).into_owned() }
+}
