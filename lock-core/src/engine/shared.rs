@@ -103,7 +103,7 @@ impl Shared {
             Ok(Extension::Extended(granted)) => {
                 let believed = granted.min(ttl.as_duration());
                 let deadline = asked.after(self.options.drift.validity(believed));
-                Ok(Some(Lease { ttl, granted, deadline, ..lease }))
+                Ok(Some(Lease { asked: ttl, granted, deadline, ..lease }))
             }
             Ok(Extension::Lost) => Ok(None),
             Err(source) => Err(LockError::backend("extend", Some(&lease.name), source)),
@@ -126,7 +126,7 @@ impl Shared {
     /// Proves with the server that a lease is still held, and holds it from then on.
     pub(crate) async fn attach(&self, lease: Lease) -> Result<(Arc<Hold>, OwnedClaim), LockError> {
         self.admit(&lease.name)?;
-        let (name, ttl) = (lease.name.clone(), lease.ttl);
+        let (name, ttl) = (lease.name.clone(), lease.asked);
         match self.extend(lease, ttl).await? {
             Some(lease) if self.has_expired(&lease) => {
                 Err(LockError::Lost { name, reason: LostReason::Expired })

@@ -202,8 +202,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "an extension for proof shortens renewals",
         file: "lock-core/src/engine/hold.rs",
-        from: "state.lease.ttl = state.lease.ttl.max(ttl);",
-        to: "state.lease.ttl = ttl;",
+        from: "state.lease.asked = state.lease.asked.max(ttl);",
+        to: "state.lease.asked = ttl;",
         test: "-p lock-core --test memory c10_an_extension_for_proof_shortens_no_renewal",
     },
     Mutant {
