@@ -106,7 +106,7 @@ impl From<LockError> for Failure {
             // guard already.
             _ => Exit::Usage,
         };
-        Self::new(exit, chain(&error))
+        Self::new(exit, error.to_string())
     }
 }
 

@@ -1,7 +1,5 @@
 //! What an error means for the caller: was the request carried out, and may a retry help?
 
-use std::error::Error;
-
 use lock_core::{BackendError, BoxError, Outcome};
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
@@ -112,14 +110,10 @@ fn code_of(error: &RedisError) -> String {
     codes.find(|word| CODES.contains(word)).unwrap_or(code).to_owned()
 }
 
-/// The driver's error without two parts: what the server repeats of our request, which may hold an owner
-/// id (C32), and a source that says the same again.
+/// The driver's error without what the server repeats of our request, which may hold an owner id (C32).
 fn source(error: RedisError) -> BoxError {
-    let text = error.to_string();
-    let says_it_twice = error.source().is_some_and(|inner| inner.to_string() == text);
-    match text.split_once("with args beginning with") {
+    match error.to_string().split_once("with args beginning with") {
         Some((told, _)) => told.trim_end_matches([',', ' ']).into(),
-        None if says_it_twice => text.into(),
         None => error.into(),
     }
 }

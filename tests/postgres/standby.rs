@@ -10,7 +10,7 @@ use crate::server::{number, sessions};
 async fn pair(name: &str) -> (PostgresServer, PostgresServer) {
     let server = PostgresServer::start().await;
     let guard = held(&client(&server.url()).await, name).await;
-    guard.detach().expect("held");
+    let _ = guard.detach().expect("held");
     let standby = server.standby().await;
     let known = format!("SELECT count(*) FROM leasehold.locks WHERE name = '{name}'");
     eventually("the standby follows", LIMIT, async || number(&standby, &known) == 1).await;

@@ -83,7 +83,7 @@ impl Hold {
     ) -> Self {
         let now = clock.now();
         let (owner, renew_until) = (lease.owner, max_hold.map(|span| now.after(span)));
-        let is_short = lease.granted < lease.ttl.as_duration();
+        let is_short = lease.granted < lease.asked.as_duration();
         let mut state = State {
             lease,
             is_short,
@@ -174,7 +174,7 @@ impl Hold {
     /// what they asked for before: a shorter one was for proof, and makes no renewal shorter (C10).
     pub(crate) fn extended(&self, asked: Moment, ttl: Ttl, granted: Duration) {
         let mut state = self.state();
-        state.lease.ttl = state.lease.ttl.max(ttl);
+        state.lease.asked = state.lease.asked.max(ttl);
         self.confirmed(&mut state, asked, ttl, granted);
     }
 
@@ -243,7 +243,7 @@ impl Hold {
     pub(crate) fn begin_renewal(&self) -> Renewal {
         let mut state = self.state();
         state.renewing = true;
-        Renewal::new(&state.lease, state.lease.ttl)
+        Renewal::new(&state.lease, state.lease.asked)
     }
 
     /// How long one renewal may take: a sixth of the TTL.

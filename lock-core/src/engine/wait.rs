@@ -148,7 +148,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             name: claim.name.clone(),
             owner: claim.owner,
             token: grant.token,
-            ttl: claim.ttl,
+            asked: claim.ttl,
             granted: grant.ttl,
             deadline,
             unresolved: state.is_unresolved(),

@@ -20,7 +20,7 @@ pub enum Outcome {
 /// What a backend says when it cannot answer.
 ///
 /// It says whether the request [may have been carried out](BackendError::outcome) and whether
-/// [a retry may help](BackendError::is_transient); the source is the client library's own error.
+/// [a retry may help](BackendError::is_transient). Its text has the whole cause, in one line.
 #[derive(Clone, Debug)]
 pub struct BackendError {
     backend: &'static str,
@@ -80,6 +80,11 @@ impl BackendError {
         self.outcome
     }
 
+    /// The driver's own error, where there is one. The text of this error tells it already.
+    pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.source.as_deref()
+    }
+
     /// Whether the same request may succeed when it is sent again.
     pub fn is_transient(&self) -> bool {
         self.transient
@@ -88,12 +93,26 @@ impl BackendError {
 
 impl fmt::Display for BackendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.backend, self.context)
+        write!(f, "{}: {}", self.backend, self.context)?;
+        let mut told = self.context.clone();
+        let mut cause = self.cause().map(|cause| cause as &dyn Error);
+        while let Some(error) = cause {
+            let text = one_line(&error.to_string());
+            // Drivers often repeat in their own text what their source says.
+            if !told.contains(&text) {
+                write!(f, ": {text}")?;
+                told += &text;
+            }
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 
-impl Error for BackendError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
-    }
+/// A driver's text may have lines.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+/// The text has the whole cause.
+impl Error for BackendError {}
