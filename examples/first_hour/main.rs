@@ -65,7 +65,10 @@ async fn main() -> Result<(), Failure> {
             warn_of_risks(shop.locks()).await?;
             serve(shop, TcpListener::bind(address).await?).await
         }
-        None => burst([open(&url, home.path()).await?, open(&url, home.path()).await?], home.path()).await,
+        None => {
+            burst([open(&url, home.path()).await?, open(&url, home.path()).await?], home.path())
+                .await
+        }
     }
 }
 

@@ -73,7 +73,8 @@ impl Shop {
         let shelf = self.shelves.get(item).ok_or(NoSale::Unknown)?;
         let name = format!("stock:{item}");
         // If the lock is lost, the sale is dropped.
-        let sale = self.locks.with(name, async |held| self.sell_one(item, shelf, held.token()).await);
+        let sale =
+            self.locks.with(name, async |held| self.sell_one(item, shelf, held.token()).await);
         let sale = sale.await?;
         if let Err(lost) = sale.hold {
             // What the sale says stands all the same: the fence let its write pass, or did not.
@@ -83,7 +84,12 @@ impl Shop {
     }
 
     /// Advances the fence, then reads, then writes.
-    async fn sell_one(&self, item: &str, shelf: &Shelf, token: FencingToken) -> Result<u32, NoSale> {
+    async fn sell_one(
+        &self,
+        item: &str,
+        shelf: &Shelf,
+        token: FencingToken,
+    ) -> Result<u32, NoSale> {
         shelf.fence.advance(token).await?;
         let left = shelf.left().await?.checked_sub(1).ok_or(NoSale::SoldOut)?;
         self.payment.charge(item, token).await;
@@ -101,7 +107,8 @@ pub(crate) struct Shelf {
 impl Shelf {
     /// The shelf of `item`: the file of that name.
     pub(crate) fn open(home: &Path, item: &str) -> io::Result<Self> {
-        let fence = FileFence::open(home.join(format!("{item}.fence"))).map_err(io::Error::other)?;
+        let fence =
+            FileFence::open(home.join(format!("{item}.fence"))).map_err(io::Error::other)?;
         Ok(Self { file: home.join(item), fence })
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use leasehold::{ClientOptions, FencingToken, LockClient, Wait};
+use leasehold::{ClientOptions, FencingToken, Wait};
 use lock_testkit::{Proxy, RedisServer, eventually};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -64,7 +64,7 @@ impl Scene {
             .wait(Wait::AtMost(Duration::from_millis(600)))
             .request_timeout(Duration::from_millis(500));
         let locks = leasehold::connect_with(url, options).await.expect("a connection");
-        let shelf = |item| Shelf::open(self.home.path(), item).expect("a shelf");
+        let shelf = |item: &str| Shelf::open(self.home.path(), item).expect("a shelf");
         let shelves = items().map(|item| (item.clone(), shelf(&item)));
         Arc::new(Shop::new(locks, shelves, self.counter.clone()))
     }
@@ -121,11 +121,14 @@ pub(crate) struct Orders(JoinSet<(String, Answer)>);
 impl Orders {
     /// Orders each item once.
     pub(crate) fn of_each_item(shop: &Arc<Shop>) -> Self {
-        Self(items().map(|item| {
-            let shop = shop.clone();
-            async move { (item.clone(), order(shop, item).await) }
-        })
-        .collect())
+        Self(
+            items()
+                .map(|item| {
+                    let shop = shop.clone();
+                    async move { (item.clone(), order(shop, item).await) }
+                })
+                .collect(),
+        )
     }
 
     pub(crate) async fn answers(self) -> Vec<(String, Answer)> {
