@@ -16,6 +16,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_millis(600);
 /// C17: what a call may take beyond its bound, and what a loaded machine adds.
 const MARGIN: Duration = Duration::from_millis(100).saturating_add(SLACK);
 
+/// A shutdown that has no answer lasts until this has ended the holds.
+const TTL: Duration = Duration::from_secs(4);
+
 /// A way to connect within 2 s and to be answered within 2 s, neither of which options shorten.
 const CONNECT_BOUND: Duration = Duration::from_secs(4);
 
@@ -57,7 +60,7 @@ async fn c17_a_name_that_cannot_be_resolved_delays_no_connect() {
 }
 
 async fn client(url: &str) -> LockClient {
-    let options = ClientOptions::new().request_timeout(REQUEST_TIMEOUT);
+    let options = ClientOptions::new().request_timeout(REQUEST_TIMEOUT).ttl(TTL);
     connect_with(url, options).await.expect("a connection")
 }
 
@@ -74,6 +77,8 @@ async fn assert_bounds(client: &LockClient, work: Work, url: &str) {
         fails_within(CONNECT_BOUND, connect(url)),
         work.ends_well_within(REQUEST_TIMEOUT),
     );
+    let (took, ()) = timed(client.shutdown()).await;
+    assert!(took < TTL + MARGIN, "{took:?}");
 }
 
 async fn fails_within<T>(bound: Duration, call: impl Future<Output = Result<T, LockError>>) {
