@@ -15,7 +15,7 @@
 //! ```
 //!
 //! # Where things are
-//! - [`connect`] and [`connect_with`] choose the backend by URL; [`Connector`] takes further schemes.
+//! - [`connect()`] and [`connect_with`] choose the backend by URL; [`Connector`] takes further schemes.
 //! - [`LockClient`] is what an application makes once: [`with`](LockClient::with), [`acquire`](LockClient::acquire),
 //!   [`try_acquire`](LockClient::try_acquire), and what operators ask. [`LockRequest`] says how long to wait and for
 //!   which TTL, [`ClientOptions`] the defaults.

@@ -14,7 +14,8 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::orders::{Answer, Order, order};
+use crate::answer::{Answer, order};
+use crate::order::Order;
 use crate::reports;
 use crate::shop::{Payment, Shelf, Shop};
 

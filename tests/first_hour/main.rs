@@ -3,12 +3,13 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod answer;
 mod counter;
 #[path = "../../examples/first_hour/http.rs"]
 #[allow(dead_code, reason = "requests are put to the handler, without a network")]
 mod http;
 mod moments;
-mod orders;
+mod order;
 mod reports;
 #[path = "../../examples/first_hour/shop.rs"]
 #[allow(dead_code, reason = "the tests connect with shorter time-outs")]

@@ -6,8 +6,8 @@ use axum::http::StatusCode;
 use lock_testkit::{Mode, RedisServer};
 use tokio::time::sleep;
 
+use crate::answer::order;
 use crate::counter::{LIMIT, Orders, Scene, items};
-use crate::orders::order;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

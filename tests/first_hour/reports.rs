@@ -9,7 +9,7 @@ use tracing::{Event, Subscriber, subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
 
-use crate::orders::Order;
+use crate::order::Order;
 
 /// The orders in whose course the log told of a lost hold.
 static LOGGED: Mutex<BTreeSet<Order>> = Mutex::new(BTreeSet::new());

@@ -10,8 +10,8 @@ use lock_testkit::{Mode, Reply};
 use rand::random_range;
 use tokio::time::sleep;
 
+use crate::answer::{Answer, order};
 use crate::counter::{Scene, items};
-use crate::orders::{Answer, order};
 use crate::shop::Shop;
 
 /// For how long it storms.

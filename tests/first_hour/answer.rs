@@ -1,37 +1,16 @@
-//! One order, from the request to what its buyer and the log were told.
+//! What the buyer and the log were told of an order.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::to_bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use tokio::task_local;
 
 use crate::http::buy;
+use crate::order::Order;
 use crate::reports;
 use crate::shop::Shop;
-
-/// Tells orders apart, over all tests of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Order(u64);
-
-task_local! {
-    /// The order that this task works on.
-    static CURRENT: Order;
-}
-
-impl Order {
-    fn new() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(LAST.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(crate) fn current() -> Option<Self> {
-        CURRENT.try_with(|order| *order).ok()
-    }
-}
 
 /// What became of an order.
 #[derive(Debug)]
@@ -60,7 +39,7 @@ impl Answer {
 /// Orders one item from one instance of the service, by its handler.
 pub(crate) async fn order(shop: Arc<Shop>, item: String) -> Answer {
     let order = Order::new();
-    let response = CURRENT.scope(order, buy(State(shop), Path(item))).await.into_response();
+    let response = order.scope(buy(State(shop), Path(item))).await.into_response();
     let status = response.status();
     let body = to_bytes(response.into_body(), 4096).await.expect("a short text");
     Answer { order, status, text: String::from_utf8_lossy(&body).into_owned() }
