@@ -19,11 +19,11 @@ pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Resul
 pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendError> {
     const WHAT: &str = "the answer to an acquire";
     let parts: Vec<Value> = read(reply, WHAT)?;
-    match <[Value; 3]>::try_from(parts) {
-        Ok([_granted, token, now]) => {
+    match <[Value; 2]>::try_from(parts) {
+        Ok([_granted, token]) => {
             let token: String = read(token, WHAT)?;
             let token: FencingToken = token.parse().map_err(|_| unreadable(WHAT))?;
-            Ok(Attempt::Granted(Grant::new(token, claim.ttl.as_duration()).at(server_time(now)?)))
+            Ok(Attempt::Granted(Grant::new(token, claim.ttl.as_duration())))
         }
         Err(parts) => busy(<[Value; 5]>::try_from(parts).map_err(|_| unreadable(WHAT))?),
     }

@@ -6,7 +6,7 @@ use leasehold::{LockError, LockRequest, LostReason, Wait};
 use lock_testkit::{RedisServer, Reply};
 use tokio::time::timeout;
 
-use crate::behaviours::{LIMIT, client, fresh_name, patient};
+use crate::behaviours::{LIMIT, client, fresh_name, held, patient, queued, released, served};
 
 /// How clients of many libraries give back what they took.
 const DELETE_OWN: &str =
@@ -105,4 +105,20 @@ async fn c29_a_foreign_holder_is_evicted_too() {
     let ended = client.evict(&name).await.expect("an answer").expect("it was held");
     assert_eq!((ended.owner, ended.token, ended.ttl_left), (None, None, None));
     client.acquire(patient(&name)).await.expect("it is free").release().await.expect("an answer");
+}
+
+/// C27: a lock whose key went, as at the end of a TTL, belongs to the first waiter, and not to the next
+/// client that asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_newcomer_does_not_pass_the_queue() {
+    let server = RedisServer::start().await;
+    let (first, second) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let gone = held(&first, &name).await;
+    let waiting = queued(&second, &first, patient(&name), &name).await;
+    server.cli(&["DEL", &name]);
+    let newcomer = first.try_acquire(&name).await.expect("an answer");
+    assert!(newcomer.is_none(), "it was granted before the waiter");
+    released(served(waiting).await).await;
+    drop(gone);
 }

@@ -111,7 +111,7 @@ impl Shared {
     }
 
     /// Extends a hold on behalf of its guard.
-    pub(crate) async fn extend_hold(&self, hold: &Hold, ttl: Ttl) -> Result<(), LockError> {
+    pub(crate) async fn extend_hold(&self, hold: &Arc<Hold>, ttl: Ttl) -> Result<(), LockError> {
         hold.error_if_lost()?;
         self.ensure_tasks();
         let asked = self.options.clock.now();
@@ -119,7 +119,7 @@ impl Shared {
             Some(lease) => hold.extended(asked, ttl, lease.granted),
             None => hold.end(LostReason::Evicted),
         }
-        self.renewer.wake();
+        self.renewer.look_at(hold);
         hold.error_if_lost()
     }
 

@@ -28,8 +28,9 @@ local function parse(value)
   end
 end
 
--- C22: one more than the last token, or the time if it is greater. So tokens grow when the clock steps
--- back, and when the counter is lost.
+-- C22: one more than the last token, or the time if the counter is missing. So tokens grow when the clock
+-- steps back. They also grow when the counter is lost: it counts grants, and the time is ahead of it by then,
+-- even if the clock stepped back by a little.
 local function next_token(fence, now)
   local last = redis.call('GET', fence)
   if not last then return integer(now) end
@@ -38,7 +39,7 @@ local function next_token(fence, now)
     -- A plain text, since Redis 6 knows no other errors; the dash marks the code.
     error('-COUNTER the token counter ' .. fence .. ' holds no token')
   end
-  return integer(math.max(counter + 1, now))
+  return integer(counter + 1)
 end
 
 -- C10: an extension never shortens a TTL, so that requests may overtake each other.

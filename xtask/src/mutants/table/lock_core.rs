@@ -209,15 +209,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a lease is attached twice",
         file: "lock-core/src/engine/renewer.rs",
-        from: "Entry::Occupied(held) if held.get().lost_reason().is_none() => {",
-        to: "Entry::Occupied(held) if held.get().lost_reason().is_some() => {",
+        from: "is_some_and(|held| held.lost_reason().is_none()) {",
+        to: "is_some_and(|held| held.lost_reason().is_some()) {",
         test: "-p lock-core --test memory c10_a_lease_is_attached_once",
     },
     Mutant {
         name: "an idle client wakes all the time",
         file: "lock-core/src/engine/renewer.rs",
-        from: "while self.is_in_use() {",
-        to: "while self.is_in_use() || true {",
+        from: "while let Some(next) = self.looks_at() {",
+        to: "while let Some(next) = self.looks_at().or(Some(self.clock.now().after(IDLE_CHECK))) {",
         test: "-p lock-core --test idle r1_an_idle_client_sleeps",
     },
     Mutant {
@@ -279,8 +279,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a lost guard ends the hold of the next",
         file: "lock-core/src/engine/renewer.rs",
-        from: "if !Arc::ptr_eq(other.get(), hold) => Registration::Superseded,",
-        to: "if !Arc::ptr_eq(other.get(), hold) => Registration::Own,",
+        from: "is_some_and(|other| !Arc::ptr_eq(other, hold))",
+        to: "is_some_and(|other| !Arc::ptr_eq(other, hold) && false)",
         test: "-p lock-core --test endings c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone",
     },
     Mutant {
@@ -290,5 +290,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "Standing::Outage(since, _) => (since, self.repeats + 1),
             Standing::Late(_) => (now, 0),",
         test: "-p lock-core --lib c48_an_endless_wait_bears_an_outage_of_five_request_timeouts",
+    },
+    Mutant {
+        name: "a suspend leaves the renewer asleep",
+        file: "lock-core/src/engine/schedule.rs",
+        from: "true => self.holds().cloned().collect(),",
+        to: "true => self.by_time.range(..=until(now)).map(hold).collect(),",
+        test: "-p lock-core --test renewing c06_a_hold_is_renewed_after_a_suspend",
+    },
+    Mutant {
+        name: "the renewer looks at every hold in each step",
+        file: "lock-core/src/engine/schedule.rs",
+        from: "false => self.by_time.range(..=until(now)).map(hold).collect(),",
+        to: "false => self.by_time.range(..).map(hold).collect(),",
+        test: "-p lock-core --test renewing c12_a_hold_costs_no_step_of_the_others",
     },
 ];

@@ -75,10 +75,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a repeat is a new grant",
         file: "lock-redis/src/scripts/acquire.lua",
         from: "last_at_least(lock, ttl_ms)
-  return { 1, held_token, integer(now) }",
+  return { 1, held_token }",
         to: "redis.call('DEL', lock)
   grant(lock, fence, me, held_token, ttl_ms, label, now)
-  return { 1, held_token, integer(now) }",
+  return { 1, held_token }",
         test: "-p leasehold --all-features --test redis holders::c45_a_repeat_keeps_the_time_of_the_grant",
     },
     Mutant {
@@ -122,5 +122,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "if seen and tonumber(seen) > tonumber(token) then return { seen } end",
         to: "",
         test: "-p leasehold --all-features --test redis c24_a_stale_holder_can_neither_advance_nor_write",
+    },
+    Mutant {
+        name: "Redis: a free lock is taken though others wait",
+        file: "lock-redis/src/scripts/acquire_free.lua",
+        from: "redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0",
+        to: "redis.call('EXISTS', KEYS[1], KEYS[5]) == 0",
+        test: "-p leasehold --all-features --test redis c27_a_newcomer_does_not_pass_the_queue",
+    },
+    Mutant {
+        name: "Redis: a free lock is taken by a withdrawn claim",
+        file: "lock-redis/src/scripts/acquire_free.lua",
+        from: "redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0",
+        to: "redis.call('EXISTS', KEYS[1], KEYS[3]) == 0",
+        test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
+    },
+    Mutant {
+        name: "Redis: a release passes waiters over",
+        file: "lock-redis/src/scripts/release_unwanted.lua",
+        from: "and redis.call('EXISTS', KEYS[3]) == 0",
+        to: "",
+        test: "-p leasehold --all-features --test redis c27_a_release_lets_the_next_one_in",
     },
 ];
