@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use crate::model::LockError;
+use crate::model::{LockError, Readable};
 
 /// The parameters of a URL, each taken out by whom it concerns, so that one that nobody knows is refused
 /// (C49).
@@ -79,7 +79,8 @@ fn key_of(pair: &str) -> &str {
 }
 
 fn refusal(key: &str) -> String {
-    let shown: String = key.chars().take(40).flat_map(char::escape_debug).collect();
+    let shown: String = key.chars().take(40).collect();
+    let shown = Readable::new(&shown);
     format!("the URL has a parameter `{shown}`, which this backend does not know")
 }
 
