@@ -27,6 +27,7 @@ Examples:
 Locks live where --url or LEASEHOLD_URL says, else in a directory of this user:
   file:/var/lib/locks                          the processes of this machine
   redis://[user:password@]host[:port][/db]     rediss:// by TLS, redis+unix:/path by a socket
+  …?prefix=shop:                               at the end of any: `a` is called `shop:a` there
 
 Exit codes:
   64 usage   69 backend unavailable   75 not acquired   76 lost while running
@@ -88,7 +89,8 @@ that fence, and not before.";
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   leasehold doctor
-  leasehold doctor --strict && ./deploy        exit 1 if anything endangers locks";
+  leasehold doctor --strict && ./deploy        exit 1 if anything endangers locks
+  leasehold doctor backup                      and what keeps everybody from this one?";
 
 const BENCH_EXAMPLES: &str = "\
 Example:
@@ -226,6 +228,9 @@ pub(crate) struct Release {
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
+    /// A lock to look at too: what keeps everybody from acquiring it?
+    #[arg(value_parser = public)]
+    pub(crate) name: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
