@@ -58,10 +58,7 @@ pub(crate) fn stuck(file: &StateFile, waited: Duration) -> BackendError {
 pub(crate) fn unusable(file: &StateFile, why: &'static str) -> BackendError {
     if let StateOf::Lock(_) = file.of {
         // C49: what is there is no lock.
-        return BackendError::not_a_lock(
-            BACKEND,
-            format!("{file}, of which {why}: {}", file.remedy()),
-        );
+        return BackendError::not_a_lock(BACKEND, format!("{file} ({why}: {})", file.remedy()));
     }
     let context = format!("cannot use {file}: {}", file.remedy());
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, why)
