@@ -27,7 +27,8 @@ Examples:
 
 Locks live where --url or LEASEHOLD_URL says, else in a directory of this user:
   file:/var/lib/locks                          the processes of this machine
-  redis://[user:password@]host[:port][/db]     rediss:// by TLS, redis+unix:/path by a socket";
+  redis://[user:password@]host[:port][/db]     rediss:// by TLS, redis+unix:/path by a socket
+  …?prefix=shop:                               at the end of any: `a` is called `shop:a` there";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -90,7 +91,8 @@ that fence, and not before.";
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   leasehold doctor
-  leasehold doctor --strict && ./deploy        exit 1 if anything endangers locks";
+  leasehold doctor --strict && ./deploy        exit 1 if anything endangers locks
+  leasehold doctor backup                      and what keeps everybody from this one?";
 
 const BENCH_EXAMPLES: &str = "\
 Example:
@@ -228,6 +230,9 @@ pub(crate) struct Release {
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
+    /// A lock to look at too: what keeps everybody from acquiring it?
+    #[arg(value_parser = public)]
+    pub(crate) name: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,4 +1,4 @@
-//! `leasehold doctor`: is this server safe for locks?
+//! `leasehold doctor`: is this server safe for locks, and what keeps one of them from everybody?
 
 use leasehold::core::{Finding, Health};
 use leasehold::{Capabilities, Readable};
@@ -17,7 +17,12 @@ struct Report {
 
 pub(crate) async fn run(args: &args::Doctor, place: &Place<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
-    let report = Report { capabilities: client.capabilities(), findings: client.doctor().await? };
+    let mut findings = client.doctor().await?;
+    if let Some(name) = &args.name {
+        // C49: what keeps this one lock from everybody.
+        findings.extend(client.examine(name).await?);
+    }
+    let report = Report { capabilities: client.capabilities(), findings };
     if args.json {
         print_json(&report)?;
     } else {

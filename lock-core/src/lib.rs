@@ -37,6 +37,7 @@
 pub mod backend;
 mod client;
 mod engine;
+mod examination;
 mod fence;
 mod guard;
 mod lease_ext;

@@ -102,6 +102,7 @@ fn directory(url: &str) -> Result<PathBuf, LockError> {
 
 /// What stands behind the scheme of a URL that takes no parameters.
 fn bare(url: &str) -> Result<String, LockError> {
+    // C49: neither reads any.
     let parameters = UrlParameters::of(url);
     parameters.refuse_unknown()?;
     let (_, rest) = parameters.base().split_once(':').unwrap_or_default();

@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use lock_core::backend::{Prefixed, UrlParameters};
-use lock_core::{ClientOptions, DistributedLock, LockClient, LockError, Readable};
+use lock_core::{
+    ClientOptions, DistributedLock, LockClient, LockError, LockName, MAX_NAME_BYTES, Readable,
+};
 
 /// Connects to locks by URL: those of this crate, and those of further backends.
 ///
@@ -114,11 +116,11 @@ impl Connector {
         let (scheme, _) = url.split_once(':').ok_or_else(|| self.no_scheme())?;
         let open = self.schemes.get(scheme).ok_or_else(|| self.unknown(scheme))?;
         let mut parameters = UrlParameters::of(url);
-        let prefix = parameters.take("prefix");
+        let prefix = prefix(&mut parameters)?;
         let backend = open(parameters.url()).await?;
-        match prefix.filter(|prefix| !prefix.is_empty()) {
+        match prefix {
             None => Ok(backend),
-            Some(prefix) => Ok(Arc::new(Prefixed::new(backend, prefix)?)),
+            Some(prefix) => Ok(Arc::new(Prefixed::new(backend, prefix.as_str())?)),
         }
     }
 
@@ -155,6 +157,19 @@ impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector").field("schemes", &self.schemes.keys()).finish()
     }
+}
+
+/// The prefix of all names (C49). An empty one is none.
+fn prefix(parameters: &mut UrlParameters) -> Result<Option<LockName>, LockError> {
+    let Some(prefix) = parameters.take("prefix").filter(|prefix| !prefix.is_empty()) else {
+        return Ok(None);
+    };
+    // Two prefixes that are no UTF-8 would look alike, and their locks would exclude each other.
+    let is_text = !prefix.contains(char::REPLACEMENT_CHARACTER);
+    let name = LockName::new(&prefix).ok().filter(|_| is_text && prefix.len() < MAX_NAME_BYTES);
+    name.map(Some).ok_or_else(|| {
+        config("`prefix` in the URL is UTF-8 without control characters, and shorter than a name may be")
+    })
 }
 
 fn config(message: impl Into<String>) -> LockError {
