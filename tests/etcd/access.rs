@@ -7,10 +7,10 @@ use leasehold::{Health, Holder, LockClient, LockError, LostReason};
 use lock_testkit::EtcdServer;
 use tokio::time::timeout;
 
-use crate::behaviours::{
+use crate::servers::{claims, one_member};
+use crate::support::{
     SECRET, SLACK, client, fresh_name, patient, queued, refusal, served, shown, works,
 };
-use crate::servers::{claims, one_member};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_user_and_password_with_rights_on_the_prefix() {

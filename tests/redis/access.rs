@@ -8,7 +8,7 @@ use leasehold::{LockClient, LockError, LostReason};
 use lock_testkit::RedisServer;
 use tokio::time::timeout;
 
-use crate::behaviours::{LIMIT, SECRET, client, fresh_name, patient, refusal, shown, works};
+use crate::support::{LIMIT, SECRET, client, fresh_name, patient, refusal, shown, works};
 
 /// What an ACL user needs.
 pub(crate) const RIGHTS: [&str; 25] = [

@@ -6,7 +6,7 @@ use leasehold::{LockError, LockRequest, LostReason, Wait};
 use lock_testkit::{RedisServer, Reply};
 use tokio::time::timeout;
 
-use crate::behaviours::{LIMIT, client, fresh_name, patient};
+use crate::support::{LIMIT, client, fresh_name, patient};
 
 /// How clients of many libraries give back what they took.
 const DELETE_OWN: &str =

@@ -3,8 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod access;
-#[path = "../behaviours/mod.rs"]
-mod behaviours;
+
 mod cluster;
 mod doctor;
 mod faults;
@@ -13,6 +12,8 @@ mod foreign;
 mod holders;
 mod resources;
 mod server;
+#[path = "../support/mod.rs"]
+mod support;
 mod tokens;
 mod withdrawals;
 
