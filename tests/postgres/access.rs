@@ -5,11 +5,11 @@ use leasehold::{LockClient, LockError, LockRequest, Outcome, Wait};
 use lock_testkit::PostgresServer;
 use sqlx::postgres::PgListener;
 
-use crate::behaviours::{
+use crate::server::shared;
+use crate::support::{
     SECRET, client, fresh_name, held, patient, prefixes_keep_name_spaces_apart, queued, refusal,
     released, served, works,
 };
-use crate::server::shared;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_password_and_with_the_rights_that_the_docs_name() {

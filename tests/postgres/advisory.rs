@@ -11,8 +11,8 @@ use lock_testkit::{Mode, PgBouncer, PostgresServer, Proxy, child, eventually};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::time::timeout;
 
-use crate::behaviours::{LIMIT, MINUTE, SLACK, Server, fresh_name, held, patient, released};
-use crate::server::{sessions, shared};
+use crate::server::{sessions, shared, url_at};
+use crate::support::{LIMIT, MINUTE, SLACK, fresh_name, held, patient, released};
 
 async fn advisory(url: &str) -> LockClient {
     LockClient::new(AdvisoryBackend::connect(url).await.expect("a connection"))
@@ -192,7 +192,7 @@ async fn c26_holds_that_end_together_leave_few_sessions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_an_attempt_without_an_answer_gives_up_the_spare_sessions() {
     let proxy = Proxy::start(shared().await.addr()).await;
-    let lock = AdvisoryBackend::connect(&PostgresServer::url_at(proxy.addr())).await;
+    let lock = AdvisoryBackend::connect(&url_at(proxy.addr())).await;
     let (lock, names) = (lock.expect("a connection"), [(); 4].map(|()| fresh_name()));
     let client = LockClient::new(lock.clone());
     let guards = join_all(names.iter().map(|name| held(&client, name))).await;

@@ -4,8 +4,7 @@
 
 mod access;
 mod advisory;
-#[path = "../behaviours/mod.rs"]
-mod behaviours;
+
 mod conformance;
 mod doctor;
 mod elsewhere;
@@ -16,6 +15,8 @@ mod resources;
 mod server;
 mod since;
 mod standby;
+#[path = "../support/mod.rs"]
+mod support;
 mod tokens;
 mod transactions;
 

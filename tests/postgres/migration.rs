@@ -9,8 +9,8 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::behaviours::{LIMIT, SLACK, shown, works};
 use crate::server::number;
+use crate::support::{LIMIT, SLACK, shown, works};
 
 /// What a migration locks.
 const LOCK: &str = "SELECT pg_advisory_lock(5508217395121431910)";

@@ -2,10 +2,10 @@
 
 use lock_testkit::{PostgresServer, eventually};
 
-use crate::behaviours::{LIMIT, client, test_resources, turn};
-use crate::server::{number, sessions};
+use crate::server::{PostgresFaults, number, sessions};
+use crate::support::{LIMIT, client, turn};
 
-test_resources!(PostgresServer);
+lock_testkit::test_resources!(PostgresFaults);
 
 /// The transactions so far that the server counted; it counts them with some delay.
 fn transactions(server: &PostgresServer) -> u64 {
