@@ -20,7 +20,7 @@ use crate::connections::Connections;
 use crate::error::{BACKEND, RequestError, classify, unreadable};
 use crate::reply::{self, get};
 use crate::server::Server;
-use crate::transaction::request_on;
+use crate::transaction::{Form, Request, send};
 
 /// How long an attempt may take, whether or not its caller waits.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
@@ -46,7 +46,11 @@ pub(super) struct Attempts {
 impl Attempts {
     /// Sessions live on the current runtime.
     pub(super) fn new(holds: Holds, registry: Arc<Registry>, at_a_time: usize) -> Self {
-        let spares = Connections::new(holds.server.connections.options().clone(), at_a_time);
+        let spares = Connections::new(
+            holds.server.connections.options().clone(),
+            Form::Prepared,
+            at_a_time,
+        );
         let (spares, runtime) = (Arc::new(spares), Handle::current());
         Self { holds, registry, spares, runtime, permits: Semaphore::new(at_a_time) }
     }
@@ -128,7 +132,7 @@ impl Attempts {
             return Ok(spare);
         }
         let mut connection = self.spares.open().await?;
-        request_on(&mut connection, KEEP_ALIVE).await.map_err(RequestError::Execute)?;
+        send(&mut connection, Form::Prepared, &Request::Plain(KEEP_ALIVE)).await.map_err(RequestError::Execute)?;
         Ok(connection)
     }
 
@@ -156,7 +160,7 @@ impl Attempts {
             table = self.server().names.table(),
             named = named(name),
         );
-        let rows = request_on(connection, &sql).await;
+        let rows = send(connection, Form::Prepared, &Request::Plain(&sql)).await;
         let rows = rows.map_err(|error| classify(RequestError::Execute(error)))?;
         let row = reply::only(rows, WHAT)?;
         let process = get(&row, 0, WHAT)?;
@@ -178,17 +182,17 @@ impl Attempts {
         process: i32,
     ) -> Result<(FencingToken, Duration), BackendError> {
         const WHAT: &str = "the token of a grant";
-        let enter = self.server().call("enter").text(claim.name.as_str()).end();
+        let enter = self.server().call("enter").text(claim.name.as_str()).as_text();
         let grant = self.server().call("grant").text(claim.name.as_str()).owner(claim.owner);
         let grant = grant.number(i64::try_from(claim.ttl.as_millis()).unwrap_or(i64::MAX));
         let grant = grant.text(claim.label.as_str()).number(self.server().clock_limit());
-        let grant = grant.number(process.into()).end();
+        let grant = grant.number(process.into()).as_text();
         let now = self.server().names.function("now_us");
         let sql = format!(
             "{enter}; SELECT {now}() AS now, pg_backend_pid(), {}, g.* FROM ({grant}) g",
             set_idle_timeout(claim.ttl)
         );
-        let rows = request_on(connection, &sql).await;
+        let rows = send(connection, Form::Prepared, &Request::Plain(&sql)).await;
         let rows = rows.map_err(|error| classify(RequestError::Execute(error)))?;
         let row = rows.last().ok_or_else(|| unreadable(WHAT))?;
         if get::<i32>(row, 1, WHAT)? != process {

@@ -57,10 +57,9 @@ impl AdvisoryBackend {
     }
 
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
-        let server = Server::new(options, Mode::Advisory)?;
         let end = end_of_connecting();
-        server.ensure_schema(end).await?;
-        if server.is_pooled(end).await? {
+        let server = Server::connect(options, Mode::Advisory).await?;
+        if !server.is_direct() {
             return Err(refused("a pooler gives each transaction another session"));
         }
         if server.is_standby(end).await? {
@@ -179,7 +178,7 @@ impl LockAdmin for AdvisoryBackend {
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(&self.holds.server, true).await
+        doctor::examine(&self.holds.server).await
     }
 }
 

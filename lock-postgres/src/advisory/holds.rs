@@ -65,7 +65,7 @@ impl Holds {
         limit: usize,
     ) -> Result<Vec<LockState>, BackendError> {
         const WHAT: &str = "the state of a lock";
-        let rows = self.server.rows(self.select(condition, limit)).await?;
+        let rows = self.server.ask(&self.select(condition, limit)).await?;
         let state = |row: &PgRow| {
             let name = LockName::new(get::<String>(row, 0, WHAT)?).map_err(|_| unreadable(WHAT))?;
             Ok(LockState::new(name, reply::holder(row)?, None))
@@ -84,7 +84,7 @@ impl Holds {
             self.select(condition, 1),
             self.server.names.table(),
         );
-        self.server.rows(sql).await?.first().map_or(Ok(None), reply::holder)
+        self.server.ask(&sql).await?.first().map_or(Ok(None), reply::holder)
     }
 
     /// Extends a hold of any client, if it lives.
@@ -98,7 +98,7 @@ impl Holds {
             held(&renewal.name, renewal.owner, renewal.token),
             self.lives(),
         );
-        match self.server.rows(sql).await?.is_empty() {
+        match self.server.ask(&sql).await?.is_empty() {
             true => Ok(Extension::Lost),
             false => Ok(Extension::Extended(renewal.ttl.as_duration())),
         }
@@ -115,7 +115,7 @@ impl Holds {
         let server = self.server.clone();
         async move {
             loop {
-                let rows = timeout(ANSWER_LIMIT, server.rows(sql.clone())).await;
+                let rows = timeout(ANSWER_LIMIT, server.ask(&sql)).await;
                 if let Ok(Ok(rows)) = rows {
                     match rows.first().map(|row| row.try_get(0)) {
                         None => return LostReason::Evicted,

@@ -25,7 +25,7 @@ use super::rows::{self, NOT_OVER};
 use crate::connections::Connections;
 use crate::error::{RequestError, classify, ends_session, unreadable};
 use crate::reply::micros;
-use crate::transaction::{read_to_the_end, request_on};
+use crate::transaction::{Form, Request, read_to_the_end, send};
 
 /// How often to ask whether the session still lives and the hold is still ours.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -223,7 +223,7 @@ impl SessionTask {
         if self.unread {
             read_to_the_end(&mut self.connection).await?;
         }
-        request_on(&mut self.connection, sql).await
+        send(&mut self.connection, Form::Prepared, &Request::Plain(sql)).await
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) use self::names::TableNames;
 const BEGIN: &str = "\
 -- Leasehold's locks on Postgres, version 1. It may be run again, and beside later versions.
 BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL lock_timeout = '5s';
 SET LOCAL statement_timeout = '5s';
 DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
@@ -19,11 +20,12 @@ DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
 
 /// In this order: a function stands behind what it uses. The last one is made last, so that it tells
 /// whether all is there.
-const PARTS: [&str; 4] = [
+const PARTS: [&str; 5] = [
     include_str!("tables.sql"),
     include_str!("grant.sql"),
     include_str!("lease_table.sql"),
     include_str!("fence.sql"),
+    include_str!("rights.sql"),
 ];
 
 /// The function that is made last.
