@@ -28,7 +28,9 @@ use tokio::time::timeout;
 
 use crate::error::RequestError;
 use crate::sql::Call;
-use crate::transaction::{Form, Request, keeps_connection, lost_statement, read_to_the_end, send, set_up};
+use crate::transaction::{
+    Form, Request, keeps_connection, lost_statement, read_to_the_end, send, set_up,
+};
 use crate::turns::Turns;
 
 /// How long to wait for a new connection.
@@ -155,18 +157,6 @@ impl Connections {
         self.replies.request_sent(SUSPECT_AFTER, || self.give_up_all())
     }
 
-    /// A connection that nobody uses, for a use of the caller's own.
-    pub(crate) fn take_read(&self) -> Option<PgConnection> {
-        let mut idle = self.fresh();
-        let at = idle.iter().rposition(Idle::is_read)?;
-        Some(idle.remove(at).connection)
-    }
-
-    /// Takes back a connection that is as it was when it was taken.
-    pub(crate) fn put_back(&self, connection: PgConnection) {
-        self.keep(connection, IdleState::Read);
-    }
-
     /// A new connection.
     pub(crate) async fn open(&self) -> Result<PgConnection, RequestError> {
         self.begin_to_open().opens.await
@@ -189,10 +179,7 @@ impl Connections {
         if left.is_empty() { self.begin_to_open() } else { left.remove(0) }
     }
 
-    async fn exchange(
-        &self,
-        attempt_at: Option<&LockName>,
-    ) -> Result<Exchange<'_>, RequestError> {
+    async fn exchange(&self, attempt_at: Option<&LockName>) -> Result<Exchange<'_>, RequestError> {
         let permit = self.permits.acquire().await;
         let permit = permit.map_err(|_| RequestError::Connect(Error::PoolClosed))?;
         let mut exchange = Exchange {

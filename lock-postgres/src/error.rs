@@ -77,8 +77,10 @@ fn classify_answer(error: Error) -> BackendError {
     // could leave that open, and it is of another class.
     let (outcome, context) = (Outcome::NotApplied, meaning(&code));
     match &*code {
-        "26000" | "42P05" | "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000" | "57P01" | "57P02" | "57P03"
-        | "57P05" => BackendError::transient(BACKEND, outcome, context, source(error)),
+        "26000" | "42P05" | "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000" | "57P01"
+        | "57P02" | "57P03" | "57P05" => {
+            BackendError::transient(BACKEND, outcome, context, source(error))
+        }
         _ if code.starts_with("53") => {
             BackendError::transient(BACKEND, outcome, context, source(error))
         }

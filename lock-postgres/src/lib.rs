@@ -83,6 +83,7 @@ mod options;
 mod reply;
 mod schema;
 mod server;
+mod session;
 mod sql;
 mod table;
 mod transaction;

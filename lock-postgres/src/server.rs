@@ -40,7 +40,8 @@ impl Server {
         let form = by(end, "looking for a pooler", async {
             form_for(&settings.server).await.map_err(not_connected)
         });
-        let connections = Connections::new(settings.server.clone(), form.await?, options.connections);
+        let connections =
+            Connections::new(settings.server.clone(), form.await?, options.connections);
         let connections = Arc::new(connections);
         let names = match mode {
             Mode::Table => settings.names,

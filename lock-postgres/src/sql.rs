@@ -25,7 +25,7 @@ pub(crate) struct Call {
 /// A value among the arguments.
 enum Argument {
     Text(String),
-    Owner(OwnerId),
+    Owner(Option<OwnerId>),
     Number(Option<i64>),
     Flag(bool),
     Texts(Vec<String>),
@@ -48,6 +48,10 @@ impl Call {
     }
 
     pub(crate) fn owner(self, owner: OwnerId) -> Self {
+        self.with(Argument::Owner(Some(owner)))
+    }
+
+    pub(crate) fn optional_owner(self, owner: Option<OwnerId>) -> Self {
         self.with(Argument::Owner(owner))
     }
 
@@ -117,9 +121,9 @@ impl Argument {
         let array = |items: Vec<String>| format!("ARRAY[{}]", items.join(","));
         let value = match self {
             Self::Text(text) => text_literal(text),
-            Self::Owner(owner) => format!("'{}'", owner.expose()),
+            Self::Owner(Some(owner)) => format!("'{}'", owner.expose()),
             Self::Number(Some(number)) => format!("({number})"),
-            Self::Number(None) => "NULL".to_owned(),
+            Self::Owner(None) | Self::Number(None) => "NULL".to_owned(),
             Self::Flag(flag) => flag.to_string(),
             Self::Texts(texts) => array(texts.iter().map(|text| text_literal(text)).collect()),
             Self::Owners(owners) => {
@@ -136,7 +140,7 @@ impl Argument {
     ) -> Query<'q, Postgres, PgArguments> {
         match self {
             Self::Text(text) => query.bind(text.clone()),
-            Self::Owner(owner) => query.bind(owner.expose()),
+            Self::Owner(owner) => query.bind(owner.as_ref().map(OwnerId::expose)),
             Self::Number(number) => query.bind(*number),
             Self::Flag(flag) => query.bind(*flag),
             Self::Texts(texts) => query.bind(texts.clone()),
@@ -151,7 +155,7 @@ impl Argument {
 /// A truth value among the arguments.
 pub(crate) struct Flag(pub(crate) bool);
 
-pub(crate) fn text_literal(text: &str) -> String {
+fn text_literal(text: &str) -> String {
     // C2: nothing in a text can end the literal.
     let mut literal = String::with_capacity(text.len() * 2 + 60);
     literal.push_str("pg_catalog.convert_from(pg_catalog.decode('");
@@ -161,10 +165,6 @@ pub(crate) fn text_literal(text: &str) -> String {
     }
     literal.push_str("','hex'),'UTF8')");
     literal
-}
-
-pub(crate) fn owner_literal(owner: OwnerId) -> String {
-    format!("'{}'::pg_catalog.uuid", owner.expose())
 }
 
 /// C45: the server's time of a grant in µs, read from its `token`; null if the token does not tell.

@@ -57,9 +57,7 @@ pub(crate) async fn send(
         (Form::Text, Request::Call(call)) => {
             send_text(connection, PREAMBLE.to_owned() + &call.as_text()).await
         }
-        (Form::Text, Request::Plain(sql)) => {
-            send_text(connection, PREAMBLE.to_owned() + sql).await
-        }
+        (Form::Text, Request::Plain(sql)) => send_text(connection, PREAMBLE.to_owned() + sql).await,
     }
 }
 

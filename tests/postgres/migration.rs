@@ -45,8 +45,12 @@ async fn c17_a_stuck_migration_of_another_is_not_waited_for_for_ever() {
     works(&leasehold::connect(&server.url()).await.expect("it goes on")).await;
 }
 
-/// Lets a client in, and says no more.
-async fn fall_silent(listener: TcpListener) -> TcpStream {
+/// Lets two connections of a client in, and says no more.
+async fn fall_silent(listener: TcpListener) -> [TcpStream; 2] {
+    [let_in(&listener).await, let_in(&listener).await]
+}
+
+async fn let_in(listener: &TcpListener) -> TcpStream {
     let (mut peer, _) = listener.accept().await.expect("a peer");
     peer.read_exact(&mut [0; 8]).await.expect("a request for TLS");
     peer.write_all(b"N").await.expect("refused");
