@@ -12,6 +12,7 @@ mod faults;
 mod fence;
 mod migration;
 mod resources;
+mod security;
 mod server;
 mod since;
 mod standby;
