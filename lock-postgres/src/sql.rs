@@ -184,7 +184,7 @@ pub(crate) fn key(something: &[u8]) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use sqlx::{Execute, SqlSafeStr};
+    use sqlx::Execute;
 
     use super::*;
 
