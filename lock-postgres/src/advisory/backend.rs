@@ -36,7 +36,7 @@ const POLL: Duration = Duration::from_millis(50);
 ///
 /// Sessions live on the runtime on which this was connected, and end with it. Needs a direct
 /// connection to the primary, or a pooler that pools by session. See the
-/// [crate documentation](crate) for what it guarantees.
+/// documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct AdvisoryBackend {
     holds: Holds,
