@@ -50,8 +50,8 @@ pub use lock_core::{
     FakeClock, Fence, FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel,
     InvalidLease, InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockAdmin,
     LockClient, LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal,
-    MemoryBackend, MemoryFence, Moment, Order, Outcome, OwnerId, Release, Renewals, SystemClock,
-    TokenDurability, Ttl, Wait, Wakeup,
+    MemoryBackend, MemoryFence, Moment, Order, Outcome, OwnerId, Readable, Release, Renewals,
+    SystemClock, TokenDurability, Ttl, Wait, Wakeup,
 };
 
 pub use crate::connect::{backend, connect, connect_with};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::DistributedLock;
 use crate::engine::{Acquisition, ClientOptions, Shared};
+use crate::examination;
 use crate::fence::Fence;
 use crate::guard::LockGuard;
 use crate::model::{
@@ -81,6 +82,7 @@ impl LockClient {
     /// # Errors
     /// - [`LockError::InvalidName`], [`LockError::InvalidTtl`], [`LockError::InvalidLabel`]: nothing
     ///   was sent.
+    /// - [`LockError::NotALock`] at once, if the store has something else under the lock's name.
     /// - [`LockError::NotAcquired`] if it is held and the request does not wait.
     /// - [`LockError::Timeout`] if it did not become free within the wait.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses. An endless wait bears
@@ -192,6 +194,7 @@ impl LockClient {
     ///
     /// # Errors
     /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::NotALock`] if the store has something else under the lock's name.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
     ///
     /// # Cancel safety
@@ -247,6 +250,7 @@ impl LockClient {
     ///
     /// # Errors
     /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::NotALock`] if the store has something else under the lock's name: it is left alone.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses. Its
     ///   [outcome](crate::BackendError::outcome) says whether the hold may be over.
     ///
@@ -321,6 +325,29 @@ impl LockClient {
     pub async fn doctor(&self) -> Result<Vec<Finding>, LockError> {
         let answer = self.shared.request_once(self.shared.backend.doctor()).await;
         answer.map_err(|source| LockError::backend("examine the server", None, source))
+    }
+
+    /// Looks at one lock for what keeps it from being acquired (C49): something under its name that is no
+    /// lock, or a holder without a TTL that is not ours.
+    ///
+    /// # Errors
+    /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{Health, LockClient, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// for finding in locks.examine("nightly").await? {
+    ///     assert_eq!(finding.health, Health::Good, "{finding}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn examine(&self, name: impl AsRef<str>) -> Result<Vec<Finding>, LockError> {
+        examination::finding(self.inspect(name).await).map(|finding| vec![finding])
     }
 
     /// Gives everything back: ends all holds of this client and waits until the server knows, or

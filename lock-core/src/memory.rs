@@ -144,6 +144,7 @@ impl DistributedLock for MemoryBackend {
         Ok(Attempt::Busy(Contention {
             ttl_left: lock.held.as_ref().map(|held| now.until(held.expires)),
             holder: lock.held.as_ref().map(|held| held.label.clone()),
+            foreign_without_ttl: false,
             position,
             at: Some(self.server_time(now)),
         }))

@@ -206,6 +206,8 @@ impl Cluster {
         contention.at = Some(view.at);
         if let Some(holder) = view.first {
             contention.ttl_left = self.left(&holder).await;
+            // C49: our own claims have a lease.
+            contention.foreign_without_ttl = holder.lease.is_none();
             contention.holder = Some(holder.label);
         }
         contention

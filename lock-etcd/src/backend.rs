@@ -130,7 +130,7 @@ impl LockAdmin for EtcdBackend {
 impl fmt::Debug for EtcdBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdBackend")
-            .field("prefix", &self.cluster.root.prefix())
+            .field("root", &self.cluster.root.as_str())
             .finish_non_exhaustive()
     }
 }

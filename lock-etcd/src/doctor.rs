@@ -97,7 +97,10 @@ async fn rights(cluster: &Cluster) -> Finding {
         Err(error) => Finding::risk(
             CHECK,
             format!("the keys of locks cannot be used: {}", classify(error)),
-            format!("grant the user readwrite on the prefix {}/", cluster.root.prefix()),
+            format!(
+                "grant the user readwrite on all keys that start with {}/",
+                cluster.root.as_str()
+            ),
         ),
     }
 }

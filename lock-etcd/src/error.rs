@@ -74,8 +74,8 @@ pub(crate) fn classify(error: Error) -> BackendError {
     };
     match i32::from(status.code()) {
         code::PERMISSION_DENIED if status.message().contains("permission denied") => {
-            let context = "the user lacks rights: it needs to read and write the keys under the \
-                           prefix";
+            let context = "the user lacks rights: it needs to read and write the keys below the \
+                           root";
             BackendError::permanent(BACKEND, Outcome::NotApplied, context, source)
         }
         code::RESOURCE_EXHAUSTED => {

@@ -1,35 +1,35 @@
 //! Where a lock lives in the store.
 //!
-//! A claim is one key, `{prefix}/locks/{name}/{owner}`: the holder's is the one that was created
+//! A claim is one key, `{root}/locks/{name}/{owner}`: the holder's is the one that was created
 //! first, the others are the queue. `/` and `%` are percent-encoded in names, so that the claims on
-//! a name are exactly the keys that start with `{prefix}/locks/{name}/`, and `a` never sees `a/b`.
-//! The mark of a fence is `{prefix}/fences/{resource}`.
+//! a name are exactly the keys that start with `{root}/locks/{name}/`, and `a` never sees `a/b`.
+//! The mark of a fence is `{root}/fences/{resource}`.
 
 use lock_core::{LockName, OwnerId};
 use percent_encoding::percent_decode_str;
 
-/// Where everything lives that has the same prefix.
+/// The root of the key space of those who exclude each other: all their keys are below it.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(String);
 
 impl Root {
     /// A root. The error says why its keys could meet those of another root.
-    pub(crate) fn new(prefix: &str) -> Result<Self, &'static str> {
-        let prefix = prefix.trim_matches('/');
-        let mut segments = prefix.split('/');
-        if prefix.is_empty() || segments.clone().any(str::is_empty) {
-            return Err("the prefix has an empty part");
+    pub(crate) fn new(root: &str) -> Result<Self, &'static str> {
+        let root = root.trim_matches('/');
+        let mut segments = root.split('/');
+        if root.is_empty() || segments.clone().any(str::is_empty) {
+            return Err("the root has an empty part");
         }
-        if prefix.contains('%') || prefix.chars().any(char::is_control) {
-            return Err("the prefix may not hold % or control characters");
+        if root.contains('%') || root.chars().any(char::is_control) {
+            return Err("the root may not hold % or control characters");
         }
         if segments.any(|segment| segment == "locks" || segment == "fences") {
-            return Err("no part of the prefix may be called locks or fences");
+            return Err("no part of the root may be called locks or fences");
         }
-        Ok(Self(prefix.to_owned()))
+        Ok(Self(root.to_owned()))
     }
 
-    pub(crate) fn prefix(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
@@ -76,7 +76,7 @@ mod tests {
     }
 
     fn root() -> Root {
-        Root::new("p").expect("a prefix")
+        Root::new("p").expect("a root")
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_whose_keys_could_meet_are_refused() {
+    fn roots_whose_keys_could_meet_are_refused() {
         for good in ["a", "a/b", "/a/", "lock"] {
             assert!(Root::new(good).is_ok(), "{good}");
         }

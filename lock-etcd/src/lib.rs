@@ -12,7 +12,7 @@
 //! ```
 //!
 //! # Protocol
-//! A claim is a key, `{prefix}/locks/{name}/{owner}`, on a lease whose id we choose. The claim that
+//! A claim is a key, `{root}/locks/{name}/{owner}`, on a lease whose id we choose. The claim that
 //! was created first holds the lock; the others are the queue. The value is the holder's label and, if
 //! the lock was granted at once, the holder's wall clock at that moment.
 //!
@@ -51,7 +51,7 @@
 //! resource ([`EtcdFence`]). Restoring a backup brings back old locks and lets tokens fall back,
 //! unless it bumps the revision.
 //!
-//! etcd 3.4 or newer. A user needs `readwrite` on the prefix.
+//! etcd 3.4 or newer. A user needs `readwrite` on the keys below the root.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attempt;

@@ -18,7 +18,6 @@ use crate::claims::{Call, Claims};
 use crate::error::{BACKEND, unreadable};
 use crate::fence::RedisFence;
 use crate::keys::{self, Keys};
-use crate::options::RedisOptions;
 use crate::push::Subscriber;
 use crate::reply;
 use crate::scripts::{ACQUIRE, EXTEND, POLLED, RELEASE, WITHDRAW};
@@ -33,21 +32,19 @@ pub struct RedisBackend {
     pub(crate) server: Arc<Server>,
     pub(crate) push: Arc<Notifications<Subscriber>>,
     pub(crate) channel: Arc<str>,
-    pub(crate) prefix: Arc<str>,
     claims: Arc<Claims>,
     clock: ClockLimit,
 }
 
 impl RedisBackend {
-    pub(crate) fn new(server: Server, client: Client, options: RedisOptions) -> Self {
+    pub(crate) fn new(server: Server, client: Client, clock: ClockLimit) -> Self {
         let subscriber = Subscriber::new(client);
         Self {
             server: Arc::new(server),
             channel: subscriber.channel(),
             push: Arc::new(Notifications::new(subscriber)),
-            prefix: options.prefix.into(),
             claims: Arc::default(),
-            clock: options.clock,
+            clock,
         }
     }
 
@@ -57,7 +54,7 @@ impl RedisBackend {
     }
 
     pub(crate) fn keys(&self, name: &LockName) -> Keys {
-        Keys::new(&self.prefix, name)
+        Keys::new(name)
     }
 
     /// The latest server time at which a grant may be made, in µs.
@@ -174,6 +171,6 @@ impl DistributedLock for RedisBackend {
 
 impl fmt::Debug for RedisBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisBackend").field("prefix", &self.prefix).finish_non_exhaustive()
+        f.debug_struct("RedisBackend").finish_non_exhaustive()
     }
 }

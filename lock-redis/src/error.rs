@@ -38,6 +38,11 @@ pub(crate) fn withdrawn() -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, WITHDRAWN, source)
 }
 
+/// The key of a lock is of another type, `kind`.
+pub(crate) fn not_a_lock(kind: &str) -> BackendError {
+    BackendError::not_a_lock(BACKEND, format!("a key of type {kind}"))
+}
+
 /// A reply that is not of the shape that the script gives it.
 pub(crate) fn unreadable(what: &'static str) -> BackendError {
     let context = "the server's answer cannot be read";
@@ -63,6 +68,8 @@ fn classify_answer(error: RedisError) -> BackendError {
                            scripts, PUBLISH and SUBSCRIBE on leasehold-*, and the keys";
             BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
         }
+        // C49: what has the name is no lock. To wait would not help.
+        "NOTALOCK" => not_a_lock(error.detail().unwrap_or_default()),
         "WRONGTYPE" => refused(error, "a key of another type is in the way: choose another name"),
         "COUNTER" => refused(error, "the fencing counter is damaged: delete that key"),
         "CLOCK" => refused(error, "the server's clock cannot be trusted: set it right"),

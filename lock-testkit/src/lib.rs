@@ -25,7 +25,7 @@ pub mod servers;
 
 #[cfg(feature = "servers")]
 pub use crate::eventually::eventually;
-pub use crate::faulty::{Fault, Faulty, Operation};
+pub use crate::faulty::{Fault, Faulty, Foreign, Operation};
 #[cfg(feature = "servers")]
 pub use crate::process::{child, signal::is_running};
 #[cfg(feature = "servers")]

@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{Connector, config};
 
-/// Adds all backends, those that are not compiled in as an error that names the feature.
+/// Adds all backends, and of those that are not compiled in which feature brings them.
 pub(super) fn all(connector: Connector) -> Connector {
     let connector = connector
         .scheme("memory", |url| async move { memory(&url) })
@@ -67,12 +67,9 @@ fn redis(connector: Connector) -> Connector {
 
 /// A scheme whose backend is not compiled in.
 #[allow(dead_code)]
-fn lacks(connector: Connector, scheme: &'static str, feature: &'static str) -> Connector {
-    connector.scheme(scheme, move |_| async move {
-        Err::<MemoryBackend, _>(config(format!(
-            "`{scheme}:` is not compiled in: enable the feature {feature} of `leasehold`"
-        )))
-    })
+fn lacks(mut connector: Connector, scheme: &'static str, feature: &'static str) -> Connector {
+    connector.missing.insert(scheme, feature);
+    connector
 }
 
 /// The store of a name, or one of its own for no name.
@@ -105,6 +102,7 @@ fn directory(url: &str) -> Result<PathBuf, LockError> {
 
 /// What stands behind the scheme of a URL that takes no parameters.
 fn bare(url: &str) -> Result<String, LockError> {
+    // C49: neither reads any.
     let parameters = UrlParameters::of(url);
     parameters.refuse_unknown()?;
     let (_, rest) = parameters.base().split_once(':').unwrap_or_default();

@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use lock_core::backend::{Prefixed, UrlParameters};
-use lock_core::{ClientOptions, DistributedLock, LockClient, LockError};
+use lock_core::{
+    ClientOptions, DistributedLock, LockClient, LockError, LockName, MAX_NAME_BYTES, Readable,
+};
 
 /// Connects to locks by URL: those of this crate, and those of further backends.
 ///
@@ -28,6 +30,8 @@ use lock_core::{ClientOptions, DistributedLock, LockClient, LockError};
 #[must_use = "a connector does nothing until it connects"]
 pub struct Connector {
     schemes: BTreeMap<String, Arc<Open>>,
+    /// Schemes of this crate whose backend is not compiled in, and which features bring it.
+    missing: BTreeMap<&'static str, &'static str>,
 }
 
 type Open = dyn Fn(String) -> Opening + Send + Sync;
@@ -38,7 +42,7 @@ impl Connector {
     /// Knows the backends of this crate: those that are compiled in, and of the others which feature
     /// brings them.
     pub fn new() -> Self {
-        built_in::all(Self { schemes: BTreeMap::new() })
+        built_in::all(Self { schemes: BTreeMap::new(), missing: BTreeMap::new() })
     }
 
     /// Lets `open` open the URLs that start with `scheme` and a colon.
@@ -59,8 +63,20 @@ impl Connector {
             let opening = open(url);
             Box::pin(async { Ok(Arc::new(opening.await?) as Arc<dyn DistributedLock>) })
         };
-        self.schemes.insert(scheme.into(), Arc::new(open));
+        let scheme = scheme.into();
+        self.missing.remove(&*scheme);
+        self.schemes.insert(scheme, Arc::new(open));
         self
+    }
+
+    /// The schemes whose URLs it opens, sorted: what a help text names.
+    ///
+    /// ```
+    /// # use leasehold::Connector;
+    /// assert!(Connector::new().schemes().any(|scheme| scheme == "file"));
+    /// ```
+    pub fn schemes(&self) -> impl Iterator<Item = &str> {
+        self.schemes.keys().map(String::as_str)
     }
 
     /// Connects to the locks at `url`.
@@ -100,11 +116,11 @@ impl Connector {
         let (scheme, _) = url.split_once(':').ok_or_else(|| self.no_scheme())?;
         let open = self.schemes.get(scheme).ok_or_else(|| self.unknown(scheme))?;
         let mut parameters = UrlParameters::of(url);
-        let prefix = parameters.take("prefix");
+        let prefix = prefix(&mut parameters)?;
         let backend = open(parameters.url()).await?;
-        match prefix.filter(|prefix| !prefix.is_empty()) {
+        match prefix {
             None => Ok(backend),
-            Some(prefix) => Ok(Arc::new(Prefixed::new(backend, prefix)?)),
+            Some(prefix) => Ok(Arc::new(Prefixed::new(backend, prefix.as_str())?)),
         }
     }
 
@@ -113,14 +129,21 @@ impl Connector {
     }
 
     fn unknown(&self, scheme: &str) -> LockError {
-        let shown: String = scheme.chars().take(20).flat_map(char::escape_debug).collect();
+        if let Some(feature) = self.missing.get(scheme) {
+            return config(format!(
+                "`{scheme}:` is not compiled in: enable the feature {feature} of `leasehold`"
+            ));
+        }
+        let shown: String = scheme.chars().take(20).collect();
+        let shown = Readable::new(&shown);
         config(format!("no backend is called `{shown}`: there are {}", self.known()))
     }
 
     /// What a URL can start with.
     fn known(&self) -> String {
-        let schemes: Vec<String> = self.schemes.keys().map(|scheme| format!("{scheme}:")).collect();
-        schemes.join(", ")
+        let mut known: Vec<&str> = self.schemes().chain(self.missing.keys().copied()).collect();
+        known.sort_unstable();
+        known.iter().map(|scheme| format!("{scheme}:")).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -134,6 +157,19 @@ impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector").field("schemes", &self.schemes.keys()).finish()
     }
+}
+
+/// The prefix of all names (C49). An empty one is none.
+fn prefix(parameters: &mut UrlParameters) -> Result<Option<LockName>, LockError> {
+    let Some(prefix) = parameters.take("prefix").filter(|prefix| !prefix.is_empty()) else {
+        return Ok(None);
+    };
+    // Two prefixes that are no UTF-8 would look alike, and their locks would exclude each other.
+    let is_text = !prefix.contains(char::REPLACEMENT_CHARACTER);
+    let name = LockName::new(&prefix).ok().filter(|_| is_text && prefix.len() < MAX_NAME_BYTES);
+    name.map(Some).ok_or_else(|| {
+        config("`prefix` in the URL is UTF-8 without control characters, and shorter than a name may be")
+    })
 }
 
 fn config(message: impl Into<String>) -> LockError {

@@ -6,7 +6,8 @@ use lock_testkit::PostgresServer;
 use sqlx::postgres::PgListener;
 
 use crate::behaviours::{
-    SECRET, client, fresh_name, held, patient, queued, refusal, released, served, works,
+    SECRET, client, fresh_name, held, patient, prefixes_keep_name_spaces_apart, queued, refusal,
+    released, served, works,
 };
 use crate::server::shared;
 
@@ -95,6 +96,30 @@ async fn schemas_tables_and_modes_keep_name_spaces_apart() {
     ] {
         let refused = leasehold::connect(&format!("{url}{bad}")).await;
         assert!(matches!(refused, Err(LockError::Config { .. })), "{bad}: {refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
+    prefixes_keep_name_spaces_apart(&shared().await.url()).await;
+}
+
+/// C49: the driver warns of what it does not know, and goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_parameters_that_the_driver_passes_over_are_refused() {
+    let url = shared().await.url();
+    let good = "?sslmode=disable&application_name=shop&options[lock_timeout]=5s&lock_mode=table";
+    works(&client(&format!("{url}{good}&prefix=shop:")).await).await;
+    for (bad, named) in [
+        ("?sslmod=secret", "`sslmod`"),
+        ("?lock_tabel=secret", "`lock_tabel`"),
+        ("?options[lock_timeout=secret", "`options[lock_timeout`"),
+        ("?connect_timeout=5&prefix=a:", "`connect_timeout`"),
+        ("?lock_mode=secret", "`lock_mode`"),
+        ("#x", "`#`"),
+    ] {
+        let text = refusal(&format!("{url}{bad}")).await;
+        assert!(text.contains(named) && !text.contains("secret"), "{bad}: {text}");
     }
 }
 

@@ -69,4 +69,8 @@ impl<L: LockAdmin + ?Sized> LockAdmin for Arc<L> {
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
         (**self).doctor().await
     }
+
+    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        (**self).doctor_under(prefix).await
+    }
 }

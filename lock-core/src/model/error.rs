@@ -21,7 +21,8 @@ use super::{
 /// | [`NotAcquired`](Self::NotAcquired), [`Timeout`](Self::Timeout) | busy | later, or tell the caller to | 409, or 503 with `Retry-After` |
 /// | [`Lost`](Self::Lost) | lost | the whole work, if the resource has a fence or the work is idempotent | 503 |
 /// | [`Backend`](Self::Backend) | transient, if its source [is](BackendError::is_transient) | later; the client has retried already | 503 |
-/// | [`Backend`](Self::Backend) | not transient | no: rights, password, a key that is no lock | 500 |
+/// | [`Backend`](Self::Backend) | not transient | no: rights, password | 500 |
+/// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
 /// | [`InvalidName`](Self::InvalidName), [`InvalidLabel`](Self::InvalidLabel), [`InvalidTtl`](Self::InvalidTtl) | | no | 400 if it came from the caller, else 500 |
 /// | [`Config`](Self::Config), and all others | | no | 500 |
@@ -84,6 +85,14 @@ pub enum LockError {
         /// The lock.
         name: LockName,
     },
+    /// What the store has in the place of the lock is no lock, and no client of locks has written it
+    /// (C49). To wait would not help, so this comes at once, whatever the request's wait.
+    NotALock {
+        /// The lock.
+        name: LockName,
+        /// What is there, such as "a key of type list".
+        found: String,
+    },
     /// The backend could not be reached, or refused.
     Backend {
         /// What we were doing.
@@ -119,6 +128,15 @@ impl LockError {
         name: Option<&LockName>,
         source: BackendError,
     ) -> Self {
+        // C49: every operation that meets it says so in the same way.
+        if let (Some(name), Some(found)) = (name, source.found()) {
+            return Self::NotALock { name: name.clone(), found: found.to_owned() };
+        }
+        // C1: a name that is too long together with its prefix.
+        if let Some(invalid) = source.cause().and_then(|cause| cause.downcast_ref::<InvalidName>())
+        {
+            return Self::InvalidName(invalid.clone());
+        }
         Self::Backend { operation, name: name.cloned(), source }
     }
 }
@@ -153,6 +171,12 @@ impl fmt::Display for LockError {
             Self::Closed { name } => {
                 write!(f, "lock \"{name}\" cannot be acquired: the client was shut down")
             }
+            Self::NotALock { name, found } => write!(
+                f,
+                "lock \"{name}\" cannot be used: {found} is in its place, which no client of locks has \
+                 written: remove it if nobody needs it, or choose another name or a prefix (`?prefix=` \
+                 in the URL)"
+            ),
             Self::Backend { operation, name: Some(name), source } => {
                 write!(f, "cannot {operation} lock \"{name}\": {source}")
             }
@@ -200,6 +224,18 @@ mod tests {
         assert!(error.source().is_none(), "a chain would say it twice");
         let LockError::Backend { source, .. } = &error else { panic!("{error}") };
         assert!(source.cause().is_some_and(|cause| cause.is::<std::io::Error>()));
+    }
+
+    #[test]
+    fn c49_what_is_no_lock_is_named_with_the_lock_and_the_remedy() {
+        let error = failed(BackendError::not_a_lock("redis", "a key of type list"));
+        let LockError::NotALock { name, found } = &error else { panic!("{error:?}") };
+        assert_eq!((name.as_str(), &**found), ("a", "a key of type list"));
+        let text = error.to_string();
+        for part in ["lock \"a\"", "a key of type list", "another name", "?prefix="] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!error.is_busy() && !error.is_lost() && !error.is_transient());
     }
 
     #[test]

@@ -5,7 +5,8 @@
 local lock, fence, queue, waiters, withdrawn = unpack(KEYS)
 local me, ttl_ms, label, channel, limit = unpack(ARGV)
 
-local value = redis.call('GET', lock)
+local value, kind = read(lock)
+if kind then return not_a_lock(kind) end
 local holder, held_token, holder_label = parse(value)
 local now = server_time()
 -- C19: a late request of a withdrawn claim takes nothing.
@@ -34,7 +35,7 @@ end
 local position = -1
 if channel ~= '' then
   local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-  -- Fails here, before the first write, if the key is of another type.
+  -- Fails here, before the first write, if that key is of another type.
   redis.call('HLEN', waiters)
   position = redis.call('ZRANK', queue, me)
   if not position then

@@ -53,7 +53,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Fault, Faulty, Operation};
 use lock_core::backend::Claim;
-use lock_core::{ClientOptions, DistributedLock, LockClient, LockName, LockRequest, OwnerId, Wait};
+use lock_core::{
+    ClientOptions, DistributedLock, LockClient, LockName, LockRequest, MAX_NAME_BYTES, OwnerId,
+    Wait,
+};
 
 pub use self::cancellation::*;
 pub use self::deadlines::*;
@@ -80,6 +83,11 @@ pub trait Harness: Send + Sync {
     /// chance.
     fn ttl(&self) -> Duration {
         Duration::from_millis(600)
+    }
+
+    /// How many bytes the longest name has that the backend takes: fewer where each name is given a prefix.
+    fn longest_name(&self) -> usize {
+        MAX_NAME_BYTES
     }
 }
 
@@ -218,6 +226,7 @@ macro_rules! conformance_tests {
             c47_a_release_tells_of_a_loss
             c47_a_silent_server_is_no_error_of_the_work
             c48_a_wait_shorter_than_an_answer_times_out
+            c49_a_prefix_is_a_part_of_each_name
             r2_no_call_blocks_the_runtime
             every_history_agrees_with_the_model
             a_lease_is_detached_and_attached

@@ -237,7 +237,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "names are shown as they are",
         file: "lock-core/src/model/name.rs",
-        from: "f.pad(&Readable(&self.0).to_string())",
+        from: "f.pad(&Readable::new(&self.0).to_string())",
         to: "f.pad(&self.0)",
         test: "-p lock-core --lib c01_a_name_shows_what_cannot_be_seen",
     },
