@@ -61,25 +61,41 @@ pub use crate::connector::Connector;
 #[deprecated(note = "it is called `MemoryBackend` now")]
 pub type MemoryLock = MemoryBackend;
 
-/// What authors of backends need beside [`DistributedLock`].
-#[doc(inline)]
-pub use lock_core as core;
+// Each is a module of ours, because the docs of a crate that is re-exported as a whole have a dead link.
 
-/// Locks and fences in an etcd cluster.
+/// What authors of backends need beside [`DistributedLock`]: the crate [`lock_core`].
+pub mod core {
+    #[doc(inline)]
+    pub use lock_core::*;
+}
+
+/// Locks and fences in an etcd cluster: the crate [`lock_etcd`], which tells the protocol.
 #[cfg(feature = "etcd")]
-#[doc(inline)]
-pub use lock_etcd as etcd;
+pub mod etcd {
+    #[doc(hidden)]
+    pub use lock_etcd::etcd_client;
+    #[doc(inline)]
+    #[allow(deprecated)]
+    pub use lock_etcd::{EtcdBackend, EtcdFence, EtcdLock, EtcdOptions, FenceComparison};
+}
 
-/// Locks and fences in a directory, for the processes of one machine.
-#[doc(inline)]
-pub use lock_file as file;
+/// Locks and fences in a directory, for the processes of one machine: the crate [`lock_file`], which tells
+/// how a record survives a crash.
+pub mod file {
+    #[doc(inline)]
+    pub use lock_file::*;
+}
 
-/// Locks and fences on Postgres.
+/// Locks and fences on Postgres: the crate [`lock_postgres`], which tells the protocol.
 #[cfg(feature = "postgres")]
-#[doc(inline)]
-pub use lock_postgres as postgres;
+pub mod postgres {
+    #[doc(inline)]
+    pub use lock_postgres::*;
+}
 
-/// Locks and fences on Redis.
+/// Locks and fences on Redis: the crate [`lock_redis`], which tells the protocol.
 #[cfg(feature = "redis")]
-#[doc(inline)]
-pub use lock_redis as redis;
+pub mod redis {
+    #[doc(inline)]
+    pub use lock_redis::*;
+}

@@ -25,7 +25,7 @@ const WATCHED_AFTER: Duration = Duration::from_millis(100);
 /// Locks in one etcd cluster.
 ///
 /// Clones share one connection, one stream of watches and the leases in stock. See the
-/// [crate documentation](crate) for what it guarantees.
+/// documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct EtcdBackend {
     cluster: Cluster,

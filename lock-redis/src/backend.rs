@@ -26,7 +26,7 @@ use crate::server::Server;
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///
 /// Clones share one connection for requests and, while one of them waits, one for pushed grants.
-/// See the [crate documentation](crate) for what it guarantees.
+/// See the documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct RedisBackend {
     pub(crate) server: Arc<Server>,

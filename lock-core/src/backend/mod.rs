@@ -2,7 +2,7 @@
 //!
 //! A backend implements [`DistributedLock`] and [`LockAdmin`] for a type that is cheap to clone. The rest
 //! of this module is what several backends share: the [bounds](self) of the contract that a server must
-//! know, [`next_token`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
+//! know, [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
 //! swallow requests, [`Withdrawals`] for stores without a server, [`UrlParameters`] for those that have a
 //! URL.
 //!

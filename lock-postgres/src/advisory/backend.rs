@@ -34,7 +34,7 @@ use crate::server::{Server, end_of_connecting};
 ///
 /// Sessions live on the runtime on which this was connected, and end with it. Needs a direct
 /// connection to the primary, or a pooler that pools by session. See the
-/// [crate documentation](crate) for what it guarantees.
+/// documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct AdvisoryBackend {
     shared: Arc<Shared>,

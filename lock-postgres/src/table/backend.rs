@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(100);
 ///
 /// A held lock costs no connection, works through a transaction pooler, and survives a crash of the
 /// server. Clones share a few connections for requests and, once one of them waits, a session that
-/// listens for pushed grants. See the [crate documentation](crate) for what it guarantees.
+/// listens for pushed grants. See the documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct PostgresBackend {
     server: Server,
