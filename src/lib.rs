@@ -1,4 +1,44 @@
-#![doc = include_str!("../README.md")]
+//! Distributed locks with fencing tokens: one trait over Redis, etcd, Postgres, files and memory, a guard that
+//! renews itself and *tells* when it is lost, and a fence for the resource that makes stale writers harmless.
+//!
+//! ```
+//! # async fn sell_one(_: leasehold::FencingToken) {}
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), leasehold::LockError> {
+//! let locks = leasehold::connect("memory:").await?; // or redis://…, etcd://…, postgres://…, file:…
+//! let sale = locks.with("stock:42", async |held| {
+//!     sell_one(held.token()).await // dropped if the lock is lost
+//! }).await?;
+//! if let Err(lost) = sale.hold {
+//!     println!("done, but not under the lock to the end: {lost}");
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! # Where things are
+//! - [`connect()`] and [`connect_with`] choose the backend by URL; [`Connector`] takes further schemes.
+//! - [`LockClient`] is what an application makes once: [`with`](LockClient::with), [`acquire`](LockClient::acquire),
+//!   [`try_acquire`](LockClient::try_acquire), and what operators ask. [`LockRequest`] says how long to wait and for
+//!   which TTL, [`ClientOptions`] the defaults.
+//! - [`LockGuard`] is a lock that is held; [`FencingToken`] is what its writes carry.
+//! - [`Fence`] stands with the resource, and refuses what is stale. Advance, then read, then write.
+//! - [`LockError`] has a table: what to do about each error, and which HTTP status it becomes.
+//! - [`core::backend`] is for authors of backends.
+//!
+//! The package has pages beside this reference: `docs/first_hour.md` leads to a service that is right,
+//! `docs/guarantees.md` says what each backend promises under which failure, `docs/operating.md` how to choose
+//! a TTL, what bounds each call and what to alert on; and `docs/contract.md` has every clause, such as C5.
+//!
+//! # Features
+//! | feature | what it adds |
+//! | --- | --- |
+//! | none | memory and files |
+//! | `redis` | `redis://`, `redis+unix:`; TLS by `redis-rustls` or `redis-native-tls` |
+//! | `etcd` | `etcd://`; TLS by `etcd-tls`. Needs `protoc` and its well-known types to build |
+//! | `postgres` | `postgres://`; TLS by `postgres-rustls` or `postgres-native-tls` |
+//! | `metrics` | counters and histograms by the `metrics` facade |
+//! | `serde` | `Serialize` and `Deserialize` for names, tokens and what inspection shows |
+//! | `full` | all of these, with rustls |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod connect;
 mod connector;
@@ -7,7 +47,7 @@ mod docs;
 
 pub use lock_core::{
     BackendError, Capabilities, ClientOptions, Clock, Contention, DistributedLock, Drift,
-    FakeClock, Fence, FenceError, FencingToken, Finding, Health, Holder, InvalidLabel,
+    FakeClock, Fence, FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel,
     InvalidLease, InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockAdmin,
     LockClient, LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal,
     MemoryBackend, MemoryFence, Moment, Order, Outcome, OwnerId, Readable, Release, Renewals,

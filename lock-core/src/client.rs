@@ -69,6 +69,15 @@ impl LockClient {
     /// client are served first come, first served among themselves; clients are where the backend's
     /// [`Capabilities`] say so.
     ///
+    /// # How long it takes
+    /// At the most, whether the server is dead, silent or cannot be resolved (C17, and 100 ms more):
+    ///
+    /// - [`Wait::Never`], and a wait of zero: one
+    ///   [request time-out](crate::ClientOptions::request_timeout), 2 s by default, retries included;
+    /// - [`Wait::AtMost`]: the wait, be it shorter or longer than a request time-out;
+    /// - [`Wait::Forever`]: as long as others hold the lock. If the server does not answer, five and a half
+    ///   request time-outs.
+    ///
     /// # Errors
     /// - [`LockError::InvalidName`], [`LockError::InvalidTtl`], [`LockError::InvalidLabel`]: nothing
     ///   was sent.
@@ -102,7 +111,10 @@ impl LockClient {
 
     /// Acquires a lock if it is free: `None` if another holds it.
     ///
-    /// It is [`acquire`](Self::acquire) with [`Wait::Never`], for callers to whom "no" is an answer.
+    /// It is [`acquire`](Self::acquire) with [`Wait::Never`], for callers to whom "no" is an answer. It takes
+    /// one round trip. If the server is dead, silent or cannot be resolved, it takes one
+    /// [request time-out](crate::ClientOptions::request_timeout) at the most (C17), 2 s by default, because it
+    /// tries again until then. Choose a shorter one where that is too long for your caller.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but for `NotAcquired`.

@@ -32,6 +32,7 @@
 //! - [`Lease`] is the proof of a hold, as plain data.
 //! - [`LockAdmin`] is what operators ask: who holds what, and to end a hold by force.
 //! - [`MemoryBackend`] is the executable specification: the same contract within one process.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod backend;
 mod client;

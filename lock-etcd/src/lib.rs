@@ -52,6 +52,7 @@
 //! unless it bumps the revision.
 //!
 //! etcd 3.4 or newer. A user needs `readwrite` on the prefix.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attempt;
 mod backend;

@@ -72,6 +72,7 @@
 //! of locks `USAGE` on the schema, and `SELECT`, `INSERT`, `UPDATE` and `DELETE` on its tables.
 //!
 //! Postgres 13 or newer; tested with 15.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod advisory;
 mod connect;

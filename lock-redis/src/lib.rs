@@ -43,6 +43,7 @@
 //!
 //! Redis 6.2 or newer. Scripts use `EVALSHA`, `PUBLISH` and `TIME`; an ACL user needs these, the
 //! commands in the scripts, the channels `leasehold-*`, and `INFO` for the doctor.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
 mod backend;

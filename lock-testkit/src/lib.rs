@@ -9,6 +9,7 @@
 //! - [`eventually()`]: waits for a condition, and names it if it does not come.
 //!
 //! What cannot be set up is a panic that says what to install. Nothing is ever skipped.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

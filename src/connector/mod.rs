@@ -12,7 +12,7 @@ use lock_core::{ClientOptions, DistributedLock, LockClient, LockError, Readable}
 
 /// Connects to locks by URL: those of this crate, and those of further backends.
 ///
-/// [`connect`](crate::connect) is the same without further backends.
+/// [`connect`](crate::connect()) is the same without further backends.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), leasehold::LockError> {
@@ -80,10 +80,10 @@ impl Connector {
     /// Connects to the locks at `url`.
     ///
     /// # Errors
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     ///
     /// # Cancel safety
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     pub async fn connect(&self, url: &str) -> Result<LockClient, LockError> {
         self.connect_with(url, ClientOptions::default()).await
     }
@@ -91,10 +91,10 @@ impl Connector {
     /// Connects to the locks at `url`, with options.
     ///
     /// # Errors
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     ///
     /// # Cancel safety
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     pub async fn connect_with(
         &self,
         url: &str,
@@ -106,10 +106,10 @@ impl Connector {
     /// Opens the backend at `url`.
     ///
     /// # Errors
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     ///
     /// # Cancel safety
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     pub async fn backend(&self, url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
         let (scheme, _) = url.split_once(':').ok_or_else(|| self.no_scheme())?;
         let open = self.schemes.get(scheme).ok_or_else(|| self.unknown(scheme))?;

@@ -5,6 +5,7 @@
 mod access;
 #[path = "../behaviours/mod.rs"]
 mod behaviours;
+mod bounds;
 mod cluster;
 mod doctor;
 mod faults;

@@ -270,6 +270,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-core --test endings c47_a_release_that_outlasts_its_lease_is_no_loss",
     },
     Mutant {
+        name: "a silent server makes a failure of finished work",
+        file: "lock-core/src/client.rs",
+        from: "hold: guard.release().await }",
+        to: "hold: guard.release_confirmed().await.map(drop) }",
+        test: "-p leasehold --features redis --test first_hour c47_a_server_that_is_away_at_the_end",
+    },
+    Mutant {
         name: "not held is an end like any other",
         file: "lock-core/src/guard.rs",
         from: "Err(hold.lost_error(LostReason::Evicted))",

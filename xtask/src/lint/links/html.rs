@@ -1,0 +1,31 @@
+//! The links of a page of rendered docs.
+
+use std::path::{Path, PathBuf};
+
+/// What the page links to. Its stylesheets and pictures are links as well.
+pub(super) fn links(page: &str) -> Vec<String> {
+    let links = page.split("href=\"").skip(1);
+    links.filter_map(|rest| Some(rest.split_once('"')?.0.replace("&amp;", "&"))).collect()
+}
+
+/// The file that a link of `page` leads to.
+pub(super) fn target(page: &Path, link: &str) -> PathBuf {
+    let file = link.split(['#', '?']).next().unwrap_or_default();
+    match file {
+        "" => page.to_owned(),
+        _ => page.parent().unwrap_or(page).join(file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_files() {
+        let page = r##"<a class="mod" href="x/index.html">x</a><a href="#top">top</a><a href="../y.html?a#b">"##;
+        let targets = links(page).into_iter().map(|link| target(Path::new("doc/a/b.html"), &link));
+        let expected = ["doc/a/x/index.html", "doc/a/b.html", "doc/a/../y.html"];
+        assert_eq!(targets.collect::<Vec<_>>(), expected.map(PathBuf::from));
+    }
+}
