@@ -29,5 +29,6 @@ mod guarantees {}
 mod observability {}
 #[doc = include_str!("../docs/operating.md")]
 mod operating {}
+#[cfg(feature = "testing")]
 #[doc = include_str!("../docs/testing.md")]
 mod testing {}

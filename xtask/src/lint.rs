@@ -1,5 +1,6 @@
 //! Format, clauses, circles, lints and docs.
 
+mod cases;
 mod circles;
 mod clauses;
 mod source;
@@ -18,6 +19,7 @@ const FEATURE_SETS: &[&str] = &[
     "-p leasehold --features redis-native-tls,postgres-native-tls",
     "-p leasehold --features metrics",
     "-p leasehold --features serde",
+    "-p leasehold --features testing",
     "-p lock-core",
     "--workspace --all-features",
 ];
@@ -36,12 +38,13 @@ pub(crate) fn run() -> Done {
     step::run(cargo(docs).env("RUSTDOCFLAGS", "-Dwarnings"))
 }
 
-/// Checks that clauses and code agree, and that files use each other in one direction only. Tells
-/// all that is wrong at once.
+/// Checks that clauses and code agree, that every case of a suite is run, and that files use each other in
+/// one direction only. Tells all that is wrong at once.
 fn house_rules() -> Done {
-    println!("+ clauses and circles");
+    println!("+ clauses, cases and circles");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
     let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
+    problems.extend(cases::problems(&sources)?);
     problems.extend(circles::problems(&sources)?);
     match problems.len() {
         0 => Ok(()),
