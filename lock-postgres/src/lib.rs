@@ -84,6 +84,7 @@ mod options;
 mod reply;
 mod schema;
 mod server;
+mod session;
 mod sql;
 mod table;
 mod transaction;

@@ -2,6 +2,7 @@
 //! loses, delays and cuts, and a backend that fails when a test says so.
 //!
 //! - [`conformance`]: one function per behaviour that the contract demands, for every backend.
+//! - [`faults`]: one function per behaviour of servers that die, stop, restart or are not reached.
 //! - [`Faulty`]: a backend between the client and a real one, which fails on demand.
 //! - [`servers`]: a Redis, etcd or Postgres of one's own, which ends with the test.
 //! - [`Proxy`]: a network that loses, delays and cuts, at the test's word.
@@ -15,6 +16,8 @@
 pub mod conformance;
 #[cfg(feature = "servers")]
 mod eventually;
+#[cfg(feature = "servers")]
+pub mod faults;
 mod faulty;
 #[cfg(feature = "servers")]
 pub mod process;

@@ -7,11 +7,11 @@ use leasehold::{Health, Holder, LockClient, LockError, LostReason, Wait};
 use lock_testkit::EtcdServer;
 use tokio::time::timeout;
 
-use crate::behaviours::{
+use crate::servers::{claims, one_member};
+use crate::support::{
     SECRET, SLACK, client, fresh_name, patient, prefixes_keep_name_spaces_apart, queued, refusal,
     served, shown, works,
 };
-use crate::servers::{claims, one_member};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_user_and_password_with_rights_below_the_root() {

@@ -4,8 +4,8 @@ use leasehold::etcd::EtcdBackend;
 use leasehold::etcd::etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
 use leasehold::{Fence, FenceError, LockClient};
 
-use crate::behaviours::{fresh_name, patient};
 use crate::servers::{delete_holder, one_member};
+use crate::support::{fresh_name, patient};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_stale_holder_can_neither_advance_nor_write() {

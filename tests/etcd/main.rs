@@ -3,8 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod access;
-#[path = "../behaviours/mod.rs"]
-mod behaviours;
+
 mod conformance;
 mod faults;
 mod fence;
@@ -12,3 +11,5 @@ mod leases;
 mod resources;
 mod servers;
 mod since;
+#[path = "../support/mod.rs"]
+mod support;

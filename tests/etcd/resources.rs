@@ -2,10 +2,10 @@
 
 use lock_testkit::EtcdServer;
 
-use crate::behaviours::{client, test_resources, turn};
-use crate::servers::{gauge, revision};
+use crate::servers::{EtcdFaults, gauge, revision};
+use crate::support::{client, turn};
 
-test_resources!(EtcdServer);
+lock_testkit::test_resources!(EtcdFaults);
 
 /// Once a lease is in stock, an acquisition and a release are one write each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

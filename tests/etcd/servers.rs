@@ -1,12 +1,16 @@
 //! Servers that tests share which disturb only their own names, and what an operator does to them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::DistributedLock;
+use leasehold::etcd::EtcdBackend;
+use lock_testkit::faults::Harness;
 use lock_testkit::{EtcdCluster, EtcdServer, eventually};
 use tokio::sync::OnceCell;
 
-use crate::behaviours::{LIMIT, Server, as_launched};
+use crate::support::LIMIT;
 
 /// The shortest TTL that etcd grants, as its members are set by default.
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_secs(2);
@@ -45,7 +49,17 @@ pub(crate) fn revision(server: &EtcdServer) -> u64 {
     revision.expect("a revision").trim().parse().expect("a number")
 }
 
-impl Server for EtcdServer {
+/// Where clients connect to a server, or to a network before it, at `address`.
+pub(crate) fn url_at(address: SocketAddr) -> String {
+    format!("etcd://{address}/")
+}
+
+/// A server of one member.
+pub(crate) struct EtcdFaults;
+
+impl Harness for EtcdFaults {
+    type Server = EtcdServer;
+
     /// Requests and the stream of watches share it.
     const CONNECTIONS: usize = 1;
 
@@ -53,32 +67,30 @@ impl Server for EtcdServer {
     /// for again, with no end.
     const AT_ONCE: usize = 50;
 
-    async fn start() -> Self {
-        Self::start().await
+    async fn start() -> EtcdServer {
+        EtcdServer::start().await
     }
 
-    async fn shared() -> &'static Self {
+    async fn shared() -> &'static EtcdServer {
         one_member().await
     }
 
-    fn url_at(address: SocketAddr) -> String {
-        format!("etcd://{address}/")
+    async fn connect_at(address: SocketAddr) -> Arc<dyn DistributedLock> {
+        Arc::new(EtcdBackend::connect(&url_at(address)).await.expect("a connection"))
     }
 
-    as_launched!();
-
-    async fn pushes(&self) -> usize {
-        gauge(self, "etcd_debugging_mvcc_watch_stream_total").await as usize
+    async fn pushes(server: &EtcdServer) -> usize {
+        gauge(server, "etcd_debugging_mvcc_watch_stream_total").await as usize
     }
 
-    async fn until_nothing_is_left(&self) {
+    async fn until_nothing_is_left(server: &EtcdServer) {
         eventually("no key is left", LIMIT, async || {
-            self.ctl(&["get", "--prefix", "leasehold/", "--keys-only"]).trim().is_empty()
+            server.ctl(&["get", "--prefix", "leasehold/", "--keys-only"]).trim().is_empty()
         })
         .await;
-        eventually("no lease is left", LIMIT, async || leases(self).is_empty()).await;
+        eventually("no lease is left", LIMIT, async || leases(server).is_empty()).await;
         eventually("no watch is left", LIMIT, async || {
-            gauge(self, "etcd_debugging_mvcc_watcher_total").await == 0
+            gauge(server, "etcd_debugging_mvcc_watcher_total").await == 0
         })
         .await;
     }

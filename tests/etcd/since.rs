@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::{Holder, LockClient};
 
-use crate::behaviours::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 use crate::servers::one_member;
+use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 
 async fn holder(observer: &LockClient, name: &str) -> Holder {
     observer.inspect(name).await.expect("an answer").holder.expect("it is held")

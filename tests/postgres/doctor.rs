@@ -3,7 +3,7 @@
 use leasehold::Health;
 use lock_testkit::{PgBouncer, PostgresServer};
 
-use crate::behaviours::client;
+use crate::support::client;
 
 const SAFE: [&str; 2] = ["fsync=on", "full_page_writes=on"];
 

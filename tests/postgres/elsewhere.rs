@@ -10,8 +10,8 @@ use lock_testkit::PostgresServer;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
 
-use crate::behaviours::{MINUTE, fresh_name, held, patient, released};
 use crate::server::number;
+use crate::support::{MINUTE, fresh_name, held, patient, released};
 use crate::transactions::until_blocked;
 
 const TERMINATE: &str =

@@ -8,13 +8,13 @@ use lock_testkit::{Mode, PostgresServer, Proxy, eventually};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use crate::behaviours::{
-    LIMIT, REQUEST_TIMEOUT, client, client_through, fails_in_time, fresh_name, held, patient,
-    queued, released, served_within, test_faults, turn, until_waiting,
+use crate::server::{PostgresFaults, shared};
+use crate::support::{
+    LIMIT, REQUEST_TIMEOUT, SLACK, client, client_through, fails_in_time, fresh_name, held,
+    patient, queued, released, served_within, turn, until_waiting,
 };
-use crate::server::shared;
 
-test_faults!(PostgresServer);
+lock_testkit::test_faults!(PostgresFaults);
 
 /// C28: with the listening session gone, a waiter still gets in, and the session comes back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,7 +26,7 @@ async fn c28_a_dead_listening_session_costs_at_most_a_poll() {
         let guard = held(&holder, &name).await;
         let waiting = queued(&waiter, &holder, patient(&name), &name).await;
         server.psql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'");
-        served_within(Duration::from_secs(1), guard, waiting).await;
+        served_within(Duration::from_secs(1) + SLACK, guard, waiting).await;
     }
 }
 
@@ -36,13 +36,13 @@ async fn c27_a_waiter_without_a_listening_session_keeps_its_place() {
     let server = shared().await;
     let proxy = Proxy::start(server.addr()).await;
     let (holder, waiter, name) =
-        (client(&server.url()).await, client_through::<PostgresServer>(&proxy).await, fresh_name());
+        (client(&server.url()).await, client_through::<PostgresFaults>(&proxy).await, fresh_name());
     waiter.inspect(&name).await.expect("an answer");
     proxy.set(Mode::BlackHole);
     proxy.set_existing(Mode::Pass);
     let guard = held(&holder, &name).await;
     let waiting = queued(&waiter, &holder, patient(&name), &name).await;
-    served_within(Duration::from_secs(1), guard, waiting).await;
+    served_within(Duration::from_secs(1) + SLACK, guard, waiting).await;
 }
 
 /// An operator or a limit that ends idle sessions is no error to the next call.
@@ -87,7 +87,8 @@ async fn a_row_that_others_keep_busy_is_a_typed_error() {
         <sqlx::PgConnection as sqlx::Connection>::connect(&server.url()).await.expect("in");
     let lock = format!("BEGIN; SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
     sqlx::raw_sql(sqlx::AssertSqlSafe(lock)).execute(&mut stranger).await.expect("locked");
-    fails_in_time(REQUEST_TIMEOUT, client.acquire(LockRequest::new(&name).wait(Wait::Never))).await;
+    let request = LockRequest::new(&name).wait(Wait::Never);
+    fails_in_time::<PostgresFaults>(REQUEST_TIMEOUT, client.acquire(request)).await;
     drop(stranger);
     turn(&client, &name).await;
 }
@@ -117,5 +118,5 @@ async fn c28_a_client_that_is_gone_costs_nothing() {
     let alive = format!("{session}'{name}')");
     eventually("its session has ended", LIMIT, async || server.psql(&alive) == "1").await;
     // The liveness bound would be three seconds, a poll one.
-    served_within(Duration::from_millis(350), guard, waiting).await;
+    served_within(Duration::from_millis(350) + SLACK, guard, waiting).await;
 }

@@ -4,8 +4,8 @@ use leasehold::postgres::PostgresBackend;
 use leasehold::{Fence, FenceError, FencingToken, LockClient};
 use sqlx::{Connection, Executor, PgConnection};
 
-use crate::behaviours::{fresh_name, patient};
 use crate::server::shared;
+use crate::support::{fresh_name, patient};
 
 async fn connection() -> PgConnection {
     PgConnection::connect(&shared().await.url()).await.expect("a connection")

@@ -4,8 +4,7 @@
 
 mod access;
 mod advisory;
-#[path = "../behaviours/mod.rs"]
-mod behaviours;
+
 mod conformance;
 mod doctor;
 mod elsewhere;
@@ -13,9 +12,12 @@ mod faults;
 mod fence;
 mod migration;
 mod resources;
+mod security;
 mod server;
 mod since;
 mod standby;
+#[path = "../support/mod.rs"]
+mod support;
 mod tokens;
 mod transactions;
 

@@ -1,13 +1,17 @@
 //! A Postgres server as the tests of every server see it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::DistributedLock;
+use leasehold::postgres::PostgresBackend;
+use lock_testkit::faults::Harness;
 use lock_testkit::{PostgresServer, eventually};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use crate::behaviours::{LIMIT, Server, as_launched, client, held, patient, released};
+use crate::support::{LIMIT, client, held, patient, released};
 
 /// The sessions whose advisory locks show that they listen.
 const LISTENERS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
@@ -18,36 +22,44 @@ pub(crate) async fn shared() -> &'static PostgresServer {
     SHARED.get_or_init(PostgresServer::start).await
 }
 
-impl Server for PostgresServer {
+/// Where clients connect to a server, or to a network before it, at `address`.
+pub(crate) fn url_at(address: SocketAddr) -> String {
+    format!("postgres://postgres@{address}/postgres")
+}
+
+/// A server whose locks are rows of a table.
+pub(crate) struct PostgresFaults;
+
+impl Harness for PostgresFaults {
+    type Server = PostgresServer;
+
     /// Eight for requests, and one that listens.
     const CONNECTIONS: usize = 9;
 
-    async fn start() -> Self {
-        Self::start().await
+    async fn start() -> PostgresServer {
+        PostgresServer::start().await
     }
 
-    async fn shared() -> &'static Self {
+    async fn shared() -> &'static PostgresServer {
         shared().await
     }
 
-    fn url_at(address: SocketAddr) -> String {
-        format!("postgres://postgres@{address}/postgres")
+    async fn connect_at(address: SocketAddr) -> Arc<dyn DistributedLock> {
+        Arc::new(PostgresBackend::connect(&url_at(address)).await.expect("a connection"))
     }
 
-    as_launched!();
-
-    async fn pushes(&self) -> usize {
-        number(self, LISTENERS) as usize
+    async fn pushes(server: &PostgresServer) -> usize {
+        number(server, LISTENERS) as usize
     }
 
     /// No hold, no place in a queue, no session. Marks of withdrawn claims go with later withdrawals.
-    async fn until_nothing_is_left(&self) {
+    async fn until_nothing_is_left(server: &PostgresServer) {
         let left = "SELECT (SELECT count(*) FROM leasehold.locks WHERE owner IS NOT NULL) \
             + (SELECT count(*) FROM leasehold.locks_queue)";
-        assert_eq!(number(self, left), 0);
-        eventually("the connections are closed", LIMIT, async || sessions(self) == 0).await;
-        assert_eq!(number(self, LISTENERS), 0);
-        until_old_marks_are_gone(self).await;
+        assert_eq!(number(server, left), 0);
+        eventually("the connections are closed", LIMIT, async || sessions(server) == 0).await;
+        assert_eq!(number(server, LISTENERS), 0);
+        until_old_marks_are_gone(server).await;
     }
 }
 

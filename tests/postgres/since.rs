@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use leasehold::{Holder, LockClient, OwnerId};
 use lock_testkit::PostgresServer;
 
-use crate::behaviours::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 use crate::server::{number, shared};
+use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 
 /// The server's wall clock.
 fn now(server: &PostgresServer) -> SystemTime {

@@ -3,8 +3,8 @@
 use leasehold::{LockError, LockRequest, Outcome, Wait};
 use lock_testkit::{PostgresServer, eventually};
 
-use crate::behaviours::{LIMIT, client, fresh_name, held, patient, released, served};
 use crate::server::{number, sessions};
+use crate::support::{LIMIT, client, fresh_name, held, patient, released, served};
 
 /// A server and its standby, which knows that `name` is held.
 async fn pair(name: &str) -> (PostgresServer, PostgresServer) {

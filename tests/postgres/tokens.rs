@@ -10,8 +10,8 @@ use leasehold::{
 };
 use lock_testkit::PostgresServer;
 
-use crate::behaviours::{MINUTE, client, fresh_name, patient, turn};
 use crate::server::shared;
+use crate::support::{MINUTE, client, fresh_name, patient, turn};
 
 /// With data on disk a crash loses neither a lock nor its token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,8 +10,8 @@ use lock_testkit::{PostgresServer, eventually};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
 
-use crate::behaviours::{LIMIT, client, fresh_name, patient, released, turn, until_free};
 use crate::server::number;
+use crate::support::{LIMIT, client, fresh_name, patient, released, turn, until_free};
 
 async fn connection(server: &PostgresServer) -> PgConnection {
     PgConnection::connect(&server.url()).await.expect("a connection")

@@ -9,7 +9,7 @@ use leasehold::{Health, LockClient, LockError, LostReason};
 use lock_testkit::RedisServer;
 use tokio::time::timeout;
 
-use crate::behaviours::{
+use crate::support::{
     LIMIT, SECRET, client, fresh_name, patient, prefixes_keep_name_spaces_apart, refusal, shown,
     works,
 };

@@ -10,7 +10,7 @@ use lock_testkit::{Mode, Proxy, RedisServer};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::behaviours::{LIMIT, SLACK, fresh_name};
+use crate::support::{LIMIT, SLACK, fresh_name};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(600);
 

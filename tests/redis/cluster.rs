@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::{Health, LockRequest};
 use lock_testkit::{RedisServer, eventually};
 
-use crate::behaviours::{LIMIT, client, fresh_name, released, renewed};
+use crate::support::{LIMIT, client, fresh_name, released, renewed};
 
 async fn server() -> RedisServer {
     let server = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;

@@ -4,7 +4,7 @@ use leasehold::{Finding, Health};
 use lock_testkit::RedisServer;
 
 use crate::access::RIGHTS;
-use crate::behaviours::client;
+use crate::support::client;
 
 const SAFE: [&str; 2] = ["--appendonly", "yes"];
 

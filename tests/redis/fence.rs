@@ -4,7 +4,7 @@ use leasehold::redis::{FencedScript, RedisBackend};
 use leasehold::{Fence, FenceError, LockClient};
 use lock_testkit::{RedisServer, Reply};
 
-use crate::behaviours::{fresh_name, patient};
+use crate::support::{fresh_name, patient};
 
 /// S1: a write below the fence is refused; those above it come in the order of the tokens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,9 +6,7 @@ use leasehold::{Health, LockError, LockRequest, LostReason, Wait};
 use lock_testkit::{RedisServer, Reply};
 use tokio::time::timeout;
 
-use crate::behaviours::{
-    LIMIT, SLACK, client, fresh_name, held, patient, queued, released, served,
-};
+use crate::support::{LIMIT, SLACK, client, fresh_name, held, patient, queued, released, served};
 
 /// How clients of many libraries give back what they took.
 const DELETE_OWN: &str =

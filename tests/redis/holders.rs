@@ -7,7 +7,7 @@ use leasehold::redis::RedisBackend;
 use leasehold::{DistributedLock, Holder, Lease, LockClient, LockRequest, OwnerId};
 use lock_testkit::RedisServer;
 
-use crate::behaviours::{MINUTE, client, fresh_name, held, patient, queued, released, served};
+use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 
 /// The server's time, in whole milliseconds as a lock's value has it.
 fn server_time(server: &RedisServer) -> SystemTime {

@@ -3,8 +3,6 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod access;
-#[path = "../behaviours/mod.rs"]
-mod behaviours;
 mod bounds;
 mod cluster;
 mod doctor;
@@ -14,6 +12,8 @@ mod foreign;
 mod holders;
 mod resources;
 mod server;
+#[path = "../support/mod.rs"]
+mod support;
 mod tokens;
 mod withdrawals;
 

@@ -6,9 +6,10 @@ use futures_util::future::join_all;
 use leasehold::LockClient;
 use lock_testkit::RedisServer;
 
-use crate::behaviours::{client, fresh_name, test_resources, turn};
+use crate::server::RedisFaults;
+use crate::support::{client, fresh_name, turn};
 
-test_resources!(RedisServer);
+lock_testkit::test_resources!(RedisFaults);
 
 /// How often each command was called so far, those inside scripts included.
 fn calls(server: &RedisServer) -> HashMap<String, u64> {

@@ -1,50 +1,58 @@
 //! A Redis server as the tests of every server see it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use leasehold::DistributedLock;
+use leasehold::redis::RedisBackend;
+use lock_testkit::faults::Harness;
 use lock_testkit::{RedisServer, Reply, eventually};
 use tokio::sync::OnceCell;
 
-use crate::behaviours::{LIMIT, Server, as_launched};
+use crate::support::LIMIT;
 
 /// A write is in the hands of the operating system before it is answered, so that it outlives the server's
 /// process. With another policy a write may wait for a slow disk, and be lost.
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
 
-impl Server for RedisServer {
+/// A server that keeps what it answered.
+pub(crate) struct RedisFaults;
+
+impl Harness for RedisFaults {
+    type Server = RedisServer;
+
     /// One for requests, and one for pushes.
     const CONNECTIONS: usize = 2;
 
-    async fn start() -> Self {
-        Self::start_with(&DURABLE).await
+    async fn start() -> RedisServer {
+        RedisServer::start_with(&DURABLE).await
     }
 
-    async fn shared() -> &'static Self {
+    async fn shared() -> &'static RedisServer {
         static SHARED: OnceCell<RedisServer> = OnceCell::const_new();
-        SHARED.get_or_init(<Self as Server>::start).await
+        SHARED.get_or_init(Self::start).await
     }
 
-    fn url_at(address: SocketAddr) -> String {
-        format!("redis://{address}/")
+    async fn connect_at(address: SocketAddr) -> Arc<dyn DistributedLock> {
+        let url = format!("redis://{address}/");
+        Arc::new(RedisBackend::connect(&url).await.expect("a connection"))
     }
 
-    as_launched!();
-
-    async fn pushes(&self) -> usize {
-        connections(self, "pubsub")
+    async fn pushes(server: &RedisServer) -> usize {
+        connections(server, "pubsub")
     }
 
     /// Counters stay, and marks of withdrawn claims, until they expire. A queue and its companion end with
     /// their last waiter.
-    async fn until_nothing_is_left(&self) {
-        for key in self.cli(&["KEYS", "*"]).array() {
+    async fn until_nothing_is_left(server: &RedisServer) {
+        for key in server.cli(&["KEYS", "*"]).array() {
             let key = key.text();
-            assert!(self.cli(&["PTTL", key]).integer() > 0, "{key} never expires");
+            assert!(server.cli(&["PTTL", key]).integer() > 0, "{key} never expires");
             let expected = key.ends_with(":fence") || key.contains(":withdrawn:");
             assert!(expected, "{key} is left behind");
         }
         eventually("the connections are closed", LIMIT, async || {
-            connections(self, "normal") == 1 && connections(self, "pubsub") == 0
+            connections(server, "normal") == 1 && connections(server, "pubsub") == 0
         })
         .await;
     }

@@ -3,7 +3,7 @@
 use leasehold::{LockError, LockRequest, Wait};
 use lock_testkit::{RedisServer, Reply};
 
-use crate::behaviours::{client, fresh_name, turn};
+use crate::support::{client, fresh_name, turn};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_tokens_grow_through_a_loss_of_all_data() {

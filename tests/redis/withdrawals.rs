@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use leasehold::{LockClient, LockGuard, LockRequest, Wait};
 use lock_testkit::{Mode, Proxy, RedisServer, eventually};
 
-use crate::behaviours::{
+use crate::server::RedisFaults;
+use crate::support::{
     LIMIT, MINUTE, Waiting, client, client_through, fresh_name, held, patient, released, turn,
     until_free,
 };
@@ -78,7 +79,7 @@ async fn c19_cancelled_waits_leave_no_marks() {
 async fn c19_a_lost_connection_leaves_marks_which_refuse_late_requests() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.addr()).await;
-    let client = client_through::<RedisServer>(&proxy).await;
+    let client = client_through::<RedisFaults>(&proxy).await;
     turn(&client, &fresh_name()).await;
     proxy.set_existing(Mode::BlackHole);
     let names: Vec<String> = (0..5).map(|_| fresh_name()).collect();
@@ -103,7 +104,7 @@ async fn c19_a_late_request_of_a_lease_that_was_handed_on_takes_nothing() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.addr()).await;
     let (first, second) =
-        (client_through::<RedisServer>(&proxy).await, client(&server.url()).await);
+        (client_through::<RedisFaults>(&proxy).await, client(&server.url()).await);
     turn(&first, &fresh_name()).await;
     let name = fresh_name();
     proxy.set_existing(Mode::BlackHole);

@@ -13,6 +13,18 @@
 //! The shop is files in a temporary directory whatever the locks come from, so every `--url` tells
 //! the same story. The program ends with a picture of who held the lock when, and with exit code 0
 //! only if each act came out as told.
+//!
+//! It is a library, so that it can be played on locks of a further backend:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! use leasehold::Connector;
+//!
+//! fn main() -> ExitCode {
+//!     flash_sale::main(Connector::new())
+//! }
+//! ```
 
 mod act;
 mod canvas;
@@ -33,6 +45,7 @@ mod worker;
 use std::process::ExitCode;
 
 use clap::Parser;
+use leasehold::Connector;
 
 use crate::act::Act;
 use crate::orders::{Args, Role};
@@ -40,13 +53,17 @@ use crate::played::Played;
 use crate::sale::Failure;
 use crate::stage::Stage;
 
-fn main() -> ExitCode {
+/// Plays the sale on the locks that `connector` opens, as the arguments of this process say.
+///
+/// It must be all that the program's `main` does: the ten workers are this program, started once more
+/// with other arguments. The exit code is 0 if each act came out as told.
+pub fn main(connector: Connector) -> ExitCode {
     let args = Args::parse();
     let done = match (args.url, args.role) {
         (Some(url), Some(Role::Worker(orders))) => {
-            worker::run(&url, orders).map(|()| ExitCode::SUCCESS)
+            worker::run(&connector, &url, orders).map(|()| ExitCode::SUCCESS)
         }
-        (url, _) => show(url),
+        (url, _) => show(&connector, url),
     };
     done.unwrap_or_else(|error| {
         eprintln!("flash_sale: {}", telling::with_causes(&*error));
@@ -55,8 +72,8 @@ fn main() -> ExitCode {
 }
 
 /// Plays the acts, one after the other, and judges them.
-fn show(url: Option<String>) -> Result<ExitCode, Failure> {
-    let stage = Stage::set(url)?;
+fn show(connector: &Connector, url: Option<String>) -> Result<ExitCode, Failure> {
+    let stage = Stage::set(connector, url)?;
     telling::opening(&stage);
     let mut played = Vec::new();
     for act in Act::ALL {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use leasehold::Connector;
 use tempfile::TempDir;
 
 use crate::act::Act;
@@ -25,11 +26,11 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Without a URL the locks are files beside the shop.
-    pub(crate) fn set(url: Option<String>) -> Result<Self, Failure> {
+    pub(crate) fn set(connector: &Connector, url: Option<String>) -> Result<Self, Failure> {
         let dir = tempfile::Builder::new().prefix("flash_sale-").tempdir()?;
         let beside = || format!("file:{}", dir.path().join("locks").display());
         let url = url.unwrap_or_else(beside);
-        let backend = look_at(&url)?;
+        let backend = look_at(connector, &url)?;
         Ok(Self { url, backend, dir })
     }
 
@@ -61,9 +62,9 @@ impl Stage {
 }
 
 /// Connects once before ten workers do, so that what is wrong with a URL is said once.
-fn look_at(url: &str) -> Result<&'static str, Failure> {
+fn look_at(connector: &Connector, url: &str) -> Result<&'static str, Failure> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let locks = runtime.enable_all().build()?.block_on(leasehold::connect(url))?;
+    let locks = runtime.enable_all().build()?.block_on(connector.connect(url))?;
     match locks.capabilities().backend {
         "memory" => Err("locks in memory are of one process, and the shop has ten".into()),
         backend => Ok(backend),

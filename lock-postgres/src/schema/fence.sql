@@ -2,7 +2,8 @@
 -- that the transaction of the caller fails as a whole (C24).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_advance"(of_resource text, token bigint)
 RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     greatest_seen bigint;
 BEGIN

@@ -1,19 +1,22 @@
 -- What a grant takes, in both modes.
 
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_now_us"() RETURNS bigint
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 $$;
 
 -- The key of the advisory lock that stands for something: the first 8 bytes of its SHA-256.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_key"(something bytea) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp AS $$
     SELECT ('x' || encode(substr(sha256(something), 1, 8), 'hex'))::bit(64)::bigint
 $$;
 
 -- Lets the commit of this transaction wait for the disk, whatever the session's default is.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_durably"() RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
@@ -23,7 +26,8 @@ $$;
 
 -- Makes sure that the lock has a row, and locks it.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_enter"(lock_name text) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
     IF NOT FOUND THEN
@@ -41,7 +45,8 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant"(
     lock_name text, new_owner uuid, ttl_ms bigint, new_label text, clock_limit bigint,
     new_process bigint DEFAULT NULL
 ) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     now_us bigint := "@schema@"."@table@_v1_now_us"();
     granted bigint;

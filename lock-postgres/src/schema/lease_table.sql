@@ -10,7 +10,8 @@
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hand_over"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS uuid
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     waiter "@schema@"."@table@_queue";
     channel text;
@@ -54,7 +55,8 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
     clock_limit bigint,
     OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     held "@schema@"."@table@";
     winner uuid;
@@ -128,7 +130,8 @@ $$;
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
     names text[], owners uuid[], tokens bigint[], ttls_ms bigint[]
 ) RETURNS text
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     answers text[] := array_fill('0'::text, ARRAY[cardinality(names)]);
     i bigint;
@@ -154,7 +157,8 @@ $$;
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE "@schema@"."@table@" l
         SET owner = NULL, label = '', expires_at = '-infinity'
@@ -177,7 +181,8 @@ $$;
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_withdraw"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     released boolean;
 BEGIN
@@ -208,7 +213,8 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
     OUT waiters bigint
 ) RETURNS SETOF record
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
     SELECT l.name, left(h.owner::text, 8), l.token,
         (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, l.label,
         (SELECT count(*) FROM "@schema@"."@table@_queue" q
@@ -228,7 +234,8 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_evict"(
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
     OUT waiters bigint
 ) RETURNS SETOF record
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     held_by uuid;
 BEGIN

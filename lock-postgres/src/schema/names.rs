@@ -9,7 +9,8 @@ const LONGEST_TABLE: usize = 37;
 const LONGEST_SCHEMA: usize = 63;
 
 /// How the tables are called that go with one: no set of locks may take another's for its own.
-const COMPANIONS: [&str; 4] = ["_queue", "_withdrawn", "_fences", "_advisory"];
+const COMPANIONS: [&str; 4] = ["_queue", "_withdrawn", "_fences", ADVISORY];
+const ADVISORY: &str = "_advisory";
 
 /// The schema and the table of a set of locks. The table's name begins those of all that goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,19 +36,14 @@ impl TableNames {
         format!("\"{}\".\"{}_v1_{name}\"", self.schema, self.table)
     }
 
-    /// The table of the locks.
-    pub(crate) fn table(&self) -> String {
-        format!("\"{}\".\"{}\"", self.schema, self.table)
-    }
-
-    /// The name space, as the hash of an advisory lock has it.
-    pub(crate) fn name_space(&self) -> String {
-        format!("{}.{}", self.schema, self.table)
-    }
-
     /// The table of the same schema that advisory locks have to themselves.
     pub(crate) fn for_advisory_locks(&self) -> Self {
-        Self { schema: self.schema.clone(), table: format!("{}_advisory", self.table).into() }
+        Self { schema: self.schema.clone(), table: format!("{}{ADVISORY}", self.table).into() }
+    }
+
+    /// Whether the set is that of advisory locks.
+    pub(crate) fn is_advisory(&self) -> bool {
+        self.table.ends_with(ADVISORY)
     }
 }
 

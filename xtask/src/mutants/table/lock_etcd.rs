@@ -115,4 +115,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "CompareOp::Less",
         test: "-p leasehold --all-features --test etcd c24_a_stale_holder_can_neither_advance_nor_write",
     },
+    Mutant {
+        name: "an unknown parameter of etcd's is passed over",
+        file: "lock-etcd/src/options.rs",
+        from: "parameters.refuse_unknown()?;",
+        to: "",
+        test: "-p lock-etcd --lib c32_a_bad_url_is_refused_without_its_password",
+    },
 ];

@@ -126,4 +126,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "0 * ttl.as_millis())",
         test: "-p leasehold --all-features --test postgres advisory::c28_a_process_that_dies_or_stops_frees_its_locks",
     },
+    Mutant {
+        name: "an unknown parameter is left to the driver",
+        file: "lock-postgres/src/options.rs",
+        from: "parameters.refuse_unless(is_known_to_the_driver)?;",
+        to: "let _ = parameters.refuse_unless(is_known_to_the_driver);",
+        test: "-p lock-postgres --lib c32_a_bad_url_is_refused_without_being_repeated",
+    },
 ];

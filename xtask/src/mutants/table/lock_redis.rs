@@ -6,7 +6,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "plain DEL",
         file: "lock-redis/src/scripts/common.lua",
-        from: "if parse(redis.call('GET', lock)) ~= owner then return 0 end",
+        from: "if parse((read(lock))) ~= owner then return 0 end",
         to: "",
         test: "-p leasehold --all-features --test redis c14_releasing_what_is_lost_is_not_held",
     },
@@ -143,5 +143,42 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "and redis.call('EXISTS', KEYS[3]) == 0",
         to: "",
         test: "-p leasehold --all-features --test redis c27_a_release_lets_the_next_one_in",
+    },
+    Mutant {
+        name: "a key of another type is waited for",
+        file: "lock-redis/src/error.rs",
+        from: "\"NOTALOCK\" => not_a_lock(error.detail().unwrap_or_default()),",
+        to: "\"NOTALOCK\" => {
+            BackendError::transient(BACKEND, Outcome::NotApplied, \"it is held\", source(error))
+        }",
+        test: "-p leasehold --all-features --test redis foreign::c49_a_key_of_another_type_is_named_at_once",
+    },
+    Mutant {
+        name: "a key of another type is free",
+        file: "lock-redis/src/scripts/acquire.lua",
+        from: "if kind then return not_a_lock(kind) end",
+        to: "",
+        test: "-p leasehold --all-features --test redis foreign::c49_a_key_of_another_type_is_named_at_once",
+    },
+    Mutant {
+        name: "a key that will never expire is like any other",
+        file: "lock-redis/src/reply.rs",
+        from: "contention.foreign_without_ttl = contention.ttl_left.is_none();",
+        to: "",
+        test: "-p leasehold --all-features --test redis foreign::c29_a_key_without_expiry_is_left_alone",
+    },
+    Mutant {
+        name: "a parameter without effect is passed over",
+        file: "lock-redis/src/options.rs",
+        from: "refuse_unknown_parameters(&self.url)?;",
+        to: "let _ = refuse_unknown_parameters(&self.url);",
+        test: "-p leasehold --all-features --test redis access::c49_parameters_that_have_no_effect_are_refused",
+    },
+    Mutant {
+        name: "the doctor's lock is outside the prefix",
+        file: "lock-redis/src/admin.rs",
+        from: "LockRequest::new(format!(\"{prefix}{}\", doctor::PROBE))",
+        to: "LockRequest::new(format!(\"{}{}\", prefix.get(..0).unwrap_or_default(), doctor::PROBE))",
+        test: "-p leasehold --all-features --test redis access::c49_rights_on_the_keys_of_a_prefix_are_enough_for_it",
     },
 ];

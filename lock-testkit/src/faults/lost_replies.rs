@@ -3,19 +3,21 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::{LockClient, LockError, LockRequest, Outcome, Wait};
-use lock_testkit::{Mode, Proxy, eventually};
+use lock_core::{LockClient, LockError, LockRequest, Outcome, Wait};
 
-use super::{
-    LIMIT, MINUTE, SLACK, Server, client, client_through, fresh_name, held, released, turn,
-    until_free,
+use super::clients::{
+    LIMIT, MINUTE, client_at, client_through, fresh_name, held, released, turn, until_free,
 };
+use super::harness::Harness;
+use super::server::Server;
+use crate::{Mode, Proxy, eventually};
 
 /// C15, C19, S8: a grant whose reply was lost is given back at once, though its TTL is a minute.
-pub(crate) async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<S: Server>() {
-    let server = S::shared().await;
+pub async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<H: Harness>() {
+    let server = H::shared().await;
     let proxy = Proxy::start(server.addr()).await;
-    let (observer, client) = (client(&server.url()).await, client_through::<S>(&proxy).await);
+    let (observer, client) =
+        (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
     let name = fresh_name();
     // From here on the client has what an acquisition needs beforehand, so that one request is enough.
     turn(&client, &fresh_name()).await;
@@ -25,10 +27,14 @@ pub(crate) async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<S: Server>
     let applied = eventually("the request is applied", LIMIT, is_held);
     let (failed, ()) = tokio::join!(acquiring, applied);
     let Err(LockError::Backend { source, .. }) = failed else {
-        panic!("no reply came through, and we were told {failed:?}");
+        panic!("no reply came through: an error was expected, not {failed:?}");
     };
-    assert_eq!(source.outcome(), Outcome::Unknown, "{source}");
-    assert!(source.is_transient(), "{source}");
+    assert_eq!(
+        source.outcome(),
+        Outcome::Unknown,
+        "a lost reply leaves the outcome open: {source}"
+    );
+    assert!(source.is_transient(), "a lost reply is to be worth another try: {source}");
     proxy.set(Mode::Pass);
     proxy.cut();
     until_free(&observer, &name).await;
@@ -36,32 +42,34 @@ pub(crate) async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<S: Server>
 
 /// C19: a stopped server has the request before it hears that the sender gave up. When it goes on, the
 /// claim is withdrawn, and its request must not take the lock (S6).
-pub(crate) async fn c19_a_ghost_of_a_stopped_server_takes_nothing<S: Server>() {
-    let server = S::start().await;
-    let (client, observer) = (client(&server.url()).await, client(&server.url()).await);
+pub async fn c19_a_ghost_of_a_stopped_server_takes_nothing<H: Harness>() {
+    let server = H::start().await;
+    let (client, observer) =
+        (client_at::<H>(server.addr()).await, client_at::<H>(server.addr()).await);
     prepare(&client).await;
     let tag = fresh_name();
     server.stop();
-    let failed = give_up_on_twenty(&client, &tag, SLACK).await;
-    assert_eq!(failed, 20, "granted by a stopped server");
+    let failed = give_up_on_twenty(&client, &tag, H::SLACK).await;
+    assert_eq!(failed, 20, "a stopped server is to grant nothing");
     server.cont();
     client.shutdown().await;
-    stay_free(&observer, &tag).await;
+    stay_free(&observer, &tag, H::SLACK * 4).await;
 }
 
 /// C19: requests that a network held back arrive after their claims were withdrawn over another
 /// connection: the server refuses them.
-pub(crate) async fn c19_a_request_that_comes_after_its_withdrawal_takes_nothing<S: Server>() {
-    let server = S::shared().await;
+pub async fn c19_a_request_that_comes_after_its_withdrawal_takes_nothing<H: Harness>() {
+    let server = H::shared().await;
     let proxy = Proxy::start(server.addr()).await;
-    let (client, observer) = (client_through::<S>(&proxy).await, client(&server.url()).await);
+    let (client, observer) =
+        (client_through::<H>(&proxy).await, client_at::<H>(server.addr()).await);
     prepare(&client).await;
     let tag = fresh_name();
     proxy.set_existing(Mode::BlackHole);
-    give_up_on_twenty(&client, &tag, SLACK * 2).await;
+    give_up_on_twenty(&client, &tag, H::SLACK * 2).await;
     client.shutdown().await;
     proxy.set_existing(Mode::Pass);
-    stay_free(&observer, &tag).await;
+    stay_free(&observer, &tag, H::SLACK * 4).await;
 }
 
 /// Opens as many connections as the client ever has, and gets what acquisitions need beforehand. So
@@ -77,19 +85,19 @@ async fn give_up_on_twenty(client: &LockClient, tag: &str, wait: Duration) -> us
     tried.iter().filter(|result| result.is_err()).count()
 }
 
-/// No lock whose name starts with `tag` is held now, nor is one taken soon.
-async fn stay_free(observer: &LockClient, tag: &str) {
-    let end = Instant::now() + SLACK * 4;
+/// No lock whose name starts with `tag` is held now, nor is one taken within `time`.
+async fn stay_free(observer: &LockClient, tag: &str, time: Duration) {
+    let end = Instant::now() + time;
     while Instant::now() < end {
         let ghosts = observer.list(tag, 20).await.expect("an answer");
-        assert_eq!(ghosts, [], "a ghost took the lock");
+        assert_eq!(ghosts, [], "the server is to refuse late requests of withdrawn claims");
     }
 }
 
 /// C16: a release whose reply was lost on the wire is a release.
-pub(crate) async fn c16_a_release_whose_reply_was_lost_on_the_wire_is_released<S: Server>() {
-    let proxy = Proxy::start(S::shared().await.addr()).await;
-    let client = client_through::<S>(&proxy).await;
+pub async fn c16_a_release_whose_reply_was_lost_on_the_wire_is_released<H: Harness>() {
+    let proxy = Proxy::start(H::shared().await.addr()).await;
+    let client = client_through::<H>(&proxy).await;
     let guard = held(&client, &fresh_name()).await;
     proxy.set_existing(Mode::SwallowReplies);
     released(guard).await;

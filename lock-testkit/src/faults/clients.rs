@@ -1,0 +1,127 @@
+//! Clients, and the steps that most tests are made of.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lock_core::{
+    ClientOptions, DistributedLock, FencingToken, LockClient, LockError, LockGuard, LockRequest,
+    OwnerId, Wait,
+};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::harness::Harness;
+use crate::{Proxy, eventually};
+
+/// A bound for what has none of its own: far more than anything takes.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// The TTL of most holds here: longer than any test.
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// An acquisition that waits in a task of its own.
+pub type Waiting = JoinHandle<Result<LockGuard, LockError>>;
+
+/// A client with connections of its own, to a server or a proxy at `address`.
+pub async fn client_at<H: Harness>(address: SocketAddr) -> LockClient {
+    client_of::<H>(H::connect_at(address).await)
+}
+
+/// A client whose connections go through `proxy`.
+pub async fn client_through<H: Harness>(proxy: &Proxy) -> LockClient {
+    client_at::<H>(proxy.addr()).await
+}
+
+/// A client of `backend`, with the request time-out of the harness.
+pub fn client_of<H: Harness>(backend: Arc<dyn DistributedLock>) -> LockClient {
+    LockClient::with_options(backend, ClientOptions::new().request_timeout(H::REQUEST_TIMEOUT))
+}
+
+/// A name that no other test uses.
+pub fn fresh_name() -> String {
+    format!("test-{}", OwnerId::random().expose())
+}
+
+/// A request that waits for as long as a test may take, for a TTL of a minute.
+pub fn patient(name: &str) -> LockRequest {
+    LockRequest::new(name).ttl(MINUTE).wait(Wait::AtMost(LIMIT))
+}
+
+/// A hold, once it is its turn.
+pub async fn held(client: &LockClient, name: &str) -> LockGuard {
+    client.acquire(patient(name)).await.expect("its turn comes")
+}
+
+/// Ends a hold, which must have lasted until now.
+pub async fn released(guard: LockGuard) {
+    guard.release().await.expect("it was held to the end");
+}
+
+/// Takes a lock and gives it back; the token it had.
+pub async fn turn(client: &LockClient, name: &str) -> FencingToken {
+    let guard = held(client, name).await;
+    let token = guard.token();
+    released(guard).await;
+    token
+}
+
+/// Returns once a hold was renewed. It must not be lost meanwhile.
+pub async fn renewed(guard: &LockGuard) {
+    let before = guard.deadline();
+    eventually("it is renewed", LIMIT, async || guard.deadline() != before).await;
+    assert!(guard.is_held(), "a hold that was renewed in time was lost");
+}
+
+/// Returns once nobody holds `name`.
+pub async fn until_free(observer: &LockClient, name: &str) {
+    eventually("the lock is free", LIMIT, async || {
+        observer.inspect(name).await.expect("an answer").holder.is_none()
+    })
+    .await;
+}
+
+/// Returns once `count` clients wait for `name`, as far as the backend can tell: at once where it has no
+/// queue.
+pub async fn until_waiting(observer: &LockClient, name: &str, count: usize) {
+    eventually("they queue", LIMIT, async || {
+        let state = observer.inspect(name).await;
+        state.is_ok_and(|state| state.waiters.is_none_or(|waiters| waiters as usize == count))
+    })
+    .await;
+}
+
+/// Lets `client` wait for `name`, and returns once it was told to wait, and has the only place in the
+/// queue if there is one.
+pub async fn queued(
+    client: &LockClient,
+    observer: &LockClient,
+    request: LockRequest,
+    name: &str,
+) -> Waiting {
+    let (told, heard) = std::sync::mpsc::channel();
+    let request = request.on_wait(move |_| {
+        let _ = told.send(());
+    });
+    let client = client.clone();
+    let waiting = tokio::spawn(async move { client.acquire(request).await });
+    eventually("it is told to wait", LIMIT, async || heard.try_recv().is_ok()).await;
+    until_waiting(observer, name, 1).await;
+    waiting
+}
+
+/// The hold of a waiter, once it is its turn.
+pub async fn served(waiting: Waiting) -> LockGuard {
+    let next = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
+    next.expect("granted")
+}
+
+/// Releases a lock, which its next waiter must have within `limit`.
+pub async fn served_within(limit: Duration, guard: LockGuard, waiting: Waiting) {
+    let start = Instant::now();
+    released(guard).await;
+    let next = served(waiting).await;
+    let took = start.elapsed();
+    released(next).await;
+    assert!(took < limit, "a waiter is to be served within {limit:?} of the release: {took:?}");
+}

@@ -1,0 +1,79 @@
+//! The behaviours under faults: what holds on every server that dies, stops, restarts or is not reached.
+//!
+//! A server's tests are its [`Harness`] and two lines, [`test_faults!`](crate::test_faults) and
+//! [`test_resources!`](crate::test_resources), which make one `#[tokio::test]` of each behaviour (`tokio`
+//! with `macros` and `rt-multi-thread` must be a dev-dependency). The behaviours look at locks as a second
+//! client would, so that what only one kind of server has, or shows, is for tests of its own. The steps
+//! that they are made of, such as [`held`], [`queued`] and [`served_within`], are public for those.
+//!
+//! The behaviours are for servers whose locks outlive their process. Nothing of the backend is assumed but
+//! its capabilities: one that wakes by poll and has no queue is tested as one that has.
+//!
+//! # Panics
+//! All functions panic where something else is seen than what the contract demands.
+
+mod clients;
+mod harness;
+mod lost_replies;
+mod outages;
+mod resources;
+mod server;
+mod waiting;
+
+pub use self::clients::*;
+pub use self::harness::Harness;
+pub use self::lost_replies::*;
+pub use self::outages::*;
+pub use self::resources::*;
+pub use self::server::Server;
+pub use self::waiting::*;
+
+/// Makes one test of each behaviour under faults, for a [`Harness`](crate::faults::Harness).
+#[macro_export]
+macro_rules! test_faults {
+    ($harness:ty) => {
+        $crate::test_faults! { @each $harness;
+            c17_a_stopped_server_delays_no_call_beyond_its_time_out
+            c17_a_dead_server_delays_no_call_beyond_its_time_out
+            c17_a_black_hole_delays_no_call_beyond_its_time_out
+            c09_a_server_that_stops_under_a_holder_is_noticed_by_the_deadline
+            c08_a_short_pause_of_the_server_is_no_loss
+            c22_a_hold_and_its_token_survive_a_restart
+            c12_a_connection_that_is_slow_to_open_costs_no_hold
+            a_swallowing_connection_is_replaced_while_the_lock_is_held
+            a_connection_that_was_closed_while_idle_is_no_error
+            a_lock_outlives_the_runtime_it_was_first_used_on
+            c19_an_acquire_whose_reply_was_lost_is_taken_back
+            c19_a_ghost_of_a_stopped_server_takes_nothing
+            c19_a_request_that_comes_after_its_withdrawal_takes_nothing
+            c16_a_release_whose_reply_was_lost_on_the_wire_is_released
+            a_waiter_outlives_a_restart_of_the_server
+            c28_a_cut_connection_costs_a_waiter_at_most_a_poll
+            c28_a_missed_push_costs_at_most_a_poll
+            c28_a_waiter_without_a_push_connection_polls
+        }
+    };
+    (@each $harness:ty; $($test:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                $crate::faults::$test::<$harness>().await;
+            }
+        )*
+    };
+}
+
+/// Makes one test of each behaviour that tells what the protocol costs and leaves behind, for a
+/// [`Harness`](crate::faults::Harness).
+#[macro_export]
+macro_rules! test_resources {
+    ($harness:ty) => {
+        $crate::test_faults! { @each $harness;
+            c12_a_thousand_holds_are_renewed
+            c26_a_client_has_few_connections_however_much_it_waits_for
+            r1_nothing_is_left_behind
+            r1_waits_tries_and_extensions_leave_nothing_behind
+            a_listing_of_many_locks_is_whole_and_sorted
+        }
+    };
+}

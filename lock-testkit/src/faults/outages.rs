@@ -1,0 +1,184 @@
+//! Servers that are dead, that are stopped, or that no byte reaches; and the holds of that time.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use lock_core::{LockClient, LockError, LockGuard, LockRequest, LostReason, Wait};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use super::clients::{
+    LIMIT, MINUTE, client_at, client_of, client_through, fresh_name, held, patient, queued,
+    released, renewed, served, turn,
+};
+use super::harness::Harness;
+use super::server::Server;
+use crate::{Mode, Proxy};
+
+/// Asserts that a call fails, at most 100 ms after `limit` (C17).
+pub async fn fails_in_time<H: Harness>(
+    limit: Duration,
+    call: impl Future<Output = Result<impl Debug, LockError>>,
+) {
+    let asked = Instant::now();
+    let failed = call.await;
+    let took = asked.elapsed();
+    assert!(failed.is_err(), "without a server a call is to fail: {failed:?}");
+    let bound = limit + Duration::from_millis(100) + H::SLACK;
+    assert!(took < bound, "a call is to return within {bound:?}: it took {took:?}");
+}
+
+/// Asserts that each kind of call fails in time (C17), with a guard that was held before.
+pub async fn every_call_fails_in_time<H: Harness>(client: &LockClient, held: LockGuard) {
+    let name = fresh_name();
+    let request = |wait| LockRequest::new(&name).ttl(MINUTE).wait(wait);
+    let (short, limit) = (Duration::from_millis(300), H::REQUEST_TIMEOUT);
+    fails_in_time::<H>(short, client.acquire(request(Wait::AtMost(short)))).await;
+    fails_in_time::<H>(limit, client.acquire(request(Wait::Never))).await;
+    fails_in_time::<H>(limit, client.inspect(&name)).await;
+    fails_in_time::<H>(limit, client.list("", 9)).await;
+    fails_in_time::<H>(limit, client.evict(&name)).await;
+    fails_in_time::<H>(limit, client.doctor()).await;
+    fails_in_time::<H>(limit, held.extend(MINUTE)).await;
+    fails_in_time::<H>(limit, held.release_confirmed()).await;
+}
+
+/// C17, L3: a server that is stopped. As in the faults below, every call honours its time-out.
+pub async fn c17_a_stopped_server_delays_no_call_beyond_its_time_out<H: Harness>() {
+    let server = H::start().await;
+    let client = client_at::<H>(server.addr()).await;
+    let guard = held(&client, &fresh_name()).await;
+    server.stop();
+    every_call_fails_in_time::<H>(&client, guard).await;
+    server.cont();
+    turn(&client, &fresh_name()).await;
+}
+
+/// C17: a server that is dead.
+pub async fn c17_a_dead_server_delays_no_call_beyond_its_time_out<H: Harness>() {
+    let mut server = H::start().await;
+    let client = client_at::<H>(server.addr()).await;
+    let guard = held(&client, &fresh_name()).await;
+    server.kill();
+    every_call_fails_in_time::<H>(&client, guard).await;
+    server.restart().await;
+    turn(&client, &fresh_name()).await;
+}
+
+/// C17: a network that swallows everything.
+pub async fn c17_a_black_hole_delays_no_call_beyond_its_time_out<H: Harness>() {
+    let proxy = Proxy::start(H::shared().await.addr()).await;
+    let client = client_through::<H>(&proxy).await;
+    let guard = held(&client, &fresh_name()).await;
+    proxy.set(Mode::BlackHole);
+    every_call_fails_in_time::<H>(&client, guard).await;
+    proxy.set(Mode::Pass);
+    turn(&client, &fresh_name()).await;
+}
+
+/// C8, C9, L4: a server that stops under a holder is noticed by the deadline.
+pub async fn c09_a_server_that_stops_under_a_holder_is_noticed_by_the_deadline<H: Harness>() {
+    let server = H::start().await;
+    let (client, ttl) = (client_at::<H>(server.addr()).await, Duration::from_secs(2));
+    let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
+    server.stop();
+    let stopped = Instant::now();
+    let reason = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
+    assert_eq!(reason, LostReason::Expired);
+    let took = stopped.elapsed();
+    let bound = ttl + Duration::from_millis(50) + H::SLACK;
+    assert!(took < bound, "the holder is to notice within {bound:?}: it took {took:?}");
+    server.cont();
+}
+
+/// A pause of the server that is shorter than the TTL costs nobody the lock.
+pub async fn c08_a_short_pause_of_the_server_is_no_loss<H: Harness>() {
+    let server = H::start().await;
+    let (client, ttl) = (client_at::<H>(server.addr()).await, Duration::from_secs(3));
+    let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
+    server.stop();
+    tokio::time::sleep(ttl / 2).await;
+    server.cont();
+    renewed(&guard).await;
+    released(guard).await;
+}
+
+/// C22: a server that dies and comes back knows its holds, and its tokens go on.
+pub async fn c22_a_hold_and_its_token_survive_a_restart<H: Harness>() {
+    let mut server = H::start().await;
+    let (client, name) = (client_at::<H>(server.addr()).await, fresh_name());
+    let guard = held(&client, &name).await;
+    server.kill();
+    server.restart().await;
+    let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
+    assert_eq!(holder.token, Some(guard.token()), "the hold is to survive with its token");
+    guard.extend(MINUTE).await.expect("still held");
+    let token = guard.token();
+    released(guard).await;
+    let next = turn(&client, &name).await;
+    assert!(next > token, "the token of the next grant is to be greater: {next} after {token}");
+}
+
+/// Connections that swallow everything are given up, since new ones work.
+pub async fn a_swallowing_connection_is_replaced_while_the_lock_is_held<H: Harness>() {
+    let proxy = Proxy::start(H::shared().await.addr()).await;
+    let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(2));
+    let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
+    for mode in [Mode::BlackHole, Mode::SwallowReplies, Mode::SwallowRequests] {
+        // As many connections as the client ever has, all of which are to be replaced.
+        join_all((0..6).map(|_| client.inspect(fresh_name()))).await;
+        proxy.set_existing(mode);
+        renewed(&guard).await;
+    }
+    released(guard).await;
+}
+
+/// A connection that takes longer to make than a renewal may is made all the same.
+pub async fn c12_a_connection_that_is_slow_to_open_costs_no_hold<H: Harness>() {
+    let proxy = Proxy::start(H::shared().await.addr()).await;
+    let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(3));
+    let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
+    proxy.set(Mode::SlowToOpen(ttl / 6 + Duration::from_millis(200)));
+    proxy.cut();
+    renewed(&guard).await;
+    released(guard).await;
+}
+
+/// A server, or a box on the way, that closes idle connections is no error to the next call.
+pub async fn a_connection_that_was_closed_while_idle_is_no_error<H: Harness>() {
+    let proxy = Proxy::start(H::shared().await.addr()).await;
+    let client = client_through::<H>(&proxy).await;
+    turn(&client, &fresh_name()).await;
+    proxy.cut();
+    let guard = client.try_acquire(patient(&fresh_name())).await.expect("no error").expect("free");
+    proxy.cut();
+    released(guard).await;
+}
+
+/// A lock whose first user's runtime is gone works on another, with waiters and all.
+pub async fn a_lock_outlives_the_runtime_it_was_first_used_on<H: Harness>() {
+    let address = H::shared().await.addr();
+    let outside_of_runtimes = move || {
+        let (first, second) = (runtime(), runtime());
+        let lock = first.block_on(H::connect_at(address));
+        let hand_over = async || {
+            let (holder, waiter) = (client_of::<H>(lock.clone()), client_of::<H>(lock.clone()));
+            let name = fresh_name();
+            let guard = held(&holder, &name).await;
+            let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+            released(guard).await;
+            released(served(waiting).await).await;
+        };
+        first.block_on(hand_over());
+        drop(first);
+        second.block_on(hand_over());
+        second.shutdown_background();
+        drop(lock);
+    };
+    tokio::task::spawn_blocking(outside_of_runtimes).await.expect("no panic");
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().enable_all().worker_threads(2).build().expect("a runtime")
+}

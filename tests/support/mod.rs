@@ -1,0 +1,26 @@
+//! What the tests of all servers here share: clients by URL, and the steps of the testkit.
+
+mod access;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{ClientOptions, DistributedLock, LockClient};
+pub(crate) use lock_testkit::faults::*;
+
+pub(crate) use self::access::*;
+
+/// The request time-out of the clients here.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a loaded machine may add to a bound of the contract.
+pub(crate) const SLACK: Duration = Duration::from_millis(250);
+
+/// A client with connections of its own.
+pub(crate) async fn client(url: &str) -> LockClient {
+    client_of(leasehold::backend(url).await.expect("a connection"))
+}
+
+pub(crate) fn client_of(lock: Arc<dyn DistributedLock>) -> LockClient {
+    LockClient::with_options(lock, ClientOptions::new().request_timeout(REQUEST_TIMEOUT))
+}
