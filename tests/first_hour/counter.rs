@@ -137,11 +137,14 @@ impl Orders {
     }
 }
 
+/// Which order of an item was charged under which token. Locks do not share tokens.
+pub(crate) type Charges = BTreeMap<(String, FencingToken), Order>;
+
 /// The payments of a shop: while the counter is closed, they stand and wait.
 #[derive(Clone)]
 pub(crate) struct Counter {
     is_open: watch::Sender<bool>,
-    charges: Arc<Mutex<BTreeMap<FencingToken, Order>>>,
+    charges: Arc<Mutex<Charges>>,
 }
 
 impl Default for Counter {
@@ -155,8 +158,7 @@ impl Counter {
         self.is_open.send_replace(true);
     }
 
-    /// Which order was charged under which token.
-    pub(crate) fn charges(&self) -> BTreeMap<FencingToken, Order> {
+    pub(crate) fn charges(&self) -> Charges {
         self.charges.lock().expect("no panic").clone()
     }
 
@@ -169,9 +171,9 @@ impl Counter {
 
 #[async_trait]
 impl Payment for Counter {
-    async fn charge(&self, _item: &str, token: FencingToken) {
+    async fn charge(&self, item: &str, token: FencingToken) {
         let order = Order::current().expect("an order");
-        self.charges.lock().expect("no panic").insert(token, order);
+        self.charges.lock().expect("no panic").insert((item.to_owned(), token), order);
         let mut open = self.is_open.subscribe();
         open.wait_for(|open| *open).await.expect("the counter stands");
     }

@@ -1,13 +1,15 @@
 //! One disturbance at one moment of a sale.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use lock_testkit::{Mode, RedisServer};
+use lock_testkit::{Mode, RedisServer, eventually};
 use tokio::time::sleep;
 
-use crate::answer::order;
+use crate::answer::{Answer, order};
 use crate::counter::{LIMIT, Orders, Scene, items};
+use crate::shop::Shop;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -50,6 +52,21 @@ impl Fault {
     }
 }
 
+/// A shop amid a sale of each item: each lock is held, and the counter is closed.
+async fn amid_sales(ttl: Duration) -> (Scene, Arc<Shop>, Orders) {
+    let scene = Scene::set(ttl).await;
+    let shop = scene.shop().await;
+    let orders = Orders::of_each_item(&shop);
+    scene.counter.until_all_are_amid_a_sale().await;
+    (scene, shop, orders)
+}
+
+fn assert_all_sold(answers: &[(String, Answer)], fault: Fault) {
+    for (_, answer) in answers {
+        assert!(answer.is_sold() && !answer.reports_loss(), "{fault:?}: {answer:?}");
+    }
+}
+
 /// While acquiring: nothing is sold, each buyer is told to come again, and nothing is left behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_away_while_a_sale_begins_sells_nothing() {
@@ -76,16 +93,11 @@ async fn a_server_that_is_away_while_a_sale_begins_sells_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c47_a_server_that_is_away_at_the_end_makes_no_failure_of_a_sale() {
     for fault in FAULTS {
-        let mut scene = Scene::set(MINUTE).await;
-        let shop = scene.shop().await;
-        let orders = Orders::of_each_item(&shop);
-        scene.counter.until_all_are_amid_a_sale().await;
+        let (mut scene, shop, orders) = amid_sales(MINUTE).await;
         fault.begin(&mut scene);
         scene.counter.open();
         let answers = orders.answers().await;
-        for (_, answer) in &answers {
-            assert!(answer.is_sold() && !answer.reports_loss(), "{fault:?}: {answer:?}");
-        }
+        assert_all_sold(&answers, fault);
         fault.end(&mut scene).await;
         scene.assert_exact(&answers);
         scene.assert_sells(&shop).await;
@@ -97,18 +109,13 @@ async fn c47_a_server_that_is_away_at_the_end_makes_no_failure_of_a_sale() {
 async fn c08_a_short_outage_amid_a_sale_is_borne() {
     let ttl = Duration::from_secs(4);
     for fault in FAULTS {
-        let mut scene = Scene::set(ttl).await;
-        let shop = scene.shop().await;
-        let orders = Orders::of_each_item(&shop);
-        scene.counter.until_all_are_amid_a_sale().await;
+        let (mut scene, _, orders) = amid_sales(ttl).await;
         fault.begin(&mut scene);
         sleep(ttl / 2).await;
         fault.end(&mut scene).await;
         scene.counter.open();
         let answers = orders.answers().await;
-        for (_, answer) in &answers {
-            assert!(answer.is_sold() && !answer.reports_loss(), "{fault:?}: {answer:?}");
-        }
+        assert_all_sold(&answers, fault);
         scene.assert_exact(&answers);
     }
 }
@@ -118,10 +125,7 @@ async fn c08_a_short_outage_amid_a_sale_is_borne() {
 async fn c08_a_long_outage_amid_a_sale_is_told_to_the_buyer() {
     let ttl = Duration::from_secs(1);
     for fault in FAULTS {
-        let mut scene = Scene::set(ttl).await;
-        let shop = scene.shop().await;
-        let orders = Orders::of_each_item(&shop);
-        scene.counter.until_all_are_amid_a_sale().await;
+        let (mut scene, shop, orders) = amid_sales(ttl).await;
         fault.begin(&mut scene);
         let answers = tokio::time::timeout(LIMIT, orders.answers()).await.expect("losses are told");
         for (item, answer) in &answers {
@@ -137,10 +141,7 @@ async fn c08_a_long_outage_amid_a_sale_is_told_to_the_buyer() {
 /// the fence let pass stands.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c47_an_eviction_at_the_end_is_reported_and_the_sale_stands() {
-    let scene = Scene::set(MINUTE).await;
-    let shop = scene.shop().await;
-    let orders = Orders::of_each_item(&shop);
-    scene.counter.until_all_are_amid_a_sale().await;
+    let (scene, _, orders) = amid_sales(MINUTE).await;
     for item in items() {
         scene.server.cli(&["DEL", &format!("stock:{item}")]);
     }
@@ -164,7 +165,7 @@ async fn s4_a_store_that_forgets_sells_nothing_twice() {
     // The counter is closed to the first only: it opens for all once the second stand at it too.
     let second = Orders::of_each_item(&other);
     let all = async || scene.counter.charges().len() == 2 * items().count();
-    lock_testkit::eventually("a second holder of each lock", LIMIT, all).await;
+    eventually("a second holder of each lock", LIMIT, all).await;
     scene.counter.open();
     let (first, second) = (first.answers().await, second.answers().await);
     for (_, answer) in &first {

@@ -50,13 +50,13 @@ async fn c47_no_eviction_goes_unreported() {
     let buying = tokio::spawn(crowd(shops, end));
     let mut evicted = BTreeSet::new();
     while Instant::now() < end {
-        let item = random_range(0..items().count());
-        evicted.extend(evict(&scene, &format!("stock:lamp-{item}")));
+        let item = format!("lamp-{}", random_range(0..items().count()));
+        evicted.extend(evict(&scene, &item).map(|token| (item, token)));
         sleep(Duration::from_millis(1)).await;
     }
     let answers = buying.await.expect("no panic");
     let charges = scene.counter.charges();
-    let lost: BTreeSet<_> = evicted.iter().filter_map(|token| charges.get(token)).collect();
+    let lost: BTreeSet<_> = evicted.iter().filter_map(|hold| charges.get(hold)).collect();
     assert!(lost.len() > 10, "only {} sales were met", lost.len());
     for (_, answer) in answers.iter().filter(|(_, answer)| lost.contains(&answer.order)) {
         assert!(answer.reports_loss(), "evicted, and nobody is told: {answer:?}");
@@ -110,8 +110,8 @@ async fn disturb(scene: &mut Scene) {
 }
 
 /// Deletes a lock's key, as somebody might by hand; under which token it was held.
-fn evict(scene: &Scene, key: &str) -> Option<FencingToken> {
-    match scene.server.cli(&["GETDEL", key]) {
+fn evict(scene: &Scene, item: &str) -> Option<FencingToken> {
+    match scene.server.cli(&["GETDEL", &format!("stock:{item}")]) {
         Reply::Text(value) => value.split(':').nth(1).and_then(|token| token.parse().ok()),
         _ => None,
     }
