@@ -361,4 +361,32 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "",
         test: "-p lock-core --test tracing c49_a_wait_for_a_key_without_a_ttl_warns_once_after_a_second",
     },
+    Mutant {
+        name: "a coarse clock taken for an exact one",
+        file: "lock-core/src/backend/register.rs",
+        from: "self.now + span + self.error",
+        to: "self.now + span",
+        test: "-p lock-core --lib c05_a_hold_lasts_longer_by_the_error_of_the_clock",
+    },
+    Mutant {
+        name: "a register forgets who withdrew",
+        file: "lock-core/src/backend/register.rs",
+        from: "if self.withdrawn.iter().any(|withdrawn| withdrawn.owner == owner) {",
+        to: "if owner.is_empty() {",
+        test: "-p lock-core --lib c19_a_withdrawn_claim_is_refused_and_forgotten_in_time",
+    },
+    Mutant {
+        name: "a register extends another hold of the owner",
+        file: "lock-core/src/backend/register.rs",
+        from: "hold.filter(|hold| hold.token == renewal.token)",
+        to: "hold",
+        test: "-p lock-core --lib c10_an_extension_shortens_nothing_and_makes_nothing_anew",
+    },
+    Mutant {
+        name: "a lost register begins where it began",
+        file: "lock-core/src/backend/register.rs",
+        from: "let floor = if last.is_some() { at.now } else { at.now + at.error };",
+        to: "let floor = at.now;",
+        test: "-p lock-core --lib c22_tokens_grow_also_where_the_register_was_lost_in_the_same_second",
+    },
 ];
