@@ -19,6 +19,7 @@ mod since;
 mod standby;
 mod tokens;
 mod transactions;
+mod versions;
 
 use lock_testkit::child;
 

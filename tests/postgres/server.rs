@@ -42,7 +42,7 @@ impl Server for PostgresServer {
 
     /// No hold, no place in a queue, no session. Marks of withdrawn claims go with later withdrawals.
     async fn until_nothing_is_left(&self) {
-        let left = "SELECT (SELECT count(*) FROM leasehold.locks WHERE owner IS NOT NULL) \
+        let left = "SELECT (SELECT count(*) FROM leasehold.locks_grants WHERE owner IS NOT NULL) \
             + (SELECT count(*) FROM leasehold.locks_queue)";
         assert_eq!(number(self, left), 0);
         eventually("the connections are closed", LIMIT, async || sessions(self) == 0).await;
