@@ -115,7 +115,8 @@ async fn work_of(user: &str, server: &PostgresServer) -> Vec<OwnerId> {
     let ttl = Ttl::new(MINUTE).expect("a good TTL");
     lock.extend(&Renewal::new(&lease, ttl)).await.expect("an answer");
     // A statement that fails is logged whatever is said of logging.
-    let busy = format!("BEGIN; SELECT 1 FROM leasehold.locks_grants WHERE name = '{name}' FOR UPDATE");
+    let busy =
+        format!("BEGIN; SELECT 1 FROM leasehold.locks_grants WHERE name = '{name}' FOR UPDATE");
     let stranger = jam(server, &busy).await;
     lock.extend(&Renewal::new(&lease, ttl)).await.expect_err("the row is busy");
     drop(stranger);

@@ -75,7 +75,10 @@ async fn c22_a_serializable_database_changes_nothing() {
 async fn c08_a_hold_that_is_gone_from_the_table_is_noticed() {
     let server = shared().await;
     let client = client(&server.url()).await;
-    for sql in ["DELETE FROM leasehold.locks_grants", "UPDATE leasehold.locks_grants SET expires_at = now()"] {
+    for sql in [
+        "DELETE FROM leasehold.locks_grants",
+        "UPDATE leasehold.locks_grants SET expires_at = now()",
+    ] {
         let name = fresh_name();
         let ttl = MINUTE / 30;
         let guard = client.acquire(patient(&name).ttl(ttl)).await.expect("a free lock");
