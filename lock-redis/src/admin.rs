@@ -61,7 +61,7 @@ impl RedisBackend {
         &self,
         names: &[LockName],
     ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
-        let keys = names.iter().map(|name| Keys::new(name));
+        let keys = names.iter().map(Keys::new);
         let keys: Vec<String> = keys.flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
         reply::states(names, self.server.run(&INSPECT, &keys, None::<u64>).await?)
     }
