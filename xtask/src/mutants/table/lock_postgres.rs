@@ -72,7 +72,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-postgres/src/table/backend.rs",
         from: "if reply::get(&row, 1, WHAT)? {",
         to: "if reply::get::<bool>(&row, 1, WHAT)? && false {",
-        test: "-p leasehold --all-features --test postgres faults::c28_a_client_that_is_gone_costs_nothing",
+        test: "-p leasehold --all-features --test postgres conformance::table::c28_a_waiter_is_queued_by_its_first_attempt",
     },
     Mutant {
         name: "grants that a crash forgets",
