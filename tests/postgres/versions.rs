@@ -77,17 +77,18 @@ async fn p1_a_call_of_version_1_amid_the_migration_takes_nothing_unseen() {
     let (name, first, old) = (fresh_name(), OwnerId::random(), OwnerId::random());
     server.psql(&acquire(&name, first));
     server.psql(&release(&name, first));
-    // It waits for the row, within the function of version 1, and the migration waits behind it.
+    // The migration has the tables to itself, and is held up amid its functions.
     let mut stranger = PgConnection::connect(&server.url()).await.expect("a connection");
     let mut busy = stranger.begin().await.expect("begun");
-    let lock = format!("SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
-    busy.execute(AssertSqlSafe(lock)).await.expect("locked");
+    let alter = "ALTER FUNCTION leasehold.locks_v1_evict(text, bigint) COST 99";
+    busy.execute(alter).await.expect("altered");
+    let url = server.url();
+    let migrating = tokio::spawn(async move { client(&url).await });
+    until_blocked(&server, 1).await;
+    // The function of version 1 begins, and waits for the table.
     let mut late = PgConnection::connect(&server.url()).await.expect("a connection");
     let call = acquire(&name, old);
     let late = tokio::spawn(async move { late.execute(AssertSqlSafe(call)).await.map(drop) });
-    until_blocked(&server, 1).await;
-    let url = server.url();
-    let migrating = tokio::spawn(async move { client(&url).await });
     until_blocked(&server, 2).await;
     busy.rollback().await.expect("rolled back");
     let (granted, new) = (late.await.expect("no panic"), migrating.await.expect("migrated"));
@@ -100,7 +101,9 @@ async fn r4_locks_that_are_no_longer_used_are_forgotten() {
     let server = PostgresServer::start().await;
     let first = client(&server.url()).await;
     let (used, unused, ahead) = (fresh_name(), fresh_name(), fresh_name());
-    turn(&first, &used).await;
+    for _ in 0..2 {
+        turn(&first, &used).await;
+    }
     let guard = held(&first, &fresh_name()).await;
     for (name, token) in [(&unused, 1_000_000), (&ahead, 9_007_199_254_740_000_u64)] {
         server.psql(&format!(

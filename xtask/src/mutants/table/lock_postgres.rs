@@ -26,7 +26,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a slow answer is a loss",
-        file: "lock-postgres/src/advisory/claim_task.rs",
+        file: "lock-postgres/src/advisory/hold.rs",
         from: "Err(error) if ends_session(&error) => Ok(Extension::Lost),",
         to: "Err(_) => Ok(Extension::Lost),",
         test: "-p leasehold --all-features --test postgres advisory::c08_a_server_that_is_slow_to_answer_is_no_loss",
@@ -72,7 +72,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-postgres/src/table/backend.rs",
         from: "if reply::get(&row, 1, WHAT)? {",
         to: "if reply::get::<bool>(&row, 1, WHAT)? && false {",
-        test: "-p leasehold --all-features --test postgres faults::c28_a_client_that_is_gone_costs_nothing",
+        test: "-p leasehold --all-features --test postgres conformance::table::c28_a_waiter_is_queued_by_its_first_attempt",
     },
     Mutant {
         name: "grants that a crash forgets",
@@ -184,14 +184,14 @@ SET search_path = public AS $$",
     },
     Mutant {
         name: "nobody reads an idle session",
-        file: "lock-postgres/src/advisory/claim_task.rs",
+        file: "lock-postgres/src/advisory/hold.rs",
         from: "() = self.session.ended() => return self.reason().await,",
         to: "() = std::future::pending() => return self.reason().await,",
         test: "-p leasehold --all-features --test postgres advisory::c08_a_cut_connection_is_told_before_the_next_one_believes_for_long",
     },
     Mutant {
         name: "nobody asks a session for a sign of life",
-        file: "lock-postgres/src/advisory/claim_task.rs",
+        file: "lock-postgres/src/advisory/hold.rs",
         from: "const PING_EVERY: Duration = Duration::from_secs(1);",
         to: "const PING_EVERY: Duration = Duration::from_secs(3600);",
         test: "-p leasehold --all-features --test postgres advisory::c08_a_half_open_connection_is_told_within_three_seconds",
@@ -205,7 +205,7 @@ SET search_path = public AS $$",
     },
     Mutant {
         name: "a hold of which a caller has heard is given back",
-        file: "lock-postgres/src/advisory/claim_task.rs",
+        file: "lock-postgres/src/advisory/hold.rs",
         from: "callers.heard();
                         let extended",
         to: "let extended",
