@@ -234,6 +234,10 @@ impl DistributedLock for Faulty {
         let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
         answer.unwrap_or(Err(failure(Outcome::Unknown)))
     }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.backend.close().await
+    }
 }
 
 #[async_trait]
