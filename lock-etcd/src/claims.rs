@@ -170,6 +170,12 @@ impl Claims {
         gone.map(|(_, session)| session).collect()
     }
 
+    /// Takes a session back that could not be ended, unless there is another of its TTL by now.
+    pub(crate) fn put_back(&self, session: Arc<Session>) {
+        let seconds = session.ttl().as_secs().cast_signed();
+        self.known().sessions.entry(seconds).or_insert(session);
+    }
+
     /// The claims that nobody believes in any more. They stay noted until they are [forgotten](Self::forget).
     pub(crate) fn expired(&self, now: Moment) -> Vec<Expired> {
         let known = self.known();

@@ -129,7 +129,7 @@ impl Shared {
             attended.get(&session.id()).is_some_and(|last| now.since(last.used) > IDLE_LIMIT)
         };
         let idle = self.claims.take_unused(idle).into_iter();
-        jobs.extend(idle.map(|session| end_session(session).boxed()));
+        jobs.extend(idle.map(|session| self.clone().end_idle(session).boxed()));
         jobs
     }
 
@@ -178,18 +178,26 @@ impl Shared {
 
     async fn end_unused(&self) -> Result<(), BackendError> {
         let unused = self.claims.take_unused(|_| true);
-        let ended = join_all(unused.iter().map(|session| session.revoke())).await;
+        let ended = join_all(unused.into_iter().map(|session| self.end_session(session))).await;
         ended.into_iter().collect()
+    }
+
+    async fn end_idle(self: Arc<Self>, session: Arc<Session>) {
+        let _ = timeout(RENEW_LIMIT, self.end_session(session)).await;
+    }
+
+    /// Ends a session that was taken out. If that fails, it is tried again.
+    async fn end_session(&self, session: Arc<Session>) -> Result<(), BackendError> {
+        let ended = session.revoke().await;
+        if ended.is_err() {
+            self.claims.put_back(session);
+        }
+        ended
     }
 }
 
 async fn renew(session: Arc<Session>) {
     let _ = timeout(RENEW_LIMIT, session.keep_alive()).await;
-}
-
-/// One try: a session that is not renewed ends by itself.
-async fn end_session(session: Arc<Session>) {
-    let _ = timeout(RENEW_LIMIT, session.revoke()).await;
 }
 
 impl Attended {

@@ -141,10 +141,12 @@ impl Session {
     /// Ends the lease, and with it all keys on it.
     pub(crate) async fn revoke(&self) -> Result<(), BackendError> {
         let id = self.id;
-        self.state().is_gone = true;
         match self.server.send(|mut client| async move { client.lease_revoke(id).await }).await {
             Err(error) if !is_lease_gone(&error) => Err(classify(error)),
-            Ok(_) | Err(_) => Ok(()),
+            Ok(_) | Err(_) => {
+                self.state().is_gone = true;
+                Ok(())
+            }
         }
     }
 

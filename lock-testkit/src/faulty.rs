@@ -23,6 +23,7 @@ pub enum Operation {
     ExtendAll,
     Release,
     Withdraw,
+    Close,
     Inspect,
     List,
     Evict,
@@ -236,7 +237,7 @@ impl DistributedLock for Faulty {
     }
 
     async fn close(&self) -> Result<(), BackendError> {
-        self.backend.close().await
+        self.call(Operation::Close, self.backend.close()).await
     }
 }
 

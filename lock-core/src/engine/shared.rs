@@ -219,7 +219,7 @@ impl Shared {
         }
         self.janitor.finish(self.options.request_timeout).await;
         // What the backend keeps for later is of no use any more. If it is not given back, it ends by itself.
-        let _ = self.request_once(self.backend.close()).await;
+        let _ = self.request(|| self.backend.close()).await;
     }
 
     fn is_closed(&self) -> bool {

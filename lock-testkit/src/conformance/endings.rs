@@ -24,6 +24,7 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
     faulty.once(Operation::Release, Fault::ReplyLost);
     guards.truncate(10);
     timeout(LIMIT, client.shutdown()).await.expect("it drains");
+    assert_eq!(faulty.calls(Operation::Close), 1, "the backend was not told");
     assert_eq!(observer.list(tag.as_str(), 100).await.expect("an answer"), []);
     assert!(guards.iter().all(|guard| !guard.is_held()));
     let refused = client.acquire(request(0)).await;
