@@ -10,7 +10,8 @@ use leasehold::core::backend::{Attempt, Extension, Renewal};
 use leasehold::etcd::EtcdBackend;
 use leasehold::etcd::etcd_client::{Client, PutOptions};
 use leasehold::{
-    DistributedLock, Lease, LeaseExt, LockClient, LockRequest, LostReason, OwnerId, Ttl, Wait,
+    DistributedLock, Lease, LeaseExt, LockAdmin, LockClient, LockRequest, LostReason, OwnerId, Ttl,
+    Wait,
 };
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::time::{sleep, timeout};
@@ -408,4 +409,37 @@ async fn a_place_is_found_again_behind_which_many_wait() {
     assert!(next.token() > token);
     behind.iter().for_each(|waiting| waiting.abort());
     released(next).await;
+}
+
+/// C10: an extension to less leaves a hold on its session, until the end that it had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c10_an_extension_to_less_takes_nothing_away() {
+    let server = one_member().await;
+    let lock = backend(server).await;
+    let lease = unrenewed(&lock, MINUTE).await;
+    let key = claims(server, lease.name().as_str()).pop().expect("a key");
+    let session = lease_of(server, &key);
+    let less = Renewal::new(&lease, Ttl::new(SECOND).expect("a good TTL"));
+    lock.extend(&less).await.expect("an answer");
+    assert_eq!(lease_of(server, &key), session);
+    // A claim that is over is looked for five times a second.
+    sleep(2 * SECOND).await;
+    assert_eq!(claims(server, lease.name().as_str()), [key]);
+    lock.release(lease.name(), lease.owner()).await.expect("an answer");
+}
+
+/// C10: many holds that are extended at once learn each for itself whether it is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c10_a_batch_tells_which_hold_is_lost() {
+    let server = one_member().await;
+    let lock = backend(server).await;
+    let leases = join_all((0..3).map(|_| unrenewed(&lock, MINUTE))).await;
+    lock.evict(leases[1].name()).await.expect("an answer").expect("it was held");
+    let renewals: Vec<_> = leases.iter().map(renewal).collect();
+    let answers = lock.extend_all(&renewals).await;
+    let lost = answers.iter().map(|answer| matches!(answer, Ok(Extension::Lost)));
+    assert_eq!(lost.collect::<Vec<_>>(), [false, true, false], "{answers:?}");
+    for lease in leases {
+        lock.release(lease.name(), lease.owner()).await.expect("an answer");
+    }
 }
