@@ -5,9 +5,9 @@ use std::sync::Arc;
 use lock_core::LockError;
 
 use crate::claims::Claims;
-use crate::ending::Marks;
 use crate::keeper::Keeper;
 use crate::keys::Root;
+use crate::marks::Marks;
 use crate::options::Target;
 use crate::server::Server;
 use crate::waiters::Waiters;

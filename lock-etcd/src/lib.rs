@@ -86,6 +86,7 @@ mod identity;
 mod keeper;
 mod keys;
 mod listing;
+mod marks;
 mod options;
 mod recent;
 mod renewal;

@@ -10,10 +10,7 @@ use lock_core::{FencingToken, Label, OwnerId};
 
 use crate::keys::Root;
 use crate::value;
-use crate::view::StoredClaim;
-
-/// Up to how many claims before ours in the queue are counted, and watched for by their keys.
-pub(crate) const COUNTED: i64 = 16;
+use crate::view::{COUNTED, StoredClaim};
 
 /// The keys of one claim.
 #[derive(Clone)]

@@ -7,8 +7,10 @@ use lock_core::backend::ServerTime;
 use lock_core::{BackendError, FencingToken, Label};
 
 use crate::error::{unreadable, withdrawn};
-use crate::requests::COUNTED;
 use crate::value;
+
+/// Up to how many claims before ours in the queue are counted, and known by their keys.
+pub(crate) const COUNTED: i64 = 16;
 
 const WHAT: &str = "what a claim sees";
 

@@ -110,7 +110,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a withdrawal is soon forgotten",
-        file: "lock-etcd/src/ending.rs",
+        file: "lock-etcd/src/marks.rs",
         from: "WITHDRAWAL_REMEMBERED.as_secs() as i64 + 10;",
         to: "WITHDRAWAL_REMEMBERED.as_secs() as i64 - 25;",
         test: "-p leasehold --all-features --test etcd c19_the_mark_of_a_withdrawal_lasts_for_half_a_minute",
