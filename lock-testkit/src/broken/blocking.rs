@@ -9,7 +9,7 @@ use lock_core::{BackendError, LockAdmin, LockState, MemoryBackend};
 use super::flaw::Flaw;
 
 /// What a disk takes, or a server nearby.
-const TAKES: Duration = Duration::from_millis(5);
+const TAKES: Duration = Duration::from_millis(20);
 
 /// Waits for its disk on the caller's thread, in each call.
 #[derive(Debug, Default)]

@@ -116,6 +116,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-core --test pauses c20_shutdown_needs_no_other_runtime",
     },
     Mutant {
+        name: "a shutdown that tells the backend nothing",
+        file: "lock-core/src/engine/shared.rs",
+        from: "let _ = self.request(|| self.backend.close()).await;",
+        to: "",
+        test: "-p lock-core --test memory c20_shutdown_gives_everything_back",
+    },
+    Mutant {
         name: "a shutdown that waits for ever",
         file: "lock-core/src/engine/janitor.rs",
         from: "now.until.map_or(end_of_grace, |until| until.max(end_of_grace))",
