@@ -352,7 +352,7 @@ async fn no_session_is_left_wherever_a_connection_is_cut() {
         client.shutdown().await;
     });
     join_all(cut).await;
-    <EtcdFaults as Harness>::until_nothing_is_left(server).await;
+    <EtcdFaults as Harness>::until_nothing_is_left(&server).await;
 }
 
 /// A client that needs a new lease first also leaves a stopped member for another.
