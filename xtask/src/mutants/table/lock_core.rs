@@ -4,6 +4,13 @@ use crate::mutants::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "withdrawal forgotten though it was repeated",
+        file: "lock-core/src/backend/withdrawals.rs",
+        from: "if self.forget_at.get(&owner) == Some(&at) {",
+        to: "if self.forget_at.contains_key(&owner) {",
+        test: "-p lock-core --lib c19_a_repeated_withdrawal_is_remembered_from_the_repeat_on",
+    },
+    Mutant {
         name: "drift ignored",
         file: "lock-core/src/model/drift.rs",
         from: "ttl.saturating_sub(ttl.mul_f64(rate))",
