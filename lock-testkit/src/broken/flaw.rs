@@ -123,6 +123,10 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
         self.0.watch(lease)
     }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.0.sound().close().await
+    }
 }
 
 #[async_trait]
@@ -143,6 +147,10 @@ impl<F: Flaw> LockAdmin for Flawed<F> {
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
         self.0.sound().doctor().await
+    }
+
+    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        self.0.sound().doctor_under(prefix).await
     }
 }
 
