@@ -224,8 +224,8 @@ mod tests {
             "etcd://a/%ff",
             "etcd://a/locks",
             "etcd://u:secret@a,",
-            "etcd://u:p@a?secret",
-            "etcd://u:p@a/?root=secret",
+            "etcd://u:p@a?root=secret",
+            "etcd://u:p@a/?prefix=secret",
             "etcd://u:p@a/r#secret",
             "etcd://u:p?secret@a",
         ] {
