@@ -63,13 +63,13 @@ pub type MemoryLock = MemoryBackend;
 
 // Each is a module of ours, because the docs of a crate that is re-exported as a whole have a dead link.
 
-/// What authors of backends need beside [`DistributedLock`]: the crate [`lock_core`].
+/// What authors of backends need beside [`DistributedLock`]: the crate `lock_core`.
 pub mod core {
     #[doc(inline)]
     pub use lock_core::*;
 }
 
-/// Locks and fences in an etcd cluster: the crate [`lock_etcd`], which tells the protocol.
+/// Locks and fences in an etcd cluster: the crate `lock_etcd`, which tells the protocol.
 #[cfg(feature = "etcd")]
 pub mod etcd {
     #[doc(hidden)]
@@ -79,21 +79,21 @@ pub mod etcd {
     pub use lock_etcd::{EtcdBackend, EtcdFence, EtcdLock, EtcdOptions, FenceComparison};
 }
 
-/// Locks and fences in a directory, for the processes of one machine: the crate [`lock_file`], which tells
+/// Locks and fences in a directory, for the processes of one machine: the crate `lock_file`, which tells
 /// how a record survives a crash.
 pub mod file {
     #[doc(inline)]
     pub use lock_file::*;
 }
 
-/// Locks and fences on Postgres: the crate [`lock_postgres`], which tells the protocol.
+/// Locks and fences on Postgres: the crate `lock_postgres`, which tells the protocol.
 #[cfg(feature = "postgres")]
 pub mod postgres {
     #[doc(inline)]
     pub use lock_postgres::*;
 }
 
-/// Locks and fences on Redis: the crate [`lock_redis`], which tells the protocol.
+/// Locks and fences on Redis: the crate `lock_redis`, which tells the protocol.
 #[cfg(feature = "redis")]
 pub mod redis {
     #[doc(inline)]
