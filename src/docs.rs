@@ -34,5 +34,6 @@ mod observability {}
 mod operating {}
 #[doc = include_str!("../README.md")]
 mod readme {}
+#[cfg(feature = "testing")]
 #[doc = include_str!("../docs/testing.md")]
 mod testing {}

@@ -57,6 +57,15 @@ pub use lock_core::{
 pub use crate::connect::{backend, connect, connect_with};
 pub use crate::connector::Connector;
 
+/// A backend that fails when a test says so, for tests of what your code does then: [`Faulty`] around a
+/// [`MemoryBackend`].
+///
+/// [`Faulty`]: testing::Faulty
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use lock_testkit::{Fault, Faulty, Operation};
+}
+
 /// The former name of [`MemoryBackend`].
 #[deprecated(note = "it is called `MemoryBackend` now")]
 pub type MemoryLock = MemoryBackend;

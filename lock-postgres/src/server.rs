@@ -88,6 +88,12 @@ impl Server {
         }
     }
 
+    /// Has the server forget some locks that nobody has used for a week. On a standby, or if something
+    /// fails, the next client does it.
+    pub(crate) async fn forget_unused(&self) {
+        let _ = timeout_at(end_of_connecting(), self.rows(&self.call("forget"))).await;
+    }
+
     /// Makes the schema, or what of it is missing.
     pub(crate) async fn migrate(&self) -> Result<(), LockError> {
         by(end_of_connecting(), MAKING, self.make_schema(Made::Anyway)).await

@@ -9,7 +9,7 @@ use redis::cmd;
 use crate::backend::RedisBackend;
 use crate::doctor;
 use crate::error::unreadable;
-use crate::keys;
+use crate::keys::{self, Keys};
 use crate::reply;
 use crate::scripts::{EVICT, INSPECT};
 
@@ -42,7 +42,7 @@ impl LockAdmin for RedisBackend {
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
         let args = [self.clock_limit()];
-        let reply = self.server.run(&EVICT, &self.keys(name).granting(), &args).await?;
+        let reply = self.server.run(&EVICT, &Keys::new(name).granting(), &args).await?;
         reply::ended(reply)
     }
 
@@ -61,7 +61,7 @@ impl RedisBackend {
         &self,
         names: &[LockName],
     ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
-        let keys = names.iter().map(|name| self.keys(name));
+        let keys = names.iter().map(Keys::new);
         let keys: Vec<String> = keys.flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
         reply::states(names, self.server.run(&INSPECT, &keys, None::<u64>).await?)
     }

@@ -53,10 +53,6 @@ impl RedisBackend {
         RedisFence::new(self.server.clone(), keys::mark(resource.as_ref()))
     }
 
-    pub(crate) fn keys(&self, name: &LockName) -> Keys {
-        Keys::new(name)
-    }
-
     /// The latest server time at which a grant may be made, in µs.
     pub(crate) fn clock_limit(&self) -> String {
         self.clock.micros().unwrap_or(u64::MAX).to_string()
@@ -71,7 +67,7 @@ impl RedisBackend {
         let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis().to_string());
         let limit = self.clock_limit();
         let args = [&*owner, &ttl, claim.label.as_str(), channel, &limit];
-        let keys = self.keys(&claim.name).claiming(claim.owner);
+        let keys = Keys::new(&claim.name).claiming(claim.owner);
         let reply = self.server.run_over(&ACQUIRE, &keys, |link| {
             call.sends_over(link)?;
             Ok(&args)
@@ -125,7 +121,7 @@ impl DistributedLock for RedisBackend {
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let keys: Vec<String> =
-            renewals.iter().map(|renewal| self.keys(&renewal.name).lock()).collect();
+            renewals.iter().map(|renewal| Keys::new(&renewal.name).lock()).collect();
         let args: Vec<String> = renewals
             .iter()
             .flat_map(|Renewal { owner, token, ttl, .. }| {
@@ -148,7 +144,7 @@ impl DistributedLock for RedisBackend {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let args = [owner.expose(), self.clock_limit()];
-        let reply = self.server.run(&RELEASE, &self.keys(name).granting(), &args).await?;
+        let reply = self.server.run(&RELEASE, &Keys::new(name).granting(), &args).await?;
         self.claims.forget(owner);
         match reply::read(reply, "the answer to a release")? {
             1 => Ok(Release::Released),
@@ -160,7 +156,7 @@ impl DistributedLock for RedisBackend {
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.push.unregister(owner);
         let (expose, limit) = (owner.expose(), self.clock_limit());
-        let keys = self.keys(name).claiming(owner);
+        let keys = Keys::new(name).claiming(owner);
         let reply = self.server.run_over(&WITHDRAW, &keys, |link| {
             let may_come_late = u8::from(self.claims.withdraw(owner, link));
             Ok((&*expose, &*limit, may_come_late))

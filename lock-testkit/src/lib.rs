@@ -2,6 +2,7 @@
 //! loses, delays and cuts, and a backend that fails when a test says so.
 //!
 //! - [`conformance`]: one function per behaviour that the contract demands, for every backend.
+//! - [`broken`]: backends that are broken on purpose, and which case of the suite refuses each.
 //! - [`faults`]: one function per behaviour of servers that die, stop, restart or are not reached.
 //! - [`Faulty`]: a backend between the client and a real one, which fails on demand.
 //! - [`servers`]: a Redis, etcd or Postgres of one's own, which ends with the test.
@@ -13,6 +14,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "conformance")]
+pub mod broken;
+#[cfg(feature = "conformance")]
 pub mod conformance;
 #[cfg(feature = "servers")]
 mod eventually;
@@ -23,6 +26,10 @@ mod faulty;
 pub mod process;
 #[cfg(feature = "servers")]
 mod proxy;
+/// The README, so that each of its code blocks is compiled.
+#[cfg(all(doctest, feature = "conformance", feature = "servers"))]
+#[doc = include_str!("../README.md")]
+mod readme {}
 #[cfg(feature = "servers")]
 pub mod servers;
 

@@ -1,16 +1,15 @@
 //! Which backend a URL chooses.
 
 mod built_in;
+mod schemes;
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use lock_core::backend::{Prefixed, UrlParameters};
-use lock_core::{
-    ClientOptions, DistributedLock, LockClient, LockError, LockName, MAX_NAME_BYTES, Readable,
-};
+use lock_core::{ClientOptions, DistributedLock, LockClient, LockError, LockName, MAX_NAME_BYTES};
+
+use self::schemes::{Schemes, config};
 
 /// Connects to locks by URL: those of this crate, and those of further backends.
 ///
@@ -29,20 +28,14 @@ use lock_core::{
 #[derive(Clone)]
 #[must_use = "a connector does nothing until it connects"]
 pub struct Connector {
-    schemes: BTreeMap<String, Arc<Open>>,
-    /// Schemes of this crate whose backend is not compiled in, and which features bring it.
-    missing: BTreeMap<&'static str, &'static str>,
+    schemes: Schemes,
 }
-
-type Open = dyn Fn(String) -> Opening + Send + Sync;
-type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
-type Opened = Result<Arc<dyn DistributedLock>, LockError>;
 
 impl Connector {
     /// Knows the backends of this crate: those that are compiled in, and of the others which feature
     /// brings them.
     pub fn new() -> Self {
-        built_in::all(Self { schemes: BTreeMap::new(), missing: BTreeMap::new() })
+        Self { schemes: built_in::all() }
     }
 
     /// Lets `open` open the URLs that start with `scheme` and a colon.
@@ -51,7 +44,7 @@ impl Connector {
     /// parameters that it does not know: [`UrlParameters`] helps. A scheme that is known already is
     /// replaced.
     pub fn scheme<B, F>(
-        mut self,
+        self,
         scheme: impl Into<String>,
         open: impl Fn(String) -> F + Send + Sync + 'static,
     ) -> Self
@@ -59,14 +52,7 @@ impl Connector {
         B: DistributedLock,
         F: Future<Output = Result<B, LockError>> + Send + 'static,
     {
-        let open = move |url| -> Opening {
-            let opening = open(url);
-            Box::pin(async { Ok(Arc::new(opening.await?) as Arc<dyn DistributedLock>) })
-        };
-        let scheme = scheme.into();
-        self.missing.remove(&*scheme);
-        self.schemes.insert(scheme, Arc::new(open));
-        self
+        Self { schemes: self.schemes.with(scheme, open) }
     }
 
     /// The schemes whose URLs it opens, sorted: what a help text names.
@@ -76,7 +62,7 @@ impl Connector {
     /// assert!(Connector::new().schemes().any(|scheme| scheme == "file"));
     /// ```
     pub fn schemes(&self) -> impl Iterator<Item = &str> {
-        self.schemes.keys().map(String::as_str)
+        self.schemes.names()
     }
 
     /// Connects to the locks at `url`.
@@ -113,8 +99,7 @@ impl Connector {
     /// # Cancel safety
     /// As [`connect`](crate::connect()).
     pub async fn backend(&self, url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
-        let (scheme, _) = url.split_once(':').ok_or_else(|| self.no_scheme())?;
-        let open = self.schemes.get(scheme).ok_or_else(|| self.unknown(scheme))?;
+        let open = self.schemes.open(url)?;
         let mut parameters = UrlParameters::of(url);
         let prefix = prefix(&mut parameters)?;
         let backend = open(parameters.url()).await?;
@@ -122,28 +107,6 @@ impl Connector {
             None => Ok(backend),
             Some(prefix) => Ok(Arc::new(Prefixed::new(backend, prefix.as_str())?)),
         }
-    }
-
-    fn no_scheme(&self) -> LockError {
-        config(format!("a lock URL starts with its scheme: {}", self.known()))
-    }
-
-    fn unknown(&self, scheme: &str) -> LockError {
-        if let Some(feature) = self.missing.get(scheme) {
-            return config(format!(
-                "`{scheme}:` is not compiled in: enable the feature {feature} of `leasehold`"
-            ));
-        }
-        let shown: String = scheme.chars().take(20).collect();
-        let shown = Readable::new(&shown);
-        config(format!("no backend is called `{shown}`: there are {}", self.known()))
-    }
-
-    /// What a URL can start with.
-    fn known(&self) -> String {
-        let mut known: Vec<&str> = self.schemes().chain(self.missing.keys().copied()).collect();
-        known.sort_unstable();
-        known.iter().map(|scheme| format!("{scheme}:")).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -155,7 +118,8 @@ impl Default for Connector {
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("schemes", &self.schemes.keys()).finish()
+        let schemes: Vec<&str> = self.schemes().collect();
+        f.debug_struct("Connector").field("schemes", &schemes).finish()
     }
 }
 
@@ -170,8 +134,4 @@ fn prefix(parameters: &mut UrlParameters) -> Result<Option<LockName>, LockError>
     name.map(Some).ok_or_else(|| {
         config("`prefix` in the URL is UTF-8 without control characters, and shorter than a name may be")
     })
-}
-
-fn config(message: impl Into<String>) -> LockError {
-    LockError::Config { message: message.into() }
 }

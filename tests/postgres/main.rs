@@ -20,6 +20,7 @@ mod standby;
 mod support;
 mod tokens;
 mod transactions;
+mod versions;
 
 use lock_testkit::child;
 

@@ -113,7 +113,8 @@ async fn work_of(user: &str, server: &PostgresServer) -> Vec<OwnerId> {
     let ttl = Ttl::new(MINUTE).expect("a good TTL");
     lock.extend(&Renewal::new(&lease, ttl)).await.expect("an answer");
     // A statement that fails is logged whatever is said of logging.
-    let busy = format!("BEGIN; SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
+    let busy =
+        format!("BEGIN; SELECT 1 FROM leasehold.locks_grants WHERE name = '{name}' FOR UPDATE");
     let stranger = jam(server, &busy).await;
     lock.extend(&Renewal::new(&lease, ttl)).await.expect_err("the row is busy");
     drop(stranger);
@@ -152,11 +153,11 @@ async fn c32_users_of_locks_have_no_rights_on_the_tables() {
     let_in(&server, "app");
     use_all(&server.url_as("app", "postgres")).await;
     for refused in [
-        "SET ROLE app; SELECT owner FROM leasehold.locks",
-        "SET ROLE app; UPDATE leasehold.locks SET owner = NULL",
-        "SET ROLE app; SELECT leasehold.locks_v1_grant('a', gen_random_uuid(), 1000, '', 9223372036854775807)",
+        "SET ROLE app; SELECT owner FROM leasehold.locks_grants",
+        "SET ROLE app; UPDATE leasehold.locks_grants SET owner = NULL",
+        "SET ROLE app; SELECT leasehold.locks_v2_grant('a', NULL, gen_random_uuid(), 1000, '', 9223372036854775807)",
         "GRANT USAGE ON SCHEMA leasehold TO stranger; SET ROLE stranger; \
-         SELECT leasehold.locks_v1_release('a', gen_random_uuid(), 1)",
+         SELECT leasehold.locks_v2_release('a', gen_random_uuid(), 1)",
     ] {
         let answer = server.try_psql(refused);
         assert!(answer.is_err_and(|text| text.contains("permission denied")), "{refused}");

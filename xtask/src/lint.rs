@@ -1,5 +1,6 @@
 //! Format, clauses, circles, links, lints and docs.
 
+mod cases;
 mod circles;
 mod clauses;
 mod links;
@@ -19,6 +20,7 @@ const FEATURE_SETS: &[&str] = &[
     "-p leasehold --features redis-native-tls,postgres-native-tls",
     "-p leasehold --features metrics",
     "-p leasehold --features serde",
+    "-p leasehold --features testing",
     "-p lock-core",
     "--workspace --all-features",
 ];
@@ -50,12 +52,13 @@ fn docs(what: &str) -> Done {
     report(&links::dead_in_docs()?)
 }
 
-/// Checks that clauses and code agree, that files use each other in one direction only, and that the links
-/// of the pages lead somewhere. Tells all that is wrong at once.
+/// Checks that clauses and code agree, that every case of a suite is run, that files use each other in one
+/// direction only, and that the links of the pages lead somewhere. Tells all that is wrong at once.
 fn house_rules() -> Done {
-    println!("+ clauses, circles and links");
+    println!("+ clauses, cases, circles and links");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
     let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
+    problems.extend(cases::problems(&sources)?);
     problems.extend(circles::problems(&sources)?);
     problems.extend(links::dead_in_pages(&source::with_endings(&[".md"])?));
     report(&problems)

@@ -142,7 +142,7 @@ impl Store for Postgres {
     }
 
     async fn wipe(&self) {
-        self.0.psql("TRUNCATE leasehold.locks");
+        self.0.psql("TRUNCATE leasehold.locks_grants");
     }
 
     fn stop(&self) -> bool {

@@ -91,11 +91,20 @@ pub trait DistributedLock: LockAdmin {
     /// After a drop the hold may or may not be over; releasing again does no harm.
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError>;
 
-    /// Takes back everything that the claim of `owner` did or may still do: its grant, its place in the
-    /// queue, and a request of it that is still on its way.
+    /// Takes back everything that the claim of `owner` did or may still do (C19): its grant, its place in
+    /// the queue, and a request of it that is still on its way. Of a claim that did nothing yet, it takes
+    /// back what may come.
     ///
-    /// Such a request is refused for at least
-    /// [`WITHDRAWAL_REMEMBERED`](super::WITHDRAWAL_REMEMBERED), with a permanent error.
+    /// From when this is answered, and for at least
+    /// [`WITHDRAWAL_REMEMBERED`](super::WITHDRAWAL_REMEMBERED) (30 s), whatever the claim's TTL:
+    /// [`try_acquire`](Self::try_acquire) of this claim grants and queues nothing. Where the lock is free
+    /// it is [`BackendError::withdrawn`], or another error that is permanent and whose outcome is
+    /// [`NotApplied`](crate::Outcome::NotApplied). Where another holds the lock, "busy" is as good an
+    /// answer. This goes for requests that were sent before and arrive late, and for those that this value
+    /// or a clone of it is asked to send later. A request that arrives later still may be granted, and then
+    /// lasts for its TTL at most.
+    ///
+    /// An owner that holds nothing and waits for nothing is no error, and the hold of another stays.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer.
@@ -112,5 +121,21 @@ pub trait DistributedLock: LockAdmin {
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
         let _ = lease;
         None
+    }
+
+    /// Gives back at once what this backend keeps on its server for later, and no hold needs: sessions,
+    /// idle connections. By default there is no such thing.
+    ///
+    /// A [`LockClient`](crate::LockClient) calls it at the end of its shutdown (C20), when its own claims are
+    /// over. Other clients of the backend may go on: it works as before, and gets back what it needs. A lease
+    /// that was detached lasts for its TTL all the same.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer. What is left ends by itself.
+    ///
+    /// # Cancel safety
+    /// After a drop some of it may be left; closing again does no harm.
+    async fn close(&self) -> Result<(), BackendError> {
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Claims that were withdrawn, remembered for a while.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::bounds::WITHDRAWAL_REMEMBERED;
@@ -12,28 +12,34 @@ use crate::model::OwnerId;
 /// Moments are spans since a start of the store's choice, on whatever clock it goes by.
 #[derive(Debug, Default)]
 pub struct Withdrawals {
-    owners: HashSet<OwnerId>,
-    /// When each may be forgotten, oldest first.
-    forget_at: VecDeque<(Duration, OwnerId)>,
+    forget_at: HashMap<OwnerId, Duration>,
+    /// The same by time, oldest first. A claim that was withdrawn again stands here twice.
+    by_time: VecDeque<(Duration, OwnerId)>,
 }
 
 impl Withdrawals {
-    /// Remembers that the claim of `owner` was withdrawn at `now`, and forgets old ones.
+    /// Remembers from `now` on that the claim of `owner` was withdrawn, and forgets old ones.
     pub fn remember(&mut self, owner: OwnerId, now: Duration) {
-        while let Some(&(at, old)) = self.forget_at.front()
+        self.forget(now);
+        let at = now + WITHDRAWAL_REMEMBERED;
+        self.forget_at.insert(owner, at);
+        self.by_time.push_back((at, owner));
+    }
+
+    fn forget(&mut self, now: Duration) {
+        while let Some(&(at, owner)) = self.by_time.front()
             && at <= now
         {
-            self.owners.remove(&old);
-            self.forget_at.pop_front();
-        }
-        if self.owners.insert(owner) {
-            self.forget_at.push_back((now + WITHDRAWAL_REMEMBERED, owner));
+            self.by_time.pop_front();
+            if self.forget_at.get(&owner) == Some(&at) {
+                self.forget_at.remove(&owner);
+            }
         }
     }
 
     /// Whether the claim of `owner` was withdrawn.
     pub fn contains(&self, owner: OwnerId) -> bool {
-        self.owners.contains(&owner)
+        self.forget_at.contains_key(&owner)
     }
 }
 
@@ -51,6 +57,20 @@ mod tests {
         assert!(withdrawn.contains(first) && withdrawn.contains(second));
         withdrawn.remember(second, at(30));
         assert!(!withdrawn.contains(first) && withdrawn.contains(second));
-        assert_eq!(withdrawn.forget_at.len(), 1);
+    }
+
+    #[test]
+    fn c19_a_repeated_withdrawal_is_remembered_from_the_repeat_on() {
+        let at = Duration::from_secs;
+        let (mut withdrawn, repeated, other) =
+            (Withdrawals::default(), OwnerId::random(), OwnerId::random());
+        withdrawn.remember(repeated, at(0));
+        withdrawn.remember(repeated, at(20));
+        withdrawn.remember(other, at(49));
+        assert!(withdrawn.contains(repeated));
+        withdrawn.remember(other, at(50));
+        assert!(!withdrawn.contains(repeated));
+        withdrawn.remember(other, at(80));
+        assert_eq!((withdrawn.forget_at.len(), withdrawn.by_time.len()), (1, 1), "R4");
     }
 }

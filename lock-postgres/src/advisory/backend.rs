@@ -15,9 +15,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::claim_handle::{Callers, ClaimHandle, End, Standing};
-use super::claim_task::{ClaimTask, Shared};
+use super::claim_task::ClaimTask;
 use super::holds::Holds;
 use super::registry::Registry;
+use super::shared::Shared;
 use super::spares::Spares;
 use crate::doctor;
 use crate::error::BACKEND;

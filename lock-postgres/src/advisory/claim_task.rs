@@ -8,37 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{Claim, Extension, Grant, Release, ServerTime, UNCLAIMED_GRANT_TTL};
-use lock_core::{BackendError, Contention, FencingToken, LostReason, Outcome, Ttl};
-use sqlx::Row;
+use lock_core::{BackendError, Contention, LostReason, Outcome};
 use sqlx::postgres::PgRow;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout};
 
 use super::claim_handle::{Callers, Command, End, Standing};
-use super::holds::{ANSWER_LIMIT, Holds, contention, token_number};
-use super::spares::Spares;
-use crate::error::{BACKEND, RequestError, classify, ends_session, unreadable};
+use super::hold::Hold;
+use super::holds::contention;
+use super::shared::Shared;
+use crate::error::{BACKEND, RequestError, classify, ends_session};
 use crate::reply::{self, get, micros};
 use crate::session::LockSession;
 
 /// How long an attempt may take, whether or not its caller waits.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
-
-/// How often the server is asked for a sign of life. A connection that is cut is seen at once; one that
-/// has gone silent is seen by this.
-const PING_EVERY: Duration = Duration::from_secs(1);
-
-/// What is done before a loss is told may delay it for so long.
-const TELL_WITHIN: Duration = Duration::from_millis(50);
-
-/// What the claims of a client share.
-pub(super) struct Shared {
-    pub(super) holds: Holds,
-    /// Sessions that hold nothing.
-    pub(super) spares: Spares,
-    /// Attempts, some of which may be under way at a time.
-    pub(super) attempts: Semaphore,
-}
 
 /// Owns the session. Its end, by return or by abort, closes the connection and so frees the lock, unless
 /// the lock was freed before.
@@ -204,122 +188,4 @@ fn granted(row: &PgRow, claim: &Claim) -> Result<Grant, BackendError> {
     let token = reply::fencing_token(get(row, 1, WHAT)?)?;
     let at = ServerTime(micros(get(row, 2, WHAT)?));
     Ok(Grant::new(token, claim.ttl.as_duration()).at(at))
-}
-
-/// The session of a lock that is held.
-struct Hold<'a> {
-    shared: Arc<Shared>,
-    claim: &'a Claim,
-    token: FencingToken,
-    session: LockSession,
-    /// When the hold is over unless it is extended.
-    ends_at: Instant,
-    /// When it is over unless a caller has heard of it.
-    unheard_until: Instant,
-}
-
-impl Hold<'_> {
-    /// Keeps the session until the hold is over, and says how it ended.
-    async fn run(
-        mut self,
-        callers: &Callers,
-        commands: &mut mpsc::Receiver<Command>,
-    ) -> LostReason {
-        let mut ping_at = Instant::now() + PING_EVERY;
-        loop {
-            let heard = callers.have_heard();
-            let ends_at = if heard { self.ends_at } else { self.unheard_until };
-            tokio::select! {
-                command = commands.recv() => match command {
-                    None => return LostReason::Shutdown,
-                    Some(Command::Release(reply)) => {
-                        let _ = reply.send(self.release().await);
-                        return LostReason::Released;
-                    }
-                    Some(Command::Extend(token, ttl, reply)) => {
-                        callers.heard();
-                        let extended = self.extend(token, ttl).await;
-                        let is_lost = matches!(extended, Ok(Extension::Lost));
-                        let _ = reply.send(extended);
-                        if is_lost {
-                            return self.end().await;
-                        }
-                    }
-                },
-                // C8: the connection is the lock, so its end is told at once.
-                () = self.session.ended() => return self.reason().await,
-                () = sleep_until(ping_at) => {
-                    if !self.session.answers_within(ANSWER_LIMIT).await {
-                        return self.reason().await;
-                    }
-                    ping_at = Instant::now() + PING_EVERY;
-                }
-                () = sleep_until(ends_at) => {
-                    if !(heard || callers.have_heard()) || !self.was_extended_elsewhere().await {
-                        return self.expire().await;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Extends the hold in its row, and lets the server bear our silence for as long.
-    async fn extend(&mut self, token: FencingToken, ttl: Ttl) -> Result<Extension, BackendError> {
-        let (asked, claim) = (Instant::now(), self.claim);
-        let call = self.shared.holds.call_to_extend(&claim.name, claim.owner, token, ttl);
-        match self.session.row_within(ANSWER_LIMIT, &call).await {
-            Ok(row) if row.try_get(0).unwrap_or(false) => {
-                self.ends_at = self.ends_at.max(asked + ttl.as_duration());
-                Ok(Extension::Extended(ttl.as_duration()))
-            }
-            Ok(_) => Ok(Extension::Lost),
-            Err(error) if ends_session(&error) => Ok(Extension::Lost),
-            Err(error) => Err(classify(error)),
-        }
-    }
-
-    /// Another client that attached the lease extends it in the row alone.
-    async fn was_extended_elsewhere(&mut self) -> bool {
-        let call = self.call("left");
-        let Ok(row) = self.session.row_within(ANSWER_LIMIT, &call).await else { return false };
-        let left = micros(row.try_get(0).unwrap_or(0));
-        self.ends_at = Instant::now() + left;
-        !left.is_zero()
-    }
-
-    /// Frees the lock, and leaves the session to others if the server says that it is free.
-    async fn release(mut self) -> Result<Release, BackendError> {
-        let call = self.call("release");
-        match self.session.row_within(ANSWER_LIMIT, &call).await {
-            Ok(row) if row.try_get(0).unwrap_or(false) => {
-                self.shared.spares.put_back(self.session);
-                Ok(Release::Released)
-            }
-            Ok(_) => Err(unreadable("the answer to an unlock")),
-            Err(error) if ends_session(&error) => Ok(Release::NotHeld),
-            Err(error) => Err(classify(error)),
-        }
-    }
-
-    async fn expire(self) -> LostReason {
-        let _ = timeout(TELL_WITHIN, self.release()).await;
-        LostReason::Expired
-    }
-
-    /// Frees the lock, if it is not free, and says how the hold ended.
-    async fn end(self) -> LostReason {
-        let reason = self.reason().await;
-        let _ = timeout(TELL_WITHIN, self.release()).await;
-        reason
-    }
-
-    async fn reason(&self) -> LostReason {
-        let told = self.shared.holds.how_it_ended(&self.claim.name, self.claim.owner);
-        timeout(TELL_WITHIN, told).await.unwrap_or(LostReason::Disconnected)
-    }
-
-    fn call(&self, function: &str) -> crate::sql::Call {
-        let call = self.shared.holds.call_of(function, &self.claim.name, self.claim.owner);
-        call.number(token_number(self.token))
-    }
 }

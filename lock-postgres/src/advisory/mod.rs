@@ -3,8 +3,10 @@
 mod backend;
 mod claim_handle;
 mod claim_task;
+mod hold;
 mod holds;
 mod registry;
+mod shared;
 mod spares;
 
 pub use self::backend::AdvisoryBackend;

@@ -10,7 +10,8 @@ pub(crate) use self::names::TableNames;
 
 /// Begins a migration. One runs at a time, and none waits for long.
 const BEGIN: &str = "\
--- Leasehold's locks on Postgres, version 1. It may be run again, and beside later versions.
+-- Leasehold's locks on Postgres, version 2. It may be run again, and beside clients of version 1, which go
+-- on to work.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL lock_timeout = '5s';
@@ -20,18 +21,20 @@ DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
 
 /// What one mode needs, in this order: a function stands behind what it uses. The last one is made last,
 /// so that it tells whether all is there.
-fn parts(names: &TableNames) -> [&'static str; 5] {
-    let mode = match names.is_advisory() {
-        true => include_str!("advisory.sql"),
-        false => include_str!("lease_table.sql"),
+fn parts(names: &TableNames) -> Vec<&'static str> {
+    let mode: &[&str] = match names.is_advisory() {
+        true => &[include_str!("advisory_tables.sql"), include_str!("advisory.sql")],
+        false => &[
+            include_str!("lease_tables.sql"),
+            include_str!("lease_table.sql"),
+            include_str!("version_1.sql"),
+        ],
     };
-    [
-        include_str!("tables.sql"),
-        include_str!("grant.sql"),
-        mode,
-        include_str!("fence.sql"),
-        include_str!("rights.sql"),
-    ]
+    let (first, last) = (
+        [include_str!("tables.sql"), include_str!("common.sql")],
+        [include_str!("fence.sql"), include_str!("rights.sql")],
+    );
+    [&first[..], mode, &last].concat()
 }
 
 /// The function that is made last.

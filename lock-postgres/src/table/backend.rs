@@ -52,6 +52,7 @@ impl PostgresBackend {
 
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
         let server = Server::connect(options, Mode::Table).await?;
+        server.forget_unused().await;
         let listener = Listener::new(server.connections.options().clone());
         let notifications = server.is_direct().then(|| Arc::new(Notifications::new(listener)));
         Ok(Self { server, notifications })
@@ -183,6 +184,10 @@ impl DistributedLock for PostgresBackend {
         const WHAT: &str = "the answer to a release";
         let call = self.server.call("release").text(name.as_str()).owner(owner);
         let row = self.server.row(&call.number(self.server.clock_limit()), WHAT).await?;
+        if reply::get(&row, 1, WHAT)? {
+            // The release is done, whatever becomes of this: the waiter looks for itself within a poll (C28).
+            let _ = self.server.rows(&self.server.call("tell").text(name.as_str())).await;
+        }
         match reply::get(&row, 0, WHAT)? {
             true => Ok(Release::Released),
             false => Ok(Release::NotHeld),

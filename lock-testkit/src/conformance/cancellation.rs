@@ -6,10 +6,9 @@ use std::time::Duration;
 use futures_util::future::{FutureExt, join_all};
 use tokio::time::{sleep, timeout};
 
-use super::{
-    Fault, Faulty, Harness, LIMIT, Operation, claim, client, eventually, faulty_client, fresh_name,
-    patient, until_free,
-};
+use super::harness::Harness;
+use super::steps::{client, eventually, faulty_client, fresh_name, patient, until_free};
+use crate::{Fault, Faulty, Operation};
 use lock_core::backend::{Attempt, Claim};
 use lock_core::{DistributedLock, Lease, LockRequest, LostReason, Wait};
 
@@ -28,15 +27,15 @@ pub async fn c19_a_dropped_acquire_leaves_nothing(harness: &dyn Harness) {
             tokio::task::yield_now().await;
         }
     }
-    until_free(&client, &name).await;
+    until_free(harness, &client, &name).await;
     for micros in (0..2000).step_by(50) {
         let _ = timeout(Duration::from_micros(micros), client.acquire(request())).await;
     }
-    until_free(&client, &name).await;
+    until_free(harness, &client, &name).await;
     faulty.once(Operation::TryAcquire, Fault::SilenceAfter);
     let granted = timeout(Duration::from_millis(300), client.acquire(request())).await;
-    assert!(granted.is_err(), "the reply was to be lost");
-    until_free(&client, &name).await;
+    assert!(granted.is_err(), "a grant whose reply was lost is to be told to nobody");
+    until_free(harness, &client, &name).await;
     client.shutdown().await;
 }
 
@@ -48,46 +47,32 @@ pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
     let guard = holder.acquire(patient(&name, ttl)).await.expect("a free lock");
     for millis in [0, 1, 5, 50, 200] {
         let leaving = leaver.acquire(patient(&name, ttl));
-        assert!(timeout(Duration::from_millis(millis), leaving).await.is_err(), "two holders");
+        let left = timeout(Duration::from_millis(millis), leaving).await;
+        assert!(left.is_err(), "a lock that is held is to be granted to nobody else");
     }
     let waiting = tokio::spawn(async move { next.acquire(patient(&name, ttl)).await });
-    eventually("it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
+    eventually(harness, "it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
     let name = guard.name();
     guard.release().await.expect("an answer");
-    let guard = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
+    let guard = timeout(harness.limit(), waiting).await.expect("its turn comes").expect("no panic");
     guard.expect("granted").release().await.expect("an answer");
-    until_free(&holder, &name).await;
-}
-
-/// C19: a request of a withdrawn claim that comes late is refused, so that it cannot take a lock
-/// that nobody wants any more.
-pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Harness) {
-    let (backend, name) = (harness.connect().await, fresh_name());
-    let ghost = claim(&name, Duration::from_secs(60));
-    backend.withdraw(&name, ghost.owner).await.expect("an answer");
-    let late = backend.try_acquire(&ghost, None).await;
-    assert!(!matches!(late, Ok(Attempt::Granted(_))), "a ghost took the lock");
-    let claim = claim(&name, Duration::from_secs(60));
-    let next = backend.try_acquire(&claim, None).await.expect("an answer");
-    assert!(matches!(next, Attempt::Granted(_)), "{next:?}");
-    backend.withdraw(&name, claim.owner).await.expect("an answer");
-    let state = backend.inspect(&name).await.expect("an answer");
-    assert_eq!(state.holder, None);
+    until_free(harness, &holder, &name).await;
 }
 
 /// C19: a place in a queue outlives the shortest TTLs, and a withdrawal is tried for as long.
 pub async fn c19_a_withdrawal_outlasts_a_short_ttl(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     let (leaver, faulty) = faulty_client(harness).await;
-    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.limit())).await.expect("a free lock");
     faulty.always(Operation::Withdraw, Fault::RequestLost);
     let hasty = patient(&name, harness.ttl()).wait(Wait::AtMost(Duration::from_millis(50)));
     let late = leaver.acquire(hasty).await;
-    assert!(late.is_err(), "{late:?}");
+    assert!(late.is_err(), "a wait for a lock that is held is to end without it: {late:?}");
     sleep(harness.ttl() + Duration::from_millis(200)).await;
     faulty.heal();
     let before = faulty.calls(Operation::Withdraw);
-    eventually("it is withdrawn", async || faulty.calls(Operation::Withdraw) > before).await;
+    eventually(harness, "it is withdrawn", async || faulty.calls(Operation::Withdraw) > before)
+        .await;
     guard.release().await.expect("an answer");
 }
 
@@ -106,15 +91,15 @@ pub async fn c19_a_request_that_outlived_its_hold_takes_nothing(harness: &dyn Ha
             guard.release().await.expect("an answer");
         }
         // Once the janitor has been there, the request may come.
-        until_free(&client, &name).await;
-        until_refused(&faulty, &ghost).await;
-        until_free(&client, &name).await;
+        until_free(harness, &client, &name).await;
+        until_refused(harness, &faulty, &ghost).await;
+        until_free(harness, &client, &name).await;
     }
 }
 
 /// Waits until the late request of a claim takes nothing: it is refused, or taken back.
-async fn until_refused(faulty: &Faulty, ghost: &Claim) {
-    eventually("the late request takes nothing", async || {
+async fn until_refused(harness: &dyn Harness, faulty: &Faulty, ghost: &Claim) {
+    eventually(harness, "the late request takes nothing", async || {
         let late = faulty.try_acquire(ghost, None).await;
         !matches!(late, Ok(Attempt::Granted(_)))
     })
@@ -137,8 +122,8 @@ pub async fn c19_a_lease_that_is_handed_on_stays_unresolved(harness: &dyn Harnes
             false => lease,
         };
         client.attach(lease).await.expect("held").release().await.expect("an answer");
-        until_refused(&faulty, &ghost).await;
-        until_free(&client, &name).await;
+        until_refused(harness, &faulty, &ghost).await;
+        until_free(harness, &client, &name).await;
     }
 }
 
@@ -154,13 +139,18 @@ pub async fn c19_a_jammed_lock_costs_no_other(harness: &dyn Harness) {
     let tries = jammed.iter().chain(std::iter::repeat_n(&jammed[0], 100));
     let given_up = tries.map(|name| client.try_acquire(patient(name, ttl)));
     let given_up = given_up.map(|acquiring| timeout(Duration::from_millis(20), acquiring));
-    assert!(join_all(given_up).await.iter().all(Result::is_err), "it was to be jammed");
+    let ended = join_all(given_up).await;
+    assert!(ended.iter().all(Result::is_err), "a lock that is jammed is to be granted to nobody");
     drop(guard);
-    let freed = timeout(Duration::from_secs(5), until_free(&client, &other)).await;
-    assert!(freed.is_ok(), "a lock waited for another that is jammed");
+    let bound = harness.request_timeout() * 5;
+    let freed = timeout(bound, until_free(harness, &client, &other)).await;
+    assert!(
+        freed.is_ok(),
+        "a lock that was dropped is to be free within {bound:?}, though others are jammed"
+    );
     faulty.heal();
     for name in &jammed {
-        until_free(&client, name).await;
+        until_free(harness, &client, name).await;
     }
 }
 
@@ -176,12 +166,13 @@ pub async fn c20_a_guard_may_be_dropped_anywhere(harness: &dyn Harness) {
         let _guard = guard;
         std::panic::resume_unwind(Box::new("a panic of the test"));
     });
-    assert!(unwound.await.is_err());
+    assert!(unwound.await.is_err(), "the panic of the test is to go on");
     let guard = client.acquire(patient(&name, ttl)).await.expect("given back by an unwinding");
     let signal = guard.lost_signal();
     drop(guard);
-    assert_eq!(signal.wait().await, LostReason::Released);
-    until_free(&client, &name).await;
+    let told = signal.wait().await;
+    assert_eq!(told, LostReason::Released, "a guard that was dropped is to be told as released");
+    until_free(harness, &client, &name).await;
 }
 
 /// C21: after many calls were dropped in mid-flight, each further reply is its own request's.
@@ -194,11 +185,15 @@ pub async fn c21_no_reply_goes_to_the_wrong_caller(harness: &dyn Harness) {
             let limit = Duration::from_micros((i as u64 * 7) % 400);
             let _ = timeout(limit, client.try_acquire(&*name)).await;
             let state = client.inspect(&name).await.expect("an answer");
-            assert_eq!(state.name.as_str(), name);
+            assert_eq!(
+                state.name.as_str(),
+                name,
+                "a reply is to go to the caller that asked for it"
+            );
         }
     });
     join_all(dropped).await;
-    eventually("everything dropped is given back", async || {
+    eventually(harness, "everything dropped is given back", async || {
         client.list(tag.as_str(), 100).await.expect("an answer").is_empty()
     })
     .await;
@@ -207,7 +202,8 @@ pub async fn c21_no_reply_goes_to_the_wrong_caller(harness: &dyn Harness) {
         let request = LockRequest::new(name(i)).label(&label).wait(Wait::Never);
         let guard = client.acquire(request).await.expect("it is free");
         let holder = client.inspect(name(i)).await.expect("an answer").holder.expect("held");
-        assert_eq!((holder.token, holder.label.as_str()), (Some(guard.token()), &*label));
+        let (seen, own) = ((holder.token, holder.label.as_str()), (Some(guard.token()), &*label));
+        assert_eq!(seen, own, "an inspection is to show the token and the label of the holder");
         guard.release().await.expect("an answer");
     }
 }

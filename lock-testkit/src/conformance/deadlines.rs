@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::{
-    Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, client, eventually, faulty_client,
-    fresh_name, patient,
-};
+use super::harness::Harness;
+use super::steps::{client, eventually, faulty_client, fresh_name, patient};
+use crate::{Fault, Operation};
 use lock_core::{
     Clock, Drift, LockClient, LockError, LockGuard, LockRequest, LostReason, SystemClock, Wait,
 };
@@ -17,7 +16,7 @@ pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harne
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl());
     // An attempt that takes half of the request time-out is given up.
-    let (acquire_delay, renewal_delay) = ((ttl / 3).min(REQUEST_TIMEOUT / 3), ttl / 16);
+    let (acquire_delay, renewal_delay) = ((ttl / 3).min(harness.request_timeout() / 3), ttl / 16);
     faulty.once(Operation::TryAcquire, Fault::Late(acquire_delay));
     faulty.always(Operation::ExtendAll, Fault::Late(renewal_delay));
     let validity = Drift::default().validity(ttl);
@@ -25,10 +24,14 @@ pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harne
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     let first = guard.deadline();
     let allowed = before.after(validity + acquire_delay / 2);
-    assert!(allowed.has_reached(first), "counted from the reply");
-    eventually("the lock is renewed", async || guard.deadline() != first).await;
+    assert!(
+        allowed.has_reached(first),
+        "a deadline is to count from before the request, not from the reply"
+    );
+    eventually(harness, "the lock is renewed", async || guard.deadline() != first).await;
     let allowed = SystemClock.now().after(validity - renewal_delay);
-    assert!(allowed.has_reached(guard.deadline()), "counted from the reply of a renewal");
+    let counted = allowed.has_reached(guard.deadline());
+    assert!(counted, "a renewed deadline is to count from before the renewal, not from its reply");
     guard.release().await.expect("an answer");
 }
 
@@ -38,7 +41,8 @@ pub async fn c05_a_grant_that_comes_too_late_is_not_returned(harness: &dyn Harne
     let (name, ttl) = (fresh_name(), Duration::from_millis(20));
     faulty.always(Operation::TryAcquire, Fault::Late(ttl * 3));
     let late = client.acquire(LockRequest::from(&name).ttl(ttl).wait(Wait::Never)).await;
-    assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
+    let times_out = matches!(late, Err(LockError::Timeout { .. }));
+    assert!(times_out, "a grant that came after its deadline is to be a time-out: {late:?}");
     faulty.heal();
     let guard = client.acquire(patient(&name, harness.ttl())).await.expect("it was given back");
     guard.release().await.expect("an answer");
@@ -50,11 +54,18 @@ pub async fn c07_is_held_reads_the_clock(harness: &dyn Harness) {
     let ttl = harness.ttl();
     faulty.always(Operation::ExtendAll, Fault::Silence);
     let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
-    assert!(guard.is_held() && guard.remaining() > ttl / 2);
+    let fresh = guard.is_held() && guard.remaining() > ttl / 2;
+    assert!(fresh, "a new hold is to last for most of its TTL: {:?} left", guard.remaining());
     // The thread sleeps, as it would in a pause: nothing polls, no timer of this task fires.
     std::thread::sleep(ttl);
-    assert!(!guard.is_held() && guard.remaining().is_zero());
-    assert_eq!(guard.lost_signal().reason(), Some(LostReason::Expired));
+    let over = !guard.is_held() && guard.remaining().is_zero();
+    assert!(over, "a guard is to see by the clock alone that its deadline is past");
+    let told = guard.lost_signal().reason();
+    assert_eq!(
+        told,
+        Some(LostReason::Expired),
+        "a hold past its deadline is to be told as expired"
+    );
 }
 
 /// C8: the signal can be cloned, and awaited before and after; it carries the first reason.
@@ -62,17 +73,19 @@ pub async fn c08_the_signal_is_sticky_and_tells_the_reason(harness: &dyn Harness
     let (client, name) = (client(harness).await, fresh_name());
     let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
     let before = guard.lost_signal();
-    assert_eq!(before.reason(), None);
+    assert_eq!(before.reason(), None, "a hold is not to be told as lost while it lasts");
     let waiting = tokio::spawn({
         let signal = before.clone();
         async move { signal.wait().await }
     });
     harness.evict(&name).await;
-    let reason = timeout(LIMIT, waiting).await.expect("the loss is told").expect("no panic");
-    assert_eq!(reason, LostReason::Evicted);
+    let reason =
+        timeout(harness.limit(), waiting).await.expect("the loss is told").expect("no panic");
+    assert_eq!(reason, LostReason::Evicted, "a holder is to learn that it was evicted");
     for signal in [before, guard.lost_signal()] {
-        assert_eq!(signal.wait().await, LostReason::Evicted);
-        assert_eq!(signal.reason(), Some(LostReason::Evicted));
+        let told = (signal.wait().await, signal.reason());
+        let evicted = (LostReason::Evicted, Some(LostReason::Evicted));
+        assert_eq!(told, evicted, "a signal is to keep its reason, for clones too");
     }
     drop(guard);
 }
@@ -86,9 +99,10 @@ pub async fn c08_a_transient_error_is_no_loss(harness: &dyn Harness) {
     let ttl = harness.ttl() * 2;
     let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
     let first = guard.deadline();
-    eventually("it is renewed after the errors", async || guard.deadline() != first).await;
-    assert!(guard.is_held());
-    assert!(faulty.calls(Operation::ExtendAll) > 3);
+    eventually(harness, "it is renewed after the errors", async || guard.deadline() != first).await;
+    assert!(guard.is_held(), "a renewal that fails for now is to cost no hold");
+    let calls = faulty.calls(Operation::ExtendAll);
+    assert!(calls > 3, "a renewal that failed is to be tried again: {calls} calls after 3 errors");
     guard.release().await.expect("an answer");
 }
 
@@ -96,15 +110,15 @@ pub async fn c08_a_transient_error_is_no_loss(harness: &dyn Harness) {
 pub async fn c08_a_loss_that_is_seen_is_told(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, kept) = (fresh_name(), fresh_name());
-    let guard = client.acquire(patient(&name, LIMIT * 10)).await.expect("a free lock");
-    let other = client.acquire(patient(&kept, LIMIT * 10)).await.expect("a free lock");
-    assert_eq!(faulty.watched(), 2);
+    let guard = client.acquire(patient(&name, harness.limit() * 10)).await.expect("a free lock");
+    let other = client.acquire(patient(&kept, harness.limit() * 10)).await.expect("a free lock");
+    assert_eq!(faulty.watched(), 2, "each hold is to be watched");
     faulty.see_loss(&name, LostReason::Disconnected);
-    let reason = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
-    assert_eq!(reason, LostReason::Disconnected);
-    assert!(other.is_held());
+    let reason = timeout(harness.limit(), guard.lost()).await.expect("the loss is told");
+    assert_eq!(reason, LostReason::Disconnected, "the loss is to be told as the backend saw it");
+    assert!(other.is_held(), "a loss is to cost no other hold of the client");
     drop((guard, other));
-    eventually("nothing is watched any more", async || faulty.watched() == 0).await;
+    eventually(harness, "nothing is watched any more", async || faulty.watched() == 0).await;
 }
 
 /// C9, L4: with a network that swallows everything, the loss is told at the deadline, not later.
@@ -114,11 +128,8 @@ pub async fn c09_a_hung_renewal_does_not_delay_the_signal(harness: &dyn Harness)
     let asked = Instant::now();
     let ttl = harness.ttl();
     let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
-    let reason = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
-    assert_eq!(reason, LostReason::Expired);
-    let told = asked.elapsed();
-    let bound = ttl + Duration::from_millis(50) + SLACK;
-    assert!(told <= bound, "told after {told:?} at a TTL of {ttl:?}");
+    let reason = timeout(harness.limit(), guard.lost()).await.expect("the loss is told");
+    told_by_the_deadline(harness, reason, asked.elapsed(), ttl);
 }
 
 /// C9: the runtime on which the client started may be gone; the loss is told all the same, and a
@@ -128,7 +139,7 @@ pub async fn c09_the_loss_is_told_without_the_renewers_runtime(harness: &dyn Har
     let ttl = harness.ttl() * 2;
     let first = elsewhere(client.clone(), patient(&fresh_name(), ttl)).await;
     let deadline = first.deadline();
-    let renewed = eventually("it is renewed", async || first.deadline() != deadline);
+    let renewed = eventually(harness, "it is renewed", async || first.deadline() != deadline);
     tokio::select! {
         reason = first.lost() => panic!("lost on a healthy server: {reason}"),
         () = renewed => {}
@@ -136,10 +147,18 @@ pub async fn c09_the_loss_is_told_without_the_renewers_runtime(harness: &dyn Har
     faulty.always(Operation::ExtendAll, Fault::Silence);
     let (asked, second) = (Instant::now(), elsewhere(client, patient(&fresh_name(), ttl)).await);
     let signal = second.lost_signal();
-    let reason = timeout(LIMIT, signal.wait()).await.expect("the loss is told");
-    assert_eq!(reason, LostReason::Expired);
-    let told = asked.elapsed();
-    assert!(told <= ttl + Duration::from_millis(50) + SLACK, "told after {told:?}");
+    let reason = timeout(harness.limit(), signal.wait()).await.expect("the loss is told");
+    told_by_the_deadline(harness, reason, asked.elapsed(), ttl);
+}
+
+/// L4: a loss is told at most 50 ms after the deadline, which is within a TTL from the request on.
+fn told_by_the_deadline(harness: &dyn Harness, why: LostReason, took: Duration, ttl: Duration) {
+    assert_eq!(why, LostReason::Expired, "a hold that nobody could renew is to be told as expired");
+    let bound = ttl + Duration::from_millis(50) + harness.slack();
+    assert!(
+        took <= bound,
+        "a loss is to be told {bound:?} after the request at the latest: {took:?}"
+    );
 }
 
 /// Acquires on a runtime that is gone when this returns.

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{
-    Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, client, eventually, faulty_client,
-    fresh_name, patient, until_free,
-};
-use lock_core::{LockClient, LockError, LockRequest, Wait};
+use super::harness::Harness;
+use super::steps::{client, eventually, faulty_client, fresh_name, patient, until_free};
+use crate::{Fault, Operation};
+use lock_core::{LockClient, LockError, LockGuard, LockRequest, Wait};
 
 /// C20: a shutdown gives back what is held and what was dropped, though some of it fails at first.
 pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
+    let observer = client(harness).await;
     let (client, faulty) = faulty_client(harness).await;
-    let (observer, tag) = (super::client(harness).await, fresh_name());
+    let tag = fresh_name();
     let request = |i| LockRequest::new(format!("{tag}-{i}")).ttl(Duration::from_secs(60));
     let mut guards = Vec::new();
     for i in 0..20 {
@@ -23,16 +23,21 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
     faulty.once(Operation::Release, Fault::RequestLost);
     faulty.once(Operation::Release, Fault::ReplyLost);
     guards.truncate(10);
-    timeout(LIMIT, client.shutdown()).await.expect("it drains");
-    assert_eq!(observer.list(tag.as_str(), 100).await.expect("an answer"), []);
-    assert!(guards.iter().all(|guard| !guard.is_held()));
+    timeout(harness.limit(), client.shutdown()).await.expect("it drains");
+    assert_eq!(faulty.calls(Operation::Close), 1, "a shutdown is to close the backend");
+    let left = observer.list(tag.as_str(), 100).await.expect("an answer");
+    assert_eq!(left, [], "a shutdown is to give back what is held and what was dropped");
+    let over = guards.iter().all(|guard| !guard.is_held());
+    assert!(over, "no guard is to believe in its hold after a shutdown");
     let refused = client.acquire(request(0)).await;
-    assert!(matches!(refused, Err(LockError::Closed { .. })), "{refused:?}");
+    let is_closed = matches!(refused, Err(LockError::Closed { .. }));
+    assert!(is_closed, "a client that was shut down is to refuse acquisitions: {refused:?}");
     for guard in guards {
         let ended = guard.release().await;
-        assert!(matches!(ended, Err(LockError::Lost { .. })), "{ended:?}");
+        let is_lost = matches!(ended, Err(LockError::Lost { .. }));
+        assert!(is_lost, "a release after a shutdown is to tell of the loss: {ended:?}");
     }
-    timeout(LIMIT, client.shutdown()).await.expect("twice does no harm");
+    timeout(harness.limit(), client.shutdown()).await.expect("twice does no harm");
 }
 
 /// C20: a shutdown ends acquisitions under way, and leaves nothing of them.
@@ -41,45 +46,54 @@ pub async fn c20_shutdown_ends_acquisitions_under_way(harness: &dyn Harness) {
     let (waiter, faulty) = faulty_client(harness).await;
     let guard = holder.acquire(patient(&name, Duration::from_secs(60))).await.expect("free");
     let waiting = tokio::spawn({
-        let (waiter, request) = (waiter.clone(), patient(&name, LIMIT).wait(Wait::Forever));
+        let (waiter, request) =
+            (waiter.clone(), patient(&name, harness.limit()).wait(Wait::Forever));
         async move { waiter.acquire(request).await }
     });
-    eventually("it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
-    timeout(LIMIT, waiter.shutdown()).await.expect("it does not wait for the lock");
+    eventually(harness, "it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
+    timeout(harness.limit(), waiter.shutdown()).await.expect("it does not wait for the lock");
     let closed = waiting.await.expect("no panic");
-    assert!(matches!(closed, Err(LockError::Closed { .. })), "{closed:?}");
-    assert_eq!(holder.inspect(&name).await.expect("an answer").waiters.unwrap_or(0), 0);
+    told_as_closed(closed);
+    let waiters = holder.inspect(&name).await.expect("an answer").waiters.unwrap_or(0);
+    assert_eq!(waiters, 0, "a shutdown is to leave no place in the queue");
     guard.release().await.expect("an answer");
-    assert_eq!(holder.inspect(&name).await.expect("an answer").holder, None);
+    let next = holder.inspect(&name).await.expect("an answer").holder;
+    assert_eq!(next, None, "an acquisition that a shutdown ended is to be granted nothing");
+}
+
+fn told_as_closed(acquired: Result<LockGuard, LockError>) {
+    let is_closed = matches!(acquired, Err(LockError::Closed { .. }));
+    assert!(is_closed, "an acquisition is to be told of the shutdown that ends it: {acquired:?}");
 }
 
 /// C20: a shutdown does not wait for acquisitions that nobody polls any more.
 pub async fn c20_shutdown_waits_for_no_acquisition_that_nobody_polls(harness: &dyn Harness) {
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
-    let guard = holder.acquire(patient(&name, LIMIT * 2)).await.expect("a free lock");
-    let mut waiting = pin!(waiter.acquire(patient(&name, LIMIT * 2)));
-    assert!(timeout(SLACK, &mut waiting).await.is_err(), "two holders");
-    let limit = REQUEST_TIMEOUT + SLACK;
+    let guard = holder.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
+    let mut waiting = pin!(waiter.acquire(patient(&name, harness.limit() * 2)));
+    let waits = timeout(harness.slack(), &mut waiting).await.is_err();
+    assert!(waits, "a lock that is held is to be granted to nobody else");
+    let limit = harness.request_timeout() + harness.slack();
     timeout(limit, waiter.shutdown()).await.expect("it does not wait");
-    let closed = timeout(LIMIT, waiting).await.expect("told when it is polled");
-    assert!(matches!(closed, Err(LockError::Closed { .. })), "{closed:?}");
+    let closed = timeout(harness.limit(), waiting).await.expect("told when it is polled");
+    told_as_closed(closed);
     guard.release().await.expect("an answer");
-    until_free(&holder, &name).await;
+    until_free(harness, &holder, &name).await;
 }
 
 /// C20: a shutdown waits for a release that is under way.
 pub async fn c20_shutdown_waits_for_a_release_under_way(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    let guard = client.acquire(patient(&fresh_name(), LIMIT)).await.expect("a free lock");
-    faulty.once(Operation::Release, Fault::Late(SLACK));
+    let guard = client.acquire(patient(&fresh_name(), harness.limit())).await.expect("a free lock");
+    faulty.once(Operation::Release, Fault::Late(harness.slack()));
     let (mut releasing, mut closing) = (pin!(guard.release()), pin!(client.shutdown()));
     tokio::select! {
         biased;
         released = &mut releasing => {
             released.expect("it was held to the end");
-            timeout(LIMIT, closing).await.expect("nothing is left");
+            timeout(harness.limit(), closing).await.expect("nothing is left");
         }
-        () = &mut closing => panic!("it did not wait"),
+        () = &mut closing => panic!("a shutdown is to wait for a release under way"),
     }
 }
 
@@ -87,7 +101,7 @@ pub async fn c20_shutdown_waits_for_a_release_under_way(harness: &dyn Harness) {
 /// in which it is dropped.
 pub async fn c20_a_guard_that_outlives_its_runtime_is_given_back(harness: &dyn Harness) {
     let (observer, name, backend) = (client(harness).await, fresh_name(), harness.connect().await);
-    let request = patient(&name, LIMIT * 2);
+    let request = patient(&name, harness.limit() * 2);
     let acquired = std::thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
@@ -99,5 +113,5 @@ pub async fn c20_a_guard_that_outlives_its_runtime_is_given_back(harness: &dyn H
     });
     let (_client, guard) = acquired.join().expect("no panic");
     drop(guard);
-    until_free(&observer, &name).await;
+    until_free(harness, &observer, &name).await;
 }

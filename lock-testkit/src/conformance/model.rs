@@ -11,11 +11,10 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use super::{Harness, claim, fresh_name};
-use lock_core::backend::{Attempt, Claim, Extension, Release, Renewal};
-use lock_core::{
-    BackendError, DistributedLock, FencingToken, Lease, LockName, MemoryBackend, OwnerId,
-};
+use super::harness::Harness;
+use super::steps::{claim, fresh_name, renewal};
+use lock_core::backend::{Attempt, Claim, Extension, Release};
+use lock_core::{BackendError, DistributedLock, FencingToken, LockName, MemoryBackend, OwnerId};
 
 /// How many claims take part, half of them for each of two locks.
 const CLAIMS: usize = 6;
@@ -68,12 +67,24 @@ pub async fn every_history_agrees_with_the_model(harness: &dyn Harness) {
                 let seen = Run::of(&*backend).play(&history).await;
                 match seen == expected {
                     true => Ok(()),
-                    false => Err(TestCaseError::fail(format!("{seen:#?} for {expected:#?}"))),
+                    false => Err(TestCaseError::fail(differs(&seen, &expected))),
                 }
             })
         })
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// The first step that came to something else.
+fn differs(seen: &[(Step, Outcome)], expected: &[(Step, Outcome)]) -> String {
+    let number = seen.iter().zip(expected).take_while(|(seen, expected)| seen == expected).count();
+    let (step, ours) = &seen[number];
+    let (_, model) = &expected[number];
+    format!(
+        "step {number} ({step:?}) came to {ours:?}, and is to come to {model:?}, as on the memory \
+         backend, after {:?}",
+        &expected[..number]
+    )
 }
 
 /// What a step came to, with nothing in it that differs from run to run: a token is the number of its
@@ -174,8 +185,7 @@ impl<'a> Run<'a> {
 
     async fn extend(&self, claim: &Claim) -> Outcome {
         let Some(token) = self.last.get(&claim.owner) else { return Outcome::Lost };
-        let renewal = Renewal::new(&lease(claim, *token), claim.ttl);
-        match self.backend.extend(&renewal).await.expect("an answer") {
+        match self.backend.extend(&renewal(claim, *token)).await.expect("an answer") {
             Extension::Extended(_) => Outcome::Extended,
             Extension::Lost => Outcome::Lost,
         }
@@ -197,7 +207,8 @@ impl<'a> Run<'a> {
     fn number(&mut self, name: &LockName, token: FencingToken) -> usize {
         let granted = self.granted.entry(name.clone()).or_default();
         granted.iter().position(|known| *known == token).unwrap_or_else(|| {
-            assert!(granted.last().is_none_or(|last| *last < token), "{token} after {granted:?}");
+            let grows = granted.last().is_none_or(|last| *last < token);
+            assert!(grows, "each grant is to have a greater token: {token} after {granted:?}");
             granted.push(token);
             granted.len() - 1
         })
@@ -208,11 +219,4 @@ impl<'a> Run<'a> {
         let number = self.granted.get(name).and_then(|all| all.iter().position(|t| *t == token));
         Outcome::Held(number.expect("a token that was granted"))
     }
-}
-
-/// The lease that a claim had under `token`.
-fn lease(claim: &Claim, token: FencingToken) -> Lease {
-    let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis());
-    let text = format!("lease1:{owner}:{token}:{ttl}:{}", claim.name.as_str());
-    Lease::import(&text).expect("a lease")
 }

@@ -1,9 +1,12 @@
 //! C1 to C4, C30, C32: names, owners, TTLs, and what is shown of them.
 
 use std::collections::HashSet;
+use std::error::Error;
 use std::time::Duration;
 
-use super::{Harness, Operation, client, faulty_client, fresh_name, options, patient, until_free};
+use super::harness::Harness;
+use super::steps::{claim, client, faulty_client, fresh_name, options, patient, until_free};
+use crate::Operation;
 use lock_core::backend::Prefixed;
 use lock_core::{
     Clock, Contention, Health, LockClient, LockError, LockRequest, SystemClock, Ttl, Wait,
@@ -16,17 +19,21 @@ pub async fn c01_a_bad_request_is_refused_before_any_io(harness: &dyn Harness) {
     let long = "n".repeat(513);
     for bad in ["", "a\0b", "a\nb", "\u{1b}[2J", "*1\r\n$8\r\nFLUSHALL\r\n", &long] {
         let refused = client.acquire(bad).await;
-        assert!(matches!(refused, Err(LockError::InvalidName { .. })), "{bad:?}: {refused:?}");
+        let is_refused = matches!(refused, Err(LockError::InvalidName { .. }));
+        assert!(is_refused, "the name {bad:?} is to be refused: {refused:?}");
     }
     let refused_ttls =
         [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999), Duration::MAX];
     for bad in refused_ttls {
         let refused = client.acquire(LockRequest::from(&name).ttl(bad)).await;
-        assert!(matches!(refused, Err(LockError::InvalidTtl { .. })), "{bad:?}: {refused:?}");
+        let is_refused = matches!(refused, Err(LockError::InvalidTtl { .. }));
+        assert!(is_refused, "a TTL of {bad:?} is to be refused: {refused:?}");
     }
     let refused = client.acquire(LockRequest::from(&name).label("l".repeat(129))).await;
-    assert!(matches!(refused, Err(LockError::InvalidLabel { .. })), "{refused:?}");
-    assert_eq!(faulty.calls(Operation::TryAcquire), 0);
+    let is_refused = matches!(refused, Err(LockError::InvalidLabel { .. }));
+    assert!(is_refused, "a label of 129 bytes is to be refused: {refused:?}");
+    let calls = faulty.calls(Operation::TryAcquire);
+    assert_eq!(calls, 0, "a bad request is to be refused before anything is sent");
 }
 
 /// C2: whatever is in a name is data: odd names are different locks, and are told as they were given.
@@ -53,6 +60,7 @@ pub async fn c02_names_are_data(harness: &dyn Harness) {
         "; DROP TABLE locks",
         "$1",
         "🔒ü",
+        "🔒u\u{308}",
         "..",
         "/../x",
         ".lock",
@@ -61,41 +69,29 @@ pub async fn c02_names_are_data(harness: &dyn Harness) {
     ];
     let mut names: Vec<String> = odd.iter().map(|part| format!("{tag}{part}")).collect();
     names.push(format!("{{{tag}}}:fence"));
-    names.push(format!("{tag}{}", "n".repeat(harness.longest_name() - tag.as_str().len())));
+    let length = harness.longest_name();
+    let longest = format!("{tag}{}", "n".repeat(length - tag.as_str().len()));
+    names.push(format!("{}m", &longest[..length - 1]));
+    names.push(longest);
     let mut guards = Vec::new();
     for name in &names {
         let request = LockRequest::new(name).ttl(ttl).wait(Wait::Never);
-        guards.push(client.acquire(request).await.unwrap_or_else(|e| panic!("{name:?}: {e}")));
+        let guard = client.acquire(request).await;
+        guards.push(guard.unwrap_or_else(|error| {
+            panic!("{name:?} is to be a lock of its own, apart from those before it: {error}")
+        }));
     }
     let listed = client.list(tag.as_str(), 1000).await.expect("a listing");
     let listed: HashSet<String> =
         listed.into_iter().map(|state| state.name.as_str().to_owned()).collect();
     for name in names.iter().filter(|name| name.starts_with(tag.as_str())) {
-        assert!(listed.contains(name), "{name:?} is not listed");
+        assert!(listed.contains(name), "{name:?} is held, and is to be listed as it was given");
         let state = client.inspect(name).await.expect("its state");
-        assert_eq!(state.name.as_str(), name);
-        assert!(state.holder.is_some(), "{name:?} is not held");
+        assert_eq!(state.name.as_str(), name, "a lock is to be told by the name that was given");
+        assert!(state.holder.is_some(), "{name:?} was granted, and is to be held");
     }
-    assert_eq!(listed.len(), names.len() - 1);
-    client.shutdown().await;
-}
-
-/// C2: the prefix of a listing is data too, and a listing is sorted and bounded.
-pub async fn c02_a_listing_takes_prefixes_as_data(harness: &dyn Harness) {
-    let (client, ttl) = (client(harness).await, harness.ttl() * 10);
-    let tag = fresh_name();
-    let mut guards = Vec::new();
-    for part in ["*x", "ax", "bx"] {
-        let request = LockRequest::new(format!("{tag}{part}")).ttl(ttl);
-        guards.push(client.acquire(request).await.expect("a free lock"));
-    }
-    let names = async |prefix: String, limit| {
-        let states = client.list(&prefix, limit).await.expect("a listing");
-        states.into_iter().map(|state| state.name.as_str().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(names(format!("{tag}*"), 9).await, [format!("{tag}*x")]);
-    let sorted = ["*x", "ax"].map(|part| format!("{tag}{part}"));
-    assert_eq!(names(tag.to_string(), 2).await, sorted);
+    let others = names.len() - 1;
+    assert_eq!(listed.len(), others, "a listing is to hold what is held, and nothing else");
     client.shutdown().await;
 }
 
@@ -104,7 +100,7 @@ pub async fn c49_a_prefix_is_a_part_of_each_name(harness: &dyn Harness) {
     let (plain, tag) = (client(harness).await, fresh_name());
     let prefix = format!("{tag}*:");
     let prefixed = Prefixed::new(harness.connect().await, &prefix).expect("a good prefix");
-    let shop = LockClient::with_options(prefixed, options());
+    let shop = LockClient::with_options(prefixed, options(harness));
     let held = |name: &str| LockRequest::new(name).ttl(harness.ttl() * 10);
     let mut guards = Vec::new();
     for name in ["b", "a%"] {
@@ -136,7 +132,7 @@ pub async fn c03_each_acquisition_has_an_owner_of_its_own(harness: &dyn Harness)
     let mut owners = HashSet::new();
     for _ in 0..20 {
         let lease = client.acquire(&name).await.expect("a free lock").detach().expect("held");
-        assert!(owners.insert(lease.owner()), "an owner id came twice");
+        assert!(owners.insert(lease.owner()), "each acquisition is to have an owner id of its own");
         client.attach(lease).await.expect("held").release().await.expect("an answer");
     }
 }
@@ -148,10 +144,12 @@ pub async fn c04_a_lease_says_what_was_granted(harness: &dyn Harness) {
         let before = SystemClock.now();
         let guard = client.acquire(LockRequest::from(&name).ttl(asked)).await.expect("a free lock");
         let lease = guard.detach().expect("held");
-        assert!(lease.ttl() >= asked, "{:?} granted for {asked:?}", lease.ttl());
+        let told = lease.ttl();
+        assert!(told >= asked, "no less is to be granted than was asked: {told:?} for {asked:?}");
         let rounded = Ttl::new(asked).expect("a good TTL").as_duration();
         let latest = SystemClock.now().after(rounded);
-        assert!(latest.has_reached(lease.deadline()) && !before.has_reached(lease.deadline()));
+        let bounded = latest.has_reached(lease.deadline()) && !before.has_reached(lease.deadline());
+        assert!(bounded, "a deadline is to be within the TTL that was asked, {rounded:?}");
         client.attach(lease).await.expect("held").release().await.expect("an answer");
     }
 }
@@ -160,13 +158,15 @@ pub async fn c04_a_lease_says_what_was_granted(harness: &dyn Harness) {
 pub async fn c30_capabilities_are_data(harness: &dyn Harness) {
     let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let capabilities = holder.capabilities();
-    assert!(!capabilities.backend.is_empty() && !capabilities.on_store_loss.is_empty());
-    assert!(capabilities.to_string().contains(capabilities.backend));
-    assert_eq!(capabilities, other.capabilities());
+    let told = !capabilities.backend.is_empty() && !capabilities.on_store_loss.is_empty();
+    assert!(told, "a backend is to say what it is, and what a loss of its store does");
+    let shown = capabilities.to_string();
+    assert!(shown.contains(capabilities.backend), "the text is to name the backend: {shown}");
+    assert_eq!(capabilities, other.capabilities(), "all connections are to say the same");
     let guard = holder.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
-    assert!(guard.is_held());
+    assert!(guard.is_held(), "a lock that was granted is to be held");
     guard.release().await.expect("an answer");
-    until_free(&other, &name).await;
+    until_free(harness, &other, &name).await;
 }
 
 /// C32, R3: neither `Debug` nor `Display` of anything shows an owner id.
@@ -182,20 +182,48 @@ pub async fn c32_no_text_shows_an_owner(harness: &dyn Harness) {
     let lease = guard.detach().expect("held");
     shown += &format!("{lease:?}");
     let secret = lease.owner().expose();
-    assert!(!shown.contains(&secret[8..]), "an owner id is shown: {shown}");
+    assert!(!shown.contains(&secret[8..]), "no text is to show an owner id: {shown}");
     let holder_shown = state.holder.expect("held").owner;
-    assert_eq!(holder_shown.as_deref(), Some(&secret[..8]));
+    let first = Some(&secret[..8]);
+    assert_eq!(holder_shown.as_deref(), first, "an inspection is to show 8 digits of the owner");
     holder.attach(lease).await.expect("held").release().await.expect("an answer");
+}
+
+/// C3, C32, R3: no error shows an owner id: neither its text nor its `Debug`, nor those of its causes.
+/// Every backend refuses the late request of a withdrawn claim with an error.
+pub async fn c32_no_error_shows_an_owner(harness: &dyn Harness) {
+    let (backend, name) = (harness.connect().await, fresh_name());
+    let ghost = claim(&name, harness.ttl());
+    backend.withdraw(&name, ghost.owner).await.expect("an answer");
+    let late = backend.try_acquire(&ghost, None).await;
+    let error = late.expect_err("a late request of a withdrawn claim is to be refused");
+    let secret = &ghost.owner.expose()[8..];
+    for text in texts(&error) {
+        assert!(!text.contains(secret), "no error is to show an owner id: {text}");
+    }
+}
+
+/// What an error and its causes show, to people and to programmers.
+fn texts(error: &dyn Error) -> Vec<String> {
+    let (mut texts, mut next) = (Vec::new(), Some(error));
+    while let Some(cause) = next {
+        texts.extend([cause.to_string(), format!("{cause:?}")]);
+        next = cause.source();
+    }
+    texts
 }
 
 /// C31: the doctor looks at the server, and has a remedy for whatever is not well.
 pub async fn c31_the_doctor_examines_the_server(harness: &dyn Harness) {
     let findings = client(harness).await.doctor().await.expect("an answer");
-    assert!(!findings.is_empty(), "it looked at nothing");
+    assert!(!findings.is_empty(), "a doctor is to look at something");
     for finding in findings {
         let is_good = finding.health == Health::Good;
-        assert!(!finding.check.is_empty() && !finding.seen.is_empty(), "{finding:?}");
-        assert_eq!(finding.remedy.is_none(), is_good, "{finding:?}");
-        assert!(finding.to_string().contains(finding.check), "{finding}");
+        let told = !finding.check.is_empty() && !finding.seen.is_empty();
+        assert!(told, "a finding is to say what was looked at and what was seen: {finding:?}");
+        let has_none = finding.remedy.is_none();
+        assert_eq!(has_none, is_good, "what is not well is to have a remedy: {finding:?}");
+        let shown = finding.to_string();
+        assert!(shown.contains(finding.check), "a finding is to name its check: {shown}");
     }
 }

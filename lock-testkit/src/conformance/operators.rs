@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{Harness, client, eventually, fresh_name, patient};
+use super::harness::Harness;
+use super::steps::{client, eventually, fresh_name, patient};
 use lock_core::{Fence, MemoryFence};
 
 /// C45: those who look see since when a lock is held, where the server tells; renewing does not move it.
@@ -17,10 +18,12 @@ pub async fn c45_a_holder_tells_since_when(harness: &dyn Harness) {
     if let Some(first) = since().await {
         // The server's clock may be another's.
         let minute = Duration::from_secs(60);
-        assert!(first > before - minute && first < SystemTime::now() + minute, "{first:?}");
+        let plausible = first > before - minute && first < SystemTime::now() + minute;
+        assert!(plausible, "since when it is held is to be the time of the grant: {first:?}");
         let deadline = guard.deadline();
-        eventually("it is renewed", async || guard.deadline() != deadline).await;
-        assert_eq!(since().await, Some(first));
+        eventually(harness, "it is renewed", async || guard.deadline() != deadline).await;
+        let later = since().await;
+        assert_eq!(later, Some(first), "a renewal is not to move since when a lock is held");
     }
     guard.release().await.expect("an answer");
 }
@@ -32,13 +35,17 @@ pub async fn c46_an_eviction_takes_the_fence_with_it(harness: &dyn Harness) {
     let evicted = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     fence.advance(evicted.token()).await.expect("the first");
     let holder = client.evict_and_fence(&name, &fence).await.expect("an answer").expect("held");
-    assert_eq!(holder.token, Some(evicted.token()));
+    let whose = holder.token;
+    assert_eq!(whose, Some(evicted.token()), "an eviction is to tell whose hold it ended");
     let late = fence.advance(evicted.token()).await;
-    assert!(late.is_err_and(|error| error.is_stale()), "the evicted holder may write");
+    assert!(
+        late.is_err_and(|error| error.is_stale()),
+        "the fence is to refuse the evicted holder at once"
+    );
     let next = client.acquire(patient(&name, ttl)).await.expect("it is free");
     fence.advance(next.token()).await.expect("the next holder is let in");
     let nobody = client.evict_and_fence(fresh_name(), &fence).await.expect("an answer");
-    assert_eq!(nobody, None);
+    assert_eq!(nobody, None, "an eviction of a free lock is to say that nobody held it");
     fence.advance(next.token()).await.expect("nobody was evicted");
     next.release().await.expect("an answer");
 }

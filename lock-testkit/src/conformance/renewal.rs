@@ -1,13 +1,16 @@
 //! C10 to C13: extending, renewing, and not doing so any more.
 
+use std::fmt::Debug;
+
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    Fault, Harness, LIMIT, Operation, REQUEST_TIMEOUT, SLACK, claim, client, eventually,
-    faulty_client, fresh_name, patient, until_free,
+use super::harness::Harness;
+use super::steps::{
+    claim, client, eventually, faulty_client, fresh_name, granted, patient, renewal, until_free,
 };
-use lock_core::backend::{Attempt, Extension, Grant, Release, Renewal};
-use lock_core::{Lease, LockError, LockRequest, LostReason, Ttl};
+use crate::{Fault, Operation};
+use lock_core::backend::{Extension, Release, Renewal};
+use lock_core::{DistributedLock, LockError, LockRequest, LostReason, Ttl};
 
 /// C10: extending what is lost is `Lost`, for ever, and makes nothing anew.
 pub async fn c10_lost_is_final(harness: &dyn Harness) {
@@ -16,9 +19,9 @@ pub async fn c10_lost_is_final(harness: &dyn Harness) {
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     harness.evict(&name).await;
     let lost = guard.extend(ttl).await;
-    assert!(matches!(lost, Err(LockError::Lost { .. })), "{lost:?}");
-    assert!(!guard.is_held());
-    until_free(&other, &name).await;
+    told_as_lost(lost);
+    assert!(!guard.is_held(), "a guard whose hold was lost is not to believe in it");
+    until_free(harness, &other, &name).await;
 
     // Neither does the server make it anew while another holds it, or afterwards.
     let backend = harness.connect().await;
@@ -26,13 +29,24 @@ pub async fn c10_lost_is_final(harness: &dyn Harness) {
     let renewal = Renewal::new(&lease, Ttl::new(ttl).expect("a good TTL"));
     harness.evict(&name).await;
     let next = other.acquire(patient(&name, ttl)).await.expect("it is free");
-    assert_eq!(backend.extend(&renewal).await.expect("an answer"), Extension::Lost);
-    assert!(next.is_held());
+    extends_nothing(&*backend, &renewal).await;
+    assert!(next.is_held(), "the extension of a lost hold is to leave the next one alone");
     next.release().await.expect("an answer");
-    assert_eq!(backend.extend(&renewal).await.expect("an answer"), Extension::Lost);
-    until_free(&other, &name).await;
-    assert!(matches!(client.attach(lease).await, Err(LockError::Lost { .. })));
-    assert!(matches!(guard.extend(ttl).await, Err(LockError::Lost { .. })));
+    extends_nothing(&*backend, &renewal).await;
+    until_free(harness, &other, &name).await;
+    told_as_lost(client.attach(lease).await);
+    told_as_lost(guard.extend(ttl).await);
+}
+
+fn told_as_lost<T: Debug>(answer: Result<T, LockError>) {
+    let is_lost = matches!(answer, Err(LockError::Lost { .. }));
+    assert!(is_lost, "a hold that is lost is to be told as lost, for ever: {answer:?}");
+}
+
+/// The server extends nothing by a renewal of a hold that is over.
+async fn extends_nothing(backend: &dyn DistributedLock, renewal: &Renewal) {
+    let answer = backend.extend(renewal).await.expect("an answer");
+    assert_eq!(answer, Extension::Lost, "the server is never to extend a hold that is over");
 }
 
 /// C10: a lost lock that a late request of the same owner takes once more is another hold, and the
@@ -42,21 +56,19 @@ pub async fn c10_a_later_grant_to_the_same_owner_is_another_hold(harness: &dyn H
     let claim = claim(&name, harness.ttl() * 10);
     let mut holds = Vec::new();
     for _ in 0..2 {
-        let attempt = backend.try_acquire(&claim, None).await.expect("an answer");
-        let Attempt::Granted(Grant { token, .. }) = attempt else { panic!("busy: {attempt:?}") };
-        let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis());
-        let lease = Lease::import(&format!("lease1:{owner}:{token}:{ttl}:{name}"));
-        holds.push(Renewal::new(&lease.expect("a lease"), claim.ttl));
+        holds.push(renewal(&claim, granted(&*backend, &claim).await.token));
         if holds.len() == 1 {
             harness.evict(&name).await;
         }
     }
     let [first, second] = &holds[..] else { unreachable!("two holds") };
-    assert!(second.token > first.token);
-    assert_eq!(backend.extend(first).await.expect("an answer"), Extension::Lost);
+    assert!(second.token > first.token, "a later grant is to have a greater token");
+    extends_nothing(&*backend, first).await;
     let extended = backend.extend(second).await.expect("an answer");
-    assert!(matches!(extended, Extension::Extended(_)), "{extended:?}");
-    assert_eq!(backend.release(&name, claim.owner).await.expect("an answer"), Release::Released);
+    let is_extended = matches!(extended, Extension::Extended(_));
+    assert!(is_extended, "the later hold of the same owner is to be extended: {extended:?}");
+    let released = backend.release(&name, claim.owner).await.expect("an answer");
+    assert_eq!(released, Release::Released, "a release of a hold is to be told as released");
 }
 
 /// C10: extensions that overtake each other leave the hold no shorter than the longest of them.
@@ -69,7 +81,10 @@ pub async fn c10_extending_twice_at_once_is_safe(harness: &dyn Harness) {
     one.and(two).and(three).expect("all of them hold");
     let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
     let left = holder.ttl_left.expect("it has a TTL");
-    assert!(left > long / 2, "the server keeps it for {left:?} only");
+    assert!(
+        left > long / 2,
+        "the server is to keep the longest extension, {long:?}: {left:?} is left"
+    );
     guard.release().await.expect("an answer");
 }
 
@@ -80,7 +95,7 @@ pub async fn c10_a_shorter_extension_keeps_the_hold(harness: &dyn Harness) {
     guard.extend(ttl).await.expect("held");
     let end = Instant::now() + ttl * 5;
     while Instant::now() < end {
-        assert!(guard.is_held(), "lost: {:?}", guard.lost_signal());
+        assert!(guard.is_held(), "a hold that is renewed is to last: {:?}", guard.lost_signal());
         sleep(ttl / 10).await;
     }
     guard.release().await.expect("it was held to the end");
@@ -92,11 +107,12 @@ pub async fn c10_an_extension_for_proof_shortens_no_renewal(harness: &dyn Harnes
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     guard.extend(harness.ttl()).await.expect("held");
     let proven = guard.deadline();
-    eventually("it is renewed", async || guard.deadline() != proven).await;
-    assert!(guard.remaining() > ttl / 2, "renewed for {:?} only", guard.remaining());
+    eventually(harness, "it is renewed", async || guard.deadline() != proven).await;
+    let remaining = guard.remaining();
+    assert!(remaining > ttl / 2, "a renewal is to last for {ttl:?}: {remaining:?} is left");
     let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
     let left = holder.ttl_left.expect("it has a TTL");
-    assert!(left > ttl / 2, "the server keeps it for {left:?} only");
+    assert!(left > ttl / 2, "the server is to keep what was renewed, {ttl:?}: {left:?} is left");
     guard.release().await.expect("an answer");
 }
 
@@ -107,12 +123,13 @@ pub async fn c10_a_lease_is_attached_once(harness: &dyn Harness) {
     let lease = client.acquire(patient(&name, ttl)).await.expect("free").detach().expect("held");
     let first = client.attach(lease.clone()).await.expect("held");
     let second = client.attach(lease.clone()).await;
-    assert!(matches!(second, Err(LockError::AlreadyAttached { .. })), "{second:?}");
-    assert!(first.is_held());
+    let is_refused = matches!(second, Err(LockError::AlreadyAttached { .. }));
+    assert!(is_refused, "a lease is to be under one guard of a client at a time: {second:?}");
+    assert!(first.is_held(), "the first guard of a lease is to keep it");
     first.release().await.expect("an answer");
     let late = client.attach(lease).await;
-    assert!(matches!(late, Err(LockError::Lost { .. })), "{late:?}");
-    until_free(&client, &name).await;
+    told_as_lost(late);
+    until_free(harness, &client, &name).await;
 }
 
 /// C11: those who watch the lock have stopped before the server hears of the release.
@@ -121,10 +138,12 @@ pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
     let name = fresh_name();
     let guard = client.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
     let signal = guard.lost_signal();
-    faulty.once(Operation::Release, Fault::Late(SLACK));
+    faulty.once(Operation::Release, Fault::Late(harness.slack()));
     let release = tokio::spawn(guard.release());
-    eventually("the release is under way", async || faulty.calls(Operation::Release) > 0).await;
-    assert_eq!(signal.reason(), Some(LostReason::Released));
+    eventually(harness, "the release is under way", async || faulty.calls(Operation::Release) > 0)
+        .await;
+    let told = signal.reason();
+    assert_eq!(told, Some(LostReason::Released), "a holder is to stop when its release begins");
     release.await.expect("no panic").expect("it was held to the end");
 }
 
@@ -137,16 +156,21 @@ pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
         let before = faulty.calls(Operation::ExtendAll);
         let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
         let signal = guard.lost_signal();
-        eventually("a renewal is in flight", async || faulty.calls(Operation::ExtendAll) > before)
-            .await;
+        eventually(harness, "a renewal is in flight", async || {
+            faulty.calls(Operation::ExtendAll) > before
+        })
+        .await;
         guard.release().await.expect("an answer");
         let after = faulty.calls(Operation::ExtendAll);
-        until_free(&client, &name).await;
+        until_free(harness, &client, &name).await;
         // Two periods in which a renewal would have come.
         sleep(ttl).await;
-        assert_eq!(faulty.calls(Operation::ExtendAll), after, "renewed after the release");
-        assert_eq!(signal.reason(), Some(LostReason::Released));
-        assert_eq!(client.inspect(&name).await.expect("an answer").holder, None);
+        let renewals = faulty.calls(Operation::ExtendAll);
+        assert_eq!(renewals, after, "a hold is not to be renewed after its release");
+        let told = signal.reason();
+        assert_eq!(told, Some(LostReason::Released), "a released hold is to be told as released");
+        let holder = client.inspect(&name).await.expect("an answer").holder;
+        assert_eq!(holder, None, "a renewal in flight is not to bring a released lock back");
     }
 }
 
@@ -157,8 +181,9 @@ pub async fn c12_a_hold_is_renewed_past_its_ttl(harness: &dyn Harness) {
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     let end = Instant::now() + ttl * 3;
     while Instant::now() < end {
-        assert!(guard.is_held(), "lost: {:?}", guard.lost_signal());
-        assert!(other.try_acquire(&name).await.expect("an answer").is_none(), "two holders");
+        assert!(guard.is_held(), "a hold that is renewed is to last: {:?}", guard.lost_signal());
+        let tried = other.try_acquire(&name).await.expect("an answer");
+        assert!(tried.is_none(), "a lock that is held is to be granted to nobody else");
         sleep(ttl / 10).await;
     }
     guard.release().await.expect("it was held to the end");
@@ -168,11 +193,12 @@ pub async fn c12_a_hold_is_renewed_past_its_ttl(harness: &dyn Harness) {
 pub async fn c12_a_slow_grant_is_renewed_in_time(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl());
-    faulty.once(Operation::TryAcquire, Fault::Late((ttl * 2 / 3).min(REQUEST_TIMEOUT / 3)));
+    faulty
+        .once(Operation::TryAcquire, Fault::Late((ttl * 2 / 3).min(harness.request_timeout() / 3)));
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     let end = Instant::now() + ttl * 2;
     while Instant::now() < end {
-        assert!(guard.is_held(), "lost: {:?}", guard.lost_signal());
+        assert!(guard.is_held(), "a hold that is renewed is to last: {:?}", guard.lost_signal());
         sleep(ttl / 10).await;
     }
     guard.release().await.expect("an answer");
@@ -189,13 +215,15 @@ pub async fn c12_renewals_go_in_batches(harness: &dyn Harness) {
         guards.push(client.acquire(request).await.expect("a free lock"));
     }
     let first: Vec<_> = guards.iter().map(|guard| guard.deadline()).collect();
-    eventually("all are renewed", async || {
+    eventually(harness, "all are renewed", async || {
         guards.iter().zip(&first).all(|(guard, first)| guard.deadline() != *first)
     })
     .await;
     let requests = faulty.calls(Operation::ExtendAll);
-    assert!(requests <= HOLDS / 10, "{requests} requests to renew {HOLDS} holds");
-    assert!(guards.iter().all(|guard| guard.is_held()));
+    let most = HOLDS / 10;
+    assert!(requests <= most, "{HOLDS} holds are to be renewed by {most} requests: {requests}");
+    let kept = guards.iter().all(|guard| guard.is_held());
+    assert!(kept, "all holds of a batch are to be kept");
     client.shutdown().await;
 }
 
@@ -208,8 +236,8 @@ pub async fn c12_renewing_survives_errors(harness: &dyn Harness) {
         faulty.once(Operation::ExtendAll, fault);
         let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
         let first = guard.deadline();
-        eventually("it is renewed", async || guard.deadline() != first).await;
-        assert!(guard.is_held(), "lost after {fault:?}");
+        eventually(harness, "it is renewed", async || guard.deadline() != first).await;
+        assert!(guard.is_held(), "{fault:?} of one renewal is to cost no hold");
         guard.release().await.expect("an answer");
     }
 }
@@ -223,10 +251,11 @@ pub async fn c12_one_refused_renewal_costs_no_other(harness: &dyn Harness) {
         guards.push(client.acquire(patient(name, ttl)).await.expect("a free lock"));
     }
     faulty.refuse_to_extend(&names[1]);
-    let reason = timeout(LIMIT, guards[1].lost()).await.expect("its deadline comes");
-    assert_eq!(reason, LostReason::Expired);
+    let reason = timeout(harness.limit(), guards[1].lost()).await.expect("its deadline comes");
+    assert_eq!(reason, LostReason::Expired, "a hold that is not extended is to expire");
     sleep(ttl).await;
-    assert!(guards[0].is_held() && guards[2].is_held(), "{guards:?}");
+    let kept = guards[0].is_held() && guards[2].is_held();
+    assert!(kept, "a renewal that is refused is to cost no other hold: {guards:?}");
 }
 
 /// C13: a bounded hold is not renewed beyond its bound.
@@ -234,11 +263,12 @@ pub async fn c13_max_hold_ends_renewing(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl());
     let asked = Instant::now();
     let guard = client.acquire(patient(&name, ttl).max_hold(ttl)).await.expect("a free lock");
-    let reason = timeout(LIMIT, guard.lost()).await.expect("it ends");
-    assert_eq!(reason, LostReason::Expired);
-    let held = asked.elapsed();
-    assert!(held > ttl && held < ttl * 2 + SLACK, "held for {held:?} at a TTL of {ttl:?}");
-    until_free(&client, &name).await;
+    let reason = timeout(harness.limit(), guard.lost()).await.expect("it ends");
+    assert_eq!(reason, LostReason::Expired, "a hold past its bound is to expire");
+    let (held, bound) = (asked.elapsed(), ttl * 2 + harness.slack());
+    let in_time = held > ttl && held < bound;
+    assert!(in_time, "a hold bounded by {ttl:?} is to end by {bound:?}, and not sooner: {held:?}");
+    until_free(harness, &client, &name).await;
 }
 
 /// C13: the work does not outlive the hold.
@@ -257,10 +287,11 @@ pub async fn c13_run_drops_the_work_at_the_loss(harness: &dyn Harness) {
         harness.evict(&name).await;
         std::future::pending::<()>().await;
     };
-    let ran = timeout(LIMIT, guard.run(work)).await.expect("the loss is told");
-    assert!(matches!(ran, Err(LockError::Lost { reason: LostReason::Evicted, .. })), "{ran:?}");
-    assert!(*dropped.borrow(), "the work goes on after the loss");
-    assert!(matches!(guard.run(async {}).await, Err(LockError::Lost { .. })));
+    let ran = timeout(harness.limit(), guard.run(work)).await.expect("the loss is told");
+    let is_told = matches!(ran, Err(LockError::Lost { reason: LostReason::Evicted, .. }));
+    assert!(is_told, "a run is to tell of the loss, with its reason: {ran:?}");
+    assert!(*dropped.borrow(), "the work is to be dropped at the loss");
+    told_as_lost(guard.run(async {}).await);
 }
 
 /// C13: the lock is renewed for as long as the work takes.
@@ -268,6 +299,7 @@ pub async fn c13_run_renews_until_the_work_has_ended(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl());
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     let output = guard.run(async { sleep(ttl * 2).await }).await;
-    assert!(output.is_ok() && guard.is_held());
+    let lasted = output.is_ok() && guard.is_held();
+    assert!(lasted, "a hold is to be renewed until the work has ended: {output:?}");
     guard.release().await.expect("it was held to the end");
 }

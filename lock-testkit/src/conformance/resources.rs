@@ -1,24 +1,40 @@
 //! R2: what a backend may not take from the program that uses it.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::DistributedLock;
+use lock_core::backend::Attempt;
 use tokio::runtime::Builder;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
-use super::{Harness, SLACK, client, fresh_name, patient};
+use super::harness::Harness;
+use super::steps::{claim, client, fresh_name, granted, patient, renewal};
+
+/// For how long a call may keep the thread at most: for far less than a disk or a network takes.
+const KEPT_AT_MOST: Duration = Duration::from_millis(10);
+
+/// How often each call is made. Only the time counts that it keeps the thread at least, since a busy
+/// machine may make any single call slow.
+const TRIES: usize = 20;
 
 /// R2: on a runtime with a single thread, no call keeps the thread from other tasks.
 pub async fn r2_no_call_blocks_the_runtime(harness: &dyn Harness) {
     let clients = [client(harness).await, client(harness).await];
-    let ttl = harness.ttl() * 10;
+    let (ttl, slack) = (harness.ttl() * 10, harness.slack());
     let thread = std::thread::spawn(move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let pulse = tokio::spawn(longest_gap());
+            let pulse = tokio::spawn(longest_gap(slack));
             for [one, two] in std::iter::repeat_n(&clients, 20) {
                 let name = fresh_name();
                 let guard = one.acquire(patient(&name, ttl)).await.expect("a free lock");
-                assert!(two.try_acquire(&name).await.expect("an answer").is_none());
+                let tried = two.try_acquire(&name).await.expect("an answer");
+                assert!(tried.is_none(), "a lock that is held is to be granted to nobody else");
                 guard.extend(ttl).await.expect("held");
                 two.inspect(&name).await.expect("an answer");
                 let (next, _) = tokio::join!(two.acquire(patient(&name, ttl)), guard.release());
@@ -30,17 +46,90 @@ pub async fn r2_no_call_blocks_the_runtime(harness: &dyn Harness) {
         })
     });
     let ended = tokio::task::spawn_blocking(|| thread.join()).await.expect("no panic");
-    assert!(
-        ended.expect("no panic").is_err_and(|end| end.is_cancelled()),
-        "the runtime was blocked"
-    );
+    let stopped = ended.expect("no panic").is_err_and(|end| end.is_cancelled());
+    assert!(stopped, "a call is not to keep the thread from the other tasks of its runtime");
 }
 
 /// Beats for ever; panics if it was kept from beating.
-async fn longest_gap() {
+async fn longest_gap(slack: Duration) {
     loop {
         let beat = Instant::now();
         sleep(Duration::from_millis(5)).await;
-        assert!(beat.elapsed() < SLACK, "a call kept the thread for {:?}", beat.elapsed());
+        let gap = beat.elapsed();
+        assert!(gap < slack, "a call is not to keep the thread from other tasks: {gap:?}");
     }
+}
+
+/// R2: neither does any call do so for as long as a disk or a network takes: a driver that blocks belongs
+/// on threads of its own.
+pub async fn r2_no_call_keeps_the_thread(harness: &dyn Harness) {
+    let (backend, ttl) = (harness.connect().await, harness.ttl() * 10);
+    let thread = std::thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let mut kept = Kept::default();
+            for _ in 0..TRIES {
+                kept.by_all_calls(&backend, ttl).await;
+            }
+            kept.least
+        })
+    });
+    let least = tokio::task::spawn_blocking(|| thread.join()).await.expect("no panic");
+    for (call, kept) in least.expect("no panic") {
+        assert!(
+            kept < KEPT_AT_MOST,
+            "{call} is to leave the thread to other tasks while it waits: it kept it for {kept:?}"
+        );
+    }
+}
+
+/// For how long each call kept its thread, of all its tries the least.
+#[derive(Default)]
+struct Kept {
+    least: BTreeMap<&'static str, Duration>,
+}
+
+impl Kept {
+    /// One try of every call of a backend.
+    async fn by_all_calls(&mut self, backend: &Arc<dyn DistributedLock>, ttl: Duration) {
+        let name = fresh_name();
+        let (own, other) = (claim(&name, ttl), claim(&name, ttl));
+        let grant = self.by("try_acquire", granted(&**backend, &own)).await;
+        let busy = self.by("try_acquire of a busy lock", backend.try_acquire(&other, None)).await;
+        let is_busy = matches!(busy, Ok(Attempt::Busy(_)));
+        assert!(is_busy, "a lock that is held is to be granted to nobody else: {busy:?}");
+        self.by("extend_all", backend.extend_all(&[renewal(&own, grant.token)])).await;
+        self.by("inspect", backend.inspect(&name)).await.expect("an answer");
+        self.by("list", backend.list(name.as_str(), 9)).await.expect("an answer");
+        self.by("evict", backend.evict(&name)).await.expect("an answer");
+        self.by("release", backend.release(&name, own.owner)).await.expect("an answer");
+        self.by("withdraw", backend.withdraw(&name, other.owner)).await.expect("an answer");
+        self.by("doctor", backend.doctor()).await.expect("an answer");
+    }
+
+    async fn by<T>(&mut self, call: &'static str, request: impl Future<Output = T>) -> T {
+        let (answer, kept) = longest_turn(request).await;
+        let least = self.least.entry(call).or_insert(kept);
+        *least = kept.min(*least);
+        answer
+    }
+}
+
+/// For how long `request`, or a task that it waits for, kept the thread at a stretch.
+async fn longest_turn<T>(request: impl Future<Output = T>) -> (T, Duration) {
+    let (last, longest) = (Cell::new(Instant::now()), Cell::new(Duration::ZERO));
+    let look = || longest.set(longest.get().max(last.replace(Instant::now()).elapsed()));
+    let mut looking = pin!(async {
+        loop {
+            yield_now().await;
+            look();
+        }
+    });
+    let answer = tokio::select! {
+        biased;
+        () = &mut looking => unreachable!("it looks for ever"),
+        answer = request => answer,
+    };
+    look();
+    (answer, longest.get())
 }

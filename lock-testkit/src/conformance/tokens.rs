@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
-use super::{Harness, LIMIT, claim, client, eventually, fresh_name, patient};
+use super::harness::Harness;
+use super::steps::{claim, client, eventually, fresh_name, patient};
 use lock_core::LostReason;
 use lock_core::backend::Attempt;
 
@@ -16,7 +17,11 @@ pub async fn c22_tokens_grow_through_release_expiry_and_eviction(harness: &dyn H
     let mut last = None;
     for round in 0..6 {
         let guard = client.acquire(patient(&name, harness.ttl())).await.expect("its turn comes");
-        assert!(Some(guard.token()) > last, "{:?} after {last:?}", guard.token());
+        let token = guard.token();
+        assert!(
+            Some(token) > last,
+            "each grant is to have a greater token: {token} after {last:?}"
+        );
         last = Some(guard.token());
         match round % 3 {
             0 => guard.release().await.expect("it was held to the end"),
@@ -36,10 +41,10 @@ pub async fn c22_extending_keeps_the_token(harness: &dyn Harness) {
     let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
     let (token, first) = (guard.token(), guard.deadline());
     guard.extend(harness.ttl() * 2).await.expect("held");
-    eventually("it is renewed", async || guard.deadline() != first).await;
-    assert_eq!(guard.token(), token);
+    eventually(harness, "it is renewed", async || guard.deadline() != first).await;
+    assert_eq!(guard.token(), token, "an extension is to keep the token");
     let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
-    assert_eq!(holder.token, Some(token));
+    assert_eq!(holder.token, Some(token), "the server is to keep the token of an extended hold");
     guard.release().await.expect("an answer");
 }
 
@@ -51,7 +56,8 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
     let workers = (0..CLIENTS).map(async |_| {
         let client = client(harness).await;
         for _ in 0..ROUNDS {
-            let guard = client.acquire(patient(&name, LIMIT)).await.expect("its turn comes");
+            let guard =
+                client.acquire(patient(&name, harness.limit())).await.expect("its turn comes");
             let (token, entered) = (guard.token(), Instant::now());
             tokio::task::yield_now().await;
             let left = Instant::now();
@@ -62,17 +68,22 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
     join_all(workers).await;
     let mut log = log.into_inner().expect("no panic");
     log.sort_unstable_by_key(|(token, ..)| *token);
-    assert_eq!(log.len(), CLIENTS * ROUNDS);
+    assert_eq!(log.len(), CLIENTS * ROUNDS, "every acquisition is to be granted once");
     for pair in log.windows(2) {
         let ((first, _, left), (second, entered, _)) = (pair[0], pair[1]);
-        assert!(first < second, "{first} was granted twice");
-        assert!(left <= entered, "{second} was granted while {first} was held");
+        assert!(
+            first < second,
+            "each grant is to have a token of its own: {first} was granted twice"
+        );
+        let apart = left <= entered;
+        assert!(apart, "a lock is to have one holder: {second} was granted while {first} was held");
     }
     // No queue entry or hold is left behind.
     let backend = harness.connect().await;
     let claim = claim(&name, Duration::from_secs(1));
     let free = backend.try_acquire(&claim, None).await.expect("an answer");
-    assert!(matches!(free, Attempt::Granted(_)), "{free:?}");
+    let is_free = matches!(free, Attempt::Granted(_));
+    assert!(is_free, "no hold and no place in the queue is to be left behind: {free:?}");
     backend.withdraw(&name, claim.owner).await.expect("an answer");
 }
 
@@ -81,13 +92,16 @@ pub async fn c24_an_evicted_holder_has_the_lesser_token(harness: &dyn Harness) {
     let (holder, operator, name) = (client(harness).await, client(harness).await, fresh_name());
     let request = patient(&name, harness.ttl() * 5).label("evicted");
     let evicted = holder.acquire(request).await.expect("a free lock");
-    let whose = operator.evict(&name).await.expect("an answer").expect("it was held");
-    assert_eq!((whose.token, whose.label.as_str()), (Some(evicted.token()), "evicted"));
-    assert_eq!(operator.evict(&name).await.expect("an answer"), None);
-    let next = operator.acquire(patient(&name, LIMIT)).await.expect("it is free");
-    assert!(next.token() > evicted.token());
-    let reason = timeout(LIMIT, evicted.lost()).await.expect("the loss is told");
-    assert_eq!(reason, LostReason::Evicted);
-    assert!(next.is_held());
+    let whose = operator.evict(&name).await.expect("an answer");
+    let whose = whose.expect("an eviction is to tell whose hold it ended");
+    let (told, held) = ((whose.token, whose.label.as_str()), (Some(evicted.token()), "evicted"));
+    assert_eq!(told, held, "an eviction is to tell whose hold it ended");
+    let nobody = operator.evict(&name).await.expect("an answer");
+    assert_eq!(nobody, None, "an eviction of a free lock is to say that nobody held it");
+    let next = operator.acquire(patient(&name, harness.limit())).await.expect("it is free");
+    assert!(next.token() > evicted.token(), "the next holder is to have a greater token");
+    let reason = timeout(harness.limit(), evicted.lost()).await.expect("the loss is told");
+    assert_eq!(reason, LostReason::Evicted, "a holder is to learn that it was evicted");
+    assert!(next.is_held(), "an eviction is to end no later hold");
     next.release().await.expect("an answer");
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
-use super::{
-    Fault, Harness, LIMIT, Operation, SLACK, client, eventually, faulty_client, fresh_name,
-    patient, until_free,
-};
+use super::harness::Harness;
+use super::steps::{client, eventually, faulty_client, fresh_name, patient, until_free};
+use crate::{Fault, Operation};
+use lock_core::backend::FALLBACK_POLL;
 use lock_core::{LockClient, LockName, Order, Wakeup};
 
 /// How many the server says wait for `name`; `None` where the backend has no queue.
@@ -21,10 +21,10 @@ async fn waiters(observer: &LockClient, name: &LockName) -> Option<u64> {
 pub async fn c26_waiters_of_a_client_share_one_place(harness: &dyn Harness) {
     const TASKS: usize = 50;
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
-    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.limit())).await.expect("a free lock");
     let (most, served) = (Mutex::new(0), Mutex::new(0));
     let tasks = (0..TASKS).map(async |_| {
-        let guard = waiter.acquire(patient(&name, LIMIT)).await.expect("its turn comes");
+        let guard = waiter.acquire(patient(&name, harness.limit())).await.expect("its turn comes");
         *served.lock().expect("no panic") += 1;
         let seen = waiters(&holder, &name).await.unwrap_or(0);
         let most_before = most.lock().map(|most| *most).expect("no panic");
@@ -33,14 +33,17 @@ pub async fn c26_waiters_of_a_client_share_one_place(harness: &dyn Harness) {
     });
     let release = async {
         if waiters(&holder, &name).await.is_some() {
-            eventually("they queue", async || waiters(&holder, &name).await == Some(1)).await;
+            eventually(harness, "they queue", async || waiters(&holder, &name).await == Some(1))
+                .await;
         }
         guard.release().await.expect("an answer");
     };
     tokio::join!(join_all(tasks), release);
-    assert_eq!(served.into_inner().expect("no panic"), TASKS);
-    assert!(most.into_inner().expect("no panic") <= 1, "more than one place on the server");
-    until_free(&holder, &name).await;
+    let served = served.into_inner().expect("no panic");
+    assert_eq!(served, TASKS, "every waiter is to be served");
+    let most = most.into_inner().expect("no panic");
+    assert!(most <= 1, "the waiters of a client are to share one place on the server: {most}");
+    until_free(harness, &holder, &name).await;
 }
 
 /// C27, L5: where the backend says it is fair, clients are served in the order in which they came.
@@ -49,43 +52,59 @@ pub async fn c27_first_come_first_served(harness: &dyn Harness) {
     if holder.capabilities().order != Order::Fifo {
         return;
     }
-    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.limit())).await.expect("a free lock");
     let (served, mut tasks) = (std::sync::Arc::new(Mutex::new(Vec::new())), Vec::new());
     for place in 0..6u64 {
         let (waiter, served) = (client(harness).await, served.clone());
-        let request = patient(&name, LIMIT);
+        let request = patient(&name, harness.limit());
         tasks.push(tokio::spawn(async move {
             let guard = waiter.acquire(request).await.expect("its turn comes");
             served.lock().expect("no panic").push(place);
             guard.release().await.expect("an answer");
         }));
-        eventually("it queues", async || waiters(&holder, &name).await == Some(place + 1)).await;
+        eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(place + 1))
+            .await;
     }
     guard.release().await.expect("an answer");
-    timeout(LIMIT, join_all(tasks)).await.expect("all are served");
-    assert_eq!(*served.lock().expect("no panic"), [0, 1, 2, 3, 4, 5]);
+    timeout(harness.limit(), join_all(tasks)).await.expect("all are served");
+    let served = served.lock().expect("no panic").clone();
+    assert_eq!(served, [0, 1, 2, 3, 4, 5], "a fair backend is to serve first come, first served");
 }
 
 /// C27: a waiter gets in after the release, long before any TTL ends.
 pub async fn c27_a_release_lets_the_next_one_in(harness: &dyn Harness) {
     let (one, two, name) = (client(harness).await, client(harness).await, fresh_name());
-    let ttl = Duration::from_secs(60);
-    let asked = Instant::now();
-    for _ in 0..20 {
-        let guard = one.acquire(patient(&name, ttl)).await.expect("its turn comes");
-        let waiting = two.acquire(patient(&name, ttl));
-        let (released, next) = tokio::join!(guard.release(), waiting);
-        released.expect("an answer");
-        let guard = next.expect("its turn comes");
-        let waiting = one.acquire(patient(&name, ttl));
-        let (released, next) = tokio::join!(guard.release(), waiting);
-        released.expect("an answer");
-        next.expect("its turn comes").release().await.expect("an answer");
+    let ttl = harness.limit() * 10;
+    let mut guard = one.acquire(patient(&name, ttl)).await.expect("a free lock");
+    let mut took = Vec::new();
+    for waiter in [&two, &one].into_iter().cycle().take(20) {
+        let (told, heard) = std::sync::mpsc::channel();
+        let request = patient(&name, ttl).on_wait(move |_| {
+            let _ = told.send(());
+        });
+        let hand_over = async {
+            eventually(harness, "it waits", async || heard.try_recv().is_ok()).await;
+            let released = Instant::now();
+            guard.release().await.expect("it was held to the end");
+            released
+        };
+        let (next, released) = tokio::join!(waiter.acquire(request), hand_over);
+        guard = next.expect("a waiter is to get in after a release, long before the TTL ends");
+        took.push(released.elapsed());
     }
-    assert!(asked.elapsed() < ttl / 2, "{:?} for 60 hand-offs", asked.elapsed());
+    guard.release().await.expect("it was held to the end");
+    took.sort_unstable();
+    // Of the second that a missed push costs, most waiters are to see nothing.
+    let told = match one.capabilities().wakeup {
+        Wakeup::Poll(pause) => pause,
+        _ => FALLBACK_POLL / 4,
+    };
+    let (usual, bound) = (took[took.len() / 2], told + harness.slack());
+    assert!(usual < bound, "a release is to let the next one in within {bound:?}: {took:?}");
 }
 
-/// C28: a holder that died costs the next one no more than the rest of its TTL and a second.
+/// C28: a holder that died costs the next one no more than the rest of its TTL and a second; where the
+/// server counts TTLs in units, a unit more.
 pub async fn c28_a_dead_holder_costs_no_more_than_its_ttl(harness: &dyn Harness) {
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
     let ttl = harness.ttl();
@@ -93,9 +112,10 @@ pub async fn c28_a_dead_holder_costs_no_more_than_its_ttl(harness: &dyn Harness)
     let (died, asked) = (died.expect("held"), Instant::now());
     let guard = waiter.acquire(patient(&name, ttl)).await.expect("its turn comes");
     let waited = asked.elapsed();
-    assert!(guard.token() > died.token());
-    let bound = died.ttl() + Duration::from_secs(1) + SLACK;
-    assert!(waited < bound, "waited {waited:?} for a TTL of {ttl:?}");
+    assert!(guard.token() > died.token(), "each grant is to have a greater token");
+    let unit = holder.capabilities().ttl_granularity;
+    let bound = died.ttl() + unit + Duration::from_secs(1) + harness.slack();
+    assert!(waited < bound, "a dead holder is to cost the next one {bound:?} at most: {waited:?}");
     guard.release().await.expect("an answer");
 }
 
@@ -107,14 +127,14 @@ pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) 
     if holder.capabilities().wakeup != Wakeup::Push || !queue {
         return;
     }
-    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.limit())).await.expect("a free lock");
     let (waiter, faulty) = faulty_client(harness).await;
     // Only the first attempt reaches the server.
     faulty.once(Operation::TryAcquire, Fault::Late(Duration::ZERO));
     faulty.always(Operation::TryAcquire, Fault::Silence);
-    let waiting = waiter.acquire(patient(&name, LIMIT));
+    let waiting = waiter.acquire(patient(&name, harness.limit()));
     let release = async {
-        eventually("it queues", async || waiters(&holder, &name).await == Some(1)).await;
+        eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(1)).await;
         guard.release().await.expect("an answer");
     };
     let (next, ()) = tokio::join!(waiting, release);
@@ -125,7 +145,7 @@ pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) 
 pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     let (next, faulty) = faulty_client(harness).await;
-    let guard = holder.acquire(patient(&name, LIMIT)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.limit())).await.expect("a free lock");
     // A client whose runtime is gone can neither renew its place nor withdraw it.
     let gone = harness.connect().await;
     let runtime =
@@ -134,29 +154,28 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     let dead = LockClient::new(gone);
     let (alive, dies) = tokio::sync::oneshot::channel::<()>();
     runtime.spawn({
-        let (dead, name) = (dead.clone(), name.clone());
+        let (dead, request) = (dead.clone(), patient(&name, harness.limit()));
         async move {
             let _alive = alive;
-            dead.acquire(patient(&name, LIMIT)).await.map(|guard| guard.detach())
+            dead.acquire(request).await.map(|guard| guard.detach())
         }
     });
     if waiters(&holder, &name).await.is_some() {
-        eventually("it queues", async || waiters(&holder, &name).await == Some(1)).await;
+        eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(1)).await;
     }
     runtime.shutdown_background();
     // A task that was running goes on for a moment, and could take the lock.
     let _ = dies.await;
-    let waiting = tokio::spawn({
-        let name = name.clone();
-        async move { next.acquire(patient(&name, LIMIT)).await }
-    });
-    eventually("it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
+    let request = patient(&name, harness.limit());
+    let waiting = tokio::spawn(async move { next.acquire(request).await });
+    eventually(harness, "it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
     let released = Instant::now();
     guard.release().await.expect("an answer");
-    let guard = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
+    let guard = timeout(harness.limit(), waiting).await.expect("its turn comes").expect("no panic");
     let waited = released.elapsed();
     // Three seconds is the liveness bound; a connection that is seen gone costs nothing.
-    assert!(waited < Duration::from_secs(4) + SLACK, "waited {waited:?} for a dead waiter");
+    let bound = Duration::from_secs(4) + harness.slack();
+    assert!(waited < bound, "a dead waiter is to cost the next one {bound:?} at most: {waited:?}");
     guard.expect("granted").release().await.expect("an answer");
     drop(dead);
 }
@@ -164,19 +183,18 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
 /// C28: a waiter gets in after an eviction, long before any TTL ends.
 pub async fn c28_an_eviction_lets_the_next_one_in(harness: &dyn Harness) {
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
-    let evicted = holder.acquire(patient(&name, LIMIT * 10)).await.expect("a free lock");
+    let evicted = holder.acquire(patient(&name, harness.limit() * 10)).await.expect("a free lock");
     let (told, heard) = std::sync::mpsc::channel();
-    let request = patient(&name, LIMIT * 10).on_wait(move |seen| {
+    let request = patient(&name, harness.limit() * 10).on_wait(move |seen| {
         let _ = told.send(seen.clone());
     });
-    let (asked, waiting) = (Instant::now(), waiter.acquire(request));
+    let waiting = waiter.acquire(request);
     let evict = async {
-        eventually("it waits", async || heard.try_recv().is_ok()).await;
+        eventually(harness, "it waits", async || heard.try_recv().is_ok()).await;
         holder.evict(&name).await.expect("an answer").expect("it was held")
     };
     let (next, _) = tokio::join!(waiting, evict);
-    let next = next.expect("its turn comes");
-    assert!(next.token() > evicted.token());
-    assert!(asked.elapsed() < LIMIT, "waited {:?}", asked.elapsed());
+    let next = next.expect("a waiter is to get in after an eviction, long before the TTL ends");
+    assert!(next.token() > evicted.token(), "the next holder is to have a greater token");
     next.release().await.expect("an answer");
 }

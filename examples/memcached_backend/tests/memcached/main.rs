@@ -2,5 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod cache;
 mod conformance;
+mod joins_in;
+mod races;
 mod server;

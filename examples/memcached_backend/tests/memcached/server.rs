@@ -7,7 +7,7 @@ use lock_testkit::eventually;
 use lock_testkit::process::{Tethered, require, signal};
 use lock_testkit::servers::free_port;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 
@@ -49,15 +49,24 @@ impl Memcached {
         format!("memcached://{}", self.address)
     }
 
-    /// Sends a line, and returns the line that comes back.
+    /// What comes back for a line, up to a line that ends a reply.
     pub(crate) async fn say(&self, line: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).await.expect("a connection");
+        let stream = TcpStream::connect(&self.address).await.expect("a connection");
+        let mut stream = BufReader::new(stream);
         stream.write_all(format!("{line}\r\n").as_bytes()).await.expect("it is sent");
-        let mut reply = Vec::new();
-        while !reply.ends_with(b"\r\n") {
-            reply.push(stream.read_u8().await.expect("a reply"));
+        let mut reply = String::new();
+        while !["OK\r\n", "END\r\n"].iter().any(|end| reply.ends_with(end)) {
+            let read = stream.read_line(&mut reply).await.expect("text");
+            assert!(read > 0, "it hung up after {reply:?}");
         }
-        String::from_utf8(reply).expect("text").trim_end().to_owned()
+        reply.trim_end().to_owned()
+    }
+
+    /// One of its statistics.
+    pub(crate) async fn stat(&self, key: &str) -> String {
+        let stats = self.say("stats").await;
+        let value = stats.lines().find_map(|line| line.strip_prefix(&format!("STAT {key} ")));
+        value.expect("a statistic").to_owned()
     }
 }
 

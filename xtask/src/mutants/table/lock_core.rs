@@ -116,6 +116,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-core --test pauses c20_shutdown_needs_no_other_runtime",
     },
     Mutant {
+        name: "a shutdown that tells the backend nothing",
+        file: "lock-core/src/engine/shared.rs",
+        from: "let _ = self.request(|| self.backend.close()).await;",
+        to: "",
+        test: "-p lock-core --test memory c20_shutdown_gives_everything_back",
+    },
+    Mutant {
         name: "a shutdown that waits for ever",
         file: "lock-core/src/engine/janitor.rs",
         from: "now.until.map_or(end_of_grace, |until| until.max(end_of_grace))",
@@ -360,5 +367,33 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "self.has_warned |= due;",
         to: "",
         test: "-p lock-core --test tracing c49_a_wait_for_a_key_without_a_ttl_warns_once_after_a_second",
+    },
+    Mutant {
+        name: "a coarse clock taken for an exact one",
+        file: "lock-core/src/backend/register.rs",
+        from: "self.now + span + self.error",
+        to: "self.now + span",
+        test: "-p lock-core --lib c05_a_hold_lasts_longer_by_the_error_of_the_clock",
+    },
+    Mutant {
+        name: "a register forgets who withdrew",
+        file: "lock-core/src/backend/register.rs",
+        from: "if self.withdrawn.iter().any(|withdrawn| withdrawn.owner == owner) {",
+        to: "if owner.is_empty() {",
+        test: "-p lock-core --lib c19_a_withdrawn_claim_is_refused_and_forgotten_in_time",
+    },
+    Mutant {
+        name: "a register extends another hold of the owner",
+        file: "lock-core/src/backend/register.rs",
+        from: "hold.filter(|hold| hold.token == renewal.token)",
+        to: "hold",
+        test: "-p lock-core --lib c10_an_extension_shortens_nothing_and_makes_nothing_anew",
+    },
+    Mutant {
+        name: "a lost register begins where it began",
+        file: "lock-core/src/backend/register.rs",
+        from: "let floor = if last.is_some() { at.now } else { at.now + at.error };",
+        to: "let floor = at.now;",
+        test: "-p lock-core --lib c22_tokens_grow_also_where_the_register_was_lost_in_the_same_second",
     },
 ];

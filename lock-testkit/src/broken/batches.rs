@@ -1,0 +1,68 @@
+//! Batches of renewals that are mixed up.
+
+use async_trait::async_trait;
+use lock_core::backend::{Extension, Renewal};
+use lock_core::{DistributedLock, MemoryBackend};
+
+use super::flaw::{Answer, Flaw};
+
+/// Asks, or answers, otherwise than it was asked.
+#[derive(Debug)]
+pub(super) struct Batches {
+    sound: MemoryBackend,
+    asked: fn(Vec<Renewal>) -> Vec<Renewal>,
+    answered: fn(Vec<Answer>) -> Vec<Answer>,
+}
+
+impl Batches {
+    pub(super) fn that_ask(asked: fn(Vec<Renewal>) -> Vec<Renewal>) -> Self {
+        Self { sound: MemoryBackend::new(), asked, answered: |answers| answers }
+    }
+
+    pub(super) fn that_answer(answered: fn(Vec<Answer>) -> Vec<Answer>) -> Self {
+        Self { sound: MemoryBackend::new(), asked: |renewals| renewals, answered }
+    }
+}
+
+/// As rows come that were selected without an order.
+pub(super) fn in_another_order(answers: Vec<Answer>) -> Vec<Answer> {
+    answers.into_iter().rev().collect()
+}
+
+/// As a transaction does that a lost hold rolls back.
+pub(super) fn all_or_none(mut answers: Vec<Answer>) -> Vec<Answer> {
+    if answers.iter().any(is_lost) {
+        answers.fill(Ok(Extension::Lost));
+    }
+    answers
+}
+
+/// As an `UPDATE … RETURNING` does.
+pub(super) fn only_the_extended(mut answers: Vec<Answer>) -> Vec<Answer> {
+    answers.retain(|answer| !is_lost(answer));
+    answers
+}
+
+/// As one `UPDATE` for all does.
+pub(super) fn one_ttl_for_all(mut renewals: Vec<Renewal>) -> Vec<Renewal> {
+    if let Some(first) = renewals.first().map(|first| first.ttl) {
+        renewals.iter_mut().for_each(|renewal| renewal.ttl = first);
+    }
+    renewals
+}
+
+fn is_lost(answer: &Answer) -> bool {
+    matches!(answer, Ok(Extension::Lost))
+}
+
+#[async_trait]
+impl Flaw for Batches {
+    fn sound(&self) -> &MemoryBackend {
+        &self.sound
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
+        let asked = (self.asked)(renewals.to_vec());
+        (self.answered)(self.sound.extend_all(&asked).await)
+    }
+}

@@ -1,0 +1,84 @@
+//! Names that the store changes.
+
+use async_trait::async_trait;
+use lock_core::backend::{Attempt, Claim, Release, Renewal, WaiterHandle};
+use lock_core::{
+    BackendError, DistributedLock, Holder, LockAdmin, LockName, LockState, MemoryBackend, OwnerId,
+};
+
+use super::flaw::{Answer, Flaw};
+
+/// Stores another name for each, by which some become the same.
+#[derive(Debug)]
+pub(super) struct Names {
+    sound: MemoryBackend,
+    stored: fn(&str) -> String,
+}
+
+impl Names {
+    pub(super) fn stored(stored: fn(&str) -> String) -> Self {
+        Self { sound: MemoryBackend::new(), stored }
+    }
+
+    fn of(&self, name: &LockName) -> LockName {
+        LockName::new((self.stored)(name.as_str())).expect("a good name")
+    }
+}
+
+/// As a collation does that knows no case.
+pub(super) fn in_lower_case(name: &str) -> String {
+    name.to_lowercase()
+}
+
+/// As a column of fixed length does.
+pub(super) fn without_blanks_at_the_end(name: &str) -> String {
+    name.trim_end().to_owned()
+}
+
+/// As a column does that is too short.
+pub(super) fn cut_at_255(name: &str) -> String {
+    name.chars().take(255).collect()
+}
+
+#[async_trait]
+impl Flaw for Names {
+    fn sound(&self) -> &MemoryBackend {
+        &self.sound
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let mut claim = claim.clone();
+        claim.name = self.of(&claim.name);
+        self.sound.try_acquire(&claim, waiter).await
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
+        let mut renewals = renewals.to_vec();
+        for renewal in &mut renewals {
+            renewal.name = self.of(&renewal.name);
+        }
+        self.sound.extend_all(&renewals).await
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        self.sound.release(&self.of(name), owner).await
+    }
+
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.sound.withdraw(&self.of(name), owner).await
+    }
+
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let mut state = self.sound.inspect(&self.of(name)).await?;
+        state.name = name.clone();
+        Ok(state)
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        self.sound.evict(&self.of(name)).await
+    }
+}

@@ -1,0 +1,93 @@
+//! Owner ids where anybody may read them.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use lock_core::backend::{Attempt, Claim, WaiterHandle};
+use lock_core::{
+    BackendError, DistributedLock, LockAdmin, LockName, LockState, MemoryBackend, Outcome,
+};
+
+use super::claims::Claims;
+use super::flaw::Flaw;
+
+/// An inspection tells the whole owner id.
+#[derive(Debug, Default)]
+pub(super) struct InspectionShowsOwner {
+    sound: MemoryBackend,
+    claims: Claims,
+}
+
+#[async_trait]
+impl Flaw for InspectionShowsOwner {
+    fn sound(&self) -> &MemoryBackend {
+        &self.sound
+    }
+
+    fn claims(&self) -> Option<&Claims> {
+        Some(&self.claims)
+    }
+
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let mut state = self.sound.inspect(name).await?;
+        if let (Some(holder), Some(claim)) = (&mut state.holder, self.claims.of(name)) {
+            holder.owner = Some(claim.owner.expose());
+        }
+        Ok(state)
+    }
+}
+
+/// A refusal tells the whole owner id, in one of its texts.
+#[derive(Debug)]
+pub(super) struct ErrorShowsOwner {
+    sound: MemoryBackend,
+    refusal: fn(&Claim) -> BackendError,
+}
+
+impl ErrorShowsOwner {
+    pub(super) fn by(refusal: fn(&Claim) -> BackendError) -> Self {
+        Self { sound: MemoryBackend::new(), refusal }
+    }
+}
+
+/// In its own text.
+pub(super) fn in_its_text(claim: &Claim) -> BackendError {
+    BackendError::refusal("memory", format!("the claim of {} was withdrawn", claim.owner.expose()))
+}
+
+/// In what the driver says of the request that failed.
+pub(super) fn in_its_source(claim: &Claim) -> BackendError {
+    let source = Failed { statement: format!("CALL acquire('{}')", claim.owner.expose()) };
+    BackendError::permanent("memory", Outcome::NotApplied, "the claim was withdrawn", source)
+}
+
+/// What a driver says, whose `Debug` shows the request.
+#[derive(Debug)]
+struct Failed {
+    #[allow(dead_code, reason = "it is shown by `Debug`")]
+    statement: String,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the statement failed")
+    }
+}
+
+impl std::error::Error for Failed {}
+
+#[async_trait]
+impl Flaw for ErrorShowsOwner {
+    fn sound(&self) -> &MemoryBackend {
+        &self.sound
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let attempt = self.sound.try_acquire(claim, waiter).await;
+        attempt.map_err(|_| (self.refusal)(claim))
+    }
+}

@@ -1,0 +1,65 @@
+//! Less time than was told.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::backend::{Attempt, Claim, Extension, Renewal, WaiterHandle};
+use lock_core::{BackendError, DistributedLock, MemoryBackend, Ttl};
+
+use super::flaw::{Answer, Flaw, own_token};
+
+/// The server keeps these shares of the TTLs that it tells.
+#[derive(Debug)]
+pub(super) struct ShortTtl {
+    pub(super) sound: MemoryBackend,
+    pub(super) grant: f64,
+    pub(super) repeat: f64,
+    pub(super) extension: f64,
+}
+
+impl Default for ShortTtl {
+    fn default() -> Self {
+        Self { sound: MemoryBackend::new(), grant: 1.0, repeat: 1.0, extension: 1.0 }
+    }
+}
+
+fn share_of(ttl: Ttl, share: f64) -> Ttl {
+    let shortest = Duration::from_millis(10);
+    Ttl::new(ttl.as_duration().mul_f64(share).max(shortest)).expect("a good TTL")
+}
+
+#[async_trait]
+impl Flaw for ShortTtl {
+    fn sound(&self) -> &MemoryBackend {
+        &self.sound
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let is_repeat = own_token(&self.sound, &claim.name, claim.owner).await?.is_some();
+        let share = if is_repeat { self.repeat } else { self.grant };
+        let mut kept = claim.clone();
+        kept.ttl = share_of(claim.ttl, share);
+        let mut attempt = self.sound.try_acquire(&kept, waiter).await?;
+        if let Attempt::Granted(grant) = &mut attempt {
+            grant.ttl = claim.ttl.as_duration();
+        }
+        Ok(attempt)
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
+        let mut kept = renewals.to_vec();
+        for renewal in &mut kept {
+            renewal.ttl = share_of(renewal.ttl, self.extension);
+        }
+        let answers = self.sound.extend_all(&kept).await.into_iter().zip(renewals);
+        let told = |(answer, renewal): (Answer, &Renewal)| match answer {
+            Ok(Extension::Extended(_)) => Ok(Extension::Extended(renewal.ttl.as_duration())),
+            other => other,
+        };
+        answers.map(told).collect()
+    }
+}

@@ -1,0 +1,130 @@
+//! Tokens that do not grow.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use lock_core::backend::{Attempt, Claim, Grant, Release, Renewal, WaiterHandle};
+use lock_core::{
+    BackendError, DistributedLock, FencingToken, Holder, LockAdmin, LockName, MemoryBackend,
+    OwnerId,
+};
+
+use super::flaw::{Answer, Flaw};
+
+/// How a lock comes by its next token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tokens {
+    /// From a counter that goes with the row that an eviction deletes.
+    AnewAfterEviction,
+    /// From a counter that goes with the key that expires.
+    AnewAfterExpiry,
+    /// From the clock, in seconds.
+    OfTheClock,
+    /// From the row, which keeps the token of its owner though it expired.
+    OfTheOwner,
+}
+
+/// Numbers the grants of a sound backend by a rule of its own.
+#[derive(Debug)]
+pub(super) struct Numbered {
+    sound: MemoryBackend,
+    tokens: Tokens,
+    rows: Mutex<HashMap<LockName, Row>>,
+}
+
+#[derive(Debug)]
+struct Row {
+    number: u64,
+    /// Whose hold was not ended, though it may have expired.
+    owner: Option<OwnerId>,
+    /// The token of that hold in the sound backend.
+    sound: FencingToken,
+}
+
+impl Numbered {
+    pub(super) fn by(tokens: Tokens) -> Self {
+        Self { sound: MemoryBackend::new(), tokens, rows: Mutex::default() }
+    }
+
+    fn rows(&self) -> MutexGuard<'_, HashMap<LockName, Row>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn number(&self, claim: &Claim, grant: &Grant) -> FencingToken {
+        let mut rows = self.rows();
+        let last = rows.get(&claim.name);
+        let is_own = last.is_some_and(|row| row.owner == Some(claim.owner));
+        let is_repeat = is_own && last.is_some_and(|row| row.sound == grant.token);
+        let has_expired = last.is_some_and(|row| row.owner.is_some()) && !is_repeat;
+        let before = last.map_or(0, |row| row.number);
+        let number = match self.tokens {
+            _ if is_repeat => before,
+            Tokens::OfTheOwner if is_own => before,
+            Tokens::OfTheClock => seconds(),
+            Tokens::AnewAfterExpiry if has_expired => 1,
+            _ => before + 1,
+        };
+        let row = Row { number, owner: Some(claim.owner), sound: grant.token };
+        rows.insert(claim.name.clone(), row);
+        FencingToken::new(number).expect("a good token")
+    }
+
+    fn ended(&self, name: &LockName) {
+        if let Some(row) = self.rows().get_mut(name) {
+            row.owner = None;
+        }
+    }
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[async_trait]
+impl Flaw for Numbered {
+    fn sound(&self) -> &MemoryBackend {
+        &self.sound
+    }
+
+    /// Nobody queues, since a grant that is pushed would have the token of the sound backend.
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        _waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let mut attempt = self.sound.try_acquire(claim, None).await?;
+        if let Attempt::Granted(grant) = &mut attempt {
+            grant.token = self.number(claim, grant);
+        }
+        Ok(attempt)
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
+        let mut renewals = renewals.to_vec();
+        for renewal in &mut renewals {
+            let row = |row: &Row| (row.number == renewal.token.get()).then_some(row.sound);
+            if let Some(token) = self.rows().get(&renewal.name).and_then(row) {
+                renewal.token = token;
+            }
+        }
+        self.sound.extend_all(&renewals).await
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        let released = self.sound.release(name, owner).await?;
+        if released == Release::Released {
+            self.ended(name);
+        }
+        Ok(released)
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        self.ended(name);
+        if self.tokens == Tokens::AnewAfterEviction {
+            self.rows().remove(name);
+        }
+        self.sound.evict(name).await
+    }
+}

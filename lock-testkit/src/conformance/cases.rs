@@ -1,0 +1,161 @@
+//! The list of all cases.
+
+use std::pin::Pin;
+
+use super::cancellation::*;
+use super::deadlines::*;
+use super::endings::*;
+use super::exclusion::*;
+use super::harness::Harness;
+use super::listing::*;
+use super::model::*;
+use super::names::*;
+use super::operators::*;
+use super::outcomes::*;
+use super::ownership::*;
+use super::renewal::*;
+use super::resources::*;
+use super::tokens::*;
+use super::ttls::*;
+use super::waiting::*;
+use super::withdrawals::*;
+
+/// Makes one test of each function of the suite, for the harness that the expression yields.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($harness:expr) => {
+        $crate::conformance_tests! { @all tests [$harness] }
+    };
+    (@all $made:ident [$($harness:expr)?]) => {
+        $crate::conformance_tests! { @$made [$($harness)?]
+            c01_a_bad_request_is_refused_before_any_io
+            c02_names_are_data
+            c02_a_listing_takes_prefixes_as_data
+            c03_each_acquisition_has_an_owner_of_its_own
+            c04_a_lease_says_what_was_granted
+            c04_a_grant_lasts_for_all_of_its_ttl
+            c04_a_hold_that_is_over_is_not_listed
+            c05_the_deadline_counts_from_before_the_request
+            c05_a_grant_that_comes_too_late_is_not_returned
+            c07_is_held_reads_the_clock
+            c08_the_signal_is_sticky_and_tells_the_reason
+            c08_a_loss_that_is_seen_is_told
+            c08_a_transient_error_is_no_loss
+            c09_a_hung_renewal_does_not_delay_the_signal
+            c09_the_loss_is_told_without_the_renewers_runtime
+            c10_lost_is_final
+            c10_a_later_grant_to_the_same_owner_is_another_hold
+            c10_extending_twice_at_once_is_safe
+            c10_a_shorter_extension_keeps_the_hold
+            c10_an_extension_for_proof_shortens_no_renewal
+            c10_a_lease_is_attached_once
+            c10_an_expired_hold_is_over
+            c11_not_held_from_the_start_of_the_release
+            c11_no_renewal_brings_a_released_lock_back
+            c12_a_hold_is_renewed_past_its_ttl
+            c12_a_slow_grant_is_renewed_in_time
+            c12_renewals_go_in_batches
+            c12_renewing_survives_errors
+            c12_one_refused_renewal_costs_no_other
+            c12_a_batch_is_answered_in_its_order
+            c12_an_extension_lasts_for_all_of_its_ttl
+            c13_max_hold_ends_renewing
+            c13_run_drops_the_work_at_the_loss
+            c13_run_renews_until_the_work_has_ended
+            c14_busy_tells_what_is_known
+            c14_a_bounded_wait_times_out
+            c14_a_wait_spent_in_line_times_out
+            c14_releasing_what_is_lost_is_not_held
+            c14_a_refused_release_claims_nothing
+            c15_an_error_tells_whether_it_was_applied
+            c16_a_repeated_acquire_finds_its_own_grant
+            c16_an_acquire_whose_reply_was_lost_is_granted
+            c16_a_release_whose_reply_was_lost_is_released
+            c16_a_repeated_acquire_lasts_for_all_of_its_ttl
+            c17_every_call_returns_in_time
+            c18_a_wait_of_zero_is_one_attempt
+            c19_a_dropped_acquire_leaves_nothing
+            c19_a_dropped_waiter_leaves_the_queue
+            c19_a_late_request_of_a_withdrawn_claim_is_refused
+            c19_a_request_that_outlived_its_hold_takes_nothing
+            c19_a_withdrawal_outlasts_a_short_ttl
+            c19_a_lease_that_is_handed_on_stays_unresolved
+            c19_a_jammed_lock_costs_no_other
+            c19_a_withdrawal_is_remembered
+            c20_a_guard_may_be_dropped_anywhere
+            c20_shutdown_gives_everything_back
+            c20_shutdown_ends_acquisitions_under_way
+            c20_shutdown_waits_for_no_acquisition_that_nobody_polls
+            c20_shutdown_waits_for_a_release_under_way
+            c20_a_guard_that_outlives_its_runtime_is_given_back
+            c21_no_reply_goes_to_the_wrong_caller
+            c22_tokens_grow_through_release_expiry_and_eviction
+            c22_extending_keeps_the_token
+            c22_concurrent_grants_have_distinct_growing_tokens
+            c24_an_evicted_holder_has_the_lesser_token
+            c26_waiters_of_a_client_share_one_place
+            c27_first_come_first_served
+            c27_a_release_lets_the_next_one_in
+            c28_a_dead_holder_costs_no_more_than_its_ttl
+            c28_a_waiter_is_queued_by_its_first_attempt
+            c28_a_waiter_that_left_costs_nothing
+            c28_an_eviction_lets_the_next_one_in
+            c30_capabilities_are_data
+            c31_the_doctor_examines_the_server
+            c32_no_text_shows_an_owner
+            c32_no_error_shows_an_owner
+            c45_a_holder_tells_since_when
+            c46_an_eviction_takes_the_fence_with_it
+            c47_a_release_tells_of_a_loss
+            c47_a_silent_server_is_no_error_of_the_work
+            c48_a_wait_shorter_than_an_answer_times_out
+            c49_a_prefix_is_a_part_of_each_name
+            r2_no_call_blocks_the_runtime
+            r2_no_call_keeps_the_thread
+            s3_of_many_that_try_at_once_one_is_granted
+            s5_nobody_but_the_owner_extends_or_ends_a_hold
+            every_history_agrees_with_the_model
+            a_lease_is_detached_and_attached
+            the_trait_acquires_without_a_client
+        }
+    };
+    (@tests [$harness:expr] $($case:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let harness = $harness;
+                $crate::conformance::$case(&harness).await
+            }
+        )*
+    };
+    (@list [] $($case:ident)*) => {
+        &[$(Case { name: stringify!($case), run: |harness| Box::pin($case(harness)) }),*]
+    };
+}
+
+/// All cases of the suite, for a runner of tests of one's own.
+pub const CASES: &[Case] = conformance_tests! { @all list [] };
+
+/// A case of the suite.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    name: &'static str,
+    run: Run,
+}
+
+type Run = for<'a> fn(&'a dyn Harness) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+impl Case {
+    /// The name of its function: it begins with the clause that is tested.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Runs it, on a runtime of Tokio's with several threads.
+    ///
+    /// # Panics
+    /// If the backend breaks the contract, with what was expected of whom.
+    pub async fn run(&self, harness: &dyn Harness) {
+        (self.run)(harness).await;
+    }
+}

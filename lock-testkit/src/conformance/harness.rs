@@ -1,0 +1,47 @@
+//! How the suite reaches the backend under test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use lock_core::{DistributedLock, LockName, MAX_NAME_BYTES};
+
+/// How the suite reaches the backend under test, and how much time it may take.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// Connects to the store anew, as another host would.
+    async fn connect(&self) -> Arc<dyn DistributedLock>;
+
+    /// Ends the hold of `name` behind everyone's back, as an operator would.
+    async fn evict(&self, name: &LockName);
+
+    /// The shortest TTL that the backend keeps to, and that a busy test machine does not lose by
+    /// chance.
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(600)
+    }
+
+    /// How many bytes the longest name has that the backend takes: fewer where each name is given a prefix.
+    fn longest_name(&self) -> usize {
+        MAX_NAME_BYTES
+    }
+
+    /// The request time-out of the clients under test: several times what a call takes. A store that
+    /// waits for its disk may need more than the default of 1 s.
+    fn request_timeout(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    /// What a loaded machine, or a slow store, may add to a bound of the contract. The default is a
+    /// quarter of the request time-out.
+    fn slack(&self) -> Duration {
+        self.request_timeout() / 4
+    }
+
+    /// A bound for what has none of its own: far more than anything takes. The default is thirty times
+    /// the request time-out.
+    fn limit(&self) -> Duration {
+        self.request_timeout() * 30
+    }
+}

@@ -1,0 +1,94 @@
+//! What most cases begin and end with.
+
+use std::time::Duration;
+
+use lock_core::backend::{Attempt, Claim, Grant, Renewal};
+use lock_core::{
+    ClientOptions, DistributedLock, FencingToken, Lease, LockClient, LockName, LockRequest,
+    OwnerId, Wait,
+};
+use tokio::time::{Instant, sleep};
+
+use super::harness::Harness;
+use crate::Faulty;
+
+/// A name that no other test uses.
+pub(super) fn fresh_name() -> LockName {
+    LockName::new(format!("conformance-{}", OwnerId::random().expose())).expect("a good name")
+}
+
+/// What is not asked for otherwise waits for as long as any case may take.
+pub(super) fn options(harness: &dyn Harness) -> ClientOptions {
+    let wait = Wait::AtMost(harness.limit());
+    ClientOptions::new().request_timeout(harness.request_timeout()).wait(wait)
+}
+
+/// A client with a connection of its own.
+pub(super) async fn client(harness: &dyn Harness) -> LockClient {
+    LockClient::with_options(harness.connect().await, options(harness))
+}
+
+/// A client with a connection of its own, and the place to put faults into it.
+pub(super) async fn faulty_client(harness: &dyn Harness) -> (LockClient, Faulty) {
+    let faulty = Faulty::new(harness.connect().await);
+    (LockClient::with_options(faulty.clone(), options(harness)), faulty)
+}
+
+/// A claim on `name` by a new owner.
+pub(super) fn claim(name: &LockName, ttl: Duration) -> Claim {
+    patient(name, ttl).claim().expect("a good claim")
+}
+
+/// A request for `name` that waits for as long as any case may take: that is what the clients here do.
+pub(super) fn patient(name: &LockName, ttl: Duration) -> LockRequest {
+    LockRequest::from(name).ttl(ttl)
+}
+
+/// The grant of a claim on a lock that is free.
+pub(super) async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
+    match backend.try_acquire(claim, None).await.expect("an answer") {
+        Attempt::Granted(grant) => grant,
+        Attempt::Busy(seen) => panic!("the server is to grant a free lock, and said: {seen}"),
+    }
+}
+
+/// Asks to extend the hold that `claim` was granted under `token`, by the TTL of the claim.
+pub(super) fn renewal(claim: &Claim, token: FencingToken) -> Renewal {
+    let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis());
+    let text = format!("lease1:{owner}:{token}:{ttl}:{}", claim.name.as_str());
+    Renewal::new(&Lease::import(&text).expect("a lease"), claim.ttl)
+}
+
+/// Waits for a condition, and says which one did not come.
+pub(super) async fn eventually(
+    harness: &dyn Harness,
+    what: &str,
+    mut holds: impl AsyncFnMut() -> bool,
+) {
+    let end = Instant::now() + harness.limit();
+    while !holds().await {
+        assert!(Instant::now() < end, "this was expected, and did not come to pass: {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until nobody holds `name` or waits for it.
+pub(super) async fn until_free(harness: &dyn Harness, observer: &LockClient, name: &LockName) {
+    eventually(harness, "the lock is free and nobody waits", async || {
+        let state = observer.inspect(name).await.expect("the server answers");
+        state.holder.is_none() && state.waiters.unwrap_or(0) == 0
+    })
+    .await;
+}
+
+/// Waits until the server says that nobody holds `name`.
+pub(super) async fn until_expired(
+    harness: &dyn Harness,
+    backend: &dyn DistributedLock,
+    name: &LockName,
+) {
+    eventually(harness, "a hold that nobody renews expires", async || {
+        backend.inspect(name).await.expect("the server answers").holder.is_none()
+    })
+    .await;
+}

@@ -1,0 +1,85 @@
+//! C4, S7: the server keeps a hold for all of the time that it said, by the store's own deeds.
+//!
+//! A holder believes in its hold until a deadline that it counts from before its request. Here another
+//! client tries all the time. When it is granted the lock, the time since that request must be more than
+//! what the holder may believe. A busy machine makes the span longer, and so fails no sound backend.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::harness::Harness;
+use super::steps::{claim, fresh_name, granted, renewal};
+use lock_core::backend::{Attempt, Claim, Extension};
+use lock_core::{DistributedLock, Drift, Ttl};
+
+/// C4, C5, S7: a grant.
+pub async fn c04_a_grant_lasts_for_all_of_its_ttl(harness: &dyn Harness) {
+    let (backend, claim) = (harness.connect().await, claim(&fresh_name(), harness.ttl()));
+    let asked = Instant::now();
+    let told = granted(&*backend, &claim).await.ttl;
+    assert_lasts(harness, &claim, "a grant", asked, told).await;
+}
+
+/// C16, S7: a repeat that finds its own grant, which lasts for a full TTL again.
+pub async fn c16_a_repeated_acquire_lasts_for_all_of_its_ttl(harness: &dyn Harness) {
+    let (backend, claim) = (harness.connect().await, claim(&fresh_name(), harness.ttl()));
+    let first = granted(&*backend, &claim).await;
+    sleep(harness.ttl() / 2).await;
+    let asked = Instant::now();
+    let repeat = granted(&*backend, &claim).await;
+    assert_eq!(repeat.token, first.token, "a repeat is to find its own grant");
+    let (told, full) = (repeat.ttl, claim.ttl.as_duration());
+    assert!(told >= full, "a repeat is to last for {full:?} again: {told:?} was told");
+    assert_lasts(harness, &claim, "a repeated acquire", asked, told).await;
+}
+
+/// C10, C12, S7: an extension, also one for longer than the grant.
+pub async fn c12_an_extension_lasts_for_all_of_its_ttl(harness: &dyn Harness) {
+    let (backend, mut claim) = (harness.connect().await, claim(&fresh_name(), harness.ttl()));
+    let grant = granted(&*backend, &claim).await;
+    sleep(harness.ttl() / 2).await;
+    claim.ttl = Ttl::new(harness.ttl() * 3 / 2).expect("a good TTL");
+    let asked = Instant::now();
+    let extension = backend.extend(&renewal(&claim, grant.token)).await.expect("an answer");
+    let Extension::Extended(told) = extension else {
+        panic!("the server is to extend a hold that lasts, and said that it is lost");
+    };
+    let full = claim.ttl.as_duration();
+    assert!(told >= full, "an extension is to last for {full:?}: {told:?} was told");
+    assert_lasts(harness, &claim, "an extension", asked, told).await;
+}
+
+/// Nobody else is granted the lock of `claim` within the time that its holder may believe, which counts
+/// from `asked`. It frees the lock.
+async fn assert_lasts(
+    harness: &dyn Harness,
+    claim: &Claim,
+    what: &str,
+    asked: Instant,
+    told: Duration,
+) {
+    let backend = harness.connect().await;
+    let believed = Drift::default().validity(told.min(claim.ttl.as_duration()));
+    let next = next_holder(harness, &*backend, claim).await;
+    let lasted = asked.elapsed();
+    assert!(
+        lasted >= believed,
+        "the server is to keep {what} for the {told:?} that it told: another got the lock after {lasted:?}"
+    );
+    backend.release(&claim.name, next.owner).await.expect("an answer");
+}
+
+/// Tries for as long as `claim` holds its lock, and returns the claim that was granted it then.
+async fn next_holder(
+    harness: &dyn Harness,
+    backend: &dyn DistributedLock,
+    holder: &Claim,
+) -> Claim {
+    let (next, end) = (claim(&holder.name, harness.ttl()), Instant::now() + harness.limit());
+    while !matches!(backend.try_acquire(&next, None).await, Ok(Attempt::Granted(_))) {
+        assert!(Instant::now() < end, "a hold that nobody renews is to end by its TTL");
+        sleep(harness.ttl() / 50).await;
+    }
+    next
+}
