@@ -46,13 +46,16 @@ mod connector;
 mod docs;
 
 pub use lock_core::{
-    BackendError, Capabilities, ClientOptions, Clock, Contention, DistributedLock, Drift,
-    FakeClock, Fence, FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel,
-    InvalidLease, InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockAdmin,
-    LockClient, LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal,
-    MemoryBackend, MemoryFence, Moment, Order, Outcome, OwnerId, Readable, Release, Renewals,
-    SystemClock, TokenDurability, Ttl, Wait, Wakeup,
+    BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, FakeClock, Fence,
+    FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel, InvalidLease,
+    InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockClient, LockError,
+    LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal, MemoryBackend,
+    MemoryFence, Moment, Order, Outcome, OwnerId, Readable, Release, Renewals, SystemClock,
+    TokenDurability, Ttl, Wait, Wakeup,
 };
+// Not shown here a second time: there the methods of their implementation for `Arc` have dead links.
+#[doc(no_inline)]
+pub use lock_core::{DistributedLock, LockAdmin};
 
 pub use crate::connect::{backend, connect, connect_with};
 pub use crate::connector::Connector;
@@ -74,7 +77,7 @@ pub type MemoryLock = MemoryBackend;
 
 /// What authors of backends need beside [`DistributedLock`]: the crate `lock_core`.
 pub mod core {
-    #[doc(inline)]
+    #[doc(no_inline)]
     pub use lock_core::*;
 }
 
