@@ -28,7 +28,7 @@ pub use self::resources::*;
 pub use self::server::Server;
 pub use self::waiting::*;
 
-/// Makes one test of each behaviour under faults, for a [`Harness`](crate::faults::Harness).
+/// Makes one test of each behaviour under faults, for a [`Harness`].
 #[macro_export]
 macro_rules! test_faults {
     ($harness:ty) => {
@@ -64,7 +64,7 @@ macro_rules! test_faults {
 }
 
 /// Makes one test of each behaviour that tells what the protocol costs and leaves behind, for a
-/// [`Harness`](crate::faults::Harness).
+/// [`Harness`].
 #[macro_export]
 macro_rules! test_resources {
     ($harness:ty) => {
