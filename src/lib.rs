@@ -46,13 +46,16 @@ mod connector;
 mod docs;
 
 pub use lock_core::{
-    BackendError, Capabilities, ClientOptions, Clock, Contention, DistributedLock, Drift,
-    FakeClock, Fence, FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel,
-    InvalidLease, InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockAdmin,
-    LockClient, LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal,
-    MemoryBackend, MemoryFence, Moment, Order, Outcome, OwnerId, Readable, Release, Renewals,
-    SystemClock, TokenDurability, Ttl, Wait, Wakeup,
+    BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, FakeClock, Fence,
+    FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel, InvalidLease,
+    InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockClient, LockError,
+    LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal, MemoryBackend,
+    MemoryFence, Moment, Order, Outcome, OwnerId, Readable, Release, Renewals, SystemClock,
+    TokenDurability, Ttl, Wait, Wakeup,
 };
+// Not shown here a second time: there the methods of their implementation for `Arc` have dead links.
+#[doc(no_inline)]
+pub use lock_core::{DistributedLock, LockAdmin};
 
 pub use crate::connect::{backend, connect, connect_with};
 pub use crate::connector::Connector;
@@ -72,13 +75,13 @@ pub type MemoryLock = MemoryBackend;
 
 // Each is a module of ours, because the docs of a crate that is re-exported as a whole have a dead link.
 
-/// What authors of backends need beside [`DistributedLock`]: the crate [`lock_core`].
+/// What authors of backends need beside [`DistributedLock`]: the crate `lock_core`.
 pub mod core {
-    #[doc(inline)]
+    #[doc(no_inline)]
     pub use lock_core::*;
 }
 
-/// Locks and fences in an etcd cluster: the crate [`lock_etcd`], which tells the protocol.
+/// Locks and fences in an etcd cluster: the crate `lock_etcd`, which tells the protocol.
 #[cfg(feature = "etcd")]
 pub mod etcd {
     #[doc(hidden)]
@@ -88,21 +91,21 @@ pub mod etcd {
     pub use lock_etcd::{EtcdBackend, EtcdFence, EtcdLock, EtcdOptions, FenceComparison};
 }
 
-/// Locks and fences in a directory, for the processes of one machine: the crate [`lock_file`], which tells
+/// Locks and fences in a directory, for the processes of one machine: the crate `lock_file`, which tells
 /// how a record survives a crash.
 pub mod file {
     #[doc(inline)]
     pub use lock_file::*;
 }
 
-/// Locks and fences on Postgres: the crate [`lock_postgres`], which tells the protocol.
+/// Locks and fences on Postgres: the crate `lock_postgres`, which tells the protocol.
 #[cfg(feature = "postgres")]
 pub mod postgres {
     #[doc(inline)]
     pub use lock_postgres::*;
 }
 
-/// Locks and fences on Redis: the crate [`lock_redis`], which tells the protocol.
+/// Locks and fences on Redis: the crate `lock_redis`, which tells the protocol.
 #[cfg(feature = "redis")]
 pub mod redis {
     #[doc(inline)]

@@ -18,9 +18,10 @@ const DEFAULT_PORT: u16 = 2379;
 /// How long to wait for a new connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often a quiet connection is asked whether it lives, and how long it may take to answer.
-/// There is no time-out on the client itself: it would cut the streams.
-const PING_EVERY: Duration = Duration::from_secs(5);
+/// How often a quiet connection with a stream on it is asked whether it lives, and how long it may take to
+/// answer. Servers bear a ping every 5 s, and none on a connection without a stream: they close it. There
+/// is no time-out on the client itself: it would cut the streams.
+const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_LIMIT: Duration = Duration::from_secs(3);
 
 /// How to reach an etcd cluster and where locks live in it. A URL alone is enough.
@@ -122,7 +123,7 @@ impl EtcdOptions {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT_LIMIT)
             .with_keep_alive(PING_EVERY, PING_LIMIT)
-            .with_keep_alive_while_idle(true)
+            .with_keep_alive_while_idle(false)
             .with_require_leader(true);
         if let Some((name, password)) = user {
             options = options.with_user(name, password).with_auto_token_refresh(true);
@@ -223,8 +224,8 @@ mod tests {
             "etcd://a/%ff",
             "etcd://a/locks",
             "etcd://u:secret@a,",
-            "etcd://u:p@a?secret",
-            "etcd://u:p@a/?root=secret",
+            "etcd://u:p@a?root=secret",
+            "etcd://u:p@a/?prefix=secret",
             "etcd://u:p@a/r#secret",
             "etcd://u:p?secret@a",
         ] {

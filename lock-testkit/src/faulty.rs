@@ -23,6 +23,7 @@ pub enum Operation {
     ExtendAll,
     Release,
     Withdraw,
+    Close,
     Inspect,
     List,
     Evict,
@@ -271,6 +272,10 @@ impl DistributedLock for Faulty {
     async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
         let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
         answer.unwrap_or(Err(failure(Outcome::Unknown)))
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.call(Operation::Close, self.backend.close()).await
     }
 }
 

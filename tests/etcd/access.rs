@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use leasehold::etcd::EtcdOptions;
 use leasehold::{Health, Holder, LockClient, LockError, LostReason, Wait};
-use lock_testkit::EtcdServer;
+use lock_testkit::{EtcdServer, Proxy};
 use tokio::time::timeout;
 
-use crate::servers::{claims, one_member};
+use crate::servers::{EtcdFaults, claims, one_member};
 use crate::support::{
-    SECRET, SLACK, client, fresh_name, patient, prefixes_keep_name_spaces_apart, queued, refusal,
-    served, shown, works,
+    SECRET, SLACK, client, client_through, fresh_name, patient, prefixes_keep_name_spaces_apart,
+    queued, refusal, served, shown, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,6 +143,43 @@ async fn a_foreign_key_among_the_claims_is_a_foreign_holder() {
     let evicted = observer.evict(&name).await.expect("an answer");
     assert_eq!(evicted, Some(Holder::foreign(None)));
     served(waiting).await.release().await.expect("an answer");
+}
+
+/// Clients of version 0.1 wrote their claims on leases of their own. Both kinds exclude each other, in the
+/// order in which they came.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_of_version_0_1_is_one_of_the_queue() {
+    let server = one_member().await;
+    let (observer, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let old = |i: u32| format!("leasehold/locks/{name}/{i:032x}");
+    server.ctl(&["put", &old(1), "an old one"]);
+    assert!(observer.try_acquire(patient(&name)).await.expect("an answer").is_none());
+    let holder = observer.inspect(&name).await.expect("an answer").holder.expect("held");
+    assert_eq!((holder.label.as_str(), holder.owner.is_some()), ("an old one", true));
+    let waiting = queued(&waiter, &observer, patient(&name), &name).await;
+    server.ctl(&["put", &old(2), ""]);
+    server.ctl(&["del", &old(1)]);
+    let guard = served(waiting).await;
+    let seen = observer.inspect(&name).await.expect("an answer");
+    assert_eq!((seen.holder.expect("held").token, seen.waiters), (Some(guard.token()), Some(1)));
+    guard.release().await.expect("an answer");
+    assert!(observer.try_acquire(patient(&name)).await.expect("an answer").is_none(), "its turn");
+    observer.evict(&name).await.expect("an answer").expect("it was held");
+}
+
+/// A connection on which nothing goes on is left open: a server closes one that sends it pings.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_connection_is_kept() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let client = client_through::<EtcdFaults>(&proxy).await;
+    let (opened, end) = (proxy.open_connections(), Instant::now() + Duration::from_secs(45));
+    while Instant::now() < end {
+        assert_eq!(proxy.open_connections(), opened, "the server has closed it");
+        tokio::time::sleep(SLACK).await;
+    }
+    drop(client);
 }
 
 /// What somebody else puts beside the claims is no lock.

@@ -48,6 +48,10 @@ impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {
     async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
         (**self).extend(renewal).await
     }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        (**self).close().await
+    }
 }
 
 /// Every method is forwarded, so that none falls back to a default.

@@ -108,6 +108,10 @@ impl<B: DistributedLock> DistributedLock for Prefixed<B> {
         let name = self.stored(&lease.name).ok()?;
         self.backend.watch(&Lease { name, ..lease.clone() })
     }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.backend.close().await
+    }
 }
 
 #[async_trait]

@@ -218,6 +218,8 @@ impl Shared {
             self.janitor.clear(remains, &lease.name, lease.owner, lease.kept_for());
         }
         self.janitor.finish(self.options.request_timeout).await;
+        // What the backend keeps for later is of no use any more. If it is not given back, it ends by itself.
+        let _ = self.request(|| self.backend.close()).await;
     }
 
     fn is_closed(&self) -> bool {

@@ -1,26 +1,25 @@
 //! Batches of renewals that are mixed up.
 
 use async_trait::async_trait;
+use lock_core::DistributedLock;
 use lock_core::backend::{Extension, Renewal};
-use lock_core::{DistributedLock, MemoryBackend};
 
-use super::flaw::{Answer, Flaw};
+use super::flaw::{Answer, Flaw, Sound};
 
 /// Asks, or answers, otherwise than it was asked.
 #[derive(Debug)]
 pub(super) struct Batches {
-    sound: MemoryBackend,
     asked: fn(Vec<Renewal>) -> Vec<Renewal>,
     answered: fn(Vec<Answer>) -> Vec<Answer>,
 }
 
 impl Batches {
     pub(super) fn that_ask(asked: fn(Vec<Renewal>) -> Vec<Renewal>) -> Self {
-        Self { sound: MemoryBackend::new(), asked, answered: |answers| answers }
+        Self { asked, answered: |answers| answers }
     }
 
     pub(super) fn that_answer(answered: fn(Vec<Answer>) -> Vec<Answer>) -> Self {
-        Self { sound: MemoryBackend::new(), asked: |renewals| renewals, answered }
+        Self { asked: |renewals| renewals, answered }
     }
 }
 
@@ -57,12 +56,8 @@ fn is_lost(answer: &Answer) -> bool {
 
 #[async_trait]
 impl Flaw for Batches {
-    fn sound(&self) -> &MemoryBackend {
-        &self.sound
-    }
-
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let asked = (self.asked)(renewals.to_vec());
-        (self.answered)(self.sound.extend_all(&asked).await)
+        (self.answered)(sound.extend_all(&asked).await)
     }
 }

@@ -4,36 +4,31 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{BackendError, LockAdmin, LockState, MemoryBackend};
+use lock_core::LockAdmin;
 
-use super::flaw::Flaw;
+use super::flaw::{Flaw, Listed, Sound};
 
 /// What a disk takes, or a server nearby.
-const TAKES: Duration = Duration::from_millis(5);
+const TAKES: Duration = Duration::from_millis(20);
 
 /// Waits for its disk on the caller's thread, in each call.
-#[derive(Debug, Default)]
-pub(super) struct Blocking(MemoryBackend);
+#[derive(Debug)]
+pub(super) struct Blocking;
 
 impl Flaw for Blocking {
-    fn sound(&self) -> &MemoryBackend {
+    fn begin(&self) {
         sleep(TAKES);
-        &self.0
     }
 }
 
 /// Waits for its disk on the caller's thread, where it lists the locks alone.
-#[derive(Debug, Default)]
-pub(super) struct BlockingList(MemoryBackend);
+#[derive(Debug)]
+pub(super) struct BlockingList;
 
 #[async_trait]
 impl Flaw for BlockingList {
-    fn sound(&self) -> &MemoryBackend {
-        &self.0
-    }
-
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+    async fn list(&self, sound: &Sound, prefix: &str, limit: usize) -> Listed {
         sleep(TAKES);
-        self.0.list(prefix, limit).await
+        sound.list(prefix, limit).await
     }
 }

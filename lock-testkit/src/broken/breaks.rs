@@ -38,7 +38,7 @@ pub struct Break {
 
 /// The sound backend, in the same wrapper as the broken ones: all cases accept it.
 pub fn unbroken() -> Arc<dyn DistributedLock> {
-    flawed(Flawless::default())
+    flawed(Flawless)
 }
 
 const fn broken(
@@ -56,7 +56,7 @@ pub const BREAKS: &[Break] = &[
         "check and grant in two steps",
         "s3_of_many_that_try_at_once_one_is_granted",
         "the server is to grant one the lock",
-        || flawed(CheckThenGrant::default()),
+        || flawed(CheckThenGrant),
     ),
     broken(
         "70 % of the TTL after a grant",
@@ -98,19 +98,19 @@ pub const BREAKS: &[Break] = &[
         "an extension revives an expired hold",
         "c10_an_expired_hold_is_over",
         "the server is not to extend a hold that expired",
-        || flawed(ExtensionRevives::default()),
+        || flawed(ExtensionRevives),
     ),
     broken(
         "an extension by any owner",
         "s5_nobody_but_the_owner_extends_or_ends_a_hold",
         "a stranger is not to extend a hold",
-        || flawed(AnyOwnerExtends::default()),
+        || flawed(AnyOwnerExtends),
     ),
     broken(
         "an extension by any token",
         "c10_a_later_grant_to_the_same_owner_is_another_hold",
         "the server is never to extend a hold that is over",
-        || flawed(AnyTokenExtends::default()),
+        || flawed(AnyTokenExtends),
     ),
     broken(
         "a batch answered in another order",
@@ -170,7 +170,7 @@ pub const BREAKS: &[Break] = &[
         "a listing of expired holds",
         "c04_a_hold_that_is_over_is_not_listed",
         "a listing is to show what is held",
-        || flawed(ListsTheExpired::default()),
+        || flawed(ListsTheExpired),
     ),
     broken(
         "an owner id in an error's text",
@@ -188,19 +188,19 @@ pub const BREAKS: &[Break] = &[
         "an owner id in an inspection",
         "c32_no_text_shows_an_owner",
         "no text is to show an owner id",
-        || flawed(InspectionShowsOwner::default()),
+        || flawed(InspectionShowsOwner),
     ),
     broken(
         "a driver that blocks",
         "r2_no_call_keeps_the_thread",
         "is to leave the thread to other tasks while it waits",
-        || flawed(Blocking::default()),
+        || flawed(Blocking),
     ),
     broken(
         "a listing that blocks",
         "r2_no_call_keeps_the_thread",
         "list is to leave the thread to other tasks while it waits",
-        || flawed(BlockingList::default()),
+        || flawed(BlockingList),
     ),
     broken(
         "a withdrawal that is not remembered",
@@ -224,31 +224,31 @@ pub const BREAKS: &[Break] = &[
         "a withdrawal of any owner's hold",
         "s5_nobody_but_the_owner_extends_or_ends_a_hold",
         "a stranger is not to end a hold",
-        || flawed(WithdrawalOfAnyOwner::default()),
+        || flawed(WithdrawalOfAnyOwner),
     ),
     broken(
         "a late request that is refused for now",
         "c19_a_late_request_of_a_withdrawn_claim_is_refused",
         "the refusal is to say that no further try will help",
-        || flawed(RefusedForNow::default()),
+        || flawed(RefusedForNow),
     ),
     broken(
         "a release of any owner's hold",
         "s5_nobody_but_the_owner_extends_or_ends_a_hold",
         "a stranger is not to release a hold",
-        || flawed(ReleaseOfAnyOwner::default()),
+        || flawed(ReleaseOfAnyOwner),
     ),
     broken(
         "released, though nothing was held",
         "c16_a_repeated_acquire_finds_its_own_grant",
         "a release of nothing is to be told as not held",
-        || flawed(AlwaysReleased::default()),
+        || flawed(AlwaysReleased),
     ),
     broken(
         "an eviction that tells nobody's name",
         "c24_an_evicted_holder_has_the_lesser_token",
         "an eviction is to tell whose hold it ended",
-        || flawed(EvictionTellsNobody::default()),
+        || flawed(EvictionTellsNobody),
     ),
     broken(
         "an eviction that keeps the waiters waiting",
@@ -260,25 +260,25 @@ pub const BREAKS: &[Break] = &[
         "a release that wakes nobody",
         "c27_a_release_lets_the_next_one_in",
         "a release is to let the next one in within",
-        || flawed(WakesNobody::default()),
+        || flawed(WakesNobody),
     ),
     broken(
         "a busy lock that tells nothing",
         "c14_busy_tells_what_is_known",
         "a busy lock is to tell the label of its holder",
-        || flawed(BusyTellsNothing::default()),
+        || flawed(BusyTellsNothing),
     ),
     broken(
         "a repeated acquire in its own way",
         "c16_a_repeated_acquire_finds_its_own_grant",
         "a repeat is to find its own grant",
-        || flawed(RepeatIsBusy::default()),
+        || flawed(RepeatIsBusy),
     ),
     broken(
         "a repeated acquire with another token",
         "c16_a_repeated_acquire_finds_its_own_grant",
         "a repeat is to find its grant with the same token",
-        || flawed(RepeatIsAnotherGrant::default()),
+        || flawed(RepeatIsAnotherGrant),
     ),
     broken(
         "tokens that begin anew after an eviction",
@@ -320,12 +320,12 @@ pub const BREAKS: &[Break] = &[
         "a watch that tells of no loss",
         "c12_a_hold_is_renewed_past_its_ttl",
         "a hold that is renewed is to last",
-        || flawed(WatchTellsOfNoLoss::default()),
+        || flawed(WatchTellsOfNoLoss),
     ),
     broken(
         "since when moves",
         "c45_a_holder_tells_since_when",
         "a renewal is not to move since when a lock is held",
-        || flawed(SinceMoves::default()),
+        || flawed(SinceMoves),
     ),
 ];

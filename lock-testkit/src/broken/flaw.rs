@@ -1,6 +1,7 @@
 //! A sound backend of which something is replaced.
 
 use std::fmt::Debug;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,116 +13,149 @@ use lock_core::{
 
 use super::claims::Claims;
 
+/// What an attempt to acquire comes to.
+pub(super) type Tried = Result<Attempt, BackendError>;
+
+/// What a release comes to.
+pub(super) type Released = Result<Release, BackendError>;
+
+/// What a withdrawal comes to.
+pub(super) type Withdrawn = Result<(), BackendError>;
+
+/// What a listing shows.
+pub(super) type Listed = Result<Vec<LockState>, BackendError>;
+
 /// What a backend answers to one renewal.
 pub(super) type Answer = Result<Extension, BackendError>;
+
+/// Who is to be woken, if anybody.
+pub(super) type Waiter<'a> = Option<&'a WaiterHandle>;
+
+/// The backend that does all that is not replaced, and what it does not tell of its holds.
+#[derive(Debug, Default)]
+pub(super) struct Sound {
+    backend: MemoryBackend,
+    pub(super) claims: Claims,
+}
+
+impl Sound {
+    /// The token of `owner`, if it holds the lock.
+    pub(super) async fn own_token(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let holder = self.backend.inspect(name).await?.holder;
+        // An inspection shows the first digits of its owner.
+        let own = holder.filter(|holder| holder.owner.as_deref() == Some(&owner.to_string()));
+        Ok(own.and_then(|holder| holder.token))
+    }
+}
+
+impl Deref for Sound {
+    type Target = MemoryBackend;
+
+    fn deref(&self) -> &MemoryBackend {
+        &self.backend
+    }
+}
 
 /// What a broken backend does otherwise than the sound one: it replaces some of these operations.
 #[async_trait]
 pub(super) trait Flaw: Debug + Send + Sync + 'static {
-    /// The backend that does all that is not replaced.
-    fn sound(&self) -> &MemoryBackend;
+    /// What each call begins with.
+    fn begin(&self) {}
 
-    /// Where the claims are noted that were granted, if this flaw is about those.
-    fn claims(&self) -> Option<&Claims> {
-        None
+    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+        sound.try_acquire(claim, waiter).await
     }
 
-    async fn try_acquire(
-        &self,
-        claim: &Claim,
-        waiter: Option<&WaiterHandle>,
-    ) -> Result<Attempt, BackendError> {
-        self.sound().try_acquire(claim, waiter).await
+    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+        sound.extend_all(renewals).await
     }
 
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
-        self.sound().extend_all(renewals).await
+    async fn release(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Released {
+        sound.release(name, owner).await
     }
 
-    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        self.sound().release(name, owner).await
+    async fn withdraw(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Withdrawn {
+        sound.withdraw(name, owner).await
     }
 
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.sound().withdraw(name, owner).await
+    fn watch(&self, sound: &Sound, lease: &Lease) -> Option<LossWatch> {
+        sound.watch(lease)
     }
 
-    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        self.sound().watch(lease)
+    async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {
+        sound.inspect(name).await
     }
 
-    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        self.sound().inspect(name).await
+    async fn list(&self, sound: &Sound, prefix: &str, limit: usize) -> Listed {
+        sound.list(prefix, limit).await
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        self.sound().list(prefix, limit).await
-    }
-
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.sound().evict(name).await
+    async fn evict(&self, sound: &Sound, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        sound.evict(name).await
     }
 }
 
 /// The broken backend with this flaw.
 pub(super) fn flawed(flaw: impl Flaw) -> Arc<dyn DistributedLock> {
-    Arc::new(Flawed(flaw))
-}
-
-/// The token of `owner`, if it holds the lock: the owner is known by its first digits.
-pub(super) async fn own_token(
-    backend: &MemoryBackend,
-    name: &LockName,
-    owner: OwnerId,
-) -> Result<Option<FencingToken>, BackendError> {
-    let holder = backend.inspect(name).await?.holder;
-    let own = holder.filter(|holder| holder.owner.as_deref() == Some(&owner.to_string()));
-    Ok(own.and_then(|holder| holder.token))
+    Arc::new(Flawed { sound: Sound::default(), flaw })
 }
 
 #[derive(Debug)]
-struct Flawed<F>(F);
+struct Flawed<F> {
+    sound: Sound,
+    flaw: F,
+}
+
+impl<F: Flaw> Flawed<F> {
+    /// A call has begun.
+    fn begun(&self) -> &Sound {
+        self.flaw.begin();
+        &self.sound
+    }
+}
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl<F: Flaw> DistributedLock for Flawed<F> {
     fn capabilities(&self) -> Capabilities {
-        self.0.sound().capabilities()
+        self.sound.capabilities()
     }
 
-    async fn try_acquire(
-        &self,
-        claim: &Claim,
-        waiter: Option<&WaiterHandle>,
-    ) -> Result<Attempt, BackendError> {
-        let attempt = self.0.try_acquire(claim, waiter).await?;
-        if let Some(claims) = self.0.claims() {
-            claims.note(claim, &attempt);
-        }
+    async fn try_acquire(&self, claim: &Claim, waiter: Option<&WaiterHandle>) -> Tried {
+        let attempt = self.flaw.try_acquire(self.begun(), claim, waiter).await?;
+        self.sound.claims.note(claim, &attempt);
         Ok(attempt)
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
-        self.0.extend_all(renewals).await
+        self.flaw.extend_all(self.begun(), renewals).await
     }
 
     async fn extend(&self, renewal: &Renewal) -> Answer {
-        let answer = self.0.extend_all(std::slice::from_ref(renewal)).await.pop();
+        let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
         answer.expect("an answer for each renewal")
     }
 
-    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        self.0.claims().inspect(|claims| claims.ended_by(name, owner));
-        self.0.release(name, owner).await
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Released {
+        self.sound.claims.ended_by(name, owner);
+        self.flaw.release(self.begun(), name, owner).await
     }
 
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.0.claims().inspect(|claims| claims.ended_by(name, owner));
-        self.0.withdraw(name, owner).await
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Withdrawn {
+        self.sound.claims.ended_by(name, owner);
+        self.flaw.withdraw(self.begun(), name, owner).await
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        self.0.watch(lease)
+        self.flaw.watch(&self.sound, lease)
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.0.sound().close().await
     }
 }
 
@@ -129,29 +163,29 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
 #[deny(clippy::missing_trait_methods)]
 impl<F: Flaw> LockAdmin for Flawed<F> {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        self.0.inspect(name).await
+        self.flaw.inspect(self.begun(), name).await
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        self.0.list(prefix, limit).await
+    async fn list(&self, prefix: &str, limit: usize) -> Listed {
+        self.flaw.list(self.begun(), prefix, limit).await
     }
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.0.claims().inspect(|claims| claims.ended(name));
-        self.0.evict(name).await
+        self.sound.claims.ended(name);
+        self.flaw.evict(self.begun(), name).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        self.0.sound().doctor().await
+        self.begun().doctor().await
+    }
+
+    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        self.0.sound().doctor_under(prefix).await
     }
 }
 
 /// Nothing is replaced: what the suite refuses of the others is their flaw, not this wrapper.
-#[derive(Debug, Default)]
-pub(super) struct Flawless(MemoryBackend);
+#[derive(Debug)]
+pub(super) struct Flawless;
 
-impl Flaw for Flawless {
-    fn sound(&self) -> &MemoryBackend {
-        &self.0
-    }
-}
+impl Flaw for Flawless {}

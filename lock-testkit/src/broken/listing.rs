@@ -1,32 +1,26 @@
 //! Listings of other locks than those that were asked for.
 
 use async_trait::async_trait;
-use lock_core::{BackendError, Holder, LockAdmin, LockState, MemoryBackend};
+use lock_core::{Holder, LockAdmin, LockState};
 
-use super::claims::Claims;
-use super::flaw::Flaw;
+use super::flaw::{Flaw, Listed, Sound};
 
 /// Chooses from all locks that are held.
 #[derive(Debug)]
 pub(super) struct Listing {
-    sound: MemoryBackend,
     chosen: fn(prefix: &str, limit: usize, held: Vec<LockState>) -> Vec<LockState>,
 }
 
 impl Listing {
     pub(super) fn of(chosen: fn(&str, usize, Vec<LockState>) -> Vec<LockState>) -> Self {
-        Self { sound: MemoryBackend::new(), chosen }
+        Self { chosen }
     }
 }
 
 #[async_trait]
 impl Flaw for Listing {
-    fn sound(&self) -> &MemoryBackend {
-        &self.sound
-    }
-
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let held = self.sound.list("", usize::MAX).await?;
+    async fn list(&self, sound: &Sound, prefix: &str, limit: usize) -> Listed {
+        let held = sound.list("", usize::MAX).await?;
         Ok((self.chosen)(prefix, limit, held))
     }
 }
@@ -74,24 +68,13 @@ pub(super) fn unbounded(prefix: &str, _limit: usize, held: Vec<LockState>) -> Ve
 }
 
 /// Lists rows of holds that expired.
-#[derive(Debug, Default)]
-pub(super) struct ListsTheExpired {
-    sound: MemoryBackend,
-    claims: Claims,
-}
+#[derive(Debug)]
+pub(super) struct ListsTheExpired;
 
 #[async_trait]
 impl Flaw for ListsTheExpired {
-    fn sound(&self) -> &MemoryBackend {
-        &self.sound
-    }
-
-    fn claims(&self) -> Option<&Claims> {
-        Some(&self.claims)
-    }
-
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let mut names = self.claims.names();
+    async fn list(&self, sound: &Sound, prefix: &str, limit: usize) -> Listed {
+        let mut names = sound.claims.names();
         names.retain(|name| name.as_str().starts_with(prefix));
         names.sort_unstable();
         let held = |name| LockState::new(name, Some(Holder::foreign(None)), None);

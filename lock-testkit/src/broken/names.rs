@@ -1,23 +1,20 @@
 //! Names that the store changes.
 
 use async_trait::async_trait;
-use lock_core::backend::{Attempt, Claim, Release, Renewal, WaiterHandle};
-use lock_core::{
-    BackendError, DistributedLock, Holder, LockAdmin, LockName, LockState, MemoryBackend, OwnerId,
-};
+use lock_core::backend::{Claim, Renewal};
+use lock_core::{BackendError, DistributedLock, Holder, LockAdmin, LockName, LockState, OwnerId};
 
-use super::flaw::{Answer, Flaw};
+use super::flaw::{Answer, Flaw, Released, Sound, Tried, Waiter, Withdrawn};
 
 /// Stores another name for each, by which some become the same.
 #[derive(Debug)]
 pub(super) struct Names {
-    sound: MemoryBackend,
     stored: fn(&str) -> String,
 }
 
 impl Names {
     pub(super) fn stored(stored: fn(&str) -> String) -> Self {
-        Self { sound: MemoryBackend::new(), stored }
+        Self { stored }
     }
 
     fn of(&self, name: &LockName) -> LockName {
@@ -42,43 +39,35 @@ pub(super) fn cut_at_255(name: &str) -> String {
 
 #[async_trait]
 impl Flaw for Names {
-    fn sound(&self) -> &MemoryBackend {
-        &self.sound
-    }
-
-    async fn try_acquire(
-        &self,
-        claim: &Claim,
-        waiter: Option<&WaiterHandle>,
-    ) -> Result<Attempt, BackendError> {
+    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         let mut claim = claim.clone();
         claim.name = self.of(&claim.name);
-        self.sound.try_acquire(&claim, waiter).await
+        sound.try_acquire(&claim, waiter).await
     }
 
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let mut renewals = renewals.to_vec();
         for renewal in &mut renewals {
             renewal.name = self.of(&renewal.name);
         }
-        self.sound.extend_all(&renewals).await
+        sound.extend_all(&renewals).await
     }
 
-    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        self.sound.release(&self.of(name), owner).await
+    async fn release(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Released {
+        sound.release(&self.of(name), owner).await
     }
 
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.sound.withdraw(&self.of(name), owner).await
+    async fn withdraw(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Withdrawn {
+        sound.withdraw(&self.of(name), owner).await
     }
 
-    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let mut state = self.sound.inspect(&self.of(name)).await?;
+    async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {
+        let mut state = sound.inspect(&self.of(name)).await?;
         state.name = name.clone();
         Ok(state)
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.sound.evict(&self.of(name)).await
+    async fn evict(&self, sound: &Sound, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        sound.evict(&self.of(name)).await
     }
 }

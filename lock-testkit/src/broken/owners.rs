@@ -3,34 +3,20 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use lock_core::backend::{Attempt, Claim, WaiterHandle};
-use lock_core::{
-    BackendError, DistributedLock, LockAdmin, LockName, LockState, MemoryBackend, Outcome,
-};
+use lock_core::backend::Claim;
+use lock_core::{BackendError, DistributedLock, LockAdmin, LockName, LockState, Outcome};
 
-use super::claims::Claims;
-use super::flaw::Flaw;
+use super::flaw::{Flaw, Sound, Tried, Waiter};
 
 /// An inspection tells the whole owner id.
-#[derive(Debug, Default)]
-pub(super) struct InspectionShowsOwner {
-    sound: MemoryBackend,
-    claims: Claims,
-}
+#[derive(Debug)]
+pub(super) struct InspectionShowsOwner;
 
 #[async_trait]
 impl Flaw for InspectionShowsOwner {
-    fn sound(&self) -> &MemoryBackend {
-        &self.sound
-    }
-
-    fn claims(&self) -> Option<&Claims> {
-        Some(&self.claims)
-    }
-
-    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let mut state = self.sound.inspect(name).await?;
-        if let (Some(holder), Some(claim)) = (&mut state.holder, self.claims.of(name)) {
+    async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {
+        let mut state = sound.inspect(name).await?;
+        if let (Some(holder), Some(claim)) = (&mut state.holder, sound.claims.of(name)) {
             holder.owner = Some(claim.owner.expose());
         }
         Ok(state)
@@ -40,13 +26,12 @@ impl Flaw for InspectionShowsOwner {
 /// A refusal tells the whole owner id, in one of its texts.
 #[derive(Debug)]
 pub(super) struct ErrorShowsOwner {
-    sound: MemoryBackend,
     refusal: fn(&Claim) -> BackendError,
 }
 
 impl ErrorShowsOwner {
     pub(super) fn by(refusal: fn(&Claim) -> BackendError) -> Self {
-        Self { sound: MemoryBackend::new(), refusal }
+        Self { refusal }
     }
 }
 
@@ -78,16 +63,8 @@ impl std::error::Error for Failed {}
 
 #[async_trait]
 impl Flaw for ErrorShowsOwner {
-    fn sound(&self) -> &MemoryBackend {
-        &self.sound
-    }
-
-    async fn try_acquire(
-        &self,
-        claim: &Claim,
-        waiter: Option<&WaiterHandle>,
-    ) -> Result<Attempt, BackendError> {
-        let attempt = self.sound.try_acquire(claim, waiter).await;
+    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+        let attempt = sound.try_acquire(claim, waiter).await;
         attempt.map_err(|_| (self.refusal)(claim))
     }
 }

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::backend::{Attempt, Claim, Extension, Renewal, WaiterHandle};
-use lock_core::{BackendError, DistributedLock, MemoryBackend, Ttl};
+use lock_core::backend::{Attempt, Claim, Extension, Renewal};
+use lock_core::{DistributedLock, Ttl};
 
-use super::flaw::{Answer, Flaw, own_token};
+use super::flaw::{Answer, Flaw, Sound, Tried, Waiter};
 
 /// The server keeps these shares of the TTLs that it tells.
 #[derive(Debug)]
 pub(super) struct ShortTtl {
-    pub(super) sound: MemoryBackend,
     pub(super) grant: f64,
     pub(super) repeat: f64,
     pub(super) extension: f64,
@@ -19,7 +18,7 @@ pub(super) struct ShortTtl {
 
 impl Default for ShortTtl {
     fn default() -> Self {
-        Self { sound: MemoryBackend::new(), grant: 1.0, repeat: 1.0, extension: 1.0 }
+        Self { grant: 1.0, repeat: 1.0, extension: 1.0 }
     }
 }
 
@@ -30,32 +29,24 @@ fn share_of(ttl: Ttl, share: f64) -> Ttl {
 
 #[async_trait]
 impl Flaw for ShortTtl {
-    fn sound(&self) -> &MemoryBackend {
-        &self.sound
-    }
-
-    async fn try_acquire(
-        &self,
-        claim: &Claim,
-        waiter: Option<&WaiterHandle>,
-    ) -> Result<Attempt, BackendError> {
-        let is_repeat = own_token(&self.sound, &claim.name, claim.owner).await?.is_some();
+    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+        let is_repeat = sound.own_token(&claim.name, claim.owner).await?.is_some();
         let share = if is_repeat { self.repeat } else { self.grant };
         let mut kept = claim.clone();
         kept.ttl = share_of(claim.ttl, share);
-        let mut attempt = self.sound.try_acquire(&kept, waiter).await?;
+        let mut attempt = sound.try_acquire(&kept, waiter).await?;
         if let Attempt::Granted(grant) = &mut attempt {
             grant.ttl = claim.ttl.as_duration();
         }
         Ok(attempt)
     }
 
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let mut kept = renewals.to_vec();
         for renewal in &mut kept {
             renewal.ttl = share_of(renewal.ttl, self.extension);
         }
-        let answers = self.sound.extend_all(&kept).await.into_iter().zip(renewals);
+        let answers = sound.extend_all(&kept).await.into_iter().zip(renewals);
         let told = |(answer, renewal): (Answer, &Renewal)| match answer {
             Ok(Extension::Extended(_)) => Ok(Extension::Extended(renewal.ttl.as_duration())),
             other => other,

@@ -5,13 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use lock_core::backend::{Attempt, Claim, Grant, Release, Renewal, WaiterHandle};
+use lock_core::backend::{Attempt, Claim, Grant, Release, Renewal};
 use lock_core::{
-    BackendError, DistributedLock, FencingToken, Holder, LockAdmin, LockName, MemoryBackend,
-    OwnerId,
+    BackendError, DistributedLock, FencingToken, Holder, LockAdmin, LockName, OwnerId,
 };
 
-use super::flaw::{Answer, Flaw};
+use super::flaw::{Answer, Flaw, Released, Sound, Tried, Waiter};
 
 /// How a lock comes by its next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +28,6 @@ pub(super) enum Tokens {
 /// Numbers the grants of a sound backend by a rule of its own.
 #[derive(Debug)]
 pub(super) struct Numbered {
-    sound: MemoryBackend,
     tokens: Tokens,
     rows: Mutex<HashMap<LockName, Row>>,
 }
@@ -45,7 +43,7 @@ struct Row {
 
 impl Numbered {
     pub(super) fn by(tokens: Tokens) -> Self {
-        Self { sound: MemoryBackend::new(), tokens, rows: Mutex::default() }
+        Self { tokens, rows: Mutex::default() }
     }
 
     fn rows(&self) -> MutexGuard<'_, HashMap<LockName, Row>> {
@@ -84,24 +82,16 @@ fn seconds() -> u64 {
 
 #[async_trait]
 impl Flaw for Numbered {
-    fn sound(&self) -> &MemoryBackend {
-        &self.sound
-    }
-
     /// Nobody queues, since a grant that is pushed would have the token of the sound backend.
-    async fn try_acquire(
-        &self,
-        claim: &Claim,
-        _waiter: Option<&WaiterHandle>,
-    ) -> Result<Attempt, BackendError> {
-        let mut attempt = self.sound.try_acquire(claim, None).await?;
+    async fn try_acquire(&self, sound: &Sound, claim: &Claim, _waiter: Waiter<'_>) -> Tried {
+        let mut attempt = sound.try_acquire(claim, None).await?;
         if let Attempt::Granted(grant) = &mut attempt {
             grant.token = self.number(claim, grant);
         }
         Ok(attempt)
     }
 
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let mut renewals = renewals.to_vec();
         for renewal in &mut renewals {
             let row = |row: &Row| (row.number == renewal.token.get()).then_some(row.sound);
@@ -109,22 +99,22 @@ impl Flaw for Numbered {
                 renewal.token = token;
             }
         }
-        self.sound.extend_all(&renewals).await
+        sound.extend_all(&renewals).await
     }
 
-    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let released = self.sound.release(name, owner).await?;
+    async fn release(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Released {
+        let released = sound.release(name, owner).await?;
         if released == Release::Released {
             self.ended(name);
         }
         Ok(released)
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+    async fn evict(&self, sound: &Sound, name: &LockName) -> Result<Option<Holder>, BackendError> {
         self.ended(name);
         if self.tokens == Tokens::AnewAfterEviction {
             self.rows().remove(name);
         }
-        self.sound.evict(name).await
+        sound.evict(name).await
     }
 }

@@ -4,36 +4,25 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use lock_core::backend::{Attempt, Claim, WaiterHandle};
-use lock_core::{
-    BackendError, Contention, DistributedLock, Holder, LockAdmin, LockName, MemoryBackend, OwnerId,
-};
+use lock_core::backend::{Attempt, Claim};
+use lock_core::{BackendError, Contention, DistributedLock, Holder, LockAdmin, LockName, OwnerId};
 
-use super::flaw::Flaw;
+use super::flaw::{Flaw, Sound, Tried, Waiter};
 
 /// Says that it wakes waiters, and wakes none.
-#[derive(Debug, Default)]
-pub(super) struct WakesNobody(MemoryBackend);
+#[derive(Debug)]
+pub(super) struct WakesNobody;
 
 #[async_trait]
 impl Flaw for WakesNobody {
-    fn sound(&self) -> &MemoryBackend {
-        &self.0
-    }
-
-    async fn try_acquire(
-        &self,
-        claim: &Claim,
-        _waiter: Option<&WaiterHandle>,
-    ) -> Result<Attempt, BackendError> {
-        self.0.try_acquire(claim, None).await
+    async fn try_acquire(&self, sound: &Sound, claim: &Claim, _waiter: Waiter<'_>) -> Tried {
+        sound.try_acquire(claim, None).await
     }
 }
 
 /// An eviction leaves those waiting who waited then.
 #[derive(Debug, Default)]
 pub(super) struct EvictionForgetsWaiters {
-    sound: MemoryBackend,
     waiting: Mutex<HashSet<(LockName, OwnerId)>>,
     forgotten: Mutex<HashSet<OwnerId>>,
 }
@@ -50,49 +39,33 @@ impl EvictionForgetsWaiters {
 
 #[async_trait]
 impl Flaw for EvictionForgetsWaiters {
-    fn sound(&self) -> &MemoryBackend {
-        &self.sound
-    }
-
-    async fn try_acquire(
-        &self,
-        claim: &Claim,
-        waiter: Option<&WaiterHandle>,
-    ) -> Result<Attempt, BackendError> {
+    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         if self.forgotten().contains(&claim.owner) {
             return Ok(Attempt::Busy(Contention::unknown()));
         }
-        let attempt = self.sound.try_acquire(claim, None).await?;
+        let attempt = sound.try_acquire(claim, None).await?;
         if waiter.is_some() && matches!(attempt, Attempt::Busy(_)) {
             self.waiting().insert((claim.name.clone(), claim.owner));
         }
         Ok(attempt)
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+    async fn evict(&self, sound: &Sound, name: &LockName) -> Result<Option<Holder>, BackendError> {
         let waiting = self.waiting().clone();
         let of_this = waiting.into_iter().filter(|(waited_for, _)| waited_for == name);
         self.forgotten().extend(of_this.map(|(_, owner)| owner));
-        self.sound.evict(name).await
+        sound.evict(name).await
     }
 }
 
 /// A busy lock tells nothing of its holder.
-#[derive(Debug, Default)]
-pub(super) struct BusyTellsNothing(MemoryBackend);
+#[derive(Debug)]
+pub(super) struct BusyTellsNothing;
 
 #[async_trait]
 impl Flaw for BusyTellsNothing {
-    fn sound(&self) -> &MemoryBackend {
-        &self.0
-    }
-
-    async fn try_acquire(
-        &self,
-        claim: &Claim,
-        waiter: Option<&WaiterHandle>,
-    ) -> Result<Attempt, BackendError> {
-        Ok(match self.0.try_acquire(claim, waiter).await? {
+    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+        Ok(match sound.try_acquire(claim, waiter).await? {
             Attempt::Busy(_) => Attempt::Busy(Contention::unknown()),
             granted => granted,
         })

@@ -4,21 +4,17 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use lock_core::backend::LossWatch;
-use lock_core::{BackendError, Lease, LockAdmin, LockName, LockState, LostReason, MemoryBackend};
+use lock_core::{BackendError, Lease, LockAdmin, LockName, LockState, LostReason};
 use tokio::time::sleep;
 
-use super::flaw::Flaw;
+use super::flaw::{Flaw, Sound};
 
 /// A watch takes a break of its stream for the end of the hold.
-#[derive(Debug, Default)]
-pub(super) struct WatchTellsOfNoLoss(MemoryBackend);
+#[derive(Debug)]
+pub(super) struct WatchTellsOfNoLoss;
 
 impl Flaw for WatchTellsOfNoLoss {
-    fn sound(&self) -> &MemoryBackend {
-        &self.0
-    }
-
-    fn watch(&self, _lease: &Lease) -> Option<LossWatch> {
+    fn watch(&self, _sound: &Sound, _lease: &Lease) -> Option<LossWatch> {
         Some(Box::pin(async {
             sleep(Duration::from_millis(100)).await;
             LostReason::Evicted
@@ -27,17 +23,13 @@ impl Flaw for WatchTellsOfNoLoss {
 }
 
 /// Since when a lock is held is the time of the last look at it.
-#[derive(Debug, Default)]
-pub(super) struct SinceMoves(MemoryBackend);
+#[derive(Debug)]
+pub(super) struct SinceMoves;
 
 #[async_trait]
 impl Flaw for SinceMoves {
-    fn sound(&self) -> &MemoryBackend {
-        &self.0
-    }
-
-    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let mut state = self.0.inspect(name).await?;
+    async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {
+        let mut state = sound.inspect(name).await?;
         if let Some(holder) = &mut state.holder {
             holder.since = Some(SystemTime::now());
         }

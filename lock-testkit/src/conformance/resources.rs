@@ -1,7 +1,7 @@
 //! R2: what a backend may not take from the program that uses it.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,18 +9,17 @@ use std::time::Duration;
 use lock_core::DistributedLock;
 use lock_core::backend::Attempt;
 use tokio::runtime::Builder;
-use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 use super::harness::Harness;
 use super::steps::{claim, client, fresh_name, granted, patient, renewal};
 
 /// For how long a call may keep the thread at most: for far less than a disk or a network takes.
-const KEPT_AT_MOST: Duration = Duration::from_millis(2);
+const KEPT_AT_MOST: Duration = Duration::from_millis(10);
 
-/// How often each call is made. Only the time counts that it keeps the thread at least, since a busy
-/// machine may make any single call slow.
-const TRIES: usize = 20;
+/// How often each call is made at most, until it was quick once. A driver that blocks is never quick; a
+/// busy machine may make any single call slow.
+const TRIES: usize = 50;
 
 /// R2: on a runtime with a single thread, no call keeps the thread from other tasks.
 pub async fn r2_no_call_blocks_the_runtime(harness: &dyn Harness) {
@@ -70,6 +69,9 @@ pub async fn r2_no_call_keeps_the_thread(harness: &dyn Harness) {
             let mut kept = Kept::default();
             for _ in 0..TRIES {
                 kept.by_all_calls(&backend, ttl).await;
+                if kept.least.values().all(|kept| *kept < KEPT_AT_MOST) {
+                    break;
+                }
             }
             kept.least
         })
@@ -115,21 +117,14 @@ impl Kept {
     }
 }
 
-/// For how long `request`, or a task that it waits for, kept the thread at a stretch.
+/// For how long `request` kept the thread at a stretch.
 async fn longest_turn<T>(request: impl Future<Output = T>) -> (T, Duration) {
-    let (last, longest) = (Cell::new(Instant::now()), Cell::new(Duration::ZERO));
-    let look = || longest.set(longest.get().max(last.replace(Instant::now()).elapsed()));
-    let mut looking = pin!(async {
-        loop {
-            yield_now().await;
-            look();
-        }
+    let (mut request, mut longest) = (pin!(request), Duration::ZERO);
+    let answer = poll_fn(|context| {
+        let begun = Instant::now();
+        let answer = request.as_mut().poll(context);
+        longest = longest.max(begun.elapsed());
+        answer
     });
-    let answer = tokio::select! {
-        biased;
-        () = &mut looking => unreachable!("it looks for ever"),
-        answer = request => answer,
-    };
-    look();
-    (answer, longest.get())
+    (answer.await, longest)
 }

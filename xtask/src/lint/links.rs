@@ -44,13 +44,14 @@ fn why_dead(from: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) -> Option<
         .then(|| format!("leads to no heading: {} has {}", path.display(), page.shown_anchors()))
 }
 
-/// Removes the docs of our crates, in which pages of what is gone would stay.
-pub(super) fn remove_docs() -> Done {
+/// Empties the folders of our crates' docs, in which pages of what is gone would stay. The folders stay: a crate
+/// that is documented before those that it links to must find them.
+pub(super) fn empty_docs() -> Done {
     for folder in doc_folders()? {
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
+        if folder.is_dir() {
+            fs::remove_dir_all(&folder)?;
         }
+        fs::create_dir_all(&folder)?;
     }
     Ok(())
 }
@@ -58,7 +59,7 @@ pub(super) fn remove_docs() -> Done {
 /// The links in the docs of our crates that lead to no file, a sentence each.
 pub(super) fn dead_in_docs() -> Done<Vec<String>> {
     let mut dead = Vec::new();
-    for folder in doc_folders()?.into_iter().filter(|folder| folder.is_dir()) {
+    for folder in doc_folders()? {
         for page in pages_below(&folder)? {
             let text = fs::read_to_string(&page)?;
             let links = html::links(&text).into_iter().filter(|link| is_local(link));
@@ -73,7 +74,8 @@ pub(super) fn dead_in_docs() -> Done<Vec<String>> {
 fn doc_folders() -> Done<Vec<PathBuf>> {
     let files = workspace::files()?;
     let folders = files.iter().filter_map(|path| path.to_str()?.strip_suffix("/Cargo.toml"));
-    let crates = folders.map(|folder| folder.replace('-', "_")).chain(["leasehold".to_owned()]);
+    let names = folders.map(|folder| folder.rsplit('/').next().unwrap_or(folder).replace('-', "_"));
+    let crates = names.chain(["leasehold".to_owned()]);
     Ok(crates.map(|name| target().join("doc").join(name)).collect())
 }
 

@@ -4,6 +4,13 @@ use crate::mutants::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "withdrawal forgotten though it was repeated",
+        file: "lock-core/src/backend/withdrawals.rs",
+        from: "if self.forget_at.get(&owner) == Some(&at) {",
+        to: "if self.forget_at.contains_key(&owner) {",
+        test: "-p lock-core --lib c19_a_repeated_withdrawal_is_remembered_from_the_repeat_on",
+    },
+    Mutant {
         name: "drift ignored",
         file: "lock-core/src/model/drift.rs",
         from: "ttl.saturating_sub(ttl.mul_f64(rate))",
@@ -114,6 +121,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "() = &mut running => {}",
         to: "() = std::future::pending() => {}",
         test: "-p lock-core --test pauses c20_shutdown_needs_no_other_runtime",
+    },
+    Mutant {
+        name: "a shutdown that tells the backend nothing",
+        file: "lock-core/src/engine/shared.rs",
+        from: "let _ = self.request(|| self.backend.close()).await;",
+        to: "",
+        test: "-p lock-core --test memory c20_shutdown_gives_everything_back",
     },
     Mutant {
         name: "a shutdown that waits for ever",
