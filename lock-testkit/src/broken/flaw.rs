@@ -155,7 +155,7 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
     }
 
     async fn close(&self) -> Result<(), BackendError> {
-        self.0.sound().close().await
+        self.begun().close().await
     }
 }
 
@@ -180,7 +180,7 @@ impl<F: Flaw> LockAdmin for Flawed<F> {
     }
 
     async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        self.0.sound().doctor_under(prefix).await
+        self.begun().doctor_under(prefix).await
     }
 }
 
