@@ -33,7 +33,7 @@ use crate::model::{
 /// ```
 /// use std::time::Duration;
 /// use lock_core::backend::{Attempt, ClockReading, Register, Release};
-/// use lock_core::{LockName, LockRequest};
+/// use lock_core::LockRequest;
 ///
 /// let at = |seconds| ClockReading::exact(Duration::from_secs(seconds));
 /// let claim = LockRequest::new("nightly").claim()?;
