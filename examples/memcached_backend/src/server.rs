@@ -1,19 +1,29 @@
 //! The server: its items and its clock.
 
-use std::time::Duration;
+use std::io;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
 
 use async_memcached::{Client, Error, ErrorKind, MetaProtocol, MetaValue, Status};
 use lock_core::backend::{ClockReading, Register};
 use lock_core::{BackendError, LockName, Outcome};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
+use tokio::task::consume_budget;
 use tokio::time::sleep;
 
 pub(crate) const BACKEND: &str = "memcached";
 
-/// What our keys begin with. A listing shows these characters as they are.
+/// What our keys begin with, and how a listing shows them.
 const PREFIX: &str = "leasehold-";
+const LISTED: &str = "key=leasehold-";
+
+/// How long a listing waits for another, and for how long a connection may be opening.
+const BUSY: Duration = Duration::from_millis(10);
+const OPENING: Duration = Duration::from_secs(3);
 
 /// The server counts whole seconds, and looks at the time once a second: so that what it says may be nearly
 /// two seconds old.
@@ -22,8 +32,17 @@ const CLOCK_ERROR: Duration = Duration::from_secs(2);
 /// A server, and a connection that carries one request at a time.
 pub(crate) struct Server {
     pub(crate) address: String,
-    client: Mutex<Client>,
+    connection: Mutex<Connection>,
 }
+
+/// A connection, and one that is being opened, since when. A request that gives up leaves it to the next, so
+/// that a connection that is slow to open is opened all the same.
+struct Connection {
+    client: Client,
+    opening: Option<(Instant, Opening)>,
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Client, Error>> + Send>>;
 
 /// What an item holds: a lock, and until when the server keeps the item, in seconds since 1970.
 #[derive(Serialize, Deserialize)]
@@ -36,23 +55,30 @@ struct Item {
 pub(crate) struct Seen {
     pub(crate) register: Register,
     pub(crate) at: ClockReading,
-    /// What the server calls this state of the item; `None` if there is no item.
+    /// What the server calls this state of the item: 0 if it does not tell states apart. `None` if there is
+    /// no item.
     cas: Option<u64>,
 }
 
 impl Server {
     pub(crate) async fn connect(address: &str) -> Result<Self, BackendError> {
-        let client = connected(address).await?.into();
-        Ok(Self { address: address.to_owned(), client })
+        let client = opened(address.to_owned()).await.map_err(failure(Outcome::NotApplied))?;
+        let connection = Mutex::new(Connection { client, opening: None });
+        Ok(Self { address: address.to_owned(), connection })
     }
 
     /// C21: the driver closes a connection whose reply was not read to its end, also if it was dropped.
-    pub(crate) async fn client(&self) -> Result<MutexGuard<'_, Client>, BackendError> {
-        let mut client = self.client.lock().await;
-        if client.is_closed() {
-            *client = connected(&self.address).await?;
+    pub(crate) async fn client(&self) -> Result<MappedMutexGuard<'_, Client>, BackendError> {
+        let mut connection = self.connection.lock().await;
+        if connection.client.is_closed() {
+            connection.opening.take_if(|(since, _)| since.elapsed() > OPENING);
+            let begin = || (Instant::now(), Box::pin(opened(self.address.clone())) as Opening);
+            let (_, opening) = connection.opening.get_or_insert_with(begin);
+            let client = opening.await;
+            connection.opening = None;
+            connection.client = client.map_err(failure(Outcome::NotApplied))?;
         }
-        Ok(client)
+        Ok(MutexGuard::map(connection, |connection| &mut connection.client))
     }
 
     pub(crate) async fn read(&self, name: &LockName) -> Result<Seen, BackendError> {
@@ -60,7 +86,8 @@ impl Server {
             return Ok(seen);
         }
         let stats = self.client().await?.stats().await.map_err(failure(Outcome::NotApplied))?;
-        let time = stats.get("time").and_then(|time| time.parse().ok()).ok_or_else(unreadable)?;
+        let time = stats.get("time").and_then(|time| time.parse().ok());
+        let time = time.ok_or_else(|| BackendError::refusal(BACKEND, "it tells no time"))?;
         Ok(Seen { register: Register::new(name.clone()), at: reading(time), cas: None })
     }
 
@@ -68,7 +95,9 @@ impl Server {
         let flags = Some(&["v", "c", "t"][..]);
         let item = self.client().await?.meta_get(key, false, None, flags).await;
         let item = item.map_err(failure(Outcome::NotApplied))?;
-        item.map(|item| seen(item).ok_or_else(unreadable)).transpose()
+        // C49: whatever else has our key is no lock.
+        let no_register = || BackendError::not_a_lock(BACKEND, "an item that is no register");
+        item.map(|item| seen(item).ok_or_else(no_register)).transpose()
     }
 
     /// Replaces what was seen; false if it is not so any more, and nothing was done.
@@ -78,7 +107,10 @@ impl Server {
         let flags = [&*unchanged, &*format!("T{kept_until}")];
         let key = key(new.name());
         let value = serde_json::to_vec(&Item { kept_until, register: new });
-        let value = value.map_err(|_| unreadable())?;
+        let value = value.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
+        if old.cas == Some(0) {
+            return Err(BackendError::refusal(BACKEND, "it runs without compare-and-swap (-C)"));
+        }
         let mut client = self.client().await?;
         match client.meta_set(key, &*value, false, None, Some(&flags)).await {
             Err(Error::Protocol(Status::Exists | Status::NotStored | Status::NotFound)) => {
@@ -88,46 +120,57 @@ impl Server {
         }
     }
 
-    /// All registers. One that is being written meanwhile may be missed.
+    /// All registers.
     pub(crate) async fn all(&self) -> Result<Vec<Seen>, BackendError> {
-        let keys = loop {
-            let keys = keys(&mut *self.client().await?).await;
-            match keys {
-                // The server makes one listing at a time, and its housekeeping counts as one.
-                Err(Error::Protocol(Status::Error(ErrorKind::Generic(_)))) => {
-                    sleep(Duration::from_millis(10)).await;
-                }
-                keys => break keys.map_err(failure(Outcome::NotApplied))?,
-            }
-        };
         let mut all = Vec::new();
-        for key in keys {
-            all.extend(self.get(&key).await?);
+        for hash in self.told("lru_crawler metadump hash\r\n", LISTED).await? {
+            all.extend(self.get(&format!("{PREFIX}{hash}")).await?);
         }
         Ok(all)
     }
-}
 
-async fn connected(address: &str) -> Result<Client, BackendError> {
-    Client::new(format!("tcp://{address}")).await.map_err(failure(Outcome::NotApplied))
-}
-
-async fn keys(client: &mut Client) -> Result<Vec<String>, Error> {
-    let (mut listing, mut keys) = (client.dump_keys().await?, Vec::new());
-    while let Some(entry) = listing.next().await {
-        let key = String::from_utf8_lossy(&entry?.key).into_owned();
-        keys.extend(Some(key).filter(|key| key.starts_with(PREFIX)));
+    /// The words after `start` in the answer to a command that the driver does not speak.
+    pub(crate) async fn told(
+        &self,
+        command: &str,
+        start: &str,
+    ) -> Result<Vec<String>, BackendError> {
+        self.words(command, start).await.map_err(|error| failure(Outcome::NotApplied)(error.into()))
     }
-    Ok(keys)
+
+    async fn words(&self, command: &str, start: &str) -> io::Result<Vec<String>> {
+        let mut lines = BufReader::new(TcpStream::connect(&self.address).await?).lines();
+        lines.get_mut().write_all(command.as_bytes()).await?;
+        let mut words = Vec::new();
+        while let Some(line) = lines.next_line().await?.filter(|line| line != "END") {
+            let word = line.strip_prefix(start).and_then(|rest| rest.split(' ').next());
+            words.extend(word.map(str::to_owned));
+            // The server makes one listing at a time, and its housekeeping counts as one.
+            if line.starts_with("BUSY") {
+                sleep(BUSY).await;
+                lines.get_mut().write_all(command.as_bytes()).await?;
+            } else if line.contains("ERROR") {
+                return Err(io::Error::other(line));
+            }
+            // R2: a long listing leaves the thread to others now and then.
+            consume_budget().await;
+        }
+        Ok(words)
+    }
+}
+
+/// A connection that answers.
+async fn opened(address: String) -> Result<Client, Error> {
+    let mut client = Client::new(format!("tcp://{address}")).await?;
+    client.version().await?;
+    Ok(client)
 }
 
 /// The item says until when it is kept, and the server for how long: the difference is the server's time.
 fn seen(found: MetaValue) -> Option<Seen> {
     let Item { kept_until, register } = serde_json::from_slice(&found.data?).ok()?;
     let at = reading(kept_until.checked_sub(found.ttl_remaining?.try_into().ok()?)?);
-    // Without compare-and-swap (-C) the server calls every state 0.
-    let cas = Some(found.cas.filter(|cas| *cas != 0)?);
-    Some(Seen { register, at, cas })
+    Some(Seen { register, at, cas: found.cas })
 }
 
 fn reading(seconds: u64) -> ClockReading {
@@ -148,8 +191,4 @@ pub(crate) fn failure(outcome: Outcome) -> impl Fn(Error) -> BackendError {
         }
         _ => BackendError::transient(BACKEND, outcome, "no answer", error.to_string()),
     }
-}
-
-fn unreadable() -> BackendError {
-    BackendError::refusal(BACKEND, "an item is not as we write it, or the server has no CAS (-C)")
 }

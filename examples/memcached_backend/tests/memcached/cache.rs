@@ -1,6 +1,6 @@
 //! What a cache does that a store does not, and how that is told.
 
-use lock_core::{DistributedLock, Finding, Health, LockAdmin, LockClient, LockRequest};
+use lock_core::{DistributedLock, Finding, Health, LockAdmin, LockClient, LockError, LockRequest};
 use lock_testkit::eventually;
 use memcached_backend::MemcachedBackend;
 
@@ -54,6 +54,21 @@ async fn c31_the_doctor_sees_what_endangers_locks() {
     assert_eq!(finding(&refuses, "persistence").await.health, Health::Risk);
 }
 
+/// C49: what has the key of a lock, and is no register of ours, is named at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_an_item_that_is_no_register_is_told_of() {
+    let server = Memcached::start(&[]).await;
+    let client = client(&server).await;
+    drop(client.acquire("a").await.expect("a free lock"));
+    client.shutdown().await;
+    let dump = server.say("lru_crawler metadump all").await;
+    let key = dump.strip_prefix("key=").and_then(|line| line.split(' ').next()).expect("a key");
+    assert!(server.say(&format!("ms {key} 3\r\nabc\r\nmn")).await.starts_with("HD"));
+    let client = LockClient::new(backend(&server).await);
+    let refused = client.acquire("a").await.expect_err("it is no lock");
+    assert!(matches!(refused, LockError::NotALock { .. }), "{refused}");
+}
+
 /// Without compare-and-swap no change is safe, and none is made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_compare_and_swap_is_refused() {
@@ -62,6 +77,7 @@ async fn a_server_without_compare_and_swap_is_refused() {
         (LockRequest::new("a").claim().expect("a claim"), backend(&server).await);
     // The first one only adds.
     backend.try_acquire(&claim, None).await.expect("an answer");
-    let refused = backend.try_acquire(&claim, None).await.expect_err("it cannot be changed");
-    assert!(!refused.is_transient() && refused.to_string().contains("CAS"), "{refused}");
+    let refused =
+        backend.release(&claim.name, claim.owner).await.expect_err("it cannot be changed");
+    assert!(!refused.is_transient() && refused.to_string().contains("-C"), "{refused}");
 }

@@ -4,6 +4,7 @@
 
 mod cache;
 mod conformance;
+mod faults;
 mod joins_in;
 mod races;
 mod server;

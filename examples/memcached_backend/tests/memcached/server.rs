@@ -1,9 +1,10 @@
 //! A Memcached server of one's own, which ends with the test.
 
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use lock_testkit::eventually;
+use lock_testkit::faults::Server;
 use lock_testkit::process::{Tethered, require, signal};
 use lock_testkit::servers::free_port;
 use tempfile::TempDir;
@@ -14,9 +15,10 @@ use tokio::sync::OnceCell;
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Memcached {
-    address: String,
-    _process: Tethered,
-    _folder: TempDir,
+    address: SocketAddr,
+    options: Vec<String>,
+    process: Tethered,
+    folder: TempDir,
 }
 
 impl Memcached {
@@ -30,32 +32,27 @@ impl Memcached {
     pub(crate) async fn start(options: &[&str]) -> Self {
         require("memcached", "memcached", "memcached");
         let folder = tempfile::tempdir().expect("a folder");
+        let options: Vec<_> = options.iter().map(ToString::to_string).collect();
         loop {
-            let port = free_port();
-            let process = launch(port, options, folder.path().join("log"));
-            let address = format!("127.0.0.1:{port}");
+            let address = (Ipv4Addr::LOCALHOST, free_port()).into();
             // Another process may have taken the port meanwhile.
-            eventually("it listens, or has ended", LIMIT, async || {
-                !signal::is_running(process.pid()) || TcpStream::connect(&*address).await.is_ok()
-            })
-            .await;
-            if signal::is_running(process.pid()) {
-                return Self { address, _process: process, _folder: folder };
+            if let Some(process) = launched(address, &options, &folder).await {
+                return Self { address, options, process, folder };
             }
         }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("memcached://{}", self.address)
+        url_at(self.address)
     }
 
     /// What comes back for a line, up to a line that ends a reply.
     pub(crate) async fn say(&self, line: &str) -> String {
-        let stream = TcpStream::connect(&self.address).await.expect("a connection");
+        let stream = TcpStream::connect(self.address).await.expect("a connection");
         let mut stream = BufReader::new(stream);
         stream.write_all(format!("{line}\r\n").as_bytes()).await.expect("it is sent");
         let mut reply = String::new();
-        while !["OK\r\n", "END\r\n"].iter().any(|end| reply.ends_with(end)) {
+        while !["OK\r\n", "END\r\n", "MN\r\n"].iter().any(|end| reply.ends_with(end)) {
             let read = stream.read_line(&mut reply).await.expect("text");
             assert!(read > 0, "it hung up after {reply:?}");
         }
@@ -70,10 +67,45 @@ impl Memcached {
     }
 }
 
-fn launch(port: u16, options: &[&str], log: PathBuf) -> Tethered {
+pub(crate) fn url_at(address: SocketAddr) -> String {
+    format!("memcached://{address}")
+}
+
+/// It listens; `None` if it ended instead.
+async fn launched(address: SocketAddr, options: &[String], folder: &TempDir) -> Option<Tethered> {
     // It does not run as root unless it is told to.
-    let port = port.to_string();
-    let always = ["-l", "127.0.0.1", "-U", "0", "-u", "root", "-p", &port];
-    let args: Vec<_> = always.iter().chain(options).map(ToString::to_string).collect();
-    Tethered::start("memcached", &args, &log)
+    let (host, port) = (address.ip().to_string(), address.port().to_string());
+    let always = ["-l", &host, "-p", &port, "-U", "0", "-u", "root"].map(str::to_owned);
+    let args = [&always[..], options].concat();
+    let process = Tethered::start("memcached", &args, &folder.path().join("log"));
+    eventually("it listens, or has ended", LIMIT, async || {
+        !signal::is_running(process.pid()) || TcpStream::connect(address).await.is_ok()
+    })
+    .await;
+    signal::is_running(process.pid()).then_some(process)
+}
+
+impl Server for Memcached {
+    fn addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn stop(&self) {
+        signal::stop(self.process.pid());
+    }
+
+    fn cont(&self) {
+        signal::cont(self.process.pid());
+    }
+
+    fn kill(&mut self) {
+        self.process.end();
+    }
+
+    /// Without its data: it has none.
+    async fn restart(&mut self) {
+        self.kill();
+        let process = launched(self.address, &self.options, &self.folder).await;
+        self.process = process.expect("its port is free");
+    }
 }
