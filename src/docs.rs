@@ -1,4 +1,5 @@
-//! The pages of `docs/`, so that each of their code blocks is compiled and run.
+//! The README and the pages of `docs/`, so that each of their code blocks is compiled and run. Their links lead
+//! from file to file, and would be dead in rendered documentation.
 
 #[cfg(feature = "etcd")]
 #[doc = include_str!("../docs/backends/etcd.md")]
@@ -23,12 +24,16 @@ mod comparison {}
 mod contract {}
 #[doc = include_str!("../docs/fencing.md")]
 mod fencing {}
+#[doc = include_str!("../docs/first_hour.md")]
+mod first_hour {}
 #[doc = include_str!("../docs/guarantees.md")]
 mod guarantees {}
 #[doc = include_str!("../docs/observability.md")]
 mod observability {}
 #[doc = include_str!("../docs/operating.md")]
 mod operating {}
+#[doc = include_str!("../README.md")]
+mod readme {}
 #[cfg(feature = "testing")]
 #[doc = include_str!("../docs/testing.md")]
 mod testing {}

@@ -1,4 +1,44 @@
-#![doc = include_str!("../README.md")]
+//! Distributed locks with fencing tokens: one trait over Redis, etcd, Postgres, files and memory, a guard that
+//! renews itself and *tells* when it is lost, and a fence for the resource that makes stale writers harmless.
+//!
+//! ```
+//! # async fn sell_one(_: leasehold::FencingToken) {}
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), leasehold::LockError> {
+//! let locks = leasehold::connect("memory:").await?; // or redis://…, etcd://…, postgres://…, file:…
+//! let sale = locks.with("stock:42", async |held| {
+//!     sell_one(held.token()).await // dropped if the lock is lost
+//! }).await?;
+//! if let Err(lost) = sale.hold {
+//!     println!("done, but not under the lock to the end: {lost}");
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! # Where things are
+//! - [`connect()`] and [`connect_with`] choose the backend by URL; [`Connector`] takes further schemes.
+//! - [`LockClient`] is what an application makes once: [`with`](LockClient::with), [`acquire`](LockClient::acquire),
+//!   [`try_acquire`](LockClient::try_acquire), and what operators ask. [`LockRequest`] says how long to wait and for
+//!   which TTL, [`ClientOptions`] the defaults.
+//! - [`LockGuard`] is a lock that is held; [`FencingToken`] is what its writes carry.
+//! - [`Fence`] stands with the resource, and refuses what is stale. Advance, then read, then write.
+//! - [`LockError`] has a table: what to do about each error, and which HTTP status it becomes.
+//! - [`core::backend`] is for authors of backends.
+//!
+//! The package has pages beside this reference: `docs/first_hour.md` leads to a service that is right,
+//! `docs/guarantees.md` says what each backend promises under which failure, `docs/operating.md` how to choose
+//! a TTL, what bounds each call and what to alert on; and `docs/contract.md` has every clause, such as C5.
+//!
+//! # Features
+//! | feature | what it adds |
+//! | --- | --- |
+//! | none | memory and files |
+//! | `redis` | `redis://`, `redis+unix:`; TLS by `redis-rustls` or `redis-native-tls` |
+//! | `etcd` | `etcd://`; TLS by `etcd-tls`. Needs `protoc` and its well-known types to build |
+//! | `postgres` | `postgres://`; TLS by `postgres-rustls` or `postgres-native-tls` |
+//! | `metrics` | counters and histograms by the `metrics` facade |
+//! | `serde` | `Serialize` and `Deserialize` for names, tokens and what inspection shows |
+//! | `full` | all of these, with rustls |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod connect;
 mod connector;
@@ -6,13 +46,16 @@ mod connector;
 mod docs;
 
 pub use lock_core::{
-    BackendError, Capabilities, ClientOptions, Clock, Contention, DistributedLock, Drift,
-    FakeClock, Fence, FenceError, FencingToken, Finding, Health, Holder, InvalidLabel,
-    InvalidLease, InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockAdmin,
-    LockClient, LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal,
-    MemoryBackend, MemoryFence, Moment, Order, Outcome, OwnerId, Release, Renewals, SystemClock,
+    BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, FakeClock, Fence,
+    FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel, InvalidLease,
+    InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockClient, LockError,
+    LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal, MemoryBackend,
+    MemoryFence, Moment, Order, Outcome, OwnerId, Readable, Release, Renewals, SystemClock,
     TokenDurability, Ttl, Wait, Wakeup,
 };
+// Not shown here a second time: there the methods of their implementation for `Arc` have dead links.
+#[doc(no_inline)]
+pub use lock_core::{DistributedLock, LockAdmin};
 
 pub use crate::connect::{backend, connect, connect_with};
 pub use crate::connector::Connector;
@@ -30,25 +73,41 @@ pub mod testing {
 #[deprecated(note = "it is called `MemoryBackend` now")]
 pub type MemoryLock = MemoryBackend;
 
-/// What authors of backends need beside [`DistributedLock`].
-#[doc(inline)]
-pub use lock_core as core;
+// Each is a module of ours, because the docs of a crate that is re-exported as a whole have a dead link.
 
-/// Locks and fences in an etcd cluster.
+/// What authors of backends need beside [`DistributedLock`]: the crate `lock_core`.
+pub mod core {
+    #[doc(no_inline)]
+    pub use lock_core::*;
+}
+
+/// Locks and fences in an etcd cluster: the crate `lock_etcd`, which tells the protocol.
 #[cfg(feature = "etcd")]
-#[doc(inline)]
-pub use lock_etcd as etcd;
+pub mod etcd {
+    #[doc(hidden)]
+    pub use lock_etcd::etcd_client;
+    #[doc(inline)]
+    #[allow(deprecated)]
+    pub use lock_etcd::{EtcdBackend, EtcdFence, EtcdLock, EtcdOptions, FenceComparison};
+}
 
-/// Locks and fences in a directory, for the processes of one machine.
-#[doc(inline)]
-pub use lock_file as file;
+/// Locks and fences in a directory, for the processes of one machine: the crate `lock_file`, which tells
+/// how a record survives a crash.
+pub mod file {
+    #[doc(inline)]
+    pub use lock_file::*;
+}
 
-/// Locks and fences on Postgres.
+/// Locks and fences on Postgres: the crate `lock_postgres`, which tells the protocol.
 #[cfg(feature = "postgres")]
-#[doc(inline)]
-pub use lock_postgres as postgres;
+pub mod postgres {
+    #[doc(inline)]
+    pub use lock_postgres::*;
+}
 
-/// Locks and fences on Redis.
+/// Locks and fences on Redis: the crate `lock_redis`, which tells the protocol.
 #[cfg(feature = "redis")]
-#[doc(inline)]
-pub use lock_redis as redis;
+pub mod redis {
+    #[doc(inline)]
+    pub use lock_redis::*;
+}

@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
-use leasehold::{LockError, connect};
+use leasehold::{LockClient, LockError, connect};
 
 async fn refusal(url: &str) -> String {
     match connect(url).await {
@@ -51,6 +51,46 @@ async fn a_bad_url_is_refused_with_what_to_do_and_without_its_password() {
     }
     let text = refusal("mysql://user:secret@localhost").await;
     assert!(!text.contains("secret"), "{text}");
+}
+
+/// C49: on the backends that need no server; the others have such a test each.
+#[tokio::test]
+async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for url in ["memory:prefixed", &format!("file:{}", folder.path().display())] {
+        let behind = async |prefix: &str| connect(&format!("{url}{prefix}")).await.expect(url);
+        let (shop, plain) = (behind("?prefix=shop%3A").await, behind("?prefix=").await);
+        let guard = shop.acquire("a").await.expect("a free lock");
+        assert!(plain.try_acquire("shop:a").await.expect("an answer").is_none(), "two holders");
+        let other = plain.acquire("a").await.expect("another lock");
+        let names = async |client: &LockClient| {
+            let states = client.list("", 9).await.expect("a listing");
+            states.into_iter().map(|state| state.name.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!((names(&shop).await, names(&plain).await.len()), (vec!["a".to_owned()], 2));
+        guard.release().await.expect("it was held");
+        other.release().await.expect("it was held");
+    }
+}
+
+#[tokio::test]
+async fn c49_an_unknown_parameter_is_refused_by_name_without_its_value() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = format!("file:{}/locks", folder.path().display());
+    for (url, named) in [
+        ("memory:?ttl=secret", "`ttl`"),
+        ("memory:a?prefix=b:&prefiks=secret", "`prefiks`"),
+        ("memory:a#secret", "`#`"),
+        (&*format!("{file}?mode=secret"), "`mode`"),
+        (&*format!("{file}#secret"), "`#`"),
+        ("memory:?prefix=secret%00", "`prefix`"),
+        ("memory:?prefix=secret%ff", "`prefix`"),
+        (&*format!("memory:?prefix={}", "p".repeat(512)), "`prefix`"),
+    ] {
+        let text = refusal(url).await;
+        assert!(text.contains(named) && !text.contains("secret"), "{url:?}: {text}");
+    }
+    assert!(!folder.path().join("locks").exists(), "it was opened before the URL was read");
 }
 
 #[cfg(not(feature = "redis"))]

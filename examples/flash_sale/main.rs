@@ -1,87 +1,11 @@
-//! A flash sale: 100 items, 1,000 buyers, and 10 worker processes that serve them.
+//! The flash sale, on the backends of this workspace: `cargo run --release --example flash_sale`.
 //!
-//! ```sh
-//! cargo run --release --example flash_sale
-//! cargo run --release --features redis --example flash_sale -- --url redis://127.0.0.1/
-//! ```
-//!
-//! Three acts. Without a lock the shop oversells. With one it sells exactly what it has. Then the
-//! system stops a worker between its read and its write for longer than its lease lasts; its late
-//! write ruins a shop that trusts the lock alone, and is refused by a shop that checks fencing
-//! tokens.
-//!
-//! The shop is files in a temporary directory whatever the locks come from, so every `--url` tells
-//! the same story. The program ends with a picture of who held the lock when, and with exit code 0
-//! only if each act came out as told.
-
-mod act;
-mod canvas;
-mod crew;
-mod lanes;
-mod news;
-mod orders;
-mod picture;
-mod played;
-mod sale;
-mod shop;
-mod stage;
-mod stop;
-mod telling;
-mod verdict;
-mod worker;
+//! The story is in the package `flash-sale`, beside this file.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::act::Act;
-use crate::orders::{Args, Role};
-use crate::played::Played;
-use crate::sale::Failure;
-use crate::stage::Stage;
+use leasehold::Connector;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let done = match (args.url, args.role) {
-        (Some(url), Some(Role::Worker(orders))) => {
-            worker::run(&url, orders).map(|()| ExitCode::SUCCESS)
-        }
-        (url, _) => show(url),
-    };
-    done.unwrap_or_else(|error| {
-        eprintln!("flash_sale: {}", telling::with_causes(&*error));
-        ExitCode::FAILURE
-    })
-}
-
-/// Plays the acts, one after the other, and judges them.
-fn show(url: Option<String>) -> Result<ExitCode, Failure> {
-    let stage = Stage::set(url)?;
-    telling::opening(&stage);
-    let mut played = Vec::new();
-    for act in Act::ALL {
-        let result = stage.play(act)?;
-        telling::act(&result);
-        played.push(result);
-    }
-    telling::summary(&played);
-    println!("\nWho held the lock when: {}", paint(&played)?);
-    Ok(judge(&played))
-}
-
-fn paint(played: &[Played]) -> Result<String, Failure> {
-    let path = picture::path();
-    picture::paint(&path, played)?;
-    Ok(path.display().to_string())
-}
-
-fn judge(played: &[Played]) -> ExitCode {
-    let objections: Vec<_> = played.iter().flat_map(verdict::objections).collect();
-    for objection in &objections {
-        eprintln!("Not as told: {objection}.");
-    }
-    match objections.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    flash_sale::main(Connector::new())
 }

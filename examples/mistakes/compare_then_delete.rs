@@ -2,7 +2,8 @@
 
 use redis::{Script, cmd};
 
-use crate::stage::{Failure, KEY, LONG, Stage, TTL, tell};
+use crate::redis_story::{Failure, tell};
+use crate::stage::{KEY, LONG, Stage, TTL};
 
 /// Compares and deletes while nobody else can do anything: Redis runs a script as one command.
 const COMPARE_AND_DELETE: &str = "

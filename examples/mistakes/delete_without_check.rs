@@ -2,7 +2,8 @@
 
 use leasehold::LockRequest;
 
-use crate::stage::{Failure, KEY, LONG, Stage, TTL, tell};
+use crate::redis_story::{Failure, tell};
+use crate::stage::{KEY, LONG, Stage, TTL};
 
 pub(crate) async fn wrong(stage: &Stage) -> Result<(), Failure> {
     stage.set_nx_px("anna", TTL).await?;

@@ -3,7 +3,8 @@
 use redis::cmd;
 use tokio::time::sleep;
 
-use crate::stage::{Failure, KEY, Stage, TTL, tell};
+use crate::redis_story::{Failure, tell};
+use crate::stage::{KEY, Stage, TTL};
 
 pub(crate) async fn wrong(stage: &Stage) -> Result<(), Failure> {
     let mut redis = stage.redis.clone();

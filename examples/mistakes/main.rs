@@ -9,32 +9,18 @@ mod compare_then_delete;
 mod delete_without_check;
 mod expire_apart;
 mod no_renewal;
+#[path = "../redis_story/mod.rs"]
+mod redis_story;
 mod stage;
 mod token_after_read;
 
-use clap::Parser;
-use lock_testkit::RedisServer;
-
-use crate::stage::{Failure, Stage};
-
-#[derive(Parser)]
-struct Args {
-    /// The Redis server to use instead of one of its own.
-    #[arg(long)]
-    url: Option<String>,
-}
+use crate::redis_story::{Failure, Redis};
+use crate::stage::Stage;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let (server, url) = match Args::parse().url {
-        Some(url) => (None, url),
-        None => {
-            let server = RedisServer::start().await;
-            let url = server.url();
-            (Some(server), url)
-        }
-    };
-    let stage = Stage::set(&url).await?;
+    let redis = Redis::chosen().await;
+    let stage = Stage::set(&redis.url).await?;
 
     println!("1. SETNX, then EXPIRE");
     expire_apart::wrong(&stage).await?;
@@ -51,6 +37,5 @@ async fn main() -> Result<(), Failure> {
     println!("\n5. A token that is checked only at the write");
     token_after_read::wrong(&stage).await?;
     token_after_read::right(&stage).await?;
-    drop(server);
     Ok(())
 }

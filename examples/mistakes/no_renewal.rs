@@ -5,7 +5,8 @@ use std::time::Duration;
 use leasehold::{LockError, LockRequest, Wait};
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{Failure, KEY, Stage, TTL, tell};
+use crate::redis_story::{Failure, tell};
+use crate::stage::{KEY, Stage, TTL};
 
 /// How long Anna's work takes: twice as long as she thought.
 const WORK: Duration = TTL.saturating_mul(2);

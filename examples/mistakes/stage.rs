@@ -1,12 +1,13 @@
 //! Two processes and a server, and what both halves of a mistake do there.
 
-use std::error::Error;
 use std::time::Duration;
 
 use leasehold::redis::RedisBackend;
 use leasehold::{LockClient, LockGuard, LockRequest};
 use redis::{aio::MultiplexedConnection, cmd};
 use tokio::time::sleep;
+
+use crate::redis_story::Failure;
 
 /// How long the locks last here: short, because each mistake waits for one to end.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
@@ -25,8 +26,6 @@ pub(crate) const STOCK: &str = "stock";
 
 /// Where the fence of the stock remembers the greatest token.
 const MARK: &str = "{stock}:mark";
-
-pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// Two processes that share a server, as far as a lock can tell.
 pub(crate) struct Stage {
@@ -75,13 +74,4 @@ impl Stage {
     pub(crate) async fn del(&self) -> Result<u32, Failure> {
         Ok(cmd("DEL").arg(KEY).query_async(&mut self.redis.clone()).await?)
     }
-}
-
-/// Tells what happened, or fails because it did not.
-pub(crate) fn tell(happened: bool, what: &str) -> Result<(), Failure> {
-    match happened {
-        true => println!("   {what}"),
-        false => return Err(format!("not as told: {what}").into()),
-    }
-    Ok(())
 }

@@ -4,7 +4,8 @@ use leasehold::redis::RedisFence;
 use leasehold::{Fence, LockGuard};
 use redis::cmd;
 
-use crate::stage::{Failure, KEY, STOCK, Stage, tell};
+use crate::redis_story::{Failure, tell};
+use crate::stage::{KEY, STOCK, Stage};
 
 /// The token goes along with the write, as it is often explained. Each of the two writes is checked,
 /// and each is accepted.

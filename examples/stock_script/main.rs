@@ -11,13 +11,14 @@
 //!
 //! `cargo run --features redis --example stock_script [-- --url redis://HOST/]`
 
+#[path = "../redis_story/mod.rs"]
+mod redis_story;
 mod shop;
 
-use clap::Parser;
 use futures_util::future::try_join_all;
-use lock_testkit::RedisServer;
 
-use crate::shop::{Failure, STOCK, Shop};
+use crate::redis_story::{Failure, Redis, tell};
+use crate::shop::{STOCK, Shop};
 
 const BUYERS: u32 = 1000;
 
@@ -27,29 +28,16 @@ const CLIENTS: u32 = 10;
 const SELL: &str = include_str!("sell.lua");
 const CARELESS: &str = include_str!("careless.lua");
 
-#[derive(Parser)]
-struct Args {
-    /// The Redis server to use instead of one of its own.
-    #[arg(long)]
-    url: Option<String>,
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let (_server, url) = match Args::parse().url {
-        Some(url) => (None, url),
-        None => {
-            let server = RedisServer::start().await;
-            let url = server.url();
-            (Some(server), url)
-        }
-    };
+    let redis = Redis::chosen().await;
+    let url = &redis.url;
     println!("1. {BUYERS} buyers by {CLIENTS} connections at once, one script, no lock");
-    sale(&url).await?;
+    sale(url).await?;
     println!("\n2. A script that fails midway");
-    careless(&url).await?;
-    careful(&url).await?;
-    Shop::open(&url).await?.clear().await
+    careless(url).await?;
+    careful(url).await?;
+    Shop::open(url).await?.clear().await
 }
 
 /// Lets all buyers come at once.
@@ -106,13 +94,4 @@ fn failure(sale: Result<bool, Failure>) -> Result<String, Failure> {
         Ok(sold) => Err(format!("the script did not fail; sold: {sold}").into()),
         Err(error) => Ok(error.to_string()),
     }
-}
-
-/// Tells what happened, or fails because it did not.
-fn tell(came_true: bool, what: &str) -> Result<(), Failure> {
-    match came_true {
-        true => println!("   {what}"),
-        false => return Err(format!("not as told: {what}").into()),
-    }
-    Ok(())
 }

@@ -1,10 +1,8 @@
 //! The shop: two keys, which are in one slot of a cluster by their hash tag.
 
-use std::error::Error;
-
 use redis::{Cmd, FromRedisValue, Script, aio::MultiplexedConnection, cmd};
 
-pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+use crate::redis_story::Failure;
 
 /// How many lamps a full shop has.
 pub(crate) const STOCK: u32 = 100;

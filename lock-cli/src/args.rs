@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use leasehold::Connector;
 
 use crate::redaction::holds_password;
 
@@ -27,7 +28,9 @@ Examples:
 Locks live where --url or LEASEHOLD_URL says, else in a directory of this user:
   file:/var/lib/locks                          the processes of this machine
   redis://[user:password@]host[:port][/db]     rediss:// by TLS, redis+unix:/path by a socket
+  …?prefix=shop:                               at the end of any: `a` is called `shop:a` there";
 
+const EXIT_CODES: &str = "\
 Exit codes:
   64 usage   69 backend unavailable   75 not acquired   76 lost while running
   `run` otherwise exits as its command does, 128 + n if signal n ended it.";
@@ -88,7 +91,8 @@ that fence, and not before.";
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   leasehold doctor
-  leasehold doctor --strict && ./deploy        exit 1 if anything endangers locks";
+  leasehold doctor --strict && ./deploy        exit 1 if anything endangers locks
+  leasehold doctor backup                      and what keeps everybody from this one?";
 
 const BENCH_EXAMPLES: &str = "\
 Example:
@@ -106,7 +110,7 @@ It may be run again. Where the user may create schemas, the first lock does it b
 
 /// Distributed locks with fencing tokens, from the shell.
 #[derive(Debug, Parser)]
-#[command(name = "leasehold", version, styles = STYLES, after_help = EXAMPLES)]
+#[command(name = "leasehold", version, styles = STYLES)]
 #[command(arg_required_else_help = true, subcommand_required = true, max_term_width = 100)]
 pub(crate) struct Cli {
     // The variable is read where the URL is used: here it would show in each usage line.
@@ -226,6 +230,9 @@ pub(crate) struct Release {
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
+    /// A lock to look at too: what keeps everybody from acquiring it?
+    #[arg(value_parser = public)]
+    pub(crate) name: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -272,6 +279,15 @@ pub(crate) struct Completions {
 pub(crate) struct Man {
     /// The subcommand whose page to print; without it, the page of leasehold itself
     pub(crate) subcommand: Option<String>,
+}
+
+/// The command line, whose help names what can be connected to.
+pub(crate) fn command(connector: &Connector) -> clap::Command {
+    // Locks in memory exclude no other process.
+    let schemes = connector.schemes().filter(|scheme| *scheme != "memory");
+    let schemes: Vec<String> = schemes.map(|scheme| format!("{scheme}:")).collect();
+    let here = format!("  what this build knows: {}", schemes.join(", "));
+    Cli::command().after_help(format!("{EXAMPLES}\n{here}\n\n{EXIT_CODES}"))
 }
 
 /// A word that everybody sees who looks at locks.

@@ -11,7 +11,7 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::label;
 use crate::terminal::{HEADING, print, styled};
-use crate::url;
+use crate::url::Place;
 
 /// Held for as long as we measure, so that no other bench disturbs us; and what our names begin
 /// with. They are always the same, so that no run leaves anything new behind.
@@ -22,8 +22,8 @@ const TTL: Duration = Duration::from_secs(10);
 /// No request takes longer than this unless something is wrong.
 const LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) async fn run(args: &args::Bench, url: Option<&str>) -> Result<Exit, Failure> {
-    let client = url::connect_to_measure(url).await?;
+pub(crate) async fn run(args: &args::Bench, place: &Place<'_>) -> Result<Exit, Failure> {
+    let client = place.connect_to_measure().await?;
     let alone = client.acquire(request(NAME).wait(Wait::Never)).await?;
     print(client.capabilities())?;
     print(styled(HEADING, heading()))?;
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &args::Bench, url: Option<&str>) -> Result<Exit, F
     floor.print("floor: look at a lock", &floor)?;
     acquiring(&client, span).await?.print("acquire and release", &floor)?;
     extending(&alone, span).await?.print("renew", &floor)?;
-    handing_off(&client, &url::connect_to_measure(url).await?, span)
+    handing_off(&client, &place.connect_to_measure().await?, span)
         .await?
         .print("hand-off", &floor)?;
     alone.release().await?;

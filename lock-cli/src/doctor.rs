@@ -1,13 +1,13 @@
-//! `leasehold doctor`: is this server safe for locks?
+//! `leasehold doctor`: is this server safe for locks, and what keeps one of them from everybody?
 
-use leasehold::Capabilities;
 use leasehold::core::{Finding, Health};
+use leasehold::{Capabilities, Readable};
 use serde::Serialize;
 
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::terminal::{BAD, DOUBTFUL, GOOD, print, print_json, styled};
-use crate::url;
+use crate::url::Place;
 
 #[derive(Serialize)]
 struct Report {
@@ -15,9 +15,14 @@ struct Report {
     findings: Vec<Finding>,
 }
 
-pub(crate) async fn run(args: &args::Doctor, url: Option<&str>) -> Result<Exit, Failure> {
-    let client = url::connect(url).await?;
-    let report = Report { capabilities: client.capabilities(), findings: client.doctor().await? };
+pub(crate) async fn run(args: &args::Doctor, place: &Place<'_>) -> Result<Exit, Failure> {
+    let client = place.connect().await?;
+    let mut findings = client.doctor().await?;
+    if let Some(name) = &args.name {
+        // C49: what keeps this one lock from everybody.
+        findings.extend(client.examine(name).await?);
+    }
+    let report = Report { capabilities: client.capabilities(), findings };
     if args.json {
         print_json(&report)?;
     } else {
@@ -38,8 +43,9 @@ fn described(report: &Report) -> String {
             Health::Unknown => (DOUBTFUL, "unknown"),
         };
         let health = styled(style, format!("{health:7}"));
-        lines.push(format!("{health}  {:14} {}", finding.check, finding.seen));
-        lines.extend(finding.remedy.as_ref().map(|remedy| format!("{:25}→ {remedy}", "")));
+        lines.push(format!("{health}  {:14} {}", finding.check, Readable::again(&finding.seen)));
+        let remedy = finding.remedy.as_deref().map(Readable::again);
+        lines.extend(remedy.map(|remedy| format!("{:25}→ {remedy}", "")));
     }
     lines.join("\n")
 }

@@ -6,11 +6,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use leasehold::LockError;
+use leasehold::{LockError, Readable};
 
 use crate::redaction::without_urls;
 use crate::terminal;
-use crate::visible::visible_lines;
 
 /// Why the command ended. The numbers are those of sysexits.h where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,11 +101,13 @@ impl From<LockError> for Failure {
             LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
             // A fence that does not answer is a store that does not.
             LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,
+            // The store has something else under the name: it refuses the lock.
+            LockError::NotALock { .. } => Exit::Unavailable,
             // A name, label, TTL, token, lease or URL that is not valid, or a lease that is under a
             // guard already.
             _ => Exit::Usage,
         };
-        Self::new(exit, chain(&error))
+        Self::new(exit, error.to_string())
     }
 }
 
@@ -135,8 +136,9 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 
 /// Help and version are no errors; all else that the parser says is wrong usage.
 pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
+    let text = error.render().ansi().to_string();
     // What was typed is repeated in it.
-    let text = visible_lines(&error.render().ansi().to_string());
+    let text = Readable::again(&text).keeping(&LINES_AND_COLOURS).to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             write!(anstream::stdout(), "{text}")?;
@@ -153,6 +155,9 @@ pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
     }
     Ok(Exit::Usage)
 }
+
+/// What the parser's own text is made of beside letters.
+const LINES_AND_COLOURS: [char; 2] = ['\n', '\u{1b}'];
 
 const NO_DASHES: &str =
     "\nThe command stands after two dashes: leasehold run [OPTIONS] NAME -- CMD [ARG...]\n";

@@ -4,10 +4,10 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::lock_view::LockView;
 use crate::terminal::{GOOD, HEADING, print, print_json, styled};
-use crate::url;
+use crate::url::Place;
 
-pub(crate) async fn run(args: &args::Inspect, url: Option<&str>) -> Result<Exit, Failure> {
-    let client = url::connect(url).await?;
+pub(crate) async fn run(args: &args::Inspect, place: &Place<'_>) -> Result<Exit, Failure> {
+    let client = place.connect().await?;
     let view = LockView::from(client.inspect(&args.name).await?);
     if args.json {
         print_json(&view)?;

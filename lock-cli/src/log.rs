@@ -8,8 +8,15 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// The crates whose events are ours; those of the drivers below them may show what is secret.
-const OURS: &[&str] =
-    &["leasehold", "lock_core", "lock_etcd", "lock_file", "lock_postgres", "lock_redis"];
+const OURS: &[&str] = &[
+    "leasehold",
+    "lock_cli",
+    "lock_core",
+    "lock_etcd",
+    "lock_file",
+    "lock_postgres",
+    "lock_redis",
+];
 
 /// Starts telling, as much as `verbose` times `-v` asks for.
 pub(crate) fn start(verbose: u8) {

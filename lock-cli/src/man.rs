@@ -2,20 +2,20 @@
 
 use std::io;
 
-use clap::CommandFactory;
 use clap_mangen::{Man, roff};
+use leasehold::Connector;
 
-use crate::args::{self, Cli};
+use crate::args;
 use crate::exit::{Exit, Failure};
 
-pub(crate) fn run(args: &args::Man) -> Result<Exit, Failure> {
-    let page = page(command(args.subcommand.as_deref())?)?;
+pub(crate) fn run(args: &args::Man, connector: &Connector) -> Result<Exit, Failure> {
+    let page = page(command(args.subcommand.as_deref(), connector)?)?;
     crate::terminal::print(String::from_utf8_lossy(&page).trim_end())?;
     Ok(Exit::Done)
 }
 
-fn command(subcommand: Option<&str>) -> Result<clap::Command, Failure> {
-    let mut leasehold = Cli::command();
+fn command(subcommand: Option<&str>, connector: &Connector) -> Result<clap::Command, Failure> {
+    let mut leasehold = args::command(connector);
     // Tells the subcommands what they are called in full.
     leasehold.build();
     let Some(name) = subcommand else {

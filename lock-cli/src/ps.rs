@@ -4,14 +4,14 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::lock_view::LockView;
 use crate::terminal::{self, HEADING, print, print_json, styled};
-use crate::url;
+use crate::url::Place;
 
 const HEADINGS: [&str; 7] = ["NAME", "OWNER", "TOKEN", "SINCE", "TTL LEFT", "WAITERS", "LABEL"];
 
 type Cells = [String; HEADINGS.len()];
 
-pub(crate) async fn run(args: &args::Ps, url: Option<&str>) -> Result<Exit, Failure> {
-    let client = url::connect(url).await?;
+pub(crate) async fn run(args: &args::Ps, place: &Place<'_>) -> Result<Exit, Failure> {
+    let client = place.connect().await?;
     let held = client.list(&args.prefix, args.limit).await?;
     let held: Vec<LockView> = held.into_iter().map(LockView::from).collect();
     if args.json {

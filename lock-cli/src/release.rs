@@ -6,14 +6,14 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::lock_view::LockView;
 use crate::terminal::print;
-use crate::url;
+use crate::url::Place;
 
-pub(crate) async fn run(args: &args::Release, url: Option<&str>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Release, place: &Place<'_>) -> Result<Exit, Failure> {
     let name = LockName::new(&args.name).map_err(LockError::from)?;
     if !args.force {
         return Err(Failure::new(Exit::Usage, refusal(&name)));
     }
-    let client = url::connect(url).await?;
+    let client = place.connect().await?;
     match client.evict(&name).await? {
         None => print(format!("nobody held {name}"))?,
         Some(holder) => {

@@ -23,17 +23,18 @@ use self::signals::{Signals, is_ending};
 use self::waiting::Waiting;
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
-use crate::{label, terminal, url};
+use crate::url::Place;
+use crate::{label, terminal};
 
 /// How long we try to give back what we have on the server. After that the TTL ends it.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
-pub(crate) async fn run(args: &args::Run, url: Option<&str>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
     let name = LockName::new(&args.name).map_err(LockError::from)?;
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let client = tokio::select! {
-        client = url::connect(url) => client?,
+        client = place.connect() => client?,
         signal = signals.interruption() => return Ok(Exit::Signal(signal.as_raw())),
     };
     let acquired = tokio::select! {

@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use leasehold::Readable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::redaction::redacted;
-use crate::visible::visible;
 
 /// Of something that is as it should be.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -56,7 +56,8 @@ pub(crate) fn warning(message: &str) {
 
 fn say(style: Style, message: &str) {
     // Names are readable already; what a server says is not.
-    let message = visible(&redacted(message));
+    let message = redacted(message);
+    let message = Readable::again(&message);
     let _ = writeln!(anstream::stderr(), "{} {message}", styled(style, "leasehold:"));
 }
 

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use leasehold::LockClient;
+use leasehold::{Connector, LockClient};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::exit::{Exit, Failure};
@@ -12,28 +12,42 @@ use crate::exit::{Exit, Failure};
 /// What has a meaning of its own in a file URL.
 const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 
-/// A client of the locks at `typed`, or at LEASEHOLD_URL, or in this user's own directory.
-///
-/// They have to be the same locks for all who name them so.
-pub(crate) async fn connect(typed: Option<&str>) -> Result<LockClient, Failure> {
-    let url = chosen(typed)?;
-    if url.starts_with("memory:") {
-        return Err(usage("locks in memory exclude no other process: choose file:/DIRECTORY"));
-    }
-    if url.strip_prefix("file:").is_some_and(|path| !path.starts_with('/')) {
-        return Err(usage(
-            "a directory of locks is named from the root, as file:/var/lib/locks: others have \
-             other working directories, and nobody expands `~` within a URL",
-        ));
-    }
-    Ok(leasehold::connect(&url).await?)
+/// Where the locks are, and who knows how to get there.
+pub(crate) struct Place<'a> {
+    /// What `--url` said.
+    typed: Option<&'a str>,
+    connector: &'a Connector,
 }
 
-/// The same to measure with, for which memory is as good as any.
-pub(crate) async fn connect_to_measure(typed: Option<&str>) -> Result<LockClient, Failure> {
-    match chosen(typed)? {
-        url if url.starts_with("memory:") => Ok(leasehold::connect(&url).await?),
-        _ => connect(typed).await,
+impl<'a> Place<'a> {
+    pub(crate) fn new(typed: Option<&'a str>, connector: &'a Connector) -> Self {
+        Self { typed, connector }
+    }
+
+    /// A client of the locks at the URL that was typed, or at LEASEHOLD_URL, or in this user's own
+    /// directory.
+    ///
+    /// They have to be the same locks for all who name them so.
+    pub(crate) async fn connect(&self) -> Result<LockClient, Failure> {
+        let url = chosen(self.typed)?;
+        if url.starts_with("memory:") {
+            return Err(usage("locks in memory exclude no other process: choose file:/DIRECTORY"));
+        }
+        if url.strip_prefix("file:").is_some_and(|path| !path.starts_with('/')) {
+            return Err(usage(
+                "a directory of locks is named from the root, as file:/var/lib/locks: others have \
+                 other working directories, and nobody expands `~` within a URL",
+            ));
+        }
+        Ok(self.connector.connect(&url).await?)
+    }
+
+    /// The same to measure with, for which memory is as good as any.
+    pub(crate) async fn connect_to_measure(&self) -> Result<LockClient, Failure> {
+        match chosen(self.typed)? {
+            url if url.starts_with("memory:") => Ok(self.connector.connect(&url).await?),
+            _ => self.connect().await,
+        }
     }
 }
 

@@ -9,13 +9,13 @@ use crate::args;
 use crate::exit::{Exit, Failure, chain};
 use crate::lock_view::LockView;
 use crate::terminal::{self, check_reader, print, print_json};
-use crate::url;
+use crate::url::Place;
 
 /// Backends tell waiters of changes, not those who only look.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(crate) async fn run(args: &args::Watch, url: Option<&str>) -> Result<Exit, Failure> {
-    let client = url::connect(url).await?;
+pub(crate) async fn run(args: &args::Watch, place: &Place<'_>) -> Result<Exit, Failure> {
+    let client = place.connect().await?;
     let mut last = look(&client, &args.name).await?;
     tell(&last, args.json)?;
     let (mut ticks, mut away) = (interval(POLL_INTERVAL), false);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::DistributedLock;
 use crate::engine::{Acquisition, ClientOptions, Shared};
+use crate::examination;
 use crate::fence::Fence;
 use crate::guard::LockGuard;
 use crate::model::{
@@ -69,9 +70,19 @@ impl LockClient {
     /// client are served first come, first served among themselves; clients are where the backend's
     /// [`Capabilities`] say so.
     ///
+    /// # How long it takes
+    /// At the most, whether the server is dead, silent or cannot be resolved (C17, and 100 ms more):
+    ///
+    /// - [`Wait::Never`], and a wait of zero: one
+    ///   [request time-out](crate::ClientOptions::request_timeout), 2 s by default, retries included;
+    /// - [`Wait::AtMost`]: the wait, be it shorter or longer than a request time-out;
+    /// - [`Wait::Forever`]: as long as others hold the lock. If the server does not answer, five and a half
+    ///   request time-outs.
+    ///
     /// # Errors
     /// - [`LockError::InvalidName`], [`LockError::InvalidTtl`], [`LockError::InvalidLabel`]: nothing
     ///   was sent.
+    /// - [`LockError::NotALock`] at once, if the store has something else under the lock's name.
     /// - [`LockError::NotAcquired`] if it is held and the request does not wait.
     /// - [`LockError::Timeout`] if it did not become free within the wait.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses. An endless wait bears
@@ -102,7 +113,10 @@ impl LockClient {
 
     /// Acquires a lock if it is free: `None` if another holds it.
     ///
-    /// It is [`acquire`](Self::acquire) with [`Wait::Never`], for callers to whom "no" is an answer.
+    /// It is [`acquire`](Self::acquire) with [`Wait::Never`], for callers to whom "no" is an answer. It takes
+    /// one round trip. If the server is dead, silent or cannot be resolved, it takes one
+    /// [request time-out](crate::ClientOptions::request_timeout) at the most (C17), 2 s by default, because it
+    /// tries again until then. Choose a shorter one where that is too long for your caller.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but for `NotAcquired`.
@@ -180,6 +194,7 @@ impl LockClient {
     ///
     /// # Errors
     /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::NotALock`] if the store has something else under the lock's name.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
     ///
     /// # Cancel safety
@@ -235,6 +250,7 @@ impl LockClient {
     ///
     /// # Errors
     /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::NotALock`] if the store has something else under the lock's name: it is left alone.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses. Its
     ///   [outcome](crate::BackendError::outcome) says whether the hold may be over.
     ///
@@ -309,6 +325,29 @@ impl LockClient {
     pub async fn doctor(&self) -> Result<Vec<Finding>, LockError> {
         let answer = self.shared.request_once(self.shared.backend.doctor()).await;
         answer.map_err(|source| LockError::backend("examine the server", None, source))
+    }
+
+    /// Looks at one lock for what keeps it from being acquired (C49): something under its name that is no
+    /// lock, or a holder without a TTL that is not ours.
+    ///
+    /// # Errors
+    /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{Health, LockClient, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// for finding in locks.examine("nightly").await? {
+    ///     assert_eq!(finding.health, Health::Good, "{finding}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn examine(&self, name: impl AsRef<str>) -> Result<Vec<Finding>, LockError> {
+        examination::finding(self.inspect(name).await).map(|finding| vec![finding])
     }
 
     /// Gives everything back: ends all holds of this client and waits until the server knows, or

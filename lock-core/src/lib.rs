@@ -32,10 +32,12 @@
 //! - [`Lease`] is the proof of a hold, as plain data.
 //! - [`LockAdmin`] is what operators ask: who holds what, and to end a hold by force.
 //! - [`MemoryBackend`] is the executable specification: the same contract within one process.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod backend;
 mod client;
 mod engine;
+mod examination;
 mod fence;
 mod guard;
 mod lease_ext;
@@ -53,8 +55,8 @@ pub use crate::model::{
     BackendError, BoxError, Capabilities, Clock, Contention, Drift, FakeClock, FenceError,
     FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner,
     InvalidToken, InvalidTtl, Label, Lease, LockError, LockName, LockRequest, LockState,
-    LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, Moment, Order, Outcome, OwnerId, Renewals,
-    SystemClock, TokenDurability, Ttl, Wait, Wakeup,
+    LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, Moment, Order, Outcome, OwnerId, Readable,
+    Renewals, SystemClock, TokenDurability, Ttl, Wait, Wakeup,
 };
 
 /// The former name of [`MemoryBackend`]: it is a store of locks, not a lock.

@@ -144,6 +144,7 @@ impl DistributedLock for MemoryBackend {
         Ok(Attempt::Busy(Contention {
             ttl_left: lock.held.as_ref().map(|held| now.until(held.expires)),
             holder: lock.held.as_ref().map(|held| held.label.clone()),
+            foreign_without_ttl: false,
             position,
             at: Some(self.server_time(now)),
         }))
@@ -194,11 +195,8 @@ impl LockAdmin for MemoryBackend {
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let now = self.clock.now();
         let store = self.store();
-        let mut names: Vec<&LockName> =
-            store.locks.keys().filter(|name| name.as_str().starts_with(prefix)).collect();
-        names.sort_unstable();
-        let states = names.into_iter().map(|name| store.state(name, now));
-        Ok(states.filter(|state| state.holder.is_some()).take(limit).collect())
+        let states = store.locks.keys().map(|name| store.state(name, now));
+        Ok(LockState::listed(states, prefix, limit))
     }
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {

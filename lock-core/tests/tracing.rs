@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::{LockClient, LockError, LockRequest, MemoryBackend, Wait};
+use lock_core::{LockClient, LockError, LockName, LockRequest, MemoryBackend, Wait};
+use lock_testkit::{Faulty, Foreign};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -102,6 +103,24 @@ async fn a_loss_is_a_warning() {
     locks.evict("stock").await.expect("an answer");
     guard.lost().await;
     assert_eq!(log.lines(&["WARN", "lost", "name=stock", "the server says"]), 1);
+}
+
+/// C49: only an operator can end such a wait, who sees warnings alone.
+#[tokio::test(start_paused = true)]
+async fn c49_a_wait_for_a_key_without_a_ttl_warns_once_after_a_second() {
+    let (log, _listening) = listen();
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+    faulty.put(&LockName::new("stock").expect("a name"), Foreign::KeyWithoutTtl);
+    let locks = LockClient::new(faulty);
+    let parts =
+        ["WARN", "backend=\"memory\"", "name=stock", "a key without a TTL that is not ours"];
+    for (wait, warnings) in [(800, 0), (10_000, 1)] {
+        let request = LockRequest::new("stock").wait(Wait::AtMost(Duration::from_millis(wait)));
+        assert!(locks.acquire(request).await.is_err());
+        assert_eq!(log.lines(&parts), warnings, "after {wait} ms: {}", log.text());
+    }
+    locks.acquire("free").await.expect("a free lock").release().await.expect("it was held");
+    assert_eq!(log.lines(&["WARN"]), 1, "{}", log.text());
 }
 
 #[tokio::test(start_paused = true)]

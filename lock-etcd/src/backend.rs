@@ -4,7 +4,6 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
@@ -16,7 +15,6 @@ use crate::doctor;
 use crate::error::BACKEND;
 use crate::fence::EtcdFence;
 use crate::options::EtcdOptions;
-use crate::renewal::{BATCH, Hold};
 
 /// How old a hold is when the watch of its key is opened, which reads the key: most holds are over by
 /// then, and cost the server nothing.
@@ -24,8 +22,8 @@ const WATCHED_AFTER: Duration = Duration::from_millis(100);
 
 /// Locks in one etcd cluster.
 ///
-/// Clones share one connection, one stream of watches and the leases in stock. See the
-/// [crate documentation](crate) for what it guarantees.
+/// Clones share one connection, one stream of watches and one session for each TTL. See the
+/// documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct EtcdBackend {
     cluster: Cluster,
@@ -63,12 +61,14 @@ impl DistributedLock for EtcdBackend {
             BACKEND,
             Order::Fifo,
             Wakeup::Push,
-            Renewals::Single,
+            Renewals::Batched,
             TokenDurability::Store,
             Duration::from_secs(1),
             "while most members are down nobody gets a lock and holders lose theirs at their \
-             deadlines; a change of leader keeps holds for longer, never shorter; restoring a backup \
-             brings back old locks and old tokens",
+             deadlines; a change of leader keeps the holds of the dead for longer, and before 3.4.38, \
+             3.5.23 and 3.6.5 may end those of the living: two may believe until the first is told; \
+             restoring a backup brings back old locks and old tokens, which clients that saw newer \
+             ones refuse",
         )
     }
 
@@ -81,12 +81,7 @@ impl DistributedLock for EtcdBackend {
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        let holds: Vec<Hold<'_>> = renewals.iter().map(Hold::renewed).collect();
-        join_all(holds.chunks(BATCH).map(|batch| self.cluster.extend_batch(batch)))
-            .await
-            .into_iter()
-            .flatten()
-            .collect()
+        self.cluster.extend_all(renewals).await
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
@@ -99,12 +94,18 @@ impl DistributedLock for EtcdBackend {
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
         let key = self.cluster.root.claim(lease.name(), lease.owner());
-        let watches = self.cluster.watches.clone();
+        let (watches, claims) = (self.cluster.watches.clone(), self.cluster.claims.clone());
+        let (owner, token) = (lease.owner(), lease.token());
         Some(Box::pin(async move {
             tokio::time::sleep(WATCHED_AFTER).await;
             watches.gone(key.as_bytes()).await;
+            claims.lost(owner, token);
             LostReason::Evicted
         }))
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.cluster.keeper.close().await
     }
 }
 
@@ -130,7 +131,7 @@ impl LockAdmin for EtcdBackend {
 impl fmt::Debug for EtcdBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdBackend")
-            .field("prefix", &self.cluster.root.prefix())
+            .field("root", &self.cluster.root.as_str())
             .finish_non_exhaustive()
     }
 }

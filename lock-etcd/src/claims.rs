@@ -1,387 +1,254 @@
-//! What this client knows of its claims: the leases that their requests have given to their keys, or
-//! may give yet, and the places that they have in a queue.
+//! What this client knows of its own claims: the session each hangs on, and until when it lasts.
 //!
-//! ```text
-//!             request_sent               request_answered, settled
-//!   unknown ──────────────▶ unanswered ───────────────────────────▶ settled
-//!                             │    ▲  request_sent, move_sent          │
-//!                             │    └───────────────────────────────────┤
-//!                             │ withdraw              released, or     │
-//!                             ▼                       no key is left   ▼
-//!                         withdrawn ── remembered for a while ──▶ forgotten
-//! ```
+//! A session lives for as long as its client does, and with it all keys on it. So a claim that ends by
+//! itself has to be ended by the client: each has a moment of its own, which its attempts and renewals
+//! move. After that its key is deleted ([`Keeper`](crate::keeper::Keeper)).
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use lock_core::backend::WITHDRAWAL_REMEMBERED;
-use lock_core::{BackendError, FencingToken, OwnerId};
-use tokio::time::Instant;
+use lock_core::backend::{Claim, Renewal, WAITER_LIVENESS};
+use lock_core::{Clock, FencingToken, LockName, Moment, OwnerId, SystemClock, Ttl};
 
-use crate::error::{overtaken, withdrawn};
-use crate::lease_id::LeaseId;
+use crate::keys::Root;
+use crate::server::Server;
+use crate::session::Session;
 
-/// The claims of one client, each from its first request until its release or its withdrawal.
+/// The lease of places in queues (C28). The server ends a lease up to a second late, so that a waiter that
+/// died is gone within the bound.
+const QUEUE_SECONDS: i64 = WAITER_LIVENESS.as_secs() as i64 - 1;
+
+/// A session's lease is longer than the TTL of its claims by so much. So a claim finds its whole TTL on the
+/// session, although the session was not renewed at that very moment.
+const MARGIN_SECONDS: i64 = 2;
+
+/// The claims of one client, and its sessions.
+pub(crate) struct Claims {
+    server: Arc<Server>,
+    root: Root,
+    known: Mutex<Known>,
+}
+
 #[derive(Default)]
-pub(crate) struct Claims(Mutex<HashMap<OwnerId, Claimed>>);
+struct Known {
+    /// By the seconds of their leases.
+    sessions: HashMap<i64, Arc<Session>>,
+    claims: HashMap<OwnerId, Claimed>,
+}
 
+/// One claim, from before its first request until it is over.
 struct Claimed {
-    /// The leases with which the next request writes the key.
-    leases: ClaimLeases,
-    /// All leases that are on the key, or that a request may still give to it.
-    assigned: Vec<LeaseId>,
-    queue_entry: Option<QueueEntry>,
-    /// Requests to write the key that had no answer, and may be carried out late.
-    unanswered: u32,
-    /// Requests to move the key to another lease that had no answer. Once the key is deleted they do
-    /// nothing.
-    moving: u32,
-    withdrawn: bool,
-    touched: Instant,
+    key: String,
+    ttl: Duration,
+    /// Nobody believes in it any more from then on.
+    until: Moment,
+    token: Option<FencingToken>,
+    /// Where its key is, or goes with its next renewal, once it holds.
+    hold: Arc<Session>,
+    /// Where its key is while it waits.
+    place: Option<Arc<Session>>,
 }
 
-/// The leases with which one request writes the key of a claim.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct ClaimLeases {
-    /// For a hold, of the TTL that was asked for.
-    pub(crate) full: Option<LeaseId>,
-    /// For a place in the queue.
-    pub(crate) queue: Option<LeaseId>,
-}
-
-impl ClaimLeases {
-    pub(crate) fn all(self) -> impl Iterator<Item = LeaseId> {
-        self.full.into_iter().chain(self.queue)
-    }
-
-    fn forget(&mut self, forgotten: impl Fn(LeaseId) -> bool) {
-        self.full.take_if(|lease| forgotten(*lease));
-        self.queue.take_if(|lease| forgotten(*lease));
-    }
-}
-
-/// A place in a queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct QueueEntry {
-    pub(crate) token: FencingToken,
-    pub(crate) lease: LeaseId,
-}
-
-/// The leases of a claim that is over.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct EndedClaim {
-    pub(crate) leases: Vec<LeaseId>,
-    /// Whether a late request may give one of them to the key.
-    pub(crate) unresolved: bool,
+/// A claim that nobody believes in any more.
+pub(crate) struct Expired {
+    pub(crate) owner: OwnerId,
+    pub(crate) key: String,
+    pub(crate) sessions: Vec<Arc<Session>>,
 }
 
 impl Claims {
-    /// The leases for the next request of a claim, as far as it has any.
-    pub(crate) fn leases(&self, owner: OwnerId) -> ClaimLeases {
-        self.entries().get(&owner).map(|claimed| claimed.leases).unwrap_or_default()
+    pub(crate) fn new(server: Arc<Server>, root: Root) -> Self {
+        Self { server, root, known: Mutex::default() }
     }
 
-    /// A request of the claim is sent that may write its key with `leases`, some of which were `taken`
-    /// for it. The error is that the claim was withdrawn, or is over.
-    pub(crate) fn request_sent(
-        &self,
-        owner: OwnerId,
-        leases: ClaimLeases,
-        taken: &[LeaseId],
-    ) -> Result<(), BackendError> {
-        let mut entries = self.entries();
-        Claimed::of(&mut entries, owner).uses(leases, taken)?.unanswered += 1;
-        Ok(())
+    /// Notes a claim before a request of it is sent: the session for its hold.
+    pub(crate) fn begin(&self, claim: &Claim) -> Arc<Session> {
+        let lasts = whole(claim.ttl).max(WAITER_LIVENESS);
+        self.note(&claim.name, claim.owner, claim.ttl, lasts)
     }
 
-    /// The request was answered, or is known not to be carried out.
-    pub(crate) fn request_answered(&self, owner: OwnerId) {
-        if let Some(claimed) = self.entries().get_mut(&owner) {
-            claimed.unanswered = claimed.unanswered.saturating_sub(1);
+    /// Notes a hold before it is renewed: the session that it is to be on. It is never a shorter one than
+    /// the one it is on (C10).
+    pub(crate) fn renewing(&self, renewal: &Renewal) -> Arc<Session> {
+        self.note(&renewal.name, renewal.owner, renewal.ttl, whole(renewal.ttl))
+    }
+
+    fn note(&self, name: &LockName, owner: OwnerId, ttl: Ttl, lasts: Duration) -> Arc<Session> {
+        let (now, seconds) = (SystemClock.now(), seconds(ttl) + MARGIN_SECONDS);
+        let mut known = self.known();
+        let on = known.claims.get(&owner).map(|claimed| claimed.hold.clone());
+        let enough = on.filter(|on| on.ttl().as_secs() >= seconds.unsigned_abs() && !on.is_gone());
+        let hold = enough.unwrap_or_else(|| known.session(&self.server, seconds));
+        let until = now.after(lasts);
+        let claimed = known.claims.entry(owner).or_insert_with(|| Claimed {
+            key: self.root.claim(name, owner),
+            ttl: whole(ttl),
+            until,
+            token: None,
+            hold: hold.clone(),
+            place: None,
+        });
+        claimed.lasts_until(until);
+        claimed.hold = hold.clone();
+        hold
+    }
+
+    /// The session for the place of a claim in a queue, if it is open already.
+    pub(crate) fn open_queue(&self, owner: OwnerId) -> Option<Arc<Session>> {
+        let open = self.known().sessions.get(&QUEUE_SECONDS).is_some_and(|queue| queue.is_open());
+        open.then(|| self.queue(owner))
+    }
+
+    /// The session for the place of a claim in a queue.
+    pub(crate) fn queue(&self, owner: OwnerId) -> Arc<Session> {
+        let mut known = self.known();
+        let queue = known.session(&self.server, QUEUE_SECONDS);
+        if let Some(claimed) = known.claims.get_mut(&owner) {
+            claimed.place = Some(queue.clone());
+        }
+        queue
+    }
+
+    /// The claim waits: without another look it lasts no longer than a waiter that died.
+    pub(crate) fn waits(&self, owner: OwnerId) {
+        if let Some(claimed) = self.known().claims.get_mut(&owner) {
+            claimed.until = SystemClock.now().after(WAITER_LIVENESS);
         }
     }
 
-    /// A request is sent that may move the key of a hold to the lease `to`; else as
-    /// [`request_sent`](Self::request_sent).
-    pub(crate) fn move_sent(
-        &self,
-        owner: OwnerId,
-        to: LeaseId,
-        taken: &[LeaseId],
-    ) -> Result<(), BackendError> {
-        let mut entries = self.entries();
-        let leases = ClaimLeases { full: Some(to), queue: None };
-        Claimed::of(&mut entries, owner).uses(leases, taken)?.moving += 1;
-        Ok(())
-    }
-
-    /// That request was answered, or is known not to be carried out.
-    pub(crate) fn move_answered(&self, owner: OwnerId) {
-        if let Some(claimed) = self.entries().get_mut(&owner) {
-            claimed.moving = claimed.moving.saturating_sub(1);
+    /// The claim holds the lock from now on, on the queue's session if it came through the queue.
+    pub(crate) fn granted(&self, owner: OwnerId, token: FencingToken) {
+        if let Some(claimed) = self.known().claims.get_mut(&owner) {
+            claimed.token = Some(token);
+            claimed.lasts_until(SystemClock.now().after(claimed.ttl));
         }
     }
 
-    /// The claim has a key with the lease `on_key`, or no key. Returns the leases that it does not need any
-    /// more. While a request may be carried out late, it needs all of them.
-    pub(crate) fn settled(&self, owner: OwnerId, on_key: Option<LeaseId>) -> Vec<LeaseId> {
-        let mut entries = self.entries();
-        let Some(claimed) = entries.get_mut(&owner) else { return Vec::new() };
-        claimed.touched = Instant::now();
-        claimed.queue_entry.take_if(|queue_entry| Some(queue_entry.lease) != on_key);
-        let may_move = claimed.moving > 0 && on_key.is_some();
-        if claimed.unanswered > 0 || may_move || claimed.withdrawn {
-            return Vec::new();
-        }
-        claimed.leases.forget(|lease| Some(lease) != on_key);
-        let unused = claimed.assigned.extract_if(.., |lease| Some(*lease) != on_key).collect();
-        if on_key.is_none() {
-            entries.remove(&owner);
-        }
-        unused
-    }
-
-    /// The claim has a place in the queue. Returns the leases that it needs no more.
-    pub(crate) fn queued(&self, owner: OwnerId, queue_entry: QueueEntry) -> Vec<LeaseId> {
-        if let Some(claimed) = self.entries().get_mut(&owner) {
-            claimed.queue_entry = Some(queue_entry);
-        }
-        self.settled(owner, Some(queue_entry.lease))
-    }
-
-    /// The place of a claim in the queue, if it has one.
-    pub(crate) fn queue_entry(&self, owner: OwnerId) -> Option<QueueEntry> {
-        self.entries().get(&owner)?.queue_entry
-    }
-
-    /// A lease is gone, or the key that it had: no further request uses it. Returns the lease if it is to
-    /// be revoked. A lease that a late request may use stays with the claim. The request may bring a
-    /// hold, which must not be revoked under its holder, and a withdrawal must find the lease.
-    pub(crate) fn lost(&self, owner: OwnerId, gone: LeaseId) -> Vec<LeaseId> {
-        self.forget(owner, |lease| lease == gone)
-    }
-
-    /// One of the leases of the last request was gone, nobody knows which, and the claim has no key: no
-    /// further request uses any of them. Returns those that are to be revoked, as [`lost`](Self::lost).
-    pub(crate) fn starts_anew(&self, owner: OwnerId) -> Vec<LeaseId> {
-        self.forget(owner, |_| true)
-    }
-
-    fn forget(&self, owner: OwnerId, gone: impl Fn(LeaseId) -> bool) -> Vec<LeaseId> {
-        let mut entries = self.entries();
-        let Some(claimed) = entries.get_mut(&owner) else { return Vec::new() };
-        claimed.queue_entry.take_if(|queue_entry| gone(queue_entry.lease));
-        claimed.leases.forget(&gone);
-        if claimed.unanswered + claimed.moving > 0 || claimed.withdrawn {
-            return Vec::new();
-        }
-        let lost = claimed.assigned.extract_if(.., |lease| gone(*lease)).collect();
-        if claimed.assigned.is_empty() {
-            entries.remove(&owner);
-        }
-        lost
-    }
-
-    /// The claim holds, with the lease `on_key`, and is renewed. Returns the leases that are to be
-    /// renewed with it, since a late request may still move its key to them.
-    pub(crate) fn renewed_with(&self, owner: OwnerId, on_key: LeaseId) -> Vec<LeaseId> {
-        let mut entries = self.entries();
-        let Some(claimed) = entries.get_mut(&owner) else { return Vec::new() };
-        claimed.touched = Instant::now();
-        if claimed.moving == 0 {
-            return Vec::new();
-        }
-        // A key moves only to a longer lease.
-        let longer = |lease: &LeaseId| lease.ttl() > on_key.ttl();
-        claimed.assigned.iter().copied().filter(longer).collect()
-    }
-
-    /// The hold of a claim is over. A claim with a request that had no answer is remembered for its
-    /// withdrawal.
-    pub(crate) fn released(&self, owner: OwnerId) -> EndedClaim {
-        let mut entries = self.entries();
-        let Some(claimed) = entries.get_mut(&owner) else { return EndedClaim::default() };
-        (claimed.leases, claimed.queue_entry) = (ClaimLeases::default(), None);
-        let ended = claimed.ended();
-        if !ended.unresolved && !claimed.withdrawn {
-            entries.remove(&owner);
-        }
-        ended
-    }
-
-    /// Lets no further request of the claim in. Returns the leases of earlier ones.
-    pub(crate) fn withdraw(&self, owner: OwnerId) -> EndedClaim {
-        let mut entries = self.entries();
-        let claimed = entries.entry(owner).or_insert_with(Claimed::new);
-        (claimed.withdrawn, claimed.queue_entry, claimed.touched) = (true, None, Instant::now());
-        claimed.ended()
-    }
-
-    /// The leases of a withdrawn claim are gone, or can be used by others.
-    pub(crate) fn withdrawn(&self, owner: OwnerId) {
-        if let Some(claimed) = self.entries().get_mut(&owner) {
-            claimed.leases = ClaimLeases::default();
-            (claimed.unanswered, claimed.moving) = (0, 0);
-            claimed.assigned.clear();
+    /// The key of the hold is on the session for holds.
+    pub(crate) fn settled(&self, owner: OwnerId, token: FencingToken) {
+        if let Some(claimed) = self.known().claims.get_mut(&owner) {
+            (claimed.token, claimed.place) = (Some(token), None);
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Claimed>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether the hold is known under this token. The keys on a lease do not tell.
+    pub(crate) fn is_known(&self, renewal: &Renewal) -> bool {
+        let known = self.known();
+        let claimed = known.claims.get(&renewal.owner);
+        claimed.is_some_and(|claimed| claimed.token == Some(renewal.token))
+    }
+
+    /// The server has nothing of the claim any more.
+    pub(crate) fn forget(&self, owner: OwnerId) {
+        self.known().claims.remove(&owner);
+    }
+
+    /// The hold under this token is gone. A later one of the same owner is another.
+    pub(crate) fn lost(&self, owner: OwnerId, token: FencingToken) {
+        let mut known = self.known();
+        let is_it = |claimed: &Claimed| claimed.token.is_none_or(|known| known == token);
+        if known.claims.get(&owner).is_some_and(is_it) {
+            known.claims.remove(&owner);
+        }
+    }
+
+    /// All sessions, and whether a claim hangs on each.
+    pub(crate) fn sessions(&self) -> Vec<(Arc<Session>, bool)> {
+        let known = self.known();
+        let in_use = known.in_use();
+        let session = |session: &Arc<Session>| (session.clone(), in_use.contains(&session.id()));
+        known.sessions.values().map(session).collect()
+    }
+
+    /// Takes out the sessions that no claim hangs on and that `may_go`.
+    pub(crate) fn take_unused(&self, may_go: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
+        let mut known = self.known();
+        let in_use = known.in_use();
+        let unused = |session: &Session| !in_use.contains(&session.id()) && may_go(session);
+        let gone = known.sessions.extract_if(|_, session| unused(session));
+        gone.map(|(_, session)| session).collect()
+    }
+
+    /// Takes a session back that could not be ended, unless there is another of its TTL by now.
+    pub(crate) fn put_back(&self, session: Arc<Session>) {
+        let seconds = session.ttl().as_secs().cast_signed();
+        self.known().sessions.entry(seconds).or_insert(session);
+    }
+
+    /// The claims that nobody believes in any more. They stay noted until they are [forgotten](Self::forget).
+    pub(crate) fn expired(&self, now: Moment) -> Vec<Expired> {
+        let known = self.known();
+        let expired = known.claims.iter().filter(|(_, claimed)| now.has_reached(claimed.until));
+        expired.map(|(owner, claimed)| claimed.expired(*owner)).collect()
+    }
+
+    /// Forgets a claim whose key was deleted, unless it was begun anew meanwhile.
+    pub(crate) fn ended(&self, owner: OwnerId) {
+        let mut known = self.known();
+        let now = SystemClock.now();
+        if known.claims.get(&owner).is_some_and(|claimed| now.has_reached(claimed.until)) {
+            known.claims.remove(&owner);
+        }
+    }
+
+    /// Those of `keys` that are no claim of ours.
+    pub(crate) fn unknown<'a>(&self, keys: impl Iterator<Item = &'a Vec<u8>>) -> Vec<Vec<u8>> {
+        let known = self.known();
+        let is_ours = |key: &[u8]| {
+            let owner = self.root.read(key).and_then(|(_, owner)| owner);
+            owner.is_some_and(|owner| known.claims.contains_key(&owner))
+        };
+        keys.filter(|key| !is_ours(key)).cloned().collect()
+    }
+
+    /// Whether there is nothing to look after.
+    pub(crate) fn is_empty(&self) -> bool {
+        let known = self.known();
+        known.sessions.is_empty() && known.claims.is_empty()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// The sessions that a claim hangs on, or may hang on.
+    fn in_use(&self) -> HashSet<i64> {
+        let of =
+            |claimed: &Claimed| [Some(claimed.hold.id()), claimed.place.as_ref().map(|s| s.id())];
+        self.claims.values().flat_map(of).flatten().collect()
+    }
+
+    /// The session of so many seconds. One that the server has ended is replaced.
+    fn session(&mut self, server: &Arc<Server>, seconds: i64) -> Arc<Session> {
+        self.sessions.retain(|_, session| !session.is_gone());
+        let new = || Arc::new(Session::new(server.clone(), seconds));
+        self.sessions.entry(seconds).or_insert_with(new).clone()
     }
 }
 
 impl Claimed {
-    fn new() -> Self {
-        Self {
-            leases: ClaimLeases::default(),
-            assigned: Vec::new(),
-            queue_entry: None,
-            unanswered: 0,
-            moving: 0,
-            withdrawn: false,
-            touched: Instant::now(),
+    fn lasts_until(&mut self, until: Moment) {
+        // C10: never shortened, since answers may overtake each other.
+        if until.has_reached(self.until) {
+            self.until = until;
         }
     }
 
-    /// The claim of that owner. R4: claims that do not matter any more are forgotten before the map
-    /// grows.
-    fn of(entries: &mut HashMap<OwnerId, Self>, owner: OwnerId) -> &mut Self {
-        if entries.len() == entries.capacity() {
-            entries.retain(|_, claimed| claimed.matters());
-        }
-        entries.entry(owner).or_insert_with(Self::new)
-    }
-
-    /// Notes that a request uses `leases`: those that the claim has, or that were taken for it. A lease
-    /// that the claim had when the request was begun may serve another claim by now.
-    fn uses(&mut self, leases: ClaimLeases, taken: &[LeaseId]) -> Result<&mut Self, BackendError> {
-        if self.withdrawn {
-            return Err(withdrawn());
-        }
-        if !leases.all().all(|lease| self.assigned.contains(&lease) || taken.contains(&lease)) {
-            return Err(overtaken("the claim is over"));
-        }
-        self.assigned.extend(leases.all().filter(|lease| taken.contains(lease)));
-        (self.leases, self.touched) = (leases, Instant::now());
-        Ok(self)
-    }
-
-    fn ended(&self) -> EndedClaim {
-        EndedClaim { leases: self.assigned.clone(), unresolved: self.unanswered > 0 }
-    }
-
-    /// Whether one of its leases may live, or a request of it be on its way. It is remembered for longer
-    /// than its leases live. A change of leader may double the life of a lease.
-    fn matters(&self) -> bool {
-        let longest = self.assigned.iter().map(|lease| lease.ttl()).max().unwrap_or_default();
-        self.touched.elapsed() < WITHDRAWAL_REMEMBERED + longest * 2
+    fn expired(&self, owner: OwnerId) -> Expired {
+        let sessions = self.place.iter().cloned().chain([self.hold.clone()]).collect();
+        Expired { owner, key: self.key.clone(), sessions }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
+/// A TTL in whole seconds, rounded up (C4).
+fn seconds(ttl: Ttl) -> i64 {
+    let ttl = ttl.as_duration();
+    ttl.as_secs() as i64 + i64::from(ttl.subsec_nanos() > 0)
+}
 
-    use tokio::time::advance;
-
-    use super::*;
-
-    fn leases() -> ClaimLeases {
-        ClaimLeases { full: Some(LeaseId::random(600)), queue: Some(LeaseId::random(2)) }
-    }
-
-    /// A claim that has sent so many requests with both leases.
-    fn asked(requests: usize) -> (Claims, OwnerId, ClaimLeases, Vec<LeaseId>) {
-        let (claims, owner, leases) = (Claims::default(), OwnerId::random(), leases());
-        let all: Vec<_> = leases.all().collect();
-        claims.request_sent(owner, leases, &all).expect("it is new");
-        for _ in 1..requests {
-            claims.request_sent(owner, leases, &[]).expect("it has them");
-        }
-        (claims, owner, leases, all)
-    }
-
-    /// Makes the map grow, so that what does not matter is forgotten.
-    fn others_come(claims: &Claims) {
-        for _ in 0..1000 {
-            claims.request_sent(OwnerId::random(), ClaimLeases::default(), &[]).expect("it is new");
-        }
-    }
-
-    /// An unresolved claim is remembered while a lease of it may live. Otherwise its release would let
-    /// another claim use that lease.
-    #[tokio::test(start_paused = true)]
-    async fn c19_an_unresolved_claim_is_remembered_while_its_leases_live() {
-        let (claims, owner, leases, all) = asked(2);
-        claims.request_answered(owner);
-        assert_eq!(claims.settled(owner, leases.full), [], "a late request may use them");
-        for _ in 0..10 {
-            others_come(&claims);
-            advance(Duration::from_secs(200)).await;
-            claims.renewed_with(owner, all[0]);
-        }
-        others_come(&claims);
-        let ended = EndedClaim { leases: all, unresolved: true };
-        assert_eq!(claims.released(owner), ended);
-        assert_eq!(claims.withdraw(owner), ended, "a withdrawal finds them too");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_nobody_asks_for_is_forgotten() {
-        let (claims, owner, leases, all) = asked(1);
-        claims.withdraw(owner);
-        claims.withdrawn(owner);
-        others_come(&claims);
-        claims.request_sent(owner, leases, &all).expect_err("it was withdrawn");
-        advance(WITHDRAWAL_REMEMBERED).await;
-        others_come(&claims);
-        claims.request_sent(owner, leases, &all).expect("nobody remembers");
-    }
-
-    /// One of two requests has no answer. The leases that the other request lost stay with the claim.
-    #[tokio::test(start_paused = true)]
-    async fn c19_leases_that_were_lost_are_found_by_the_withdrawal() {
-        let (claims, owner, _, all) = asked(2);
-        claims.request_answered(owner);
-        assert_eq!(claims.starts_anew(owner), [], "a late request may have taken the lock");
-        assert_eq!(claims.leases(owner), ClaimLeases::default());
-        assert_eq!(claims.withdraw(owner), EndedClaim { leases: all, unresolved: true });
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_settled_claim_keeps_the_lease_of_its_key_alone() {
-        let (claims, owner, leases, all) = asked(1);
-        claims.request_answered(owner);
-        assert_eq!(claims.settled(owner, leases.full), all[1..]);
-        let left = EndedClaim { leases: all[..1].to_vec(), unresolved: false };
-        assert_eq!(claims.released(owner), left);
-        assert_eq!(claims.released(owner), EndedClaim::default());
-    }
-
-    /// While a move may be carried out late, both leases are the hold's. Once the key is gone, a late move
-    /// does nothing.
-    #[tokio::test(start_paused = true)]
-    async fn a_hold_keeps_the_lease_that_it_may_move_to() {
-        let (claims, owner, leases, all) = asked(1);
-        claims.request_answered(owner);
-        assert_eq!(claims.settled(owner, leases.queue), all[..1]);
-        claims.move_sent(owner, all[0], &all[..1]).expect("it holds");
-        assert_eq!(claims.renewed_with(owner, all[1]), all[..1]);
-        assert_eq!(claims.settled(owner, leases.queue), []);
-        assert_eq!(
-            claims.released(owner),
-            EndedClaim { leases: vec![all[1], all[0]], unresolved: false }
-        );
-    }
-
-    /// A renewal that was begun before the release uses no lease that the release gave back.
-    #[tokio::test(start_paused = true)]
-    async fn no_request_uses_a_lease_that_was_given_back() {
-        let (claims, owner, leases, all) = asked(1);
-        claims.request_answered(owner);
-        claims.released(owner);
-        claims.move_sent(owner, all[0], &[]).expect_err("the hold is over");
-        claims.request_sent(owner, leases, &[]).expect_err("the claim is over");
-    }
+fn whole(ttl: Ttl) -> Duration {
+    Duration::from_secs(seconds(ttl).unsigned_abs())
 }

@@ -5,23 +5,24 @@ use std::sync::Arc;
 use lock_core::LockError;
 
 use crate::claims::Claims;
+use crate::keeper::Keeper;
 use crate::keys::Root;
-use crate::leases::Leases;
+use crate::marks::Marks;
 use crate::options::Target;
 use crate::server::Server;
 use crate::waiters::Waiters;
 use crate::watches::Watches;
 
-/// The connection to a cluster, the claims of this client in it, and the leases they need. Clones share
-/// them.
+/// The connection to a cluster, and the claims and sessions of this client in it. Clones share them.
 ///
 /// What is done with them is in files of their own: attempts, renewals, endings, listings.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) server: Arc<Server>,
     pub(crate) root: Root,
-    pub(crate) leases: Arc<Leases>,
     pub(crate) claims: Arc<Claims>,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) marks: Arc<Marks>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) watches: Arc<Watches>,
 }
@@ -35,12 +36,14 @@ impl Cluster {
             .await
             .map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
         let watches = Arc::new(Watches::new(server.clone()));
+        let claims = Arc::new(Claims::new(server.clone(), target.root.clone()));
         Ok(Self {
-            leases: Arc::new(Leases::new(server.clone())),
-            waiters: Arc::new(Waiters::new(server.clone(), watches.clone())),
-            claims: Arc::default(),
+            keeper: Arc::new(Keeper::new(server.clone(), claims.clone())),
+            waiters: Arc::new(Waiters::new(server.clone(), claims.clone(), watches.clone())),
+            marks: Arc::default(),
             root: target.root,
             server,
+            claims,
             watches,
         })
     }

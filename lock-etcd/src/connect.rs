@@ -9,7 +9,7 @@ impl EtcdOptions {
     /// Connects, and makes sure that a member answers.
     ///
     /// # Errors
-    /// - [`LockError::Config`] if the URL or the prefix cannot be used, or the URL asks for TLS and
+    /// - [`LockError::Config`] if the URL or the root cannot be used, or the URL asks for TLS and
     ///   it is not compiled in.
     /// - [`LockError::Backend`] if no member can be reached, or we are refused.
     ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use etcd_client::{AlarmAction, AlarmType, Client, GetOptions, LeaseGrantOptions, StatusResponse};
+use etcd_client::{AlarmAction, AlarmType, Client, GetOptions, StatusResponse};
 use futures_util::future::join_all;
 use lock_core::backend::WAITER_LIVENESS;
 use lock_core::{BackendError, Finding, OwnerId};
@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use crate::cluster::Cluster;
 use crate::error::classify;
-use crate::lease_id::LeaseId;
 use crate::server::Server;
 
 /// How long one member may take to say how it is.
@@ -97,7 +96,10 @@ async fn rights(cluster: &Cluster) -> Finding {
         Err(error) => Finding::risk(
             CHECK,
             format!("the keys of locks cannot be used: {}", classify(error)),
-            format!("grant the user readwrite on the prefix {}/", cluster.root.prefix()),
+            format!(
+                "grant the user readwrite on all keys that start with {}/",
+                cluster.root.as_str()
+            ),
         ),
     }
 }
@@ -105,14 +107,13 @@ async fn rights(cluster: &Cluster) -> Finding {
 /// The least TTL that the cluster grants: one and a half election time-outs.
 async fn shortest_lease(cluster: &Cluster) -> Finding {
     const CHECK: &str = "shortest lease";
-    let id = LeaseId::random(1);
-    let options = LeaseGrantOptions::new().with_id(id.get());
-    let granted = cluster
-        .server
-        .send(|mut client| async move { client.lease_grant(1, Some(options)).await })
-        .await;
-    cluster.leases.revoke_later([id]);
-    match granted.map(|granted| granted.ttl()) {
+    let grant = |mut client: Client| async move {
+        let granted = client.lease_grant(1, None).await?;
+        client.lease_revoke(granted.id()).await?;
+        Ok(granted.ttl())
+    };
+    let granted = cluster.server.send(grant).await;
+    match granted {
         Ok(ttl) if ttl <= WAITER_LIVENESS.as_secs() as i64 => {
             Finding::good(CHECK, format!("{ttl} s"))
         }

@@ -5,6 +5,8 @@ use lock_core::{BackendError, Outcome};
 
 pub(crate) const BACKEND: &str = "etcd";
 
+const LEASE_GONE: &str = "the lease ended before it was used";
+
 /// The numbers of gRPC's status codes.
 mod code {
     pub(super) const NOT_FOUND: i32 = 5;
@@ -24,6 +26,11 @@ pub(crate) fn is_lease_gone(error: &Error) -> bool {
         Error::LeaseKeepAliveError(text) => text.contains("lease not found"),
         _ => false,
     }
+}
+
+/// Whether the server says that a lease exists already, which was to be granted.
+pub(crate) fn is_lease_there(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status) if status.message().contains("lease already exists"))
 }
 
 /// Whether another member, or a new connection, may do better.
@@ -74,8 +81,8 @@ pub(crate) fn classify(error: Error) -> BackendError {
     };
     match i32::from(status.code()) {
         code::PERMISSION_DENIED if status.message().contains("permission denied") => {
-            let context = "the user lacks rights: it needs to read and write the keys under the \
-                           prefix";
+            let context = "the user lacks rights: it needs to read and write the keys below the \
+                           root";
             BackendError::permanent(BACKEND, Outcome::NotApplied, context, source)
         }
         code::RESOURCE_EXHAUSTED => {
@@ -120,10 +127,14 @@ fn classify_local(error: &Error, source: String) -> BackendError {
     }
 }
 
+/// Whether [`lease_gone`] is what an error says.
+pub(crate) fn says_lease_gone(error: &BackendError) -> bool {
+    error.to_string().contains(LEASE_GONE)
+}
+
 /// A lease that was to carry a key has expired or was revoked, so the key was not written.
 pub(crate) fn lease_gone() -> BackendError {
-    let context = "the lease ended before it was used";
-    BackendError::transient(BACKEND, Outcome::NotApplied, context, "requested lease not found")
+    BackendError::transient(BACKEND, Outcome::NotApplied, LEASE_GONE, "requested lease not found")
 }
 
 /// Another request came in between, so that this one did nothing. The next try sees what that request did.

@@ -1,35 +1,46 @@
 //! Where a lock lives in the store.
 //!
-//! A claim is one key, `{prefix}/locks/{name}/{owner}`: the holder's is the one that was created
+//! A claim is one key, `{root}/locks/{name}/s-{owner}`: the holder's is the one that was created
 //! first, the others are the queue. `/` and `%` are percent-encoded in names, so that the claims on
-//! a name are exactly the keys that start with `{prefix}/locks/{name}/`, and `a` never sees `a/b`.
-//! The mark of a fence is `{prefix}/fences/{resource}`.
+//! a name are exactly the keys that start with `{root}/locks/{name}/`, and `a` never sees `a/b`.
+//! The mark of a withdrawn claim is `{root}/withdrawn/{owner}`, that of a fence
+//! `{root}/fences/{resource}`.
+//!
+//! Clients up to version 0.1 wrote `{owner}` alone, on a lease of its own. The order is the same, so that
+//! both kinds exclude each other. To those clients a claim of ours is a foreign key. That is as it must be:
+//! they end the lease of a claim that they evict, and our lease carries other claims.
 
 use lock_core::{LockName, OwnerId};
 use percent_encoding::percent_decode_str;
 
-/// Where everything lives that has the same prefix.
+/// The parts of our keys that follow the root.
+const OURS: [&str; 3] = ["locks", "withdrawn", "fences"];
+
+/// What stands before the owner of a claim whose lease carries other claims as well.
+const ON_SESSION: &str = "s-";
+
+/// The root of the key space of those who exclude each other: all their keys are below it.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(String);
 
 impl Root {
     /// A root. The error says why its keys could meet those of another root.
-    pub(crate) fn new(prefix: &str) -> Result<Self, &'static str> {
-        let prefix = prefix.trim_matches('/');
-        let mut segments = prefix.split('/');
-        if prefix.is_empty() || segments.clone().any(str::is_empty) {
-            return Err("the prefix has an empty part");
+    pub(crate) fn new(root: &str) -> Result<Self, &'static str> {
+        let root = root.trim_matches('/');
+        let mut segments = root.split('/');
+        if root.is_empty() || segments.clone().any(str::is_empty) {
+            return Err("the root has an empty part");
         }
-        if prefix.contains('%') || prefix.chars().any(char::is_control) {
-            return Err("the prefix may not hold % or control characters");
+        if root.contains('%') || root.chars().any(char::is_control) {
+            return Err("the root may not hold % or control characters");
         }
-        if segments.any(|segment| segment == "locks" || segment == "fences") {
-            return Err("no part of the prefix may be called locks or fences");
+        if segments.any(|segment| OURS.contains(&segment)) {
+            return Err("no part of the root may be called locks, withdrawn or fences");
         }
-        Ok(Self(prefix.to_owned()))
+        Ok(Self(root.to_owned()))
     }
 
-    pub(crate) fn prefix(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
@@ -40,7 +51,12 @@ impl Root {
 
     /// The key of one claim.
     pub(crate) fn claim(&self, name: &LockName, owner: OwnerId) -> String {
-        self.claims(name) + &owner.expose()
+        self.claims(name) + ON_SESSION + &owner.expose()
+    }
+
+    /// The mark that the claim of `owner` was withdrawn.
+    pub(crate) fn withdrawn(&self, owner: OwnerId) -> String {
+        format!("{}/withdrawn/{}", self.0, owner.expose())
     }
 
     /// What the keys of all claims start with whose locks' names start with `start`.
@@ -58,6 +74,7 @@ impl Root {
         let key = str::from_utf8(key).ok()?.strip_prefix(&self.0)?.strip_prefix("/locks/")?;
         let (name, owner) = key.split_once('/')?;
         let name = percent_decode_str(name).decode_utf8().ok()?;
+        let owner = owner.strip_prefix(ON_SESSION).unwrap_or(owner);
         Some((LockName::new(name).ok()?, owner.parse().ok()))
     }
 }
@@ -76,7 +93,7 @@ mod tests {
     }
 
     fn root() -> Root {
-        Root::new("p").expect("a prefix")
+        Root::new("p").expect("a root")
     }
 
     #[test]
@@ -101,9 +118,20 @@ mod tests {
             let key = root().claim(&name(text), owner);
             assert_eq!(root().read(key.as_bytes()), Some((name(text), Some(owner))), "{text}");
         }
+        let owner = OwnerId::random();
+        let old = format!("p/locks/a/{}", owner.expose());
+        assert_eq!(root().read(old.as_bytes()), Some((name("a"), Some(owner))), "of version 0.1");
         assert_eq!(root().read(b"p/locks/a/x"), Some((name("a"), None)));
         assert_eq!(root().read(b"p/locks/a"), None);
         assert_eq!(root().read(b"q/locks/a/0123456789abcdef0123456789abcdef"), None);
+    }
+
+    /// Clients of version 0.1 end the lease of a claim that they evict, if they can read its owner.
+    #[test]
+    fn version_0_1_takes_our_claims_for_foreign_keys() {
+        let key = root().claim(&name("a"), OwnerId::random());
+        let last = key.rsplit('/').next().expect("a part");
+        assert!(last.parse::<OwnerId>().is_err(), "{last}");
     }
 
     #[test]
@@ -115,11 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_whose_keys_could_meet_are_refused() {
+    fn roots_whose_keys_could_meet_are_refused() {
         for good in ["a", "a/b", "/a/", "lock"] {
             assert!(Root::new(good).is_ok(), "{good}");
         }
-        for bad in ["", "/", "a//b", "a%", "a\n", "a/locks/b", "fences"] {
+        for bad in ["", "/", "a//b", "a%", "a\n", "a/locks/b", "withdrawn", "fences"] {
             assert!(Root::new(bad).is_err(), "{bad}");
         }
     }

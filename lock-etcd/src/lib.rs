@@ -12,31 +12,43 @@
 //! ```
 //!
 //! # Protocol
-//! A claim is a key, `{prefix}/locks/{name}/{owner}`, on a lease whose id we choose. The claim that
-//! was created first holds the lock; the others are the queue. The value is the holder's label and, if
-//! the lock was granted at once, the holder's wall clock at that moment.
+//! A claim is a key, `{root}/locks/{name}/s-{owner}`. The claim that was created first holds the lock;
+//! the others are the queue. The value is the holder's label and, if the lock was granted at once, the
+//! holder's wall clock at that moment.
 //!
-//! - **Acquire**: one transaction. If nobody has a claim, ours is written with a lease of the whole
-//!   TTL, and holds. Else, if the caller waits, ours is written with a lease of 2 s, which the waiter
-//!   renews as it looks again each second: a waiter that died is gone after 2 to 3 s.
-//! - **Waiting**: a waiter watches only the claim before its own, from the current revision on, and
-//!   reads once after the watch is open. When that claim goes it reads again: that read proves that
-//!   its own claim is still there and is now the first. The hold that is pushed to it lasts for what
-//!   is left of the 2 s, and is moved to a lease of the whole TTL by its first renewal.
+//! ```text
+//!   client ── session for a TTL of 30 s ──┬── lock a, held
+//!      │      (one lease of 32 s)         ├── lock b, held
+//!      │                                  └── …
+//!      ├───── session for places ─────────┬── lock c, waiting
+//!      │      (one lease of 2 s)          └── …
+//!      └───── marks (a lease of 40 s) ──────  claims that were withdrawn
+//! ```
+//!
+//! - **Session**: one lease for each TTL that the client uses, granted when it is first needed, renewed
+//!   by one request whatever hangs on it, and ended when nothing does for 15 s, or when the client shuts
+//!   down. Its lease is 2 s longer than the TTL, so that a grant finds its whole TTL on it.
+//! - **Acquire**: one transaction. If nobody has a claim, ours is written, and holds. Else, if the caller
+//!   waits, ours is written on the session for places, whose lease is 2 s: a waiter that died is gone
+//!   after 2 to 3 s.
+//! - **Waiting**: a waiter watches the two claims before its own. When the farther one goes, it reads who
+//!   is left before it. When the nearer one goes and no other is left, the lock is its own, without a
+//!   further read, since no claim can come before one that exists. That hold lasts for what is left of the
+//!   2 s, and its first renewal moves it to the session of its TTL. A poll reads two keys.
 //! - **Token**: the claim's create revision. It grows with every write to the cluster, survives
-//!   renewals, moves between leases, restarts and changes of leader, and any transaction can compare
-//!   it.
-//! - **Renewal**: a keep-alive of each lease, and then the proof: the claims are read, up to a hundred
-//!   in one request. A keep-alive alone proves nothing (etcd#14758). A lease has one TTL for life: a
-//!   hold that wants a longer one moves its key to another lease, in a transaction that compares. If
-//!   that transaction had no answer, both leases are renewed, since it may be carried out late.
-//! - **Release**: the claim is deleted. Its lease stays in stock for a second, for the next hold of
-//!   the same TTL, and is then revoked. It is revoked at once if a late request might use it, or if
-//!   somebody else deleted the claim. So a lease is never on two keys.
-//! - **Withdrawal**: of a claim with a request that had no answer, the leases are revoked first. A
-//!   transaction that arrives late is then refused by the server, whatever it waited in.
+//!   renewals, moves between sessions, restarts and changes of leader, and any transaction can compare
+//!   it. A cluster that went back in time, or another one, is refused: its tokens would repeat.
+//! - **Renewal**: the session is renewed, and then each hold proves that its key is there: by one question
+//!   to the session for many holds, by a read for one. A keep-alive alone proves nothing (etcd#14758).
+//! - **End**: a release deletes the key. So does the client for a claim that ends by itself, since its
+//!   session goes on: at the end of its own TTL if nobody renews it. A session that its client does not
+//!   renew, because it died or hangs, takes its keys with it. A lease that is attached elsewhere moves to
+//!   the session of that client.
+//! - **Withdrawal**: one transaction deletes the key and leaves a mark for at least 30 s. A request of the
+//!   claim that arrives late finds the mark, and is refused. Once in 10 s, or in a longer TTL, the client
+//!   deletes keys on its sessions that are no claim of its own.
 //! - **Loss**: each hold's own key is watched, so that its holder is told at once when it is deleted
-//!   or its lease is revoked. One stream serves all watches of a client; when it breaks it is opened
+//!   or its session ends. One stream serves all watches of a client; when it breaks it is opened
 //!   again, and all keys are read again.
 //!
 //! Requests go to one member at a time, and to the next one when it fails, cannot be reached, or is
@@ -46,12 +58,21 @@
 //! # What etcd does not promise
 //! A lease is renewed and expires by the leader's clock; a change of leader starts all leases anew, so
 //! that a hold whose holder died may last for twice its TTL and an election. Versions before 3.4.38,
-//! 3.5.23 and 3.6.5 may confirm a lease that has expired, or end one early while leadership changes:
-//! the holder learns of it by its watch, and its token is then the smaller one. Check tokens at the
-//! resource ([`EtcdFence`]). Restoring a backup brings back old locks and lets tokens fall back,
-//! unless it bumps the revision.
+//! 3.5.23 and 3.6.5 may confirm a lease that has expired, and a leader of theirs that was stopped for
+//! longer than a TTL may end leases that are renewed: the holder learns of it by its watch, the next one
+//! may have begun by then, and the first one's token is the smaller one. Check tokens at the resource
+//! ([`EtcdFence`]). Restoring a backup brings back old locks and lets tokens fall back, unless it bumps
+//! the revision. A client that saw newer tokens refuses such a store; one that was started since cannot
+//! know.
 //!
-//! etcd 3.4 or newer. A user needs `readwrite` on the prefix.
+//! # Clients of version 0.1
+//! They wrote `{owner}` alone, each claim on a lease of its own. Both kinds exclude each other, in the order
+//! in which they came, so that clients may be updated one by one. To the old ones a new claim is a foreign
+//! key: they wait for it, list it without its owner, and may evict it. A lease that was exported by one
+//! kind cannot be attached by the other: it is lost there.
+//!
+//! etcd 3.4 or newer. A user needs `readwrite` on the keys below the root.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attempt;
 mod backend;
@@ -62,16 +83,19 @@ mod doctor;
 mod ending;
 mod error;
 mod fence;
+mod identity;
+mod keeper;
 mod keys;
-mod lease_id;
-mod leases;
 mod listing;
+mod marks;
 mod options;
+mod recent;
 mod renewal;
 mod requests;
 mod server;
-mod stock;
+mod session;
 mod value;
+mod view;
 mod waiters;
 mod watches;
 

@@ -1,14 +1,15 @@
 //! Looking at locks from outside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use etcd_client::{Client, GetOptions};
 use futures_util::stream::{self, StreamExt};
-use lock_core::{BackendError, Holder, LockName, LockState, OwnerId};
+use lock_core::{BackendError, Holder, LockName, LockState};
 
 use crate::cluster::Cluster;
-use crate::requests::{self, StoredClaim};
+use crate::requests;
+use crate::view::StoredClaim;
 
 /// How many keys one request of a listing reads: far less than the 4 MiB that an answer may have.
 const PAGE: i64 = 1000;
@@ -20,7 +21,7 @@ impl Cluster {
     pub(crate) async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let (first, count) = self.first(name).await?;
         let holder = match first {
-            Some(first) => Some(self.holder(&first).await),
+            Some(first) => Some(self.holder(&first, self.left(first.lease).await)),
             None => None,
         };
         Ok(LockState::new(name.clone(), holder, Some(count.saturating_sub(1))))
@@ -34,15 +35,14 @@ impl Cluster {
         let range = self.root.claims(name);
         let get =
             |mut client: Client| async move { client.get(range, Some(requests::first())).await };
-        let found = self.server.request(get).await?;
+        let found = self.server.on_store(get).await?;
         let first = found.kvs().first().map(StoredClaim::of).transpose()?;
         Ok((first, u64::try_from(found.count()).unwrap_or(0)))
     }
 
-    /// Who holds a lock, by the first of its claims.
-    pub(crate) async fn holder(&self, entry: &StoredClaim) -> Holder {
-        let left = self.left(entry).await;
-        match self.owner(entry) {
+    /// Who holds a lock, by the first of its claims, and how long that has `left`.
+    pub(crate) fn holder(&self, entry: &StoredClaim, left: Option<Duration>) -> Holder {
+        match self.root.read(&entry.key).and_then(|(_, owner)| owner) {
             Some(owner) => {
                 let left = left.unwrap_or(Duration::ZERO);
                 let mut holder = Holder::ours(owner, entry.token, left, entry.label.clone());
@@ -54,15 +54,16 @@ impl Cluster {
         }
     }
 
-    /// Whose claim it is; `None` if it is not one of ours.
-    pub(crate) fn owner(&self, entry: &StoredClaim) -> Option<OwnerId> {
-        self.root.read(&entry.key).and_then(|(_, owner)| owner)
-    }
-
-    /// How long the server keeps a claim, at the most, where it tells.
-    pub(crate) async fn left(&self, entry: &StoredClaim) -> Option<Duration> {
-        let left = self.leases.left(entry.lease?).await.ok()?;
-        Some(left.unwrap_or(Duration::ZERO))
+    /// How long the server keeps what is on a lease unless it is renewed, at the most; `None` if it does
+    /// not tell, or there is no lease.
+    pub(crate) async fn left(&self, lease: i64) -> Option<Duration> {
+        if lease == 0 {
+            return None;
+        }
+        let ask = |mut client: Client| async move { client.lease_time_to_live(lease, None).await };
+        let seconds = self.server.request(ask).await.ok()?.ttl();
+        // The server tells whole seconds, rounded down. A lease that is gone has -1 left.
+        Some(Duration::from_secs(seconds.saturating_add(1).max(0).unsigned_abs()))
     }
 
     /// The locks whose names start with `start`, sorted by name.
@@ -71,13 +72,16 @@ impl Cluster {
         start: &str,
         limit: usize,
     ) -> Result<Vec<LockState>, BackendError> {
-        let claims = self.claims_of(start).await?;
-        let state = |(name, claims): (LockName, Claims)| async move {
-            let holder = self.holder(&claims.first).await;
-            LockState::new(name, Some(holder), Some(claims.count - 1))
+        let claims: Vec<_> = self.claims_of(start).await?.into_iter().take(limit).collect();
+        let leases: HashSet<i64> = claims.iter().map(|(_, claims)| claims.first.lease).collect();
+        let left = |lease| async move { (lease, self.left(lease).await) };
+        let left: HashMap<_, _> =
+            stream::iter(leases).map(left).buffer_unordered(AT_ONCE).collect().await;
+        let state = |(name, claims): (LockName, Claims)| {
+            let left = left.get(&claims.first.lease).copied().flatten();
+            LockState::new(name, Some(self.holder(&claims.first, left)), Some(claims.count - 1))
         };
-        let states = stream::iter(claims.into_iter().take(limit)).map(state).buffered(AT_ONCE);
-        Ok(states.collect().await)
+        Ok(claims.into_iter().map(state).collect())
     }
 
     /// All claims on locks whose names start with `start`, page by page, in the order of their keys.
@@ -89,7 +93,7 @@ impl Cluster {
             let options = GetOptions::new().with_range(end.clone()).with_limit(PAGE);
             let key = from.clone();
             let get = |mut client: Client| async move { client.get(key, Some(options)).await };
-            let page = self.server.request(get).await?;
+            let page = self.server.on_store(get).await?;
             for pair in page.kvs() {
                 let entry = StoredClaim::of(pair)?;
                 // Beside all locks, or of a name that no lock has.

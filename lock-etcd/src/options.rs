@@ -5,21 +5,23 @@ use std::time::Duration;
 
 use etcd_client::ConnectOptions;
 use lock_core::LockError;
+use lock_core::backend::UrlParameters;
 use percent_encoding::percent_decode_str;
 
 use crate::keys::Root;
 
 /// Where locks live if nothing else is said.
-const DEFAULT_PREFIX: &str = "leasehold";
+const DEFAULT_ROOT: &str = "leasehold";
 
 const DEFAULT_PORT: u16 = 2379;
 
 /// How long to wait for a new connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often a quiet connection is asked whether it lives, and how long it may take to answer.
-/// There is no time-out on the client itself: it would cut the streams.
-const PING_EVERY: Duration = Duration::from_secs(5);
+/// How often a quiet connection with a stream on it is asked whether it lives, and how long it may take to
+/// answer. Servers bear a ping every 5 s, and none on a connection without a stream: they close it. There
+/// is no time-out on the client itself: it would cut the streams.
+const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_LIMIT: Duration = Duration::from_secs(3);
 
 /// How to reach an etcd cluster and where locks live in it. A URL alone is enough.
@@ -29,7 +31,7 @@ pub struct EtcdOptions {
     url: String,
     endpoints: Vec<String>,
     user: Option<(String, String)>,
-    prefix: Option<String>,
+    root: Option<String>,
     #[cfg(feature = "tls")]
     root_certificate: Option<Vec<u8>>,
 }
@@ -42,15 +44,17 @@ pub(crate) struct Target {
 }
 
 impl EtcdOptions {
-    /// The cluster at `url`: `etcd://[user:password@]host[:port][,host[:port]…][/prefix]`, or
-    /// `etcds://…` for TLS (feature `tls`). User, password and prefix are percent-decoded. Name all
+    /// The cluster at `url`: `etcd://[user:password@]host[:port][,host[:port]…][/root]`, or
+    /// `etcds://…` for TLS (feature `tls`). User, password and root are percent-decoded. Name all
     /// members, so that the locks outlive the loss of one.
+    ///
+    /// It takes no parameters; `leasehold::connect` takes `prefix`, which is a part of names, not of keys.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             endpoints: Vec::new(),
             user: None,
-            prefix: None,
+            root: None,
             #[cfg(feature = "tls")]
             root_certificate: None,
         }
@@ -67,11 +71,11 @@ impl EtcdOptions {
         Self { user: Some((name.into(), password.into())), ..self }
     }
 
-    /// What all our keys start with, in place of the URL's path; default `leasehold`. Only clients
-    /// with the same prefix exclude each other. It may hold `/` but no part called `locks` or
-    /// `fences`, and no `%`.
-    pub fn prefix(self, prefix: impl Into<String>) -> Self {
-        Self { prefix: Some(prefix.into()), ..self }
+    /// The root of the key space, below which all our keys are, in place of the URL's path; default
+    /// `leasehold`. Only clients with the same root exclude each other. It may hold `/` but no part called
+    /// `locks` or `fences`, and no `%`.
+    pub fn root(self, root: impl Into<String>) -> Self {
+        Self { root: Some(root.into()), ..self }
     }
 
     /// The certificate, in PEM, of the authority that signed the servers', where it is not one of
@@ -82,7 +86,10 @@ impl EtcdOptions {
     }
 
     pub(crate) fn target(self) -> Result<Target, LockError> {
-        let (scheme, rest) = self.url.split_once("://").ok_or_else(malformed)?;
+        let parameters = UrlParameters::of(&self.url);
+        // C49: there are none, and what is misspelt must not become a part of the root.
+        parameters.refuse_unknown()?;
+        let (scheme, rest) = parameters.base().split_once("://").ok_or_else(malformed)?;
         let scheme = match scheme {
             "etcd" => "http",
             "etcds" if cfg!(feature = "tls") => "https",
@@ -102,8 +109,8 @@ impl EtcdOptions {
         let hosts = hosts.split(',').chain(self.endpoints.iter().map(String::as_str));
         let endpoints = hosts.map(|host| endpoint(scheme, host)).collect::<Result<_, _>>()?;
         let path = decoded(path.trim_matches('/'))?;
-        let path = if path.is_empty() { DEFAULT_PREFIX.to_owned() } else { path };
-        let root = Root::new(self.prefix.as_ref().unwrap_or(&path)).map_err(unusable)?;
+        let path = if path.is_empty() { DEFAULT_ROOT.to_owned() } else { path };
+        let root = Root::new(self.root.as_ref().unwrap_or(&path)).map_err(unusable)?;
         let user = match (self.user.clone(), login) {
             (None, Some(login)) => Some(credentials(login)?),
             (user, _) => user,
@@ -116,7 +123,7 @@ impl EtcdOptions {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT_LIMIT)
             .with_keep_alive(PING_EVERY, PING_LIMIT)
-            .with_keep_alive_while_idle(true)
+            .with_keep_alive_while_idle(false)
             .with_require_leader(true);
         if let Some((name, password)) = user {
             options = options.with_user(name, password).with_auto_token_refresh(true);
@@ -164,7 +171,7 @@ fn decoded(text: &str) -> Result<String, LockError> {
 }
 
 fn malformed() -> LockError {
-    unusable("it is not of the form etcd://[user:password@]host[:port][,host[:port]…][/prefix]")
+    unusable("it is not of the form etcd://[user:password@]host[:port][,host[:port]…][/root]")
 }
 
 /// The URL is not repeated: it may hold a password.
@@ -174,7 +181,7 @@ fn unusable(reason: &str) -> LockError {
 
 impl fmt::Debug for EtcdOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdOptions").field("prefix", &self.prefix).finish_non_exhaustive()
+        f.debug_struct("EtcdOptions").field("root", &self.root).finish_non_exhaustive()
     }
 }
 
@@ -187,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_names_members_user_and_prefix() {
+    fn a_url_names_members_user_and_root() {
         assert_eq!(endpoints("etcd://a"), ["http://a:2379"]);
         assert_eq!(
             endpoints("etcd://a:1,b,[::1]:3,[::1]/p"),
@@ -195,11 +202,11 @@ mod tests {
         );
         assert_eq!(endpoints("etcd://u:p%40,@a:1"), ["http://a:1"]);
         assert_eq!(credentials("u:p%40%3A,").expect("both"), ("u".to_owned(), "p@:,".to_owned()));
-        let prefix = |url| EtcdOptions::new(url).target().expect(url).root.prefix().to_owned();
-        assert_eq!(prefix("etcd://a/"), "leasehold");
-        assert_eq!(prefix("etcd://a/x/y/"), "x/y");
-        let more = EtcdOptions::new("etcd://a").endpoint("b:2").prefix("q").target().expect("good");
-        assert_eq!((more.endpoints.len(), more.root.prefix()), (2, "q"));
+        let root = |url| EtcdOptions::new(url).target().expect(url).root.as_str().to_owned();
+        assert_eq!(root("etcd://a/"), "leasehold");
+        assert_eq!(root("etcd://a/x/y/"), "x/y");
+        let more = EtcdOptions::new("etcd://a").endpoint("b:2").root("q").target().expect("good");
+        assert_eq!((more.endpoints.len(), more.root.as_str()), (2, "q"));
     }
 
     #[test]
@@ -217,6 +224,10 @@ mod tests {
             "etcd://a/%ff",
             "etcd://a/locks",
             "etcd://u:secret@a,",
+            "etcd://u:p@a?root=secret",
+            "etcd://u:p@a/?prefix=secret",
+            "etcd://u:p@a/r#secret",
+            "etcd://u:p?secret@a",
         ] {
             let error = EtcdOptions::new(bad).target().err().expect(bad).to_string();
             assert!(!error.contains("secret"), "{error}");

@@ -1,168 +1,156 @@
-//! Extending holds: a keep-alive of the lease, and then the proof, which is the key itself.
+//! Extending holds: the session is renewed for all of them at once, and each proves that it is there.
 //!
-//! A keep-alive that succeeds proves nothing: some versions of etcd confirm leases that have expired
-//! (etcd#14758). So the keys are read after it, many in one request. A lease has one TTL for life; a
-//! hold that wants a longer one moves its key to another lease, which keeps its create revision.
+//! A session that was renewed proves nothing of a hold: its key may have been deleted, and some versions
+//! of etcd confirm leases that have expired (etcd#14758). So the key is the proof. A single hold reads it.
+//! Many ask which keys hang on their session, in one request for all, and read only those that are missing
+//! in the answer.
 
-use futures_util::future::{join_all, try_join_all};
-use lock_core::backend::{Claim, Extension, Renewal};
-use lock_core::{BackendError, FencingToken, LockName, Outcome, OwnerId, Ttl};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use lock_core::backend::{Extension, Renewal};
+use lock_core::{BackendError, Clock, FencingToken, Moment, OwnerId, SystemClock};
 
 use crate::cluster::Cluster;
-use crate::error::{lease_gone, overtaken};
-use crate::lease_id::{LeaseId, seconds};
-use crate::leases::SpareLease;
-use crate::requests::{self, StoredClaim};
+use crate::error::overtaken;
+use crate::requests;
+use crate::session::{Keys, Session};
+use crate::view::{StoredClaim, entries};
 
 /// How many keys one request reads. The server takes up to 128 operations.
-pub(crate) const BATCH: usize = 100;
+const BATCH: usize = 100;
+
+type Answer = Result<Extension, BackendError>;
 
 /// A hold that is to last longer.
-#[derive(Clone, Copy)]
-pub(crate) struct Hold<'a> {
-    name: &'a LockName,
-    owner: OwnerId,
-    token: FencingToken,
-    ttl: Ttl,
-}
-
-impl<'a> Hold<'a> {
-    pub(crate) fn renewed(renewal: &'a Renewal) -> Self {
-        let Renewal { name, owner, token, ttl, .. } = renewal;
-        Self { name, owner: *owner, token: *token, ttl: *ttl }
-    }
-
-    /// The hold of a claim that was granted with `token`.
-    pub(crate) fn granted(claim: &'a Claim, token: FencingToken) -> Self {
-        Self { name: &claim.name, owner: claim.owner, token, ttl: claim.ttl }
-    }
-}
-
-/// What was done for one hold before its key is read again.
-enum Step {
-    /// The answer is known.
-    Settled(Result<Extension, BackendError>),
-    /// Its lease was kept alive.
-    Kept(LeaseId),
+struct Hold<'a> {
+    renewal: &'a Renewal,
+    key: String,
+    session: Arc<Session>,
 }
 
 impl Cluster {
-    /// Extends at most [`BATCH`] holds.
-    pub(crate) async fn extend_batch(
-        &self,
-        holds: &[Hold<'_>],
-    ) -> Vec<Result<Extension, BackendError>> {
-        let found = match self.read(holds.iter()).await {
+    pub(crate) async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
+        let asked = SystemClock.now();
+        self.keeper.ensure_running();
+        let hold = |renewal| Hold {
+            renewal,
+            key: self.root.claim(&renewal.name, renewal.owner),
+            session: self.claims.renewing(renewal),
+        };
+        let holds: Vec<Hold<'_>> = renewals.iter().map(hold).collect();
+        let mut answers: HashMap<OwnerId, Answer> = HashMap::new();
+        for batch in on_one_session(&holds) {
+            let answered = self.extend_batch(&batch, asked).await;
+            let owners = batch.iter().map(|hold| hold.renewal.owner);
+            answers.extend(owners.zip(answered));
+        }
+        let answer = |renewal: &Renewal| answers.get(&renewal.owner).cloned();
+        renewals.iter().map(|renewal| answer(renewal).unwrap_or(Ok(Extension::Lost))).collect()
+    }
+
+    /// Extends holds that are to be on one session.
+    async fn extend_batch(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<Answer> {
+        let Some(first) = holds.first() else { return Vec::new() };
+        let ttl = holds.iter().map(|hold| hold.renewal.ttl.as_duration()).max().unwrap_or_default();
+        if let Err(error) = first.session.last_for(ttl).await {
+            return holds.iter().map(|_| Err(error.clone())).collect();
+        }
+        let on_session = self.keys_on(&first.session, holds.len()).await;
+        let (proven, unproven): (Vec<&Hold<'_>>, Vec<_>) = holds.iter().partition(|hold| {
+            on_session.contains(hold.key.as_bytes()) && self.claims.is_known(hold.renewal)
+        });
+        let proven = proven.into_iter().map(|hold| (hold.renewal.owner, Ok(hold.extended(asked))));
+        let mut answers: HashMap<OwnerId, Answer> = proven.collect();
+        for batch in unproven.chunks(BATCH) {
+            answers.extend(self.prove(batch, asked).await);
+        }
+        let answer = |hold: &&Hold<'_>| answers.remove(&hold.renewal.owner);
+        holds.iter().map(answer).map(|answer| answer.unwrap_or(Ok(Extension::Lost))).collect()
+    }
+
+    /// The keys on a session, if many holds ask. What it does not tell is read key by key.
+    async fn keys_on(&self, session: &Session, holds: usize) -> Keys {
+        match holds {
+            0 | 1 => Keys::default(),
+            _ => session.keys().await.unwrap_or_default(),
+        }
+    }
+
+    /// Reads the keys of at most [`BATCH`] holds, and moves those that are not on their session.
+    async fn prove(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<(OwnerId, Answer)> {
+        let read = requests::read(holds.iter().map(|hold| hold.key.clone()));
+        let found = self.server.txn(read).await.and_then(|answer| entries(&answer));
+        let found = match found {
             Ok(found) => found,
-            Err(error) => return holds.iter().map(|_| Err(error.clone())).collect(),
-        };
-        let steps = holds.iter().zip(found).map(|(hold, entry)| self.step(hold, entry));
-        let steps = join_all(steps).await;
-        let kept = steps.iter().zip(holds);
-        let kept = kept.filter(|(step, _)| matches!(step, Step::Kept(_)));
-        let proof = self.read(kept.map(|(_, hold)| hold)).await;
-        prove(steps, holds, proof)
-    }
-
-    /// The keys of holds as they are now.
-    async fn read<'a>(
-        &self,
-        holds: impl Iterator<Item = &'a Hold<'a>>,
-    ) -> Result<Vec<Option<StoredClaim>>, BackendError> {
-        let keys: Vec<_> = holds.map(|hold| self.root.claim(hold.name, hold.owner)).collect();
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        requests::entries(&self.server.txn(requests::read(keys.into_iter())).await?)
-    }
-
-    async fn step(&self, hold: &Hold<'_>, entry: Option<StoredClaim>) -> Step {
-        let Some(entry) = entry.filter(|entry| entry.token == hold.token) else {
-            return Step::Settled(Ok(Extension::Lost));
-        };
-        match entry.lease {
-            Some(lease) if lease.ttl() >= hold.ttl.as_duration() => {
-                // A late request may move the key to another lease: that one is renewed as well.
-                let others = self.claims.renewed_with(hold.owner, lease);
-                let others =
-                    try_join_all(others.into_iter().map(|lease| self.leases.keep_alive(lease)));
-                match tokio::try_join!(self.leases.keep_alive(lease), others) {
-                    Ok((true, _)) => Step::Kept(lease),
-                    Ok((false, _)) => Step::Settled(Err(lease_gone())),
-                    Err(error) => Step::Settled(Err(error)),
-                }
+            Err(error) => {
+                // C22: the store is another one, or has gone back in time.
+                let astray = self.server.is_astray();
+                let answer = if astray { Ok(Extension::Lost) } else { Err(error) };
+                return holds.iter().map(|hold| (hold.renewal.owner, answer.clone())).collect();
             }
-            lease => Step::Settled(self.reattach(hold, lease).await),
-        }
+        };
+        let settled = holds.iter().zip(found).map(async |(hold, entry)| {
+            (hold.renewal.owner, self.settle_hold(hold, entry, asked).await)
+        });
+        join_all(settled).await
     }
 
-    /// Moves a hold to a lease of the TTL that is wanted.
-    async fn reattach(
+    async fn settle_hold(
         &self,
         hold: &Hold<'_>,
-        from: Option<LeaseId>,
-    ) -> Result<Extension, BackendError> {
-        let to = self.longer_lease(hold).await?;
-        let key = self.root.claim(hold.name, hold.owner);
-        let from_id = from.map_or(0, LeaseId::get);
-        let moved = self.server.txn(requests::reattach(&key, hold.token, from_id, to)).await;
-        if !matches!(&moved, Err(error) if error.outcome() != Outcome::NotApplied) {
-            self.claims.move_answered(hold.owner);
+        entry: Option<StoredClaim>,
+        asked: Moment,
+    ) -> Answer {
+        let Renewal { owner, token, .. } = *hold.renewal;
+        let settled = match entry.filter(|entry| entry.token == token) {
+            Some(entry) => self.settle(&hold.key, owner, token, entry.lease, &hold.session).await?,
+            None => Extension::Lost,
+        };
+        if settled == Extension::Lost {
+            self.claims.lost(owner, token);
+            return Ok(Extension::Lost);
         }
-        let moved = moved?;
-        if moved.succeeded() {
-            self.leases.give_back(self.claims.settled(hold.owner, Some(to)));
-            self.leases.revoke_if_foreign(from);
-            return Ok(Extension::Extended(to.ttl()));
-        }
-        let entry = requests::entries(&moved)?.pop().flatten();
-        if entry.as_ref().is_none_or(|entry| entry.lease != Some(to)) {
-            self.leases.give_back(self.claims.lost(hold.owner, to));
-        }
-        match entry {
-            Some(_) => Err(overtaken("the hold changed while it was extended")),
-            None => Ok(Extension::Lost),
-        }
+        Ok(hold.extended(asked))
     }
 
-    /// The lease that a hold is to move to. If an earlier request of the claim had one for it, it is that
-    /// one. Notes that a request with it is sent.
-    async fn longer_lease(&self, hold: &Hold<'_>) -> Result<LeaseId, BackendError> {
-        let known = self.claims.leases(hold.owner).full;
-        let known = known.filter(|lease| lease.ttl() >= hold.ttl.as_duration());
-        let spare = self.leases.take_if(known.is_none(), seconds(hold.ttl.as_duration())).await?;
-        let to = known.or(spare.as_ref().map(SpareLease::id)).ok_or_else(lease_gone)?;
-        let is_new = spare.as_ref().is_some_and(|spare| spare.is_new);
-        if !is_new && !self.leases.keep_alive(to).await? {
-            self.leases.revoke_later(self.claims.lost(hold.owner, to));
-            return Err(lease_gone());
+    /// Lets the key of a hold, which was seen on the lease `from`, be on its session.
+    pub(crate) async fn settle(
+        &self,
+        key: &str,
+        owner: OwnerId,
+        token: FencingToken,
+        from: i64,
+        session: &Arc<Session>,
+    ) -> Answer {
+        let extended = Extension::Extended(session.ttl());
+        if from != session.id() {
+            let txn = requests::reattach(key, token, from, session.id());
+            let moved = self.server.txn(txn).await?;
+            if !moved.succeeded() {
+                return match entries(&moved)?.pop().flatten() {
+                    Some(_) => Err(overtaken("the hold changed while it was extended")),
+                    None => Ok(Extension::Lost),
+                };
+            }
         }
-        self.claims.move_sent(hold.owner, to, spare.as_ref().map(SpareLease::id).as_slice())?;
-        spare.into_iter().for_each(SpareLease::assign);
-        Ok(to)
+        self.claims.settled(owner, token);
+        Ok(extended)
     }
 }
 
-/// The answers for the holds. A hold whose lease was kept alive is extended if its key is still there, on
-/// the same lease.
-fn prove(
-    steps: Vec<Step>,
-    holds: &[Hold<'_>],
-    proof: Result<Vec<Option<StoredClaim>>, BackendError>,
-) -> Vec<Result<Extension, BackendError>> {
-    let kept = steps.iter().filter(|step| matches!(step, Step::Kept(_))).count();
-    let mut proof: Vec<Result<Option<StoredClaim>, BackendError>> = match proof {
-        Ok(entries) => entries.into_iter().rev().map(Ok).collect(),
-        Err(error) => vec![Err(error); kept],
-    };
-    let answer = |(step, hold): (Step, &Hold<'_>)| match step {
-        Step::Settled(answer) => answer,
-        Step::Kept(lease) => match proof.pop().unwrap_or(Ok(None))? {
-            Some(entry) if entry.token != hold.token => Ok(Extension::Lost),
-            Some(entry) if entry.lease == Some(lease) => Ok(Extension::Extended(lease.ttl())),
-            Some(_) => Err(overtaken("the hold moved to another lease")),
-            None => Ok(Extension::Lost),
-        },
-    };
-    steps.into_iter().zip(holds).map(answer).collect()
+impl Hold<'_> {
+    /// The server keeps the hold for as long as its session.
+    fn extended(&self, asked: Moment) -> Extension {
+        Extension::Extended(self.session.left(asked))
+    }
+}
+
+fn on_one_session<'a, 'b>(holds: &'a [Hold<'b>]) -> Vec<Vec<&'a Hold<'b>>> {
+    let mut alike: HashMap<i64, Vec<&Hold<'_>>> = HashMap::new();
+    for hold in holds {
+        alike.entry(hold.session.id()).or_default().push(hold);
+    }
+    alike.into_values().collect()
 }

@@ -16,6 +16,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
 use crate::error::{BACKEND, classify, spoils_connection};
+use crate::identity::{Identity, Linearizable};
 
 /// A caller that leaves after this much silence leaves a suspect connection behind. One that leaves
 /// earlier has changed its mind. A healthy commit takes a hundredth of this span.
@@ -29,6 +30,7 @@ pub(crate) struct Server {
     endpoints: Vec<String>,
     options: ConnectOptions,
     current: Mutex<Arc<Link>>,
+    identity: Identity,
 }
 
 /// One connection, or the attempt to open it, which callers share.
@@ -42,7 +44,8 @@ pub(crate) struct Link {
 
 impl Server {
     pub(crate) fn new(endpoints: Vec<String>, options: ConnectOptions) -> Self {
-        Self { endpoints, options, current: Mutex::new(Arc::new(Link::to(0))) }
+        let current = Mutex::new(Arc::new(Link::to(0)));
+        Self { endpoints, options, current, identity: Identity::default() }
     }
 
     /// Sends one request to the member that is connected.
@@ -76,7 +79,31 @@ impl Server {
 
     /// Carries out a transaction.
     pub(crate) async fn txn(&self, txn: Txn) -> Result<TxnResponse, BackendError> {
-        self.request(|mut client| async move { client.txn(txn).await }).await
+        self.on_store(|mut client| async move { client.txn(txn).await }).await
+    }
+
+    /// Sends a request that reads or writes keys. An answer of another store than the one we know, or of an
+    /// earlier state of it, is refused ([`Identity`]).
+    pub(crate) async fn on_store<T, F>(
+        &self,
+        request: impl FnOnce(Client) -> F,
+    ) -> Result<T, BackendError>
+    where
+        T: Linearizable,
+        F: Future<Output = Result<T, Error>>,
+    {
+        let (link, least) = (self.link(), self.identity.revision());
+        let answer = self.request(request).await?;
+        let checked = self.identity.check(answer.header(), least);
+        if checked.is_err() {
+            self.retire(&link);
+        }
+        checked.map(|()| answer)
+    }
+
+    /// Whether the last answer was that of another store.
+    pub(crate) fn is_astray(&self) -> bool {
+        self.identity.is_astray()
     }
 
     /// Makes sure that one of the members answers, and lets us in.
@@ -85,7 +112,7 @@ impl Server {
         loop {
             let options = Some(GetOptions::new().with_count_only().with_serializable());
             let get = |mut client: Client| async move { client.get(key, options).await };
-            let answer = timeout(FIRST_LIMIT, self.request(get)).await;
+            let answer = timeout(FIRST_LIMIT, self.on_store(get)).await;
             tries -= 1;
             match answer {
                 Ok(Ok(_)) => return Ok(()),

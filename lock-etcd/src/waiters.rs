@@ -1,78 +1,101 @@
-//! The waiting claims of this client, and the claims that they wait for.
+//! The waiting claims of this client, and how each learns that its turn has come.
+//!
+//! A waiter looks ahead. It watches the claim before its own, the one before that, and its own:
+//!
+//! ```text
+//!   holder ◀── … ◀── second ◀── first ◀── own
+//!                    watched    watched   watched
+//! ```
+//!
+//! When the second one goes, the waiter reads which of those before it are left, while nobody waits for
+//! that. When the first one goes, and all before it are known to be gone, the lock is its own: no claim can
+//! come before one that exists, so it takes no further read (C27). All three watches are on one stream of
+//! one member, which tells of deletions in their order. So our own claim was still there when the first one
+//! went. How long it lasts is told by the last renewal of its session, and never more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::{FutureExt, join_all, select_all};
 use lock_core::backend::{Grant, ServerTime, WaiterHandle};
-use lock_core::{FencingToken, OwnerId};
+use lock_core::{BackendError, Contention, FencingToken, Label, Moment, OwnerId};
 use tokio::task::JoinHandle;
 
-use crate::claims::QueueEntry;
-use crate::requests::{ClaimKeys, View, look};
+use crate::claims::Claims;
+use crate::requests::{self, ClaimKeys};
 use crate::server::Server;
-use crate::watches::Watches;
+use crate::session::Session;
+use crate::view::{Ahead, StoredClaim, View, entries};
+use crate::watches::{Watch, Watches};
 
-/// The waiting claims of one client, each with a task that watches the claim before it.
+/// How many claims before our own are watched.
+const NEAREST: usize = 2;
+
+/// The waiting claims of one client, each with a task.
 pub(crate) struct Waiters {
     server: Arc<Server>,
+    claims: Arc<Claims>,
     watches: Arc<Watches>,
-    waiting: Mutex<HashMap<OwnerId, Waiting>>,
+    waiting: Mutex<HashMap<OwnerId, (Arc<Place>, Task)>>,
 }
 
-struct Waiting {
-    token: FencingToken,
-    renewed_at: Arc<Mutex<ServerTime>>,
-    task: JoinHandle<()>,
-}
+struct Task(JoinHandle<()>);
 
-impl Drop for Waiting {
+impl Drop for Task {
     fn drop(&mut self) {
-        self.task.abort();
+        self.0.abort();
     }
 }
 
-/// What a waiting claim's task knows.
-struct Turn {
-    keys: ClaimKeys,
-    queue_entry: QueueEntry,
-    waiter: WaiterHandle,
-    /// When the lease of the place was last renewed.
-    renewed_at: Arc<Mutex<ServerTime>>,
+/// A place in a queue.
+pub(crate) struct Place {
+    pub(crate) owner: OwnerId,
+    pub(crate) keys: ClaimKeys,
+    pub(crate) token: FencingToken,
+    /// Where its key is.
+    pub(crate) session: Arc<Session>,
+    /// What the holder said of itself when the place was taken.
+    pub(crate) holder: Option<Label>,
+    /// Whether the holder then was a key without a TTL that is not ours.
+    pub(crate) behind_foreign_key: bool,
+    pub(crate) ahead: Mutex<Ahead>,
+    /// When the waiter asked last, and when that was answered on the server's clock.
+    pub(crate) answered: Mutex<(Moment, ServerTime)>,
 }
 
 impl Waiters {
-    pub(crate) fn new(server: Arc<Server>, watches: Arc<Watches>) -> Self {
-        Self { server, watches, waiting: Mutex::default() }
+    pub(crate) fn new(server: Arc<Server>, claims: Arc<Claims>, watches: Arc<Watches>) -> Self {
+        Self { server, claims, watches, waiting: Mutex::default() }
     }
 
-    /// Wakes the claim when its turn has come. It has the place, the lease of the place was renewed
-    /// at `renewed_at`, and `predecessor` is before it.
-    pub(crate) fn wait(
-        &self,
-        owner: OwnerId,
-        keys: ClaimKeys,
-        queue_entry: QueueEntry,
-        waiter: &WaiterHandle,
-        predecessor: Vec<u8>,
-        renewed_at: ServerTime,
-    ) {
+    /// The place of a claim that has a task to wait.
+    pub(crate) fn place(&self, owner: OwnerId) -> Option<Arc<Place>> {
+        let waiting = self.waiting();
+        let (place, task) = waiting.get(&owner)?;
+        (!task.0.is_finished()).then(|| place.clone())
+    }
+
+    /// Wakes the claim when its turn has come.
+    pub(crate) fn wait(&self, place: Place, waiter: WaiterHandle) {
+        let place = Arc::new(place);
+        let turn = Turn {
+            place: place.clone(),
+            server: self.server.clone(),
+            watches: self.watches.clone(),
+            claims: self.claims.clone(),
+        };
+        let task = tokio::spawn(async move {
+            match turn.comes().await {
+                Ok(Some(grant)) => waiter.granted(grant),
+                // Our claim is gone, or the server did not answer.
+                Ok(None) | Err(_) => waiter.try_again(),
+            }
+        });
         let mut waiting = self.waiting();
-        if let Some(known) = waiting.get(&owner)
-            && known.token == queue_entry.token
-            && !known.task.is_finished()
-        {
-            *known.renewed_at.lock().unwrap_or_else(PoisonError::into_inner) = renewed_at;
-            return;
-        }
         if waiting.len() == waiting.capacity() {
-            waiting.retain(|_, waiting| !waiting.task.is_finished());
+            waiting.retain(|_, (_, task)| !task.0.is_finished());
         }
-        let renewed_at = Arc::new(Mutex::new(renewed_at));
-        let turn =
-            Turn { keys, queue_entry, waiter: waiter.clone(), renewed_at: renewed_at.clone() };
-        let task = turn.comes(self.server.clone(), self.watches.clone(), predecessor);
-        let task = tokio::spawn(task);
-        waiting.insert(owner, Waiting { token: queue_entry.token, renewed_at, task });
+        waiting.insert(place.owner, (place, Task(task)));
     }
 
     /// Wakes the claim no more.
@@ -80,34 +103,133 @@ impl Waiters {
         self.waiting().remove(&owner);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<OwnerId, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<OwnerId, (Arc<Place>, Task)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Place {
+    /// The claims before it, as far as it is known.
+    pub(crate) fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The waiter asked at this moment, and the server answered then.
+    pub(crate) fn answered(&self) -> MutexGuard<'_, (Moment, ServerTime)> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a waiter is told.
+    pub(crate) fn contention(&self) -> Contention {
+        let mut contention = Contention::unknown();
+        contention.position = self.ahead().position();
+        contention.holder = self.holder.clone();
+        contention.foreign_without_ttl = self.behind_foreign_key;
+        contention.at = Some(self.answered().1);
+        contention
+    }
+
+    /// The hold lasts for as long as its session does, counted from the waiter's last question.
+    fn grant(&self) -> Grant {
+        let (asked, at) = *self.answered();
+        Grant::new(self.token, self.session.left(asked)).at(at)
+    }
+}
+
+/// Waits for the turn of one place.
+struct Turn {
+    place: Arc<Place>,
+    server: Arc<Server>,
+    watches: Arc<Watches>,
+    claims: Arc<Claims>,
+}
+
 impl Turn {
-    /// Waits until the claim before ours is gone, and looks again: it may have been another waiter that
-    /// left. The look also proves that our own claim is still there.
-    async fn comes(self, server: Arc<Server>, watches: Arc<Watches>, mut predecessor: Vec<u8>) {
+    /// Returns the grant when the turn has come; `None` if the place is lost.
+    async fn comes(self) -> Result<Option<Grant>, BackendError> {
+        // The own watch comes first.
+        let mut watched = vec![self.watches.watch(self.place.keys.own.as_bytes())];
+        self.watch_nearest(&mut watched);
         loop {
-            watches.gone(&predecessor).await;
-            let seen = server.txn(look(&self.keys, self.queue_entry.token)).await;
-            match seen.and_then(|seen| View::of(&seen)) {
-                Ok(view) if self.is_held(&view) => return self.waiter.granted(self.grant()),
-                Ok(View { own: Some(_), predecessor: Some(next), .. }) => predecessor = next,
-                // Our claim is gone, or the server did not answer: the waiter tries again.
-                Ok(_) | Err(_) => return self.waiter.try_again(),
+            join_all(watched.iter_mut().map(Watch::opened)).await;
+            // What went before the watches were open.
+            if !self.look().await? {
+                return Ok(None);
+            }
+            if self.watch_nearest(&mut watched) {
+                continue;
+            }
+            while !self.must_look(&watched) {
+                select_all(watched.iter_mut().map(|watch| watch.changed().boxed())).await;
+            }
+            if watched[0].is_gone() {
+                return Ok(None);
+            }
+            if self.place.ahead().is_none() {
+                self.claims.granted(self.place.owner, self.place.token);
+                return Ok(Some(self.place.grant()));
             }
         }
     }
 
-    fn is_held(&self, view: &View) -> bool {
-        view.held().is_some_and(|own| own.token == self.queue_entry.token)
+    /// Watches the own key, and those of the nearest before it. Whether that opens another watch.
+    fn watch_nearest(&self, watched: &mut Vec<Watch>) -> bool {
+        let nearest: Vec<_> = self.place.ahead().keys.iter().take(NEAREST).cloned().collect();
+        let own = self.place.keys.own.as_bytes();
+        watched.retain(|watch| watch.key == own || nearest.contains(&watch.key));
+        let known = watched.len();
+        for key in nearest {
+            if !watched.iter().any(|watch| watch.key == key) {
+                watched.push(self.watches.watch(&key));
+            }
+        }
+        watched.len() > known
     }
 
-    /// The hold counts from the last renewal of the place, not from now.
-    fn grant(&self) -> Grant {
-        let at = *self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner);
-        Grant::new(self.queue_entry.token, self.queue_entry.lease.ttl()).at(at)
+    /// Takes note of what the watches saw. Whether more is to be read now: the turn has come, or the own
+    /// key is gone, or others are nearest now, or a watch may have missed something.
+    fn must_look(&self, watched: &[Watch]) -> bool {
+        let mut ahead = self.place.ahead();
+        let gone =
+            |key: &Vec<u8>| watched[1..].iter().any(|watch| watch.is_gone() && watch.key == *key);
+        ahead.keys.retain(|key| !gone(key));
+        let nearest = ahead.keys.iter().take(NEAREST);
+        let all_watched =
+            nearest.clone().all(|key| watched[1..].iter().any(|watch| watch.key == *key));
+        ahead.is_none()
+            || !all_watched
+            || (!ahead.is_whole && ahead.keys.len() < NEAREST)
+            || watched[0].is_gone()
+            || watched.iter().any(Watch::was_reopened)
+    }
+
+    /// Reads which of those before us are left; false if our own claim is not there any more.
+    async fn look(&self) -> Result<bool, BackendError> {
+        let ahead = self.place.ahead().clone();
+        if !ahead.is_whole && ahead.keys.len() < NEAREST {
+            return self.look_at_all().await;
+        }
+        let keys = [self.place.keys.own.clone().into_bytes()].into_iter().chain(ahead.keys.clone());
+        let found = entries(&self.server.txn(requests::read(keys)).await?)?;
+        let is_before =
+            |entry: &Option<_>| matches!(entry, Some(entry) if self.is_before_us(entry));
+        let left: Vec<_> = ahead.keys.into_iter().zip(&found[1..]).collect();
+        let left = left.into_iter().filter(|(_, entry)| is_before(entry)).map(|(key, _)| key);
+        self.place.ahead().keys = left.collect();
+        Ok(found[0].as_ref().is_some_and(|own| own.token == self.place.token))
+    }
+
+    /// More claims were before us than we know of.
+    async fn look_at_all(&self) -> Result<bool, BackendError> {
+        let txn = requests::look(&self.place.keys, self.place.token);
+        let view = View::of(&self.server.txn(txn).await?)?;
+        let is_there = view.own.is_some_and(|own| own.token == self.place.token);
+        *self.place.ahead() = view.ahead.unwrap_or_default();
+        Ok(is_there)
+    }
+
+    /// A key that was made anew since is behind us.
+    fn is_before_us(&self, entry: &StoredClaim) -> bool {
+        entry.token < self.place.token
     }
 }

@@ -74,14 +74,44 @@ struct Seen {
     gone: bool,
 }
 
-/// A watch that is closed when it is dropped.
-struct Watch<'a> {
-    shared: &'a Shared,
+/// A watch of one key. It is closed when it is dropped.
+pub(crate) struct Watch {
+    shared: Arc<Shared>,
     id: i64,
+    pub(crate) key: Vec<u8>,
     seen: watch::Receiver<Seen>,
+    /// How often it had been opened when [`opened`](Self::opened) returned last.
+    opened: u64,
 }
 
-impl Drop for Watch<'_> {
+impl Watch {
+    /// Returns once the watch is open. Read the key then: what happened before is not told.
+    pub(crate) async fn opened(&mut self) {
+        match self.seen.wait_for(|seen| seen.opened > 0).await.map(|seen| seen.opened) {
+            Ok(opened) => self.opened = opened,
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Whether the watch was opened again since: what happened meanwhile is not told.
+    pub(crate) fn was_reopened(&self) -> bool {
+        self.seen.borrow().opened > self.opened
+    }
+
+    /// Whether the key was deleted since the watch was opened.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.seen.borrow().gone
+    }
+
+    /// Returns once something was seen of the key since the last call.
+    pub(crate) async fn changed(&mut self) {
+        if self.seen.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+impl Drop for Watch {
     fn drop(&mut self) {
         self.shared.registry().close(self.id);
         self.shared.changed.notify_one();
@@ -96,24 +126,26 @@ impl Watches {
 
     /// Returns once `key` is certainly gone, at any time since the call.
     pub(crate) async fn gone(&self, key: &[u8]) {
-        self.ensure_running();
-        let mut watch = self.shared.watch(key);
-        let mut opened = 0;
-        loop {
-            let seen = *watch.seen.borrow_and_update();
-            // C8: the key is certainly gone.
-            if seen.gone {
-                return;
-            }
-            if seen.opened != opened {
-                opened = seen.opened;
+        let mut watch = self.watch(key);
+        // C8: the key is certainly gone.
+        while !watch.is_gone() {
+            if watch.was_reopened() || watch.opened == 0 {
+                watch.opened().await;
                 if self.shared.lacks(key).await {
                     return;
                 }
-            } else if watch.seen.changed().await.is_err() {
-                return std::future::pending().await;
+            } else {
+                watch.changed().await;
             }
         }
+    }
+
+    /// Watches `key` from now on.
+    pub(crate) fn watch(&self, key: &[u8]) -> Watch {
+        self.ensure_running();
+        let (id, seen) = self.shared.registry().open(key);
+        self.shared.changed.notify_one();
+        Watch { shared: self.shared.clone(), id, key: key.to_vec(), seen, opened: 0 }
     }
 
     fn ensure_running(&self) {
@@ -133,12 +165,6 @@ impl Drop for Watches {
 }
 
 impl Shared {
-    fn watch(&self, key: &[u8]) -> Watch<'_> {
-        let (id, seen) = self.registry().open(key);
-        self.changed.notify_one();
-        Watch { shared: self, id, seen }
-    }
-
     /// Whether a read says that `key` is not there. A read that fails says nothing.
     async fn lacks(&self, key: &[u8]) -> bool {
         let options = Some(GetOptions::new().with_count_only());

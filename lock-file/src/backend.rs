@@ -39,7 +39,7 @@ const LONGEST_POLL: Duration = Duration::from_millis(25);
 ///
 /// # What is not promised
 /// Waiters are served in any order and find a free lock by looking, at the latest 25 ms after it
-/// became free. See the [crate docs](crate) for what is assumed of the directory.
+/// became free. See the documentation of the crate for what is assumed of the directory.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_core::{BackendError, Outcome};
 
-use crate::state_file::StateFile;
+use crate::state_file::{StateFile, StateOf};
 
 /// The backend's name, as errors and metrics show it.
 pub(crate) const BACKEND: &str = "file";
@@ -56,6 +56,10 @@ pub(crate) fn stuck(file: &StateFile, waited: Duration) -> BackendError {
 
 /// What the file holds cannot be used.
 pub(crate) fn unusable(file: &StateFile, why: &'static str) -> BackendError {
+    if let StateOf::Lock(_) = file.of {
+        // C49: what is there is no lock.
+        return BackendError::not_a_lock(BACKEND, format!("{file} ({why}: {})", file.remedy()));
+    }
     let context = format!("cannot use {file}: {}", file.remedy());
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, why)
 }

@@ -48,6 +48,7 @@
 //!   record holds the owner id, which is a capability.
 //! - Files are left alone while any process uses them. Each name that was ever used keeps a file of
 //!   2 KiB, since the token must go on; delete them only when nobody uses the directory.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backend;
 mod blocking;

@@ -14,6 +14,7 @@
 //!     └────────────── unread
 //! ```
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use crate::error::RequestError;
-use crate::transaction::{keeps_connection, read_to_the_end, request_on};
+use crate::sql::Call;
+use crate::transaction::{
+    Form, Request, keeps_connection, lost_statement, read_to_the_end, send, set_up,
+};
 use crate::turns::Turns;
 
 /// How long to wait for a new connection.
@@ -45,6 +49,8 @@ const PART_OF_ONE_LOCK: usize = 4;
 /// Connections to one server, at most so many at a time.
 pub(crate) struct Connections {
     options: Arc<PgConnectOptions>,
+    /// Whether each connection has a session of its own, as far as is known.
+    is_direct: AtomicBool,
     at_most: usize,
     idle: Mutex<Vec<Idle>>,
     /// Connections whose callers left before they were open. The next caller goes on with one, so that
@@ -89,13 +95,14 @@ impl Idle {
 }
 
 impl Connections {
-    pub(crate) fn new(options: PgConnectOptions, at_most: usize) -> Self {
+    pub(crate) fn new(options: PgConnectOptions, form: Form, at_most: usize) -> Self {
         // C32: requests hold owner ids, which no log may show.
         let options = Arc::new(options.disable_statement_logging());
+        let is_direct = AtomicBool::new(form == Form::Prepared);
         let (permits, turns) =
             (Semaphore::new(at_most), Turns::new((at_most / PART_OF_ONE_LOCK).max(1)));
         let (idle, left_opening, replies) = Default::default();
-        Self { options, at_most, idle, left_opening, permits, turns, replies }
+        Self { options, is_direct, at_most, idle, left_opening, permits, turns, replies }
     }
 
     /// The settings, for a connection of another kind.
@@ -103,32 +110,45 @@ impl Connections {
         &self.options
     }
 
-    /// Sends a request in a transaction of its own, and waits for the rows.
+    /// How requests are sent.
+    pub(crate) fn form(&self) -> Form {
+        match self.is_direct.load(Ordering::Relaxed) {
+            true => Form::Prepared,
+            false => Form::Text,
+        }
+    }
+
+    /// Calls a function in a transaction of its own, and waits for the rows.
+    pub(crate) async fn call(&self, call: &Call) -> Result<Vec<PgRow>, RequestError> {
+        self.send(None, &Request::Call(call)).await
+    }
+
+    /// Sends a text that holds no owner id, in a transaction of its own, and waits for the rows.
     pub(crate) async fn request(&self, sql: &str) -> Result<Vec<PgRow>, RequestError> {
-        self.send(None, sql).await
+        self.send(None, &Request::Plain(sql)).await
     }
 
     /// Sends an attempt at a lock. Only a few attempts at the same lock are under way at a time.
     pub(crate) async fn attempt(
         &self,
         name: &LockName,
-        sql: &str,
+        call: &Call,
     ) -> Result<Vec<PgRow>, RequestError> {
         // C19: a jammed lock leaves connections for the others.
         let _turn = self.turns.turn(name).await;
-        self.send(Some(name), sql).await
+        self.send(Some(name), &Request::Call(call)).await
     }
 
     async fn send(
         &self,
         attempt_at: Option<&LockName>,
-        sql: &str,
+        request: &Request<'_>,
     ) -> Result<Vec<PgRow>, RequestError> {
-        let mut call = self.call(attempt_at).await?;
+        let mut exchange = self.exchange(attempt_at).await?;
         let reply = self.pending_reply();
-        let rows = call.send(sql).await;
+        let rows = exchange.send(request).await;
         reply.received();
-        call.end(&rows);
+        exchange.end(&rows);
         rows.map_err(RequestError::Execute)
     }
 
@@ -137,27 +157,15 @@ impl Connections {
         self.replies.request_sent(SUSPECT_AFTER, || self.give_up_all())
     }
 
-    /// A connection that nobody uses, for a use of the caller's own.
-    pub(crate) fn take_read(&self) -> Option<PgConnection> {
-        let mut idle = self.fresh();
-        let at = idle.iter().rposition(Idle::is_read)?;
-        Some(idle.remove(at).connection)
-    }
-
-    /// Takes back a connection that is as it was when it was taken.
-    pub(crate) fn put_back(&self, connection: PgConnection) {
-        self.keep(connection, IdleState::Read);
-    }
-
     /// A new connection.
     pub(crate) async fn open(&self) -> Result<PgConnection, RequestError> {
         self.begin_to_open().opens.await
     }
 
     fn begin_to_open(&self) -> Opening {
-        let options = self.options.clone();
+        let (options, form) = (self.options.clone(), self.form());
         let opens = Box::pin(async move {
-            let connected = timeout(CONNECT_LIMIT, options.connect()).await;
+            let connected = timeout(CONNECT_LIMIT, connect(&options, form)).await;
             let timed_out = || std::io::Error::from(std::io::ErrorKind::TimedOut);
             connected.unwrap_or_else(|_| Err(timed_out().into())).map_err(RequestError::Connect)
         });
@@ -171,10 +179,10 @@ impl Connections {
         if left.is_empty() { self.begin_to_open() } else { left.remove(0) }
     }
 
-    async fn call(&self, attempt_at: Option<&LockName>) -> Result<Call<'_>, RequestError> {
+    async fn exchange(&self, attempt_at: Option<&LockName>) -> Result<Exchange<'_>, RequestError> {
         let permit = self.permits.acquire().await;
         let permit = permit.map_err(|_| RequestError::Connect(Error::PoolClosed))?;
-        let mut call = Call {
+        let mut exchange = Exchange {
             connections: self,
             attempt_at: None,
             opening: None,
@@ -182,14 +190,14 @@ impl Connections {
             sent: Instant::now(),
             _permit: permit,
         };
-        while call.connection.is_none() {
+        while exchange.connection.is_none() {
             match self.take_idle(attempt_at) {
-                None => call.open().await?,
-                Some(idle) => call.take(idle).await,
+                None => exchange.open().await?,
+                Some(idle) => exchange.take(idle).await,
             }
         }
-        (call.attempt_at, call.sent) = (attempt_at.cloned(), Instant::now());
-        Ok(call)
+        (exchange.attempt_at, exchange.sent) = (attempt_at.cloned(), Instant::now());
+        Ok(exchange)
     }
 
     /// The idle connection to use next; `None` if a new one is better.
@@ -239,8 +247,16 @@ impl Connections {
     }
 }
 
+async fn connect(options: &PgConnectOptions, form: Form) -> Result<PgConnection, Error> {
+    let mut connection = options.connect().await?;
+    if form == Form::Prepared {
+        set_up(&mut connection).await?;
+    }
+    Ok(connection)
+}
+
 /// A request under way.
-struct Call<'a> {
+struct Exchange<'a> {
     connections: &'a Connections,
     /// The lock of the attempt whose answer is to come, if it is one.
     attempt_at: Option<LockName>,
@@ -250,7 +266,7 @@ struct Call<'a> {
     _permit: SemaphorePermit<'a>,
 }
 
-impl Call<'_> {
+impl Exchange<'_> {
     async fn open(&mut self) -> Result<(), RequestError> {
         let opening = self.opening.insert(self.connections.opening());
         let opened = (&mut opening.opens).await;
@@ -273,14 +289,18 @@ impl Call<'_> {
         }
     }
 
-    async fn send(&mut self, sql: &str) -> Result<Vec<PgRow>, Error> {
+    async fn send(&mut self, request: &Request<'_>) -> Result<Vec<PgRow>, Error> {
         let connection = self.connection.as_mut().ok_or(Error::PoolClosed)?;
-        request_on(connection, sql).await
+        send(connection, self.connections.form(), request).await
     }
 
     /// Keeps the connection if the server answered, and means to go on answering.
     fn end(mut self, answer: &Result<Vec<PgRow>, Error>) {
         let goes_on = answer.as_ref().map_or_else(keeps_connection, |_| true);
+        if answer.as_ref().is_err_and(lost_statement) {
+            // A pooler that was not seen when we connected: it was busy with others.
+            self.connections.is_direct.store(false, Ordering::Relaxed);
+        }
         match self.connection.take() {
             Some(connection) if goes_on => self.connections.keep(connection, IdleState::Read),
             _ => self.connections.give_up_all(),
@@ -288,7 +308,7 @@ impl Call<'_> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for Exchange<'_> {
     /// The caller left without an answer: it changed its mind, or waited for too long.
     fn drop(&mut self) {
         if let Some(opening) = self.opening.take() {

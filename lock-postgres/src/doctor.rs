@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::{BackendError, Finding};
+use lock_core::{BackendError, Finding, OwnerId};
 
 use crate::reply;
 use crate::server::Server;
@@ -18,15 +18,12 @@ const OLDEST: i64 = 130_000;
 const HEADROOM: i64 = 10;
 
 /// Looks at a server (C31).
-pub(crate) async fn examine(
-    server: &Server,
-    reachable: bool,
-) -> Result<Vec<Finding>, BackendError> {
+pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendError> {
     let facts = Facts::learn(server).await?;
     Ok(vec![
         version(&facts),
         role(&facts),
-        pooler(reachable),
+        pooler(server.is_direct()),
         durability(&facts),
         encoding(&facts),
         schema(server, &facts).await?,
@@ -48,7 +45,7 @@ const FACTS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name
 impl Facts {
     async fn learn(server: &Server) -> Result<Self, BackendError> {
         const WHAT: &str = "the server's settings";
-        let rows = server.rows(FACTS.to_owned()).await?;
+        let rows = server.ask(FACTS).await?;
         let fact = |row| Ok((reply::get(row, 0, WHAT)?, reply::get(row, 1, WHAT)?));
         Ok(Self(rows.iter().map(fact).collect::<Result<_, BackendError>>()?))
     }
@@ -88,8 +85,8 @@ fn role(facts: &Facts) -> Finding {
     }
 }
 
-fn pooler(reachable: bool) -> Finding {
-    match reachable {
+fn pooler(is_direct: bool) -> Finding {
+    match is_direct {
         true => Finding::good("pooler", "each connection has a session of its own"),
         false => Finding::risk(
             "pooler",
@@ -138,9 +135,15 @@ async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError>
         let why = "a standby takes no locks";
         return Ok(Finding::unknown("schema", why, "examine the primary"));
     }
-    let probe = server.call("withdraw").text("leasehold-doctor");
-    let probe = probe.owner(lock_core::OwnerId::random()).number(server.clock_limit()).end();
-    match server.rows(probe).await {
+    const NAME: &str = "leasehold-doctor";
+    let probe = match server.names.is_advisory() {
+        true => server.call("look").text(NAME).number(0),
+        false => {
+            let probe = server.call("withdraw").text(NAME).owner(OwnerId::random());
+            probe.number(server.clock_limit())
+        }
+    };
+    match server.rows(&probe).await {
         Ok(_) => Ok(Finding::good("schema", "tables and functions are there, and may be used")),
         Err(error) if error.is_transient() => Err(error),
         Err(error) => Ok(Finding::risk(
@@ -162,8 +165,8 @@ fn connections(facts: &Facts) -> Finding {
 
 async fn clock(server: &Server) -> Result<Finding, BackendError> {
     let before = wall_time();
-    let request = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint".to_owned();
-    let row = server.row(request, "the server's time").await?;
+    let request = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    let row = reply::only(server.ask(request).await?, "the server's time")?;
     let after = wall_time();
     let theirs = reply::micros(reply::get(&row, 0, "the server's time")?);
     Ok(offset(theirs.saturating_sub(after), before.saturating_sub(theirs)))

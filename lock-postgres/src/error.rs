@@ -77,8 +77,10 @@ fn classify_answer(error: Error) -> BackendError {
     // could leave that open, and it is of another class.
     let (outcome, context) = (Outcome::NotApplied, meaning(&code));
     match &*code {
-        "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000" | "57P01" | "57P02" | "57P03"
-        | "57P05" => BackendError::transient(BACKEND, outcome, context, source(error)),
+        "26000" | "42P05" | "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000" | "57P01"
+        | "57P02" | "57P03" | "57P05" => {
+            BackendError::transient(BACKEND, outcome, context, source(error))
+        }
         _ if code.starts_with("53") => {
             BackendError::transient(BACKEND, outcome, context, source(error))
         }
@@ -99,9 +101,9 @@ fn meaning(code: &str) -> &'static str {
         // requests need is missing on a server that could make the schema.
         "0A000" => "the server cannot do this: it is a standby, or not Postgres",
         "42501" => {
-            "the user lacks rights: it needs USAGE on the schema, EXECUTE on its functions, \
-                    and SELECT, INSERT, UPDATE and DELETE on its tables"
+            "the user lacks rights: it needs USAGE on the schema and EXECUTE on its functions"
         }
+        "26000" | "42P05" => "a pooler gives each transaction another session",
         "3F000" | "42P01" | "42883" => {
             "the schema of the locks is missing: run what `leasehold schema postgres` prints"
         }

@@ -4,11 +4,12 @@ use std::fmt;
 
 use async_trait::async_trait;
 use lock_core::{Fence, FenceError, FencingToken};
-use sqlx::{AssertSqlSafe, Error, Executor, PgConnection};
+use sqlx::{Error, Executor, PgConnection};
 
 use crate::error::{RequestError, STALE, classify, code_of};
 use crate::reply;
 use crate::server::Server;
+use crate::sql::Call;
 
 /// The fence of a resource in a Postgres database: the greatest token it has seen, in a row of its own.
 ///
@@ -59,21 +60,22 @@ impl PostgresFence {
         token: FencingToken,
     ) -> Result<(), FenceError> {
         // C24: in the transaction of the caller, which fails as a whole if the token is stale.
-        let request = sqlx::raw_sql(AssertSqlSafe(self.sql(token)));
-        let answer = transaction.execute(request).await;
+        // It is prepared for this once, since a pooler may stand before the caller's connection.
+        let call = self.call(token);
+        let answer = transaction.execute(call.as_query().persistent(false)).await;
         answer.map(drop).map_err(|error| classify_refusal(token, RequestError::Execute(error)))
     }
 
-    fn sql(&self, token: FencingToken) -> String {
+    fn call(&self, token: FencingToken) -> Call {
         let token = i64::try_from(token.get()).unwrap_or(i64::MAX);
-        self.server.call("advance").text(&self.resource).number(token).end()
+        self.server.call("advance").text(&self.resource).number(token)
     }
 }
 
 #[async_trait]
 impl Fence for PostgresFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
-        let answer = self.server.connections.request(&self.sql(token)).await;
+        let answer = self.server.connections.call(&self.call(token)).await;
         answer.map(drop).map_err(|error| classify_refusal(token, error))
     }
 }

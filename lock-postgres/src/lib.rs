@@ -16,46 +16,53 @@
 //! | --- | --- | --- |
 //! | a held lock is | a row | a session, with a connection of its own |
 //! | a holder that dies frees it | at its TTL | at once |
-//! | waiters | first come, first served, by push | any order, polling every 50 ms |
+//! | waiters | first come, first served, by push | the same, each with a connection of its own |
 //! | through a transaction pooler | yes; waiters poll | refused |
 //! | a restart of the server | keeps holds | ends all holds |
 //!
 //! Both have the same tokens and fences. They do not exclude each other: each has a table of its own.
 //!
 //! # Protocol of the table
-//! One row a name, never deleted, holds owner, token, label and expiry. Every operation is one call of a
-//! function of the schema: one round trip, and a transaction of its own. A function locks the row
-//! first and looks at the queue after, in a statement of its own. Under `READ COMMITTED` that statement
-//! sees what others committed while it waited; each request sets that isolation itself, whatever the
-//! defaults are. Time is `clock_timestamp()`.
+//! Every operation is one call of a function of the schema: one round trip, and a transaction of its own.
+//! A function first locks the one row of the name, which never changes, and looks at grants and queue after,
+//! in a statement of its own. Under `READ COMMITTED` that statement sees what others committed while it
+//! waited. Time is `clock_timestamp()`.
 //!
+//! - **Grants** are appended: a grant is a new row, and the one before it is deleted. The newest is found by
+//!   the key. One row that is updated for ever would grow slower under any open snapshot, without end.
+//!   A lock that nobody used for a week is forgotten; its next token starts from the time.
 //! - **Token**: one more than the last, or the server's time in µs, whichever is greater.
 //! - **Since when** a lock is held is read from the token, which is the time of the grant unless the last
 //!   token was not below that time. After the server's clock was set back a token is ahead of the clock,
 //!   and then no time is shown.
 //! - **Durability**: a grant, an extension and the mark of a fence are committed synchronously even
-//!   where `synchronous_commit` is off. So a crash of the server loses nothing that anyone counts on.
+//!   where `synchronous_commit` is off. So a crash of the server loses nothing that anyone counts on. A
+//!   release that nobody waits for does not wait for the disk: if a crash forgets it, the lock is held
+//!   until its TTL.
 //! - **Queue**: a waiter takes a place by order of arrival. A release grants the lock to the first waiter
-//!   that is alive, and notifies its client in the same transaction. A client listens on a channel of its
-//!   own, which nobody can guess. Its session holds an advisory lock, by which the releaser sees that the
+//!   that is alive. Its client is notified once that is committed: a message within the commit would hold
+//!   up all others of the cluster that notify. A client listens on a channel of its own, which nobody can guess. Its session holds an advisory lock, by which the releaser sees that the
 //!   session lives. Anyone may see the key of that lock; it is a hash, and does not tell the channel.
 //!   A pushed grant lasts 3 s until its holder renews it, so that a waiter that died in silence costs
 //!   the others no more.
 //! - **Withdrawn claims** are remembered for 30 s, so that a request that comes late takes nothing.
 //! - **Jams**: an operation waits at most 1 s for the row of its lock. Attempts at one lock use at most a
 //!   quarter of the client's connections. So a lock whose row somebody else keeps costs no other lock.
-//! - **Poolers**: requests go by the simple protocol, without prepared statements. Behind a pooler that
-//!   gives each transaction another session no notification arrives. `connect` sees that two
-//!   connections share a session, and says so in `capabilities()`. Waiters then keep their places in
+//! - **Sessions**: over a connection with a session of its own, settings are made once, and requests are
+//!   prepared statements. Their values go apart from their text, so that no owner id stands in
+//!   `pg_stat_activity` or in the log. Behind a pooler that gives each transaction another session,
+//!   requests go as text with their settings before them, and no notification arrives. `connect` sees that
+//!   two connections share a session, and says so in `capabilities()`. Waiters then keep their places in
 //!   the queue, and poll every 100 ms.
 //!
 //! # Protocol of advisory locks
-//! `pg_try_advisory_lock` on a connection that belongs to the hold. Then, in a statement of its own, a
-//! token from the row, which from then on names the process of the server that holds. It never waits in
-//! the server, which may grant a lock whose wait it gave up. The hold ends with its session. A task of
-//! ours looks after the session once a second, ends the hold at its TTL unless it is renewed, and tells
-//! of its loss. A slow answer is no loss. If our process is stopped, the server ends the session a
-//! second after its TTL (`idle_session_timeout`, Postgres 14 or newer).
+//! Each claim that waits or holds has a connection of its own. It takes the lock by `pg_try_advisory_lock`,
+//! or waits in `pg_advisory_lock`, first come, first served, and writes its token into the row in the same
+//! request. A wait has no time-out in the server, which may grant a lock whose wait it gave up: it is
+//! cancelled, and its connection closed. The hold ends with its session. The connection is read all the time,
+//! so that its end is told at once; it is asked for a sign of life once a second, and given up after 2 s of
+//! silence. A request that fails is no loss. If our process is stopped, the server ends the session a second
+//! after its TTL (`idle_session_timeout`, Postgres 14 or newer).
 //!
 //! Another client that attached the lease extends the hold in the row, if the process that the row names
 //! holds the lock at that moment. It looks once a second whether that process still does.
@@ -69,9 +76,12 @@
 //! # The schema
 //! Connecting makes it if it is missing and the user may: schema `leasehold`, table `locks` and its
 //! companions. Else run what [`PostgresOptions::schema_sql`] returns as its owner, and grant the users
-//! of locks `USAGE` on the schema, and `SELECT`, `INSERT`, `UPDATE` and `DELETE` on its tables.
+//! of locks `USAGE` on the schema and `EXECUTE` on its functions. These work with the rights of their
+//! owner, and with a `search_path` of their own, so that nothing which others create is ever called.
+//! Clients of version 1 of the schema work on beside those of this version.
 //!
 //! Postgres 13 or newer; tested with 15.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod advisory;
 mod connect;
@@ -83,6 +93,7 @@ mod options;
 mod reply;
 mod schema;
 mod server;
+mod session;
 mod sql;
 mod table;
 mod transaction;

@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use lock_core::LockError;
-use lock_core::backend::ClockLimit;
-use percent_encoding::percent_decode_str;
+use lock_core::backend::{ClockLimit, UrlParameters};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
@@ -61,7 +60,8 @@ impl PostgresOptions {
     ///
     /// It takes the driver's parameters (`sslmode`, `sslrootcert`, `host=/directory/of/a/socket`, …)
     /// and ours, which the driver does not see: `lock_schema`, `lock_table` and, for
-    /// [`connect`](crate::connect()), `lock_mode=table` or `lock_mode=advisory`.
+    /// [`connect`](crate::connect()), `lock_mode=table` or `lock_mode=advisory`. Any other
+    /// parameter is refused; `leasehold::connect` takes `prefix` besides.
     pub fn new(url: impl Into<String>) -> Self {
         Self::with(Target::Url(url.into()))
     }
@@ -129,17 +129,14 @@ impl PostgresOptions {
         let server = match &self.target {
             Target::Settings(settings) => (**settings).clone(),
             Target::Url(url) => {
-                let (url, ours) = split(url);
-                for (key, value) in ours {
-                    match key {
-                        "lock_schema" => schema = value,
-                        "lock_table" => table = value,
-                        "lock_mode" => mode = parse_mode(&value)?,
-                        _ => return Err(unusable(UNKNOWN_PARAMETER)),
-                    }
-                }
+                let mut parameters = UrlParameters::of(url);
+                schema = parameters.take("lock_schema").unwrap_or(schema);
+                table = parameters.take("lock_table").unwrap_or(table);
+                mode = parameters.take("lock_mode").map_or(Ok(mode), |text| parse_mode(&text))?;
+                // C49: the driver passes over what it does not know.
+                parameters.refuse_unless(is_known_to_the_driver)?;
                 // The driver's own text is left out: it may repeat parts of the URL, and so a password.
-                url.parse::<PgConnectOptions>().map_err(|_| unusable(MALFORMED))?
+                parameters.url().parse::<PgConnectOptions>().map_err(|_| unusable(MALFORMED))?
             }
         };
         let names = TableNames::new(&schema, &table)?;
@@ -148,8 +145,29 @@ impl PostgresOptions {
     }
 }
 
-const UNKNOWN_PARAMETER: &str = "it has an unknown parameter that starts with lock_";
 const MALFORMED: &str = "it is not of the form postgres://[user:password@]host[:port][/database]";
+
+/// What sqlx reads from a URL, beside `options[SETTING]`.
+const DRIVER_PARAMETERS: &[&str] = &[
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "ssl-root-cert",
+    "ssl-ca",
+    "sslcert",
+    "ssl-cert",
+    "sslkey",
+    "ssl-key",
+    "statement-cache-capacity",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
 
 /// What options come to.
 pub(crate) struct Settings {
@@ -158,18 +176,10 @@ pub(crate) struct Settings {
     pub(crate) mode: Mode,
 }
 
-/// The URL without our parameters, and those.
-fn split(url: &str) -> (String, Vec<(&str, String)>) {
-    let Some((base, query)) = url.split_once('?') else { return (url.to_owned(), Vec::new()) };
-    let (ours, theirs): (Vec<&str>, Vec<&str>) =
-        query.split('&').partition(|parameter| parameter.starts_with("lock_"));
-    let ours = ours.into_iter().map(|parameter| {
-        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        (key, percent_decode_str(value).decode_utf8_lossy().into_owned())
-    });
-    let url =
-        if theirs.is_empty() { base.to_owned() } else { format!("{base}?{}", theirs.join("&")) };
-    (url, ours.collect())
+/// Whether the driver reads a parameter of this name.
+fn is_known_to_the_driver(key: &str) -> bool {
+    let is_setting = key.starts_with("options[") && key.ends_with(']');
+    is_setting || DRIVER_PARAMETERS.contains(&key)
 }
 
 fn parse_mode(text: &str) -> Result<Mode, LockError> {
@@ -200,8 +210,6 @@ mod tests {
     #[test]
     fn our_parameters_are_taken_out_of_the_url() {
         let url = "postgres://u:p@h:1/d?lock_mode=advisory&sslmode=disable&lock_table=t%5f2";
-        let (stripped, _) = split(url);
-        assert_eq!(stripped, "postgres://u:p@h:1/d?sslmode=disable");
         let read = PostgresOptions::new(url).read().expect("a good URL");
         assert_eq!(read.mode, Mode::Advisory);
         assert_eq!(read.names, TableNames::new("leasehold", "t_2").expect("good names"));
@@ -214,6 +222,9 @@ mod tests {
             "postgres://u:secret@h:port/d",
             "postgres://u:secret@h/d?lock_mode=secret",
             "postgres://u:secret@h/d?lock_colour=secret",
+            "postgres://u:secret@h/d?sslmod=secret",
+            "postgres://u:p@h/d#secret",
+            "postgres://u:p?secret@h/d",
             "postgres://u:secret@h/d?lock_schema=secret%22",
         ] {
             let options = PostgresOptions::new(bad);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::backend::ClockLimit;
 use lock_core::{BackendError, LockError, Outcome};
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 use tokio::time::{Instant, timeout_at};
 
@@ -15,6 +15,7 @@ use crate::options::{Mode, PostgresOptions};
 use crate::reply;
 use crate::schema::{self, TableNames};
 use crate::sql::Call;
+use crate::transaction::Form;
 
 /// How long it may take to connect, or to make the schema. A migration gives up its own waits sooner.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -32,29 +33,43 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(options: &PostgresOptions, mode: Mode) -> Result<Self, LockError> {
+    /// Connects, sees whether a pooler stands between, and makes the schema unless it is there.
+    pub(crate) async fn connect(options: &PostgresOptions, mode: Mode) -> Result<Self, LockError> {
+        let end = end_of_connecting();
         let settings = options.read()?;
-        let connections = Arc::new(Connections::new(settings.server, options.connections));
+        let form = by(end, "looking for a pooler", async {
+            form_for(&settings.server).await.map_err(not_connected)
+        });
+        let connections =
+            Connections::new(settings.server.clone(), form.await?, options.connections);
+        let connections = Arc::new(connections);
         let names = match mode {
             Mode::Table => settings.names,
             Mode::Advisory => settings.names.for_advisory_locks(),
         };
-        Ok(Self { connections, names, clock: options.clock })
+        let server = Self { connections, names, clock: options.clock };
+        server.ensure_schema(end).await?;
+        Ok(server)
     }
 
     /// A call of one of our functions.
     pub(crate) fn call(&self, function: &str) -> Call {
-        Call::new(&self.names.function(function))
+        Call::new(self.names.function(function))
     }
 
-    /// Sends a request whose answer may be any number of rows.
-    pub(crate) async fn rows(&self, sql: String) -> Result<Vec<PgRow>, BackendError> {
-        self.connections.request(&sql).await.map_err(classify)
+    /// Makes a call whose answer may be any number of rows.
+    pub(crate) async fn rows(&self, call: &Call) -> Result<Vec<PgRow>, BackendError> {
+        self.connections.call(call).await.map_err(classify)
     }
 
-    /// Sends a request whose answer is one row.
-    pub(crate) async fn row(&self, sql: String, what: &'static str) -> Result<PgRow, BackendError> {
-        reply::only(self.rows(sql).await?, what)
+    /// Makes a call whose answer is one row.
+    pub(crate) async fn row(&self, call: &Call, what: &'static str) -> Result<PgRow, BackendError> {
+        reply::only(self.rows(call).await?, what)
+    }
+
+    /// Sends a text that holds no owner id.
+    pub(crate) async fn ask(&self, sql: &str) -> Result<Vec<PgRow>, BackendError> {
+        self.connections.request(sql).await.map_err(classify)
     }
 
     /// The latest server time that a grant may be made at, in µs.
@@ -64,13 +79,19 @@ impl Server {
     }
 
     /// Makes the schema, unless it is there.
-    pub(crate) async fn ensure_schema(&self, end: Instant) -> Result<(), LockError> {
+    async fn ensure_schema(&self, end: Instant) -> Result<(), LockError> {
         let looking =
             async { self.connections.request(&self.probe()).await.map_err(not_connected) };
         match is_true(&by(end, "looking for the schema of the locks", looking).await?) {
             true => Ok(()),
             false => by(end, MAKING, self.make_schema(Made::UnlessThere)).await,
         }
+    }
+
+    /// Has the server forget some locks that nobody has used for a week. On a standby, or if something
+    /// fails, the next client does it.
+    pub(crate) async fn forget_unused(&self) {
+        let _ = timeout_at(end_of_connecting(), self.rows(&self.call("forget"))).await;
     }
 
     /// Makes the schema, or what of it is missing.
@@ -108,32 +129,31 @@ impl Server {
         Ok(is_true(&by(end, "asking whether the server is a standby", request).await?))
     }
 
-    /// Whether two connections of ours share a session. Then a pooler stands between that gives each
-    /// transaction another session: it keeps no lock of a session, and delivers no notification.
-    pub(crate) async fn is_pooled(&self, end: Instant) -> Result<bool, LockError> {
-        by(end, "looking for a pooler", async {
-            self.share_sessions().await.map_err(not_connected)
-        })
-        .await
+    /// Whether each connection has a session of its own.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.connections.form() == Form::Prepared
     }
+}
 
-    async fn share_sessions(&self) -> Result<bool, RequestError> {
-        let (mut one, mut other) =
-            tokio::try_join!(self.connections.open(), self.connections.open())?;
-        let mut first = None;
-        for _ in 0..COMPARISONS {
-            let (mine, others) = (session_of(&mut one).await?, session_of(&mut other).await?);
-            if mine == others || *first.get_or_insert(mine) != mine {
-                return Ok(true);
-            }
+/// Sees whether two connections share a session. Then a pooler stands between that gives each
+/// transaction another session: it keeps no lock, no setting and no prepared statement of a session, and
+/// delivers no notification.
+async fn form_for(options: &PgConnectOptions) -> Result<Form, RequestError> {
+    let connections = Connections::new(options.clone(), Form::Text, 2);
+    let (mut one, mut other) = tokio::try_join!(connections.open(), connections.open())?;
+    let mut first = None;
+    for _ in 0..COMPARISONS {
+        let (mine, others) = (session_of(&mut one).await?, session_of(&mut other).await?);
+        if mine == others || *first.get_or_insert(mine) != mine {
+            return Ok(Form::Text);
         }
-        Ok(false)
     }
+    Ok(Form::Prepared)
 }
 
 /// The process of the server that serves a connection.
 async fn session_of(connection: &mut PgConnection) -> Result<i32, RequestError> {
-    let request = sqlx::raw_sql(AssertSqlSafe("SELECT pg_backend_pid()"));
+    let request = sqlx::raw_sql("SELECT pg_catalog.pg_backend_pid()");
     let row = connection.fetch_one(request).await.map_err(RequestError::Execute)?;
     row.try_get(0).map_err(RequestError::Execute)
 }

@@ -1,87 +1,170 @@
-//! Calls as text.
+//! Calls of the functions in the database, and the two forms in which they are sent.
 //!
-//! Requests go by the simple protocol: one round trip, and no prepared statement, which the driver
-//! would parse in one transaction and run in the next, so that a pooler may give the two to different
-//! sessions. Texts are therefore part of the statement, and are written in hexadecimal digits alone:
-//! whatever a name holds, it is data.
+//! Over a connection that has a session of its own a call is a prepared statement, whose values go apart
+//! from its text. So the text, which the server shows in `pg_stat_activity` and writes to its log, holds
+//! no owner id (C3).
+//!
+//! A pooler that gives each transaction another session may prepare in one session and run in another.
+//! There the values are part of the text, in hexadecimal digits alone: whatever a name holds, it is data.
 
 use std::fmt::Write;
 
 use lock_core::OwnerId;
 use sha2::{Digest, Sha256};
+use sqlx::postgres::{PgArguments, Postgres};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, query};
 
-/// A call of a function: `SELECT * FROM function(…)`.
-pub(crate) struct Call(String);
+/// A call of a function: `SELECT … FROM function(…)`.
+pub(crate) struct Call {
+    columns: String,
+    function: String,
+    arguments: Vec<Argument>,
+}
+
+/// A value among the arguments.
+enum Argument {
+    Text(String),
+    Owner(Option<OwnerId>),
+    Number(Option<i64>),
+    Flag(bool),
+    Texts(Vec<String>),
+    Owners(Vec<OwnerId>),
+    Numbers(Vec<i64>),
+}
 
 impl Call {
-    pub(crate) fn new(function: &str) -> Self {
-        Self::of_columns("*", function)
+    pub(crate) fn new(function: String) -> Self {
+        Self::of_columns("*".to_owned(), function)
     }
 
     /// A call that selects `columns`, which SQL may compute from those of the answer.
-    pub(crate) fn of_columns(columns: &str, function: &str) -> Self {
-        Self(format!("SELECT {columns} FROM {function}("))
+    pub(crate) fn of_columns(columns: String, function: String) -> Self {
+        Self { columns, function, arguments: Vec::new() }
     }
 
     pub(crate) fn text(self, text: &str) -> Self {
-        self.raw(&text_literal(text))
+        self.with(Argument::Text(text.to_owned()))
     }
 
     pub(crate) fn owner(self, owner: OwnerId) -> Self {
-        self.raw(&owner_literal(owner))
+        self.with(Argument::Owner(Some(owner)))
+    }
+
+    pub(crate) fn optional_owner(self, owner: Option<OwnerId>) -> Self {
+        self.with(Argument::Owner(owner))
     }
 
     pub(crate) fn number(self, number: i64) -> Self {
-        self.raw(&format!("({number})::bigint"))
+        self.with(Argument::Number(Some(number)))
     }
 
     pub(crate) fn optional(self, number: Option<i64>) -> Self {
-        match number {
-            Some(number) => self.number(number),
-            None => self.raw("NULL"),
-        }
+        self.with(Argument::Number(number))
     }
 
     pub(crate) fn flag(self, flag: Flag) -> Self {
-        self.raw(if flag.0 { "true" } else { "false" })
+        self.with(Argument::Flag(flag.0))
     }
 
-    pub(crate) fn array(self, of: &str, items: impl Iterator<Item = String>) -> Self {
-        let items: Vec<String> = items.collect();
-        self.raw(&format!("ARRAY[{}]::{of}[]", items.join(",")))
+    pub(crate) fn texts<'a>(self, texts: impl Iterator<Item = &'a str>) -> Self {
+        self.with(Argument::Texts(texts.map(str::to_owned).collect()))
     }
 
-    pub(crate) fn end(mut self) -> String {
-        self.0.push(')');
-        self.0
+    pub(crate) fn owners(self, owners: impl Iterator<Item = OwnerId>) -> Self {
+        self.with(Argument::Owners(owners.collect()))
     }
 
-    fn raw(mut self, argument: &str) -> Self {
-        if !self.0.ends_with('(') {
-            self.0.push(',');
-        }
-        self.0.push_str(argument);
+    pub(crate) fn numbers(self, numbers: impl Iterator<Item = i64>) -> Self {
+        self.with(Argument::Numbers(numbers.collect()))
+    }
+
+    fn with(mut self, argument: Argument) -> Self {
+        self.arguments.push(argument);
         self
+    }
+
+    /// The call with its values in its text.
+    pub(crate) fn as_text(&self) -> String {
+        self.with_arguments(|_, argument| argument.literal())
+    }
+
+    /// The call as a prepared statement, with its values apart from its text.
+    pub(crate) fn as_query(&self) -> Query<'_, Postgres, PgArguments> {
+        let text = self.with_arguments(|at, argument| format!("${}{}", at + 1, argument.cast()));
+        let arguments = self.arguments.iter();
+        arguments.fold(query(AssertSqlSafe(text)), |query, argument| argument.bind(query))
+    }
+
+    fn with_arguments(&self, written: impl Fn(usize, &Argument) -> String) -> String {
+        let written = |(at, argument)| written(at, argument);
+        let arguments: Vec<String> = self.arguments.iter().enumerate().map(written).collect();
+        format!("SELECT {} FROM {}({})", self.columns, self.function, arguments.join(","))
+    }
+}
+
+impl Argument {
+    /// The type by its whole name, which no other schema can take over.
+    fn cast(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "::pg_catalog.text",
+            Self::Owner(_) => "::pg_catalog.uuid",
+            Self::Number(_) => "::pg_catalog.int8",
+            Self::Flag(_) => "::pg_catalog.bool",
+            Self::Texts(_) => "::pg_catalog.text[]",
+            Self::Owners(_) => "::pg_catalog.uuid[]",
+            Self::Numbers(_) => "::pg_catalog.int8[]",
+        }
+    }
+
+    fn literal(&self) -> String {
+        let array = |items: Vec<String>| format!("ARRAY[{}]", items.join(","));
+        let value = match self {
+            Self::Text(text) => text_literal(text),
+            Self::Owner(Some(owner)) => format!("'{}'", owner.expose()),
+            Self::Number(Some(number)) => format!("({number})"),
+            Self::Owner(None) | Self::Number(None) => "NULL".to_owned(),
+            Self::Flag(flag) => flag.to_string(),
+            Self::Texts(texts) => array(texts.iter().map(|text| text_literal(text)).collect()),
+            Self::Owners(owners) => {
+                array(owners.iter().map(|owner| format!("'{}'", owner.expose())).collect())
+            }
+            Self::Numbers(numbers) => array(numbers.iter().map(i64::to_string).collect()),
+        };
+        value + self.cast()
+    }
+
+    fn bind<'q>(
+        &self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        match self {
+            Self::Text(text) => query.bind(text.clone()),
+            Self::Owner(owner) => query.bind(owner.as_ref().map(OwnerId::expose)),
+            Self::Number(number) => query.bind(*number),
+            Self::Flag(flag) => query.bind(*flag),
+            Self::Texts(texts) => query.bind(texts.clone()),
+            Self::Owners(owners) => {
+                query.bind(owners.iter().map(OwnerId::expose).collect::<Vec<_>>())
+            }
+            Self::Numbers(numbers) => query.bind(numbers.clone()),
+        }
     }
 }
 
 /// A truth value among the arguments.
 pub(crate) struct Flag(pub(crate) bool);
 
-pub(crate) fn text_literal(text: &str) -> String {
+fn text_literal(text: &str) -> String {
     // C2: nothing in a text can end the literal.
-    let mut literal = String::with_capacity(text.len() * 2 + 40);
-    literal.push_str("convert_from(decode('");
+    let mut literal = String::with_capacity(text.len() * 2 + 60);
+    literal.push_str("pg_catalog.convert_from(pg_catalog.decode('");
     for byte in text.bytes() {
         // Writing to a string cannot fail.
         let _ = write!(literal, "{byte:02x}");
     }
     literal.push_str("','hex'),'UTF8')");
     literal
-}
-
-pub(crate) fn owner_literal(owner: OwnerId) -> String {
-    format!("'{}'::uuid", owner.expose())
 }
 
 /// C45: the server's time of a grant in µs, read from its `token`; null if the token does not tell.
@@ -101,16 +184,30 @@ pub(crate) fn key(something: &[u8]) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use sqlx::Execute;
+
     use super::*;
+
+    fn call() -> Call {
+        let call = Call::new("f".to_owned()).text("'; DROP TABLE x; --").number(-1).optional(None);
+        call.flag(Flag(true)).numbers([1, 2].into_iter())
+    }
 
     #[test]
     fn c02_texts_are_digits() {
-        let call = Call::new("f").text("'; DROP TABLE x; --").number(-1).optional(None);
-        let call = call.flag(Flag(true)).array("text", ["1".into(), "2".into()].into_iter()).end();
         assert_eq!(
-            call,
+            call().as_text().replace("pg_catalog.", ""),
             "SELECT * FROM f(convert_from(decode('273b2044524f50205441424c4520783b202d2d','hex'),\
-             'UTF8'),(-1)::bigint,NULL,true,ARRAY[1,2]::text[])"
+             'UTF8')::text,(-1)::int8,NULL::int8,true::bool,ARRAY[1,2]::int8[])"
+        );
+    }
+
+    #[test]
+    fn c03_a_prepared_call_shows_no_value() {
+        let call = call();
+        assert_eq!(
+            call.as_query().sql().as_str().replace("pg_catalog.", ""),
+            "SELECT * FROM f($1::text,$2::int8,$3::int8,$4::bool,$5::int8[])"
         );
     }
 }

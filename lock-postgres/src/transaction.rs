@@ -3,20 +3,65 @@
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Connection, Error, Executor, PgConnection};
 
-/// What goes before each request, so that no default of the server, the database or the user changes
-/// what a request does. Each statement is to see what the one before it waited for. A request that
-/// waits for a row of a lock is given up after as long as any caller waits for one try; one that waits
-/// for something else, as the disk, soon after. The settings are part of the request's own transaction,
-/// and so of no other's.
+use crate::sql::Call;
+
+/// What is asked of the server.
+pub(crate) enum Request<'a> {
+    /// A call of one of our functions.
+    Call(&'a Call),
+    /// A text that holds no owner id.
+    Plain(&'a str),
+}
+
+/// How requests are sent over a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As prepared statements, in a session of our own that was [set up](set_up).
+    Prepared,
+    /// As text, each behind a preamble: the next request may run in another session.
+    Text,
+}
+
+/// What goes before each request that is sent as text, so that no default of the server, the database
+/// or the user changes what a request does. Each statement is to see what the one before it waited for.
+/// No schema but the server's own may give a name a meaning. A request that waits for a row of a lock is
+/// given up after as long as any caller waits for one try; one that waits for something else, as the
+/// disk, soon after. The settings are part of the request's own transaction, and so of no other's.
 const PREAMBLE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+    SET LOCAL search_path = pg_catalog, pg_temp; \
     SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 1000; ";
 
-/// Sends a request over a connection of the caller's, in a transaction of its own.
-pub(crate) async fn request_on(
+/// The same settings, made once for a session of our own. The values of a prepared statement are not
+/// logged either, where the user may say so.
+const SETTINGS: &str = "SET search_path = pg_catalog, pg_temp; \
+    SET default_transaction_isolation = 'read committed'; \
+    SET statement_timeout = 2000; SET lock_timeout = 1000; \
+    DO $$ BEGIN PERFORM set_config('log_parameter_max_length', '0', false); \
+    EXCEPTION WHEN insufficient_privilege THEN NULL; END $$";
+
+/// Makes the settings of a session of our own.
+pub(crate) async fn set_up(connection: &mut PgConnection) -> Result<(), Error> {
+    connection.execute(sqlx::raw_sql(SETTINGS)).await.map(drop)
+}
+
+/// Sends a request in a transaction of its own, and waits for the rows.
+pub(crate) async fn send(
     connection: &mut PgConnection,
-    sql: &str,
+    form: Form,
+    request: &Request<'_>,
 ) -> Result<Vec<PgRow>, Error> {
-    let sql = format!("{PREAMBLE}{sql}");
+    match (form, request) {
+        // C3: the values go apart from the text.
+        (Form::Prepared, Request::Call(call)) => connection.fetch_all(call.as_query()).await,
+        (Form::Prepared, Request::Plain(sql)) => send_text(connection, (*sql).to_owned()).await,
+        (Form::Text, Request::Call(call)) => {
+            send_text(connection, PREAMBLE.to_owned() + &call.as_text()).await
+        }
+        (Form::Text, Request::Plain(sql)) => send_text(connection, PREAMBLE.to_owned() + sql).await,
+    }
+}
+
+async fn send_text(connection: &mut PgConnection, sql: String) -> Result<Vec<PgRow>, Error> {
     connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(sql))).await
 }
 
@@ -33,7 +78,15 @@ pub(crate) async fn read_to_the_end(connection: &mut PgConnection) -> Result<(),
 /// Whether the server goes on with a connection after this error, and should: a new connection may lead
 /// to a server that is no standby.
 pub(crate) fn keeps_connection(error: &Error) -> bool {
-    let Some(error) = error.as_database_error() else { return false };
-    let code = error.code().unwrap_or_default();
-    !["08", "57P", "58", "XX", "25006", "0A000"].iter().any(|class| code.starts_with(class))
+    let Some(database) = error.as_database_error() else { return false };
+    let code = database.code().unwrap_or_default();
+    let ends = ["08", "57P", "58", "XX", "25006", "0A000"];
+    !ends.iter().any(|class| code.starts_with(class)) && !lost_statement(error)
+}
+
+/// Whether a prepared statement was not found in the session that prepared it: a pooler gave us another
+/// session.
+pub(crate) fn lost_statement(error: &Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| code == "26000" || code == "42P05")
 }

@@ -9,7 +9,7 @@ use redis::cmd;
 use crate::backend::RedisBackend;
 use crate::doctor;
 use crate::error::unreadable;
-use crate::keys;
+use crate::keys::{self, Keys};
 use crate::reply;
 use crate::scripts::{EVICT, INSPECT};
 
@@ -23,14 +23,15 @@ const INSPECT_STEP: usize = 100;
 impl LockAdmin for RedisBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let state = self.inspect_all(std::slice::from_ref(name)).await?.pop();
-        state.ok_or_else(|| unreadable("the state of a lock"))
+        state.unwrap_or_else(|| Err(unreadable("the state of a lock")))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let mut held = Vec::new();
         for page in self.names(prefix).await?.chunks(INSPECT_STEP) {
-            let states = self.inspect_all(page).await?;
-            held.extend(states.into_iter().filter(|state| state.holder.is_some()));
+            // A key that is no lock hides no lock.
+            let states = self.inspect_all(page).await?.into_iter().filter_map(Result::ok);
+            held.extend(states.filter(|state| state.holder.is_some()));
             if held.len() >= limit {
                 break;
             }
@@ -41,27 +42,34 @@ impl LockAdmin for RedisBackend {
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
         let args = [self.clock_limit()];
-        let reply = self.server.run(&EVICT, &self.keys(name).granting(), &args).await?;
+        let reply = self.server.run(&EVICT, &Keys::new(name).granting(), &args).await?;
         reply::ended(reply)
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(&self.server, self.take_and_give_back()).await
+        self.doctor_under("").await
+    }
+
+    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        doctor::examine(&self.server, self.take_and_give_back(prefix)).await
     }
 }
 
 impl RedisBackend {
-    /// Looks at several locks in one request.
-    async fn inspect_all(&self, names: &[LockName]) -> Result<Vec<LockState>, BackendError> {
-        let keys = names.iter().map(|name| self.keys(name));
+    /// Looks at several locks in one request. Those whose key is no lock are an error each.
+    async fn inspect_all(
+        &self,
+        names: &[LockName],
+    ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
+        let keys = names.iter().map(Keys::new);
         let keys: Vec<String> = keys.flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
         reply::states(names, self.server.run(&INSPECT, &keys, None::<u64>).await?)
     }
 
     /// The names that start with `prefix` of all locks that have a token counter, sorted.
     async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        let counters = self.counters(&keys::counters(&self.prefix, prefix)).await?;
-        let name = |counter: &String| keys::name_of_counter(&self.prefix, counter);
+        let counters = self.counters(&keys::counters(prefix)).await?;
+        let name = |counter: &String| keys::name_of_counter(counter);
         let mut names: Vec<LockName> = counters.iter().filter_map(name).collect();
         names.sort_unstable();
         names.dedup();
@@ -84,9 +92,10 @@ impl RedisBackend {
         }
     }
 
-    /// Does what a client does, with a lock of the doctor's own.
-    async fn take_and_give_back(&self) -> Result<(), BackendError> {
-        let request = LockRequest::new(doctor::PROBE).ttl(doctor::PROBE_TTL);
+    /// Does what a client does, with a lock of the doctor's own, which is among those that the client's
+    /// user has rights on.
+    async fn take_and_give_back(&self, prefix: &str) -> Result<(), BackendError> {
+        let request = LockRequest::new(format!("{prefix}{}", doctor::PROBE)).ttl(doctor::PROBE_TTL);
         let claim = request.claim().map_err(|_| unreadable(doctor::PROBE))?;
         let attempt = self.try_acquire(&claim, None).await;
         self.withdraw(&claim.name, claim.owner).await.and(attempt.map(drop))?;

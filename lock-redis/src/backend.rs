@@ -18,7 +18,6 @@ use crate::claims::{Call, Claims};
 use crate::error::{BACKEND, unreadable};
 use crate::fence::RedisFence;
 use crate::keys::{self, Keys};
-use crate::options::RedisOptions;
 use crate::push::Subscriber;
 use crate::reply;
 use crate::scripts::{ACQUIRE, EXTEND, POLLED, RELEASE, WITHDRAW};
@@ -27,37 +26,31 @@ use crate::server::Server;
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///
 /// Clones share one connection for requests and, while one of them waits, one for pushed grants.
-/// See the [crate documentation](crate) for what it guarantees.
+/// See the documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct RedisBackend {
     pub(crate) server: Arc<Server>,
     pub(crate) push: Arc<Notifications<Subscriber>>,
     pub(crate) channel: Arc<str>,
-    pub(crate) prefix: Arc<str>,
     claims: Arc<Claims>,
     clock: ClockLimit,
 }
 
 impl RedisBackend {
-    pub(crate) fn new(server: Server, client: Client, options: RedisOptions) -> Self {
+    pub(crate) fn new(server: Server, client: Client, clock: ClockLimit) -> Self {
         let subscriber = Subscriber::new(client);
         Self {
             server: Arc::new(server),
             channel: subscriber.channel(),
             push: Arc::new(Notifications::new(subscriber)),
-            prefix: options.prefix.into(),
             claims: Arc::default(),
-            clock: options.clock,
+            clock,
         }
     }
 
     /// The fence of a resource on this server.
     pub fn fence(&self, resource: impl AsRef<str>) -> RedisFence {
         RedisFence::new(self.server.clone(), keys::mark(resource.as_ref()))
-    }
-
-    pub(crate) fn keys(&self, name: &LockName) -> Keys {
-        Keys::new(&self.prefix, name)
     }
 
     /// The latest server time at which a grant may be made, in µs.
@@ -74,7 +67,7 @@ impl RedisBackend {
         let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis().to_string());
         let limit = self.clock_limit();
         let args = [&*owner, &ttl, claim.label.as_str(), channel, &limit];
-        let keys = self.keys(&claim.name).claiming(claim.owner);
+        let keys = Keys::new(&claim.name).claiming(claim.owner);
         let reply = self.server.run_over(&ACQUIRE, &keys, |link| {
             call.sends_over(link)?;
             Ok(&args)
@@ -128,7 +121,7 @@ impl DistributedLock for RedisBackend {
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let keys: Vec<String> =
-            renewals.iter().map(|renewal| self.keys(&renewal.name).lock()).collect();
+            renewals.iter().map(|renewal| Keys::new(&renewal.name).lock()).collect();
         let args: Vec<String> = renewals
             .iter()
             .flat_map(|Renewal { owner, token, ttl, .. }| {
@@ -151,7 +144,7 @@ impl DistributedLock for RedisBackend {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let args = [owner.expose(), self.clock_limit()];
-        let reply = self.server.run(&RELEASE, &self.keys(name).granting(), &args).await?;
+        let reply = self.server.run(&RELEASE, &Keys::new(name).granting(), &args).await?;
         self.claims.forget(owner);
         match reply::read(reply, "the answer to a release")? {
             1 => Ok(Release::Released),
@@ -163,7 +156,7 @@ impl DistributedLock for RedisBackend {
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.push.unregister(owner);
         let (expose, limit) = (owner.expose(), self.clock_limit());
-        let keys = self.keys(name).claiming(owner);
+        let keys = Keys::new(name).claiming(owner);
         let reply = self.server.run_over(&WITHDRAW, &keys, |link| {
             let may_come_late = u8::from(self.claims.withdraw(owner, link));
             Ok((&*expose, &*limit, may_come_late))
@@ -174,6 +167,6 @@ impl DistributedLock for RedisBackend {
 
 impl fmt::Debug for RedisBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisBackend").field("prefix", &self.prefix).finish_non_exhaustive()
+        f.debug_struct("RedisBackend").finish_non_exhaustive()
     }
 }

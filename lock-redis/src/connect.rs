@@ -27,8 +27,8 @@ impl RedisOptions {
     /// Connects, and makes sure that the server answers.
     ///
     /// # Errors
-    /// - [`LockError::Config`] if the URL or the prefix cannot be used, or if the URL asks for TLS, which
-    ///   is not compiled in.
+    /// - [`LockError::Config`] if the URL cannot be used, has a parameter that is not known, or asks for
+    ///   TLS, which is not compiled in.
     /// - [`LockError::Backend`] if the server cannot be reached, or refuses us.
     ///
     /// # Cancel safety
@@ -38,6 +38,6 @@ impl RedisOptions {
         let server = Server::new(Connection::new(client.clone()));
         let answer = server.send(&cmd("PING")).await;
         answer.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
-        Ok(RedisBackend::new(server, client, self))
+        Ok(RedisBackend::new(server, client, self.clock))
     }
 }

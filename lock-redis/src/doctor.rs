@@ -9,7 +9,7 @@ use redis::cmd;
 use crate::reply;
 use crate::server::Server;
 
-/// The lock that a probe takes. It is always the same, so that the probes leave one counter.
+/// The lock that a probe takes, behind the prefix of its client. It is always the same, so that the probes leave one counter.
 pub(crate) const PROBE: &str = "leasehold-doctor";
 
 /// How long a probe holds its lock if it cannot give it back.

@@ -1,7 +1,5 @@
 //! What an error means for the caller: was the request carried out, and may a retry help?
 
-use std::error::Error;
-
 use lock_core::{BackendError, BoxError, Outcome};
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
@@ -40,6 +38,11 @@ pub(crate) fn withdrawn() -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, WITHDRAWN, source)
 }
 
+/// The key of a lock is of another type, `kind`.
+pub(crate) fn not_a_lock(kind: &str) -> BackendError {
+    BackendError::not_a_lock(BACKEND, format!("a key of type {kind}"))
+}
+
 /// A reply that is not of the shape that the script gives it.
 pub(crate) fn unreadable(what: &'static str) -> BackendError {
     let context = "the server's answer cannot be read";
@@ -65,6 +68,8 @@ fn classify_answer(error: RedisError) -> BackendError {
                            scripts, PUBLISH and SUBSCRIBE on leasehold-*, and the keys";
             BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
         }
+        // C49: what has the name is no lock. To wait would not help.
+        "NOTALOCK" => not_a_lock(error.detail().unwrap_or_default()),
         "WRONGTYPE" => refused(error, "a key of another type is in the way: choose another name"),
         "COUNTER" => refused(error, "the fencing counter is damaged: delete that key"),
         "CLOCK" => refused(error, "the server's clock cannot be trusted: set it right"),
@@ -112,14 +117,10 @@ fn code_of(error: &RedisError) -> String {
     codes.find(|word| CODES.contains(word)).unwrap_or(code).to_owned()
 }
 
-/// The driver's error without two parts: what the server repeats of our request, which may hold an owner
-/// id (C32), and a source that says the same again.
+/// The driver's error without what the server repeats of our request, which may hold an owner id (C32).
 fn source(error: RedisError) -> BoxError {
-    let text = error.to_string();
-    let says_it_twice = error.source().is_some_and(|inner| inner.to_string() == text);
-    match text.split_once("with args beginning with") {
+    match error.to_string().split_once("with args beginning with") {
         Some((told, _)) => told.trim_end_matches([',', ' ']).into(),
-        None if says_it_twice => text.into(),
         None => error.into(),
     }
 }

@@ -1,6 +1,6 @@
 //! Where a lock lives on the server.
 //!
-//! The lock key is the prefix and the name, so that a client in another language can take the same key
+//! The lock key is the name, so that a client in another language can take the same key
 //! with `SET … NX PX`. Only `%`, `{` and `}` are percent-encoded. The companions of a key are
 //! `{key}:fence` and so on: every companion starts with a brace, and no lock key does, so that they never
 //! meet. The braces also make Redis Cluster put the companions into the slot of the key itself.
@@ -13,9 +13,9 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(prefix: &str, name: &LockName) -> Self {
+    pub(crate) fn new(name: &LockName) -> Self {
         // C29: the plain name, which clients in other languages take as well.
-        Self { lock: encode(prefix, name.as_str()) }
+        Self { lock: encode(name.as_str()) }
     }
 
     pub(crate) fn lock(&self) -> String {
@@ -45,13 +45,13 @@ impl Keys {
 
 /// The key under which a fence keeps the greatest token that it has seen.
 pub(crate) fn mark(resource: &str) -> String {
-    format!("{{{}}}:mark", encode("", resource))
+    format!("{{{}}}:mark", encode(resource))
 }
 
 /// A glob that matches the counters of all locks whose names start with `start`.
-pub(crate) fn counters(prefix: &str, start: &str) -> String {
+pub(crate) fn counters(start: &str) -> String {
     let mut glob = String::from("{");
-    for character in encode(prefix, start).chars() {
+    for character in encode(start).chars() {
         if matches!(character, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
             glob.push('\\');
         }
@@ -61,15 +61,14 @@ pub(crate) fn counters(prefix: &str, start: &str) -> String {
 }
 
 /// The name of the lock whose counter is `key`.
-pub(crate) fn name_of_counter(prefix: &str, key: &str) -> Option<LockName> {
+pub(crate) fn name_of_counter(key: &str) -> Option<LockName> {
     let lock = key.strip_prefix('{')?.strip_suffix("}:fence")?;
-    LockName::new(decode(lock.strip_prefix(prefix)?)).ok()
+    LockName::new(decode(lock)).ok()
 }
 
-fn encode(prefix: &str, name: &str) -> String {
+fn encode(name: &str) -> String {
     // C2: injective, and every character of a name is data.
-    let mut key = String::with_capacity(prefix.len() + name.len());
-    key.push_str(prefix);
+    let mut key = String::with_capacity(name.len());
     for character in name.chars() {
         match character {
             '%' => key.push_str("%25"),
@@ -98,7 +97,7 @@ mod tests {
     fn c02_no_lock_meets_anothers_keys() {
         let names = ["a", "a:fence", "{a}:fence", "{a}", "a/b", "a}b", "}", "{}", "%7B", "{", "*"];
         let owner = OwnerId::random();
-        let keys = names.map(|text| Keys::new("", &name(text)).claiming(owner));
+        let keys = names.map(|text| Keys::new(&name(text)).claiming(owner));
         let distinct: HashSet<&String> = keys.iter().flatten().collect();
         assert_eq!(distinct.len(), names.len() * 5);
     }
@@ -106,19 +105,19 @@ mod tests {
     #[test]
     fn c02_a_counter_tells_its_name() {
         for text in ["a", "a:fence", "{a}:fence", "%7B", "%257B", "*?[x]", "ü"] {
-            let counter = Keys::new("p:", &name(text)).companion("fence");
-            assert_eq!(name_of_counter("p:", &counter), Some(name(text)), "{text}");
+            let counter = Keys::new(&name(text)).companion("fence");
+            assert_eq!(name_of_counter(&counter), Some(name(text)), "{text}");
         }
-        assert_eq!(name_of_counter("p:", "{q:a}:fence"), None);
+        assert_eq!(name_of_counter("{}:fence"), None);
     }
 
     #[test]
     fn c29_a_plain_name_is_its_own_key() {
-        assert_eq!(Keys::new("", &name("stock:42 ü")).lock(), "stock:42 ü");
+        assert_eq!(Keys::new(&name("stock:42 ü")).lock(), "stock:42 ü");
     }
 
     #[test]
     fn a_glob_takes_names_as_data() {
-        assert_eq!(counters("", "a*[b]{"), "{a\\*\\[b\\]%7B*}:fence");
+        assert_eq!(counters("a*[b]{"), "{a\\*\\[b\\]%7B*}:fence");
     }
 }

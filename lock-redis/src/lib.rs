@@ -17,9 +17,10 @@
 //! with `SET … NX PX`, and releases it by compare and delete, excludes us, and we exclude it. Every
 //! operation is one Lua script, so that checking the owner and acting on it are one step.
 //!
-//! - **Token**: one more than the last, or the server's time in µs if that is greater. It grows when the
-//!   clock steps back. It also grows when the counter is lost (`FLUSHALL`, a failover that lost the last
-//!   writes), unless the clock is then behind the last token as well.
+//! - **Token**: one more than the last. A counter that is missing starts at the server's time in µs. So the
+//!   token grows when the clock steps back. It also grows when the counter is lost (`FLUSHALL`, a failover
+//!   that lost the last writes): a counter of grants falls behind the clock as it gets older, and the clock
+//!   would have to step back by as much.
 //! - **Queue**: waiters queue in the order in which they come. The release script grants the lock to the
 //!   first waiter that is alive, and publishes the grant on that client's channel. So a hand-off is one
 //!   script and one message. A pushed grant lasts 3 s until its holder renews it, so that a waiter that
@@ -42,6 +43,7 @@
 //!
 //! Redis 6.2 or newer. Scripts use `EVALSHA`, `PUBLISH` and `TIME`; an ACL user needs these, the
 //! commands in the scripts, the channels `leasehold-*`, and `INFO` for the doctor.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
 mod backend;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lock_core::LockError;
-use lock_core::backend::ClockLimit;
+use lock_core::backend::{ClockLimit, UrlParameters};
 use redis::{Client, IntoConnectionInfo};
 
 use crate::connection::with_socket_settings;
@@ -13,7 +13,6 @@ use crate::connection::with_socket_settings;
 #[must_use = "options do nothing until they connect"]
 pub struct RedisOptions {
     url: String,
-    pub(crate) prefix: String,
     pub(crate) clock: ClockLimit,
     #[cfg(any(feature = "rustls", feature = "native-tls"))]
     root_certificate: Option<Vec<u8>>,
@@ -23,22 +22,20 @@ impl RedisOptions {
     /// The server at `url`:
     ///
     /// - `redis://[user:password@]host[:port][/database]`
-    /// - `rediss://…` for TLS (feature `rustls` or `native-tls`)
+    /// - `rediss://…` for TLS (feature `rustls` or `native-tls`); `#insecure` at its end trusts any
+    ///   certificate
     /// - `redis+unix:///path[?db=n&user=u&pass=p]` for a unix socket
+    ///
+    /// Each takes `protocol=resp2` or `protocol=resp3` too. Any other parameter is refused. The name of a
+    /// lock is its key; `leasehold::connect` takes `prefix` besides, or wrap the backend by
+    /// [`Prefixed`](lock_core::backend::Prefixed).
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
-            prefix: String::new(),
             clock: ClockLimit::ADay,
             #[cfg(any(feature = "rustls", feature = "native-tls"))]
             root_certificate: None,
         }
-    }
-
-    /// What precedes the name in a lock's key. It is empty by default, so that a lock's key is its name, and
-    /// clients in other languages can take the same key. It may not hold braces, `%` or control characters.
-    pub fn prefix(self, prefix: impl Into<String>) -> Self {
-        Self { prefix: prefix.into(), ..self }
     }
 
     /// Takes locks even if the server's clock is more than a day ahead of ours. Such a clock makes tokens
@@ -56,9 +53,7 @@ impl RedisOptions {
 
     /// The driver's client, which opens connections.
     pub(crate) fn client(&self) -> Result<Client, LockError> {
-        if self.prefix.contains(['{', '}', '%']) || self.prefix.chars().any(char::is_control) {
-            return Err(unusable("the key prefix may not hold braces, % or control characters"));
-        }
+        refuse_unknown_parameters(&self.url)?;
         if self.url.starts_with("rediss:")
             && cfg!(not(any(feature = "rustls", feature = "native-tls")))
         {
@@ -91,6 +86,23 @@ impl RedisOptions {
     }
 }
 
+/// C49: refuses what the driver would pass over: it reads user, password and database from the parameters
+/// of a unix socket's URL alone, and a fragment with TLS alone.
+fn refuse_unknown_parameters(url: &str) -> Result<(), LockError> {
+    let mut parameters = UrlParameters::of(url);
+    match url.split(':').next() {
+        Some("redis+unix" | "valkey+unix" | "unix") => {
+            parameters.refuse_all_but(&["protocol", "db", "user", "pass"])
+        }
+        Some("rediss" | "valkeys") => {
+            // The driver refuses any other fragment than `insecure`.
+            let _ = parameters.take_fragment();
+            parameters.refuse_all_but(&["protocol"])
+        }
+        _ => parameters.refuse_all_but(&["protocol"]),
+    }
+}
+
 /// Tells rustls whose cryptography to use, which the driver does not. If the application has chosen, its
 /// choice stands.
 #[cfg(feature = "rustls")]
@@ -107,6 +119,6 @@ fn unusable(reason: &str) -> LockError {
 
 impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisOptions").field("prefix", &self.prefix).finish_non_exhaustive()
+        f.debug_struct("RedisOptions").finish_non_exhaustive()
     }
 }

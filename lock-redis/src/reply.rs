@@ -8,7 +8,7 @@ use lock_core::{
 };
 use redis::{FromRedisValue, Value, from_redis_value};
 
-use crate::error::unreadable;
+use crate::error::{not_a_lock, unreadable};
 
 /// Reads a reply as `T`.
 pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Result<T, BackendError> {
@@ -19,11 +19,11 @@ pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Resul
 pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendError> {
     const WHAT: &str = "the answer to an acquire";
     let parts: Vec<Value> = read(reply, WHAT)?;
-    match <[Value; 3]>::try_from(parts) {
-        Ok([_granted, token, now]) => {
+    match <[Value; 2]>::try_from(parts) {
+        Ok([_granted, token]) => {
             let token: String = read(token, WHAT)?;
             let token: FencingToken = token.parse().map_err(|_| unreadable(WHAT))?;
-            Ok(Attempt::Granted(Grant::new(token, claim.ttl.as_duration()).at(server_time(now)?)))
+            Ok(Attempt::Granted(Grant::new(token, claim.ttl.as_duration())))
         }
         Err(parts) => busy(<[Value; 5]>::try_from(parts).map_err(|_| unreadable(WHAT))?),
     }
@@ -32,18 +32,28 @@ pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendErr
 fn busy([_busy, left, holder, position, now]: [Value; 5]) -> Result<Attempt, BackendError> {
     let mut contention = Contention::unknown();
     contention.ttl_left = millis(read(left, "a TTL")?);
+    // C49: a lock that one of us holds has a TTL.
+    contention.foreign_without_ttl = contention.ttl_left.is_none();
     contention.holder = Label::new(read::<String>(holder, "a label")?).ok();
     contention.position = u64::try_from(read::<i64>(position, "a position")?).ok();
     contention.at = Some(server_time(now)?);
     Ok(Attempt::Busy(contention))
 }
 
-/// Reads the answer of the inspect script about the locks called `names`.
-pub(crate) fn states(names: &[LockName], reply: Value) -> Result<Vec<LockState>, BackendError> {
-    let states: Vec<(Option<Vec<u8>>, i64, u64)> = read(reply, "the state of locks")?;
-    let state = |(name, (value, left, waiters)): (&LockName, (Option<Vec<u8>>, i64, u64))| {
+/// Reads the answer of the inspect script about the locks called `names`: for each its state, or an error
+/// if its key is no lock.
+pub(crate) fn states(
+    names: &[LockName],
+    reply: Value,
+) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
+    type Seen = (Option<Vec<u8>>, i64, u64, String);
+    let states: Vec<Seen> = read(reply, "the state of locks")?;
+    let state = |(name, (value, left, waiters, kind)): (&LockName, Seen)| {
+        if !kind.is_empty() {
+            return Err(not_a_lock(&kind));
+        }
         let holder = value.map(|value| holder(&value, millis(left)));
-        LockState::new(name.clone(), holder, Some(waiters))
+        Ok(LockState::new(name.clone(), holder, Some(waiters)))
     };
     Ok(names.iter().zip(states).map(state).collect())
 }

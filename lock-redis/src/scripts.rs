@@ -23,9 +23,9 @@ macro_rules! script {
     };
 }
 
-script!(ACQUIRE, "common", "acquire");
+script!(ACQUIRE, "acquire_free", "common", "acquire");
 script!(EXTEND, "common", "extend");
-script!(RELEASE, "common", "release");
+script!(RELEASE, "release_unwanted", "common", "release");
 script!(WITHDRAW, "common", "withdraw");
 script!(INSPECT, "common", "inspect");
 script!(EVICT, "common", "evict");

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 
 use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockName,
-    LockState, LostReason, Outcome, OwnerId,
+    BackendError, Capabilities, Contention, DistributedLock, Finding, Holder, Lease, LockAdmin,
+    LockName, LockState, LostReason, Outcome, OwnerId,
 };
 
 /// An operation that may fail.
@@ -23,6 +23,7 @@ pub enum Operation {
     ExtendAll,
     Release,
     Withdraw,
+    Close,
     Inspect,
     List,
     Evict,
@@ -46,6 +47,15 @@ pub enum Fault {
     Late(Duration),
 }
 
+/// What somebody else has put in the place of a lock (C49).
+#[derive(Clone, Copy, Debug)]
+pub enum Foreign {
+    /// A key that could be a lock's, without a TTL: it holds the lock until it is evicted.
+    KeyWithoutTtl,
+    /// Something that is no lock.
+    NoLock,
+}
+
 /// A backend between the client and a real one that fails when a test says so, and counts calls.
 #[derive(Clone, Debug)]
 pub struct Faulty {
@@ -62,6 +72,7 @@ struct Plan {
     last_claim: Option<Claim>,
     unextendable: Option<LockName>,
     jammed: HashSet<LockName>,
+    foreign: HashMap<LockName, Foreign>,
 }
 
 impl Faulty {
@@ -89,6 +100,11 @@ impl Faulty {
     /// locked what the backend must lock for it.
     pub fn jam(&self, name: &LockName) {
         self.plan().jammed.insert(name.clone());
+    }
+
+    /// From now on this is in the place of a lock that nobody holds.
+    pub fn put(&self, name: &LockName, foreign: Foreign) {
+        self.plan().foreign.insert(name.clone(), foreign);
     }
 
     /// The backend sees that the holds of `name` are over, and how.
@@ -132,6 +148,17 @@ impl Faulty {
         once.or_else(|| plan.always.get(&operation).copied())
     }
 
+    /// Whether a key without a TTL holds the lock. What is no lock is an error.
+    fn is_stuck(&self, name: &LockName) -> Result<bool, BackendError> {
+        match self.plan().foreign.get(name) {
+            None => Ok(false),
+            Some(Foreign::KeyWithoutTtl) => Ok(true),
+            Some(Foreign::NoLock) => {
+                Err(BackendError::not_a_lock("faulty", "something of the test"))
+            }
+        }
+    }
+
     /// A call about one lock, which may be jammed.
     async fn call_about<T>(
         &self,
@@ -169,6 +196,13 @@ impl Faulty {
     }
 }
 
+/// What is told of a lock that a key without a TTL holds.
+fn stuck() -> Contention {
+    let mut contention = Contention::unknown();
+    contention.foreign_without_ttl = true;
+    contention
+}
+
 fn failure(outcome: Outcome) -> BackendError {
     BackendError::transient("faulty", outcome, "a fault of the test", "injected")
 }
@@ -186,8 +220,13 @@ impl DistributedLock for Faulty {
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         self.plan().last_claim = Some(claim.clone());
-        self.call_about(&claim.name, Operation::TryAcquire, self.backend.try_acquire(claim, waiter))
-            .await
+        let answer = async {
+            match self.is_stuck(&claim.name)? {
+                true => Ok(Attempt::Busy(stuck())),
+                false => self.backend.try_acquire(claim, waiter).await,
+            }
+        };
+        self.call_about(&claim.name, Operation::TryAcquire, answer).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
@@ -234,13 +273,23 @@ impl DistributedLock for Faulty {
         let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
         answer.unwrap_or(Err(failure(Outcome::Unknown)))
     }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.call(Operation::Close, self.backend.close()).await
+    }
 }
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl LockAdmin for Faulty {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        self.call(Operation::Inspect, self.backend.inspect(name)).await
+        let answer = async {
+            match self.is_stuck(name)? {
+                true => Ok(LockState::new(name.clone(), Some(Holder::foreign(None)), None)),
+                false => self.backend.inspect(name).await,
+            }
+        };
+        self.call(Operation::Inspect, answer).await
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
@@ -248,10 +297,20 @@ impl LockAdmin for Faulty {
     }
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.call(Operation::Evict, self.backend.evict(name)).await
+        let answer = async {
+            match self.is_stuck(name)? {
+                true => Ok(self.plan().foreign.remove(name).map(|_| Holder::foreign(None))),
+                false => self.backend.evict(name).await,
+            }
+        };
+        self.call(Operation::Evict, answer).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
         self.call(Operation::Doctor, self.backend.doctor()).await
+    }
+
+    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        self.call(Operation::Doctor, self.backend.doctor_under(prefix)).await
     }
 }

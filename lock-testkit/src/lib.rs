@@ -11,6 +11,7 @@
 //! - [`eventually()`]: waits for a condition, and names it if it does not come.
 //!
 //! What cannot be set up is a panic that says what to install. Nothing is ever skipped.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "conformance")]
 pub mod broken;
@@ -34,7 +35,7 @@ pub mod servers;
 
 #[cfg(feature = "servers")]
 pub use crate::eventually::eventually;
-pub use crate::faulty::{Fault, Faulty, Operation};
+pub use crate::faulty::{Fault, Faulty, Foreign, Operation};
 #[cfg(feature = "servers")]
 pub use crate::process::{child, signal::is_running};
 #[cfg(feature = "servers")]

@@ -9,70 +9,60 @@ use lock_core::{LockError, MemoryBackend};
 use lock_file::FileBackend;
 use percent_encoding::percent_decode_str;
 
-use super::{Connector, config};
+use super::schemes::{Schemes, config};
 
-/// Adds all backends, those that are not compiled in as an error that names the feature.
-pub(super) fn all(connector: Connector) -> Connector {
-    let connector = connector
-        .scheme("memory", |url| async move { memory(&url) })
-        .scheme("file", |url| async move { FileBackend::open(directory(&url)?) });
-    redis(postgres(etcd(connector)))
+/// Adds all backends, and of those that are not compiled in which feature brings them.
+pub(super) fn all() -> Schemes {
+    let schemes = Schemes::default()
+        .with("memory", |url| async move { memory(&url) })
+        .with("file", |url| async move { FileBackend::open(directory(&url)?) });
+    redis(postgres(etcd(schemes)))
 }
 
 #[cfg(feature = "etcd")]
-fn etcd(connector: Connector) -> Connector {
+fn etcd(schemes: Schemes) -> Schemes {
     use lock_etcd::EtcdBackend;
 
-    let connector = connector.scheme("etcd", |url| async move { EtcdBackend::connect(&url).await });
+    let schemes = schemes.with("etcd", |url| async move { EtcdBackend::connect(&url).await });
     match cfg!(feature = "etcd-tls") {
-        true => connector.scheme("etcds", |url| async move { EtcdBackend::connect(&url).await }),
-        false => lacks(connector, "etcds", "`etcd-tls`"),
+        true => schemes.with("etcds", |url| async move { EtcdBackend::connect(&url).await }),
+        false => schemes.lacking("etcds", "`etcd-tls`"),
     }
 }
 
 #[cfg(not(feature = "etcd"))]
-fn etcd(connector: Connector) -> Connector {
-    lacks(lacks(connector, "etcd", "`etcd`"), "etcds", "`etcd-tls`")
+fn etcd(schemes: Schemes) -> Schemes {
+    schemes.lacking("etcd", "`etcd`").lacking("etcds", "`etcd-tls`")
 }
 
 #[cfg(feature = "postgres")]
-fn postgres(connector: Connector) -> Connector {
-    ["postgres", "postgresql"].into_iter().fold(connector, |connector, scheme| {
-        connector.scheme(scheme, |url| async move { lock_postgres::connect(&url).await })
+fn postgres(schemes: Schemes) -> Schemes {
+    ["postgres", "postgresql"].into_iter().fold(schemes, |schemes, scheme| {
+        schemes.with(scheme, |url| async move { lock_postgres::connect(&url).await })
     })
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres(connector: Connector) -> Connector {
-    lacks(lacks(connector, "postgres", "`postgres`"), "postgresql", "`postgres`")
+fn postgres(schemes: Schemes) -> Schemes {
+    schemes.lacking("postgres", "`postgres`").lacking("postgresql", "`postgres`")
 }
 
 #[cfg(feature = "redis")]
-fn redis(connector: Connector) -> Connector {
+fn redis(schemes: Schemes) -> Schemes {
     use lock_redis::RedisBackend;
 
     let open = |url: String| async move { RedisBackend::connect(&url).await };
-    let connector = connector.scheme("redis", open).scheme("redis+unix", open);
+    let schemes = schemes.with("redis", open).with("redis+unix", open);
     match cfg!(any(feature = "redis-rustls", feature = "redis-native-tls")) {
-        true => connector.scheme("rediss", open),
-        false => lacks(connector, "rediss", "`redis-rustls` or `redis-native-tls`"),
+        true => schemes.with("rediss", open),
+        false => schemes.lacking("rediss", "`redis-rustls` or `redis-native-tls`"),
     }
 }
 
 #[cfg(not(feature = "redis"))]
-fn redis(connector: Connector) -> Connector {
-    let connector = lacks(lacks(connector, "redis", "`redis`"), "redis+unix", "`redis`");
-    lacks(connector, "rediss", "`redis-rustls` or `redis-native-tls`")
-}
-
-/// A scheme whose backend is not compiled in.
-#[allow(dead_code)]
-fn lacks(connector: Connector, scheme: &'static str, feature: &'static str) -> Connector {
-    connector.scheme(scheme, move |_| async move {
-        Err::<MemoryBackend, _>(config(format!(
-            "`{scheme}:` is not compiled in: enable the feature {feature} of `leasehold`"
-        )))
-    })
+fn redis(schemes: Schemes) -> Schemes {
+    let schemes = schemes.lacking("redis", "`redis`").lacking("redis+unix", "`redis`");
+    schemes.lacking("rediss", "`redis-rustls` or `redis-native-tls`")
 }
 
 /// The store of a name, or one of its own for no name.
@@ -105,6 +95,7 @@ fn directory(url: &str) -> Result<PathBuf, LockError> {
 
 /// What stands behind the scheme of a URL that takes no parameters.
 fn bare(url: &str) -> Result<String, LockError> {
+    // C49: neither reads any.
     let parameters = UrlParameters::of(url);
     parameters.refuse_unknown()?;
     let (_, rest) = parameters.base().split_once(':').unwrap_or_default();

@@ -1,18 +1,19 @@
 //! Which backend a URL chooses.
 
 mod built_in;
+mod schemes;
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use lock_core::backend::{Prefixed, UrlParameters};
-use lock_core::{ClientOptions, DistributedLock, LockClient, LockError};
+use lock_core::{ClientOptions, DistributedLock, LockClient, LockError, LockName, MAX_NAME_BYTES};
+
+use self::schemes::{Schemes, config};
 
 /// Connects to locks by URL: those of this crate, and those of further backends.
 ///
-/// [`connect`](crate::connect) is the same without further backends.
+/// [`connect`](crate::connect()) is the same without further backends.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), leasehold::LockError> {
@@ -27,18 +28,14 @@ use lock_core::{ClientOptions, DistributedLock, LockClient, LockError};
 #[derive(Clone)]
 #[must_use = "a connector does nothing until it connects"]
 pub struct Connector {
-    schemes: BTreeMap<String, Arc<Open>>,
+    schemes: Schemes,
 }
-
-type Open = dyn Fn(String) -> Opening + Send + Sync;
-type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
-type Opened = Result<Arc<dyn DistributedLock>, LockError>;
 
 impl Connector {
     /// Knows the backends of this crate: those that are compiled in, and of the others which feature
     /// brings them.
     pub fn new() -> Self {
-        built_in::all(Self { schemes: BTreeMap::new() })
+        Self { schemes: built_in::all() }
     }
 
     /// Lets `open` open the URLs that start with `scheme` and a colon.
@@ -47,7 +44,7 @@ impl Connector {
     /// parameters that it does not know: [`UrlParameters`] helps. A scheme that is known already is
     /// replaced.
     pub fn scheme<B, F>(
-        mut self,
+        self,
         scheme: impl Into<String>,
         open: impl Fn(String) -> F + Send + Sync + 'static,
     ) -> Self
@@ -55,21 +52,26 @@ impl Connector {
         B: DistributedLock,
         F: Future<Output = Result<B, LockError>> + Send + 'static,
     {
-        let open = move |url| -> Opening {
-            let opening = open(url);
-            Box::pin(async { Ok(Arc::new(opening.await?) as Arc<dyn DistributedLock>) })
-        };
-        self.schemes.insert(scheme.into(), Arc::new(open));
-        self
+        Self { schemes: self.schemes.with(scheme, open) }
+    }
+
+    /// The schemes whose URLs it opens, sorted: what a help text names.
+    ///
+    /// ```
+    /// # use leasehold::Connector;
+    /// assert!(Connector::new().schemes().any(|scheme| scheme == "file"));
+    /// ```
+    pub fn schemes(&self) -> impl Iterator<Item = &str> {
+        self.schemes.names()
     }
 
     /// Connects to the locks at `url`.
     ///
     /// # Errors
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     ///
     /// # Cancel safety
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     pub async fn connect(&self, url: &str) -> Result<LockClient, LockError> {
         self.connect_with(url, ClientOptions::default()).await
     }
@@ -77,10 +79,10 @@ impl Connector {
     /// Connects to the locks at `url`, with options.
     ///
     /// # Errors
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     ///
     /// # Cancel safety
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     pub async fn connect_with(
         &self,
         url: &str,
@@ -92,35 +94,19 @@ impl Connector {
     /// Opens the backend at `url`.
     ///
     /// # Errors
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     ///
     /// # Cancel safety
-    /// As [`connect`](crate::connect).
+    /// As [`connect`](crate::connect()).
     pub async fn backend(&self, url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
-        let (scheme, _) = url.split_once(':').ok_or_else(|| self.no_scheme())?;
-        let open = self.schemes.get(scheme).ok_or_else(|| self.unknown(scheme))?;
+        let open = self.schemes.open(url)?;
         let mut parameters = UrlParameters::of(url);
-        let prefix = parameters.take("prefix");
+        let prefix = prefix(&mut parameters)?;
         let backend = open(parameters.url()).await?;
-        match prefix.filter(|prefix| !prefix.is_empty()) {
+        match prefix {
             None => Ok(backend),
-            Some(prefix) => Ok(Arc::new(Prefixed::new(backend, prefix)?)),
+            Some(prefix) => Ok(Arc::new(Prefixed::new(backend, prefix.as_str())?)),
         }
-    }
-
-    fn no_scheme(&self) -> LockError {
-        config(format!("a lock URL starts with its scheme: {}", self.known()))
-    }
-
-    fn unknown(&self, scheme: &str) -> LockError {
-        let shown: String = scheme.chars().take(20).flat_map(char::escape_debug).collect();
-        config(format!("no backend is called `{shown}`: there are {}", self.known()))
-    }
-
-    /// What a URL can start with.
-    fn known(&self) -> String {
-        let schemes: Vec<String> = self.schemes.keys().map(|scheme| format!("{scheme}:")).collect();
-        schemes.join(", ")
     }
 }
 
@@ -132,10 +118,20 @@ impl Default for Connector {
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("schemes", &self.schemes.keys()).finish()
+        let schemes: Vec<&str> = self.schemes().collect();
+        f.debug_struct("Connector").field("schemes", &schemes).finish()
     }
 }
 
-fn config(message: impl Into<String>) -> LockError {
-    LockError::Config { message: message.into() }
+/// The prefix of all names (C49). An empty one is none.
+fn prefix(parameters: &mut UrlParameters) -> Result<Option<LockName>, LockError> {
+    let Some(prefix) = parameters.take("prefix").filter(|prefix| !prefix.is_empty()) else {
+        return Ok(None);
+    };
+    // Two prefixes that are no UTF-8 would look alike, and their locks would exclude each other.
+    let is_text = !prefix.contains(char::REPLACEMENT_CHARACTER);
+    let name = LockName::new(&prefix).ok().filter(|_| is_text && prefix.len() < MAX_NAME_BYTES);
+    name.map(Some).ok_or_else(|| {
+        config("`prefix` in the URL is UTF-8 without control characters, and shorter than a name may be")
+    })
 }

@@ -3,17 +3,18 @@
 use std::time::{Duration, Instant};
 
 use leasehold::etcd::EtcdOptions;
-use leasehold::{Health, Holder, LockClient, LockError, LostReason};
-use lock_testkit::EtcdServer;
+use leasehold::{Health, Holder, LockClient, LockError, LostReason, Wait};
+use lock_testkit::{EtcdServer, Proxy};
 use tokio::time::timeout;
 
-use crate::servers::{claims, one_member};
+use crate::servers::{EtcdFaults, claims, one_member};
 use crate::support::{
-    SECRET, SLACK, client, fresh_name, patient, queued, refusal, served, shown, works,
+    SECRET, SLACK, client, client_through, fresh_name, patient, prefixes_keep_name_spaces_apart,
+    queued, refusal, served, shown, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_user_and_password_with_rights_on_the_prefix() {
+async fn by_user_and_password_with_rights_below_the_root() {
     let server = EtcdServer::start_with_password(SECRET).await;
     works(&client(&server.url()).await).await;
     let address = server.addr();
@@ -79,7 +80,7 @@ async fn by_several_members_with_one_dead() {
     let (port, secret) = (server.port(), SECRET);
     for members in [format!("127.0.0.1:1,127.0.0.1:{port}"), format!("127.0.0.1:{port},[::1]:1")] {
         works(&client(&format!("etcd://{members}/")).await).await;
-        works(&client(&format!("etcd://{members}/other/prefix")).await).await;
+        works(&client(&format!("etcd://{members}/other/root")).await).await;
     }
     let options = EtcdOptions::new("etcd://127.0.0.1:1/").endpoint(server.addr().to_string());
     let client = LockClient::new(options.connect().await.expect("a connection"));
@@ -92,11 +93,23 @@ async fn by_several_members_with_one_dead() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_prefix_keeps_name_spaces_apart() {
+async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
+    let url = one_member().await.url();
+    prefixes_keep_name_spaces_apart(&url).await;
+    for (bad, named) in
+        [("?root=secret", "`root`"), ("?prefix=a:&db=secret", "`db`"), ("#x", "`#`")]
+    {
+        let text = refusal(&format!("{url}{bad}")).await;
+        assert!(text.contains(named) && !text.contains("secret"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_root_keeps_name_spaces_apart() {
     let server = one_member().await;
     let name = fresh_name();
-    let with = async |prefix: &str| {
-        let options = EtcdOptions::new(server.url()).prefix(format!("{prefix}-{name}"));
+    let with = async |root: &str| {
+        let options = EtcdOptions::new(server.url()).root(format!("{root}-{name}"));
         LockClient::new(options.connect().await.expect("a connection"))
     };
     let (one, two) = (with("one").await, with("two").await);
@@ -109,7 +122,7 @@ async fn a_prefix_keeps_name_spaces_apart() {
     assert!(guard.is_held() && other.is_held());
     guard.release().await.expect("an answer");
     other.release().await.expect("an answer");
-    let refused = EtcdOptions::new(server.url()).prefix("a/locks").connect().await;
+    let refused = EtcdOptions::new(server.url()).root("a/locks").connect().await;
     assert!(matches!(refused, Err(LockError::Config { .. })));
 }
 
@@ -120,7 +133,9 @@ async fn a_foreign_key_among_the_claims_is_a_foreign_holder() {
     let (observer, waiter) = (client(&server.url()).await, client(&server.url()).await);
     let name = fresh_name();
     server.ctl(&["put", &format!("leasehold/locks/{name}/by/hand"), "x"]);
-    assert!(observer.try_acquire(patient(&name)).await.expect("an answer").is_none());
+    let busy = observer.acquire(patient(&name).wait(Wait::Never)).await.expect_err("it is held");
+    // C49: it has no lease, and so no TTL.
+    assert!(busy.to_string().contains("a key without a TTL that is not ours"), "{busy}");
     let waiting = queued(&waiter, &observer, patient(&name), &name).await;
     let seen = observer.inspect(&name).await.expect("an answer");
     assert_eq!(seen.holder, Some(Holder::foreign(None)));
@@ -128,6 +143,43 @@ async fn a_foreign_key_among_the_claims_is_a_foreign_holder() {
     let evicted = observer.evict(&name).await.expect("an answer");
     assert_eq!(evicted, Some(Holder::foreign(None)));
     served(waiting).await.release().await.expect("an answer");
+}
+
+/// Clients of version 0.1 wrote their claims on leases of their own. Both kinds exclude each other, in the
+/// order in which they came.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_of_version_0_1_is_one_of_the_queue() {
+    let server = one_member().await;
+    let (observer, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let old = |i: u32| format!("leasehold/locks/{name}/{i:032x}");
+    server.ctl(&["put", &old(1), "an old one"]);
+    assert!(observer.try_acquire(patient(&name)).await.expect("an answer").is_none());
+    let holder = observer.inspect(&name).await.expect("an answer").holder.expect("held");
+    assert_eq!((holder.label.as_str(), holder.owner.is_some()), ("an old one", true));
+    let waiting = queued(&waiter, &observer, patient(&name), &name).await;
+    server.ctl(&["put", &old(2), ""]);
+    server.ctl(&["del", &old(1)]);
+    let guard = served(waiting).await;
+    let seen = observer.inspect(&name).await.expect("an answer");
+    assert_eq!((seen.holder.expect("held").token, seen.waiters), (Some(guard.token()), Some(1)));
+    guard.release().await.expect("an answer");
+    assert!(observer.try_acquire(patient(&name)).await.expect("an answer").is_none(), "its turn");
+    observer.evict(&name).await.expect("an answer").expect("it was held");
+}
+
+/// A connection on which nothing goes on is left open: a server closes one that sends it pings.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_connection_is_kept() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let client = client_through::<EtcdFaults>(&proxy).await;
+    let (opened, end) = (proxy.open_connections(), Instant::now() + Duration::from_secs(45));
+    while Instant::now() < end {
+        assert_eq!(proxy.open_connections(), opened, "the server has closed it");
+        tokio::time::sleep(SLACK).await;
+    }
+    drop(client);
 }
 
 /// What somebody else puts beside the claims is no lock.

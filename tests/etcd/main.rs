@@ -7,9 +7,10 @@ mod access;
 mod conformance;
 mod faults;
 mod fence;
-mod leases;
+mod identity;
 mod resources;
 mod servers;
+mod sessions;
 mod since;
 #[path = "../support/mod.rs"]
 mod support;

@@ -5,9 +5,11 @@ use leasehold::{LockClient, LockError, LockRequest, Outcome, Wait};
 use lock_testkit::PostgresServer;
 use sqlx::postgres::PgListener;
 
+use crate::security::let_in;
 use crate::server::shared;
 use crate::support::{
-    SECRET, client, fresh_name, held, patient, queued, refusal, released, served, works,
+    SECRET, client, fresh_name, held, patient, prefixes_keep_name_spaces_apart, queued, refusal,
+    released, served, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -16,10 +18,9 @@ async fn by_password_and_with_the_rights_that_the_docs_name() {
     server.require_passwords();
     works(&client(&server.url()).await).await;
     server.psql(&format!(
-        "CREATE ROLE able LOGIN PASSWORD '{SECRET}'; CREATE ROLE unable LOGIN PASSWORD '{SECRET}'; \
-         GRANT USAGE ON SCHEMA leasehold TO able; \
-         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA leasehold TO able"
+        "CREATE ROLE able LOGIN PASSWORD '{SECRET}'; CREATE ROLE unable LOGIN PASSWORD '{SECRET}'"
     ));
+    let_in(&server, "able");
     works(&client(&server.url_as(&format!("able:{SECRET}"), "postgres")).await).await;
     for wrong in ["able", &format!("able:not-{SECRET}")] {
         let text = refusal(&server.url_as(wrong, "postgres")).await;
@@ -30,7 +31,7 @@ async fn by_password_and_with_the_rights_that_the_docs_name() {
     let text = refusal(&server.url_as(&format!("unable:{SECRET}"), "postgres")).await;
     assert!(text.contains("USAGE on the schema"), "{text}");
 
-    server.psql("REVOKE UPDATE ON leasehold.locks FROM able");
+    server.psql("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA leasehold FROM able");
     let client = client(&server.url_as(&format!("able:{SECRET}"), "postgres")).await;
     let refused = client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
@@ -49,10 +50,7 @@ async fn a_missing_schema_is_made_or_the_remedy_named() {
     for _ in 0..2 {
         server.psql(&script);
     }
-    server.psql(
-        "GRANT USAGE ON SCHEMA leasehold TO guest; \
-         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA leasehold TO guest",
-    );
+    let_in(&server, "guest");
     works(&client(&url).await).await;
     let advisory = leasehold::connect(&format!("{url}?lock_mode=advisory")).await;
     works(&advisory.expect("its tables are made as well")).await;
@@ -95,6 +93,30 @@ async fn schemas_tables_and_modes_keep_name_spaces_apart() {
     ] {
         let refused = leasehold::connect(&format!("{url}{bad}")).await;
         assert!(matches!(refused, Err(LockError::Config { .. })), "{bad}: {refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
+    prefixes_keep_name_spaces_apart(&shared().await.url()).await;
+}
+
+/// C49: the driver warns of what it does not know, and goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_parameters_that_the_driver_passes_over_are_refused() {
+    let url = shared().await.url();
+    let good = "?sslmode=disable&application_name=shop&options[lock_timeout]=5s&lock_mode=table";
+    works(&client(&format!("{url}{good}&prefix=shop:")).await).await;
+    for (bad, named) in [
+        ("?sslmod=secret", "`sslmod`"),
+        ("?lock_tabel=secret", "`lock_tabel`"),
+        ("?options[lock_timeout=secret", "`options[lock_timeout`"),
+        ("?connect_timeout=5&prefix=a:", "`connect_timeout`"),
+        ("?lock_mode=secret", "`lock_mode`"),
+        ("#x", "`#`"),
+    ] {
+        let text = refusal(&format!("{url}{bad}")).await;
+        assert!(text.contains(named) && !text.contains("secret"), "{bad}: {text}");
     }
 }
 

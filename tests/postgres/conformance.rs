@@ -20,7 +20,7 @@ mod table {
         }
 
         async fn evict(&self, name: &LockName) {
-            let sql = "UPDATE leasehold.locks SET owner = NULL WHERE name = ";
+            let sql = "UPDATE leasehold.locks_grants SET owner = NULL WHERE name = ";
             self.0.psql(&format!("{sql}'{name}'"));
         }
     }
@@ -59,7 +59,7 @@ mod pooled {
         }
 
         async fn evict(&self, name: &LockName) {
-            let sql = "UPDATE leasehold.locks SET owner = NULL WHERE name = ";
+            let sql = "UPDATE leasehold.locks_grants SET owner = NULL WHERE name = ";
             self.0.psql(&format!("{sql}'{name}'"));
         }
     }

@@ -113,7 +113,7 @@ async fn c28_a_client_that_is_gone_costs_nothing() {
     until_waiting(&holder, &name, 2).await;
     runtime.shutdown_background();
     let session = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND \
-         (classid::bigint << 32 | objid::bigint) IN (SELECT leasehold.locks_v1_key(convert_to(\
+         (classid::bigint << 32 | objid::bigint) IN (SELECT leasehold.locks_v2_key(convert_to(\
          'leasehold_' || to_hex(listener), 'UTF8')) FROM leasehold.locks_queue WHERE name = ";
     let alive = format!("{session}'{name}')");
     eventually("its session has ended", LIMIT, async || server.psql(&alive) == "1").await;

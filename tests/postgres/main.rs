@@ -12,6 +12,7 @@ mod faults;
 mod fence;
 mod migration;
 mod resources;
+mod security;
 mod server;
 mod since;
 mod standby;
@@ -19,6 +20,7 @@ mod standby;
 mod support;
 mod tokens;
 mod transactions;
+mod versions;
 
 use lock_testkit::child;
 

@@ -54,7 +54,7 @@ impl Harness for PostgresFaults {
 
     /// No hold, no place in a queue, no session. Marks of withdrawn claims go with later withdrawals.
     async fn until_nothing_is_left(server: &PostgresServer) {
-        let left = "SELECT (SELECT count(*) FROM leasehold.locks WHERE owner IS NOT NULL) \
+        let left = "SELECT (SELECT count(*) FROM leasehold.locks_grants WHERE owner IS NOT NULL) \
             + (SELECT count(*) FROM leasehold.locks_queue)";
         assert_eq!(number(server, left), 0);
         eventually("the connections are closed", LIMIT, async || sessions(server) == 0).await;

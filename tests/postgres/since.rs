@@ -62,7 +62,7 @@ async fn c45_a_token_ahead_of_the_clock_tells_no_time() {
     let server = shared().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
     let ahead = "(extract(epoch FROM clock_timestamp() + interval '1 hour') * 1000000)::bigint";
-    server.psql(&format!("INSERT INTO leasehold.locks VALUES ('{name}', {ahead})"));
+    server.psql(&format!("INSERT INTO leasehold.locks_grants VALUES ('{name}', {ahead})"));
     let guard = held(&client, &name).await;
     let seen = holder(&client, &name).await;
     assert_eq!((seen.token, seen.since), (Some(guard.token()), None));

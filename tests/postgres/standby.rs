@@ -10,9 +10,9 @@ use crate::support::{LIMIT, client, fresh_name, held, patient, released, served}
 async fn pair(name: &str) -> (PostgresServer, PostgresServer) {
     let server = PostgresServer::start().await;
     let guard = held(&client(&server.url()).await, name).await;
-    guard.detach().expect("held");
+    let _ = guard.detach().expect("held");
     let standby = server.standby().await;
-    let known = format!("SELECT count(*) FROM leasehold.locks WHERE name = '{name}'");
+    let known = format!("SELECT count(*) FROM leasehold.locks_grants WHERE name = '{name}'");
     eventually("the standby follows", LIMIT, async || number(&standby, &known) == 1).await;
     (server, standby)
 }
@@ -31,7 +31,7 @@ async fn c28_a_waiter_on_a_standby_lives_until_the_failover() {
     .await;
     server.kill();
     standby.psql("SELECT pg_promote()");
-    standby.psql("UPDATE leasehold.locks SET owner = NULL");
+    standby.psql("UPDATE leasehold.locks_grants SET owner = NULL");
     released(served(waiting).await).await;
 }
 

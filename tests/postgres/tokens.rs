@@ -34,7 +34,7 @@ async fn c22_a_lock_and_its_token_survive_a_crash() {
 async fn c22_a_counter_ahead_of_the_clock_goes_on() {
     let server = shared().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
-    server.psql(&format!("INSERT INTO leasehold.locks VALUES ('{name}', 9007199254740000)"));
+    server.psql(&format!("INSERT INTO leasehold.locks_grants VALUES ('{name}', 9007199254740000)"));
     assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_001);
     assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_002);
 }
@@ -44,7 +44,7 @@ async fn c22_a_counter_ahead_of_the_clock_goes_on() {
 async fn c22_a_counter_at_its_end_is_a_typed_error_and_takes_no_lock() {
     let server = shared().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
-    server.psql(&format!("INSERT INTO leasehold.locks VALUES ('{name}', 9007199254740991)"));
+    server.psql(&format!("INSERT INTO leasehold.locks_grants VALUES ('{name}', 9007199254740991)"));
     let refused = client.acquire(LockRequest::new(&name).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(!source.is_transient() && source.to_string().contains("counter"), "{source}");
@@ -75,7 +75,10 @@ async fn c22_a_serializable_database_changes_nothing() {
 async fn c08_a_hold_that_is_gone_from_the_table_is_noticed() {
     let server = shared().await;
     let client = client(&server.url()).await;
-    for sql in ["DELETE FROM leasehold.locks", "UPDATE leasehold.locks SET expires_at = now()"] {
+    for sql in [
+        "DELETE FROM leasehold.locks_grants",
+        "UPDATE leasehold.locks_grants SET expires_at = now()",
+    ] {
         let name = fresh_name();
         let ttl = MINUTE / 30;
         let guard = client.acquire(patient(&name).ttl(ttl)).await.expect("a free lock");

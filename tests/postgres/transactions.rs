@@ -141,7 +141,8 @@ async fn withdrawals_that_clear_away_do_not_deadlock() {
     let owners = [(); 2].map(|()| OwnerId::random());
     for (name, owner) in ["a", "b"].iter().zip(owners) {
         server.psql(&format!(
-            "INSERT INTO leasehold.locks VALUES ('{name}', 1, '{}', '', 'infinity')",
+            "INSERT INTO leasehold.locks VALUES ('{name}'); \
+             INSERT INTO leasehold.locks_grants VALUES ('{name}', 1, '{}', '', 'infinity')",
             owner.expose()
         ));
     }
@@ -156,7 +157,7 @@ async fn withdrawals_that_clear_away_do_not_deadlock() {
     server.psql(&format!(
         "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS \
          'BEGIN PERFORM pg_advisory_xact_lock_shared({GATE}); RETURN NEW; END'; \
-         CREATE TRIGGER gate BEFORE UPDATE ON leasehold.locks FOR EACH ROW EXECUTE FUNCTION gate()"
+         CREATE TRIGGER gate BEFORE UPDATE ON leasehold.locks_grants FOR EACH ROW EXECUTE FUNCTION gate()"
     ));
     let mut gatekeeper = connection(&server).await;
     gatekeeper
@@ -168,7 +169,7 @@ async fn withdrawals_that_clear_away_do_not_deadlock() {
         let (mut session, owner) = (connection(&server).await, owner.expose());
         withdrawals.push(tokio::spawn(async move {
             let withdraw = format!(
-                "SELECT leasehold.locks_v1_withdraw('{name}', '{owner}', 9223372036854775807)"
+                "SELECT leasehold.locks_v2_withdraw('{name}', '{owner}', 9223372036854775807)"
             );
             session.execute(AssertSqlSafe(withdraw)).await
         }));
@@ -188,7 +189,7 @@ async fn a_migration_waits_for_no_transaction() {
     let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
     let mut worker = connection(&server).await;
     let mut busy = worker.begin().await.expect("begun");
-    let withdraw = "SELECT leasehold.locks_v1_withdraw('a', gen_random_uuid(), 0)";
+    let withdraw = "SELECT leasehold.locks_v2_withdraw('a', gen_random_uuid(), 0)";
     busy.execute(withdraw).await.expect("withdrawn");
     lock.migrate().await.expect("nothing to wait for");
     busy.commit().await.expect("committed");

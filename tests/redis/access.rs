@@ -3,15 +3,19 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "redis-rustls")]
 use leasehold::redis::RedisOptions;
-use leasehold::{LockClient, LockError, LostReason};
+use leasehold::{Health, LockClient, LockError, LostReason};
 use lock_testkit::RedisServer;
 use tokio::time::timeout;
 
-use crate::support::{LIMIT, SECRET, client, fresh_name, patient, refusal, shown, works};
+use crate::support::{
+    LIMIT, SECRET, client, fresh_name, patient, prefixes_keep_name_spaces_apart, refusal, shown,
+    works,
+};
 
 /// What an ACL user needs.
-pub(crate) const RIGHTS: [&str; 25] = [
+pub(crate) const RIGHTS: [&str; 26] = [
     "~*",
     "&leasehold-*",
     "+ping",
@@ -26,6 +30,7 @@ pub(crate) const RIGHTS: [&str; 25] = [
     "+exists",
     "+pexpire",
     "+pttl",
+    "+type",
     "+zrange",
     "+zrank",
     "+zadd",
@@ -127,20 +132,64 @@ async fn by_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_prefix_keeps_name_spaces_apart() {
+async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
     let server = RedisServer::start().await;
-    let with = async |prefix: &str| {
-        let options = RedisOptions::new(server.url()).prefix(prefix);
-        LockClient::new(options.connect().await.expect("a connection"))
+    prefixes_keep_name_spaces_apart(&server.url()).await;
+    let odd = client(&format!("{}?prefix=%7Bx%7D%23", server.url())).await;
+    let _held = odd.acquire("a").await.expect("a free lock");
+    assert_eq!(server.cli(&["EXISTS", "%7Bx%7D#a"]).integer(), 1);
+}
+
+/// C49: a user whose rights end at a prefix can do all that a client behind that prefix does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_rights_on_the_keys_of_a_prefix_are_enough_for_it() {
+    let server = RedisServer::start().await;
+    let secret = format!(">{SECRET}");
+    let rights = RIGHTS.iter().copied().filter(|right| *right != "~*");
+    let rights: Vec<&str> = rights.chain(["~shop:*", "~{shop:*", "+info"]).collect();
+    server.cli(&[&["ACL", "SETUSER", "shop", "on", &secret, "resetchannels"], &*rights].concat());
+    let url = format!("redis://shop:{SECRET}@{}", server.addr());
+    let shop = client(&format!("{url}?prefix=shop:")).await;
+    works(&shop).await;
+    let _held = shop.acquire("a").await.expect("a free lock");
+    assert_eq!(shop.list("", 10).await.expect("an answer").len(), 1);
+    let health = async |client: &LockClient| {
+        let findings = client.doctor().await.expect("an answer");
+        findings.into_iter().find(|finding| finding.check == "rights").expect("it looks").health
     };
-    let (one, two) = (with("one:").await, with("two:").await);
-    let guard = one.acquire("a").await.expect("a free lock");
-    let other = two.acquire("a").await.expect("another lock");
-    assert_eq!(server.cli(&["EXISTS", "one:a", "two:a"]).integer(), 2);
-    assert_eq!(one.list("", 10).await.expect("an answer").len(), 1);
-    assert!(guard.is_held() && other.is_held());
-    let refused = RedisOptions::new(server.url()).prefix("{x}").connect().await;
-    assert!(matches!(refused, Err(LockError::Config { .. })));
+    assert_eq!(health(&shop).await, Health::Good);
+    assert_eq!(health(&client(&url).await).await, Health::Risk, "without the prefix it has none");
+}
+
+/// C49: what the driver would pass over is refused, and what it reads works.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_parameters_that_have_no_effect_are_refused() {
+    let server = RedisServer::start().await;
+    let url = server.url();
+    for good in ["?protocol=resp3", "?protocol=2&prefix=a:", "?"] {
+        works(&client(&format!("{url}{good}")).await).await;
+    }
+    for (bad, named) in [
+        ("?db=1", "`db`"),
+        ("?user=u", "`user`"),
+        ("?pass=secret", "`pass`"),
+        ("?prefiks=secret", "`prefiks`"),
+        ("?protocol=2&Protocol=secret", "`Protocol`"),
+        ("#insecure", "`#`"),
+        ("?protocol=secret", "Redis URL"),
+        ("?prefix=%0a", "`prefix`"),
+        ("?prefix=%ff", "`prefix`"),
+    ] {
+        let refused = leasehold::connect(&format!("{url}{bad}")).await;
+        let Err(LockError::Config { message }) = refused else { panic!("{bad}: {refused:?}") };
+        assert!(message.contains(named) && !message.contains("secret"), "{bad}: {message}");
+    }
+    let socket = RedisServer::start_unix().await;
+    let (url, one) = (socket.url(), fresh_name());
+    let first = client(&format!("{url}?db=1")).await;
+    let _held = first.acquire(&*one).await.expect("a free lock");
+    assert!(client(&url).await.try_acquire(&*one).await.expect("an answer").is_some());
+    assert!(refusal(&format!("{url}?database=1")).await.contains("`database`"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -164,7 +213,7 @@ async fn c32_an_unknown_command_shows_no_owner() {
     assert!(longest <= Some(name_digits) && !text.contains("args"), "{text}");
 }
 
-/// A key of another type hides no lock from a listing.
+/// A key of another type is no lock, and hides none from a listing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listing_survives_keys_of_another_type() {
     let server = RedisServer::start().await;
@@ -177,16 +226,10 @@ async fn a_listing_survives_keys_of_another_type() {
             server.cli(&["DEL", &name]);
             server.cli(&["LPUSH", &name, "x"]);
         } else {
-            guard.detach().expect("held");
+            let _ = guard.detach().expect("held");
         }
     }
     let listed = client.list(&tag, 10).await.expect("a listing");
-    assert_eq!(listed.len(), 3);
-    assert_eq!(
-        listed
-            .iter()
-            .filter(|state| state.holder.as_ref().is_some_and(|h| h.token.is_some()))
-            .count(),
-        2
-    );
+    let names: Vec<&str> = listed.iter().map(|state| state.name.as_str()).collect();
+    assert_eq!(names, ["a", "c"].map(|part| format!("{tag}{part}")));
 }

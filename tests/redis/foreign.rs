@@ -1,12 +1,12 @@
-//! C29: clients that share nothing with us but the key and `SET … NX PX`.
+//! C29, C49: clients that share nothing with us but the key and `SET … NX PX`, and keys that are no locks.
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LockError, LockRequest, LostReason, Wait};
+use leasehold::{Health, LockError, LockRequest, LostReason, Wait};
 use lock_testkit::{RedisServer, Reply};
 use tokio::time::timeout;
 
-use crate::support::{LIMIT, client, fresh_name, patient};
+use crate::support::{LIMIT, SLACK, client, fresh_name, held, patient, queued, released, served};
 
 /// How clients of many libraries give back what they took.
 const DELETE_OWN: &str =
@@ -58,7 +58,8 @@ async fn c29_a_foreign_lock_expires_for_our_waiters() {
     guard.release().await.expect("an answer");
 }
 
-/// A value that somebody else put under our key keeps us out, and we neither extend nor delete it.
+/// A value that somebody else put under our key keeps us out, and we neither extend nor delete it. Who is
+/// kept out is told why (C49).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c29_a_key_without_expiry_is_left_alone() {
     let server = RedisServer::start().await;
@@ -66,11 +67,79 @@ async fn c29_a_key_without_expiry_is_left_alone() {
     for value in ["", "theirs", "0123:5:x", "0123456789abcdef0123456789abcdef:x:y"] {
         server.cli(&["SET", &name, value]);
         let request = LockRequest::new(&name).wait(Wait::AtMost(Duration::from_millis(50)));
-        let busy = client.acquire(request).await;
-        assert!(matches!(busy, Err(LockError::Timeout { .. })), "{value:?}: {busy:?}");
+        let busy = client.acquire(request).await.expect_err(value);
+        assert!(busy.is_busy() && busy.to_string().contains("a key without a TTL"), "{busy}");
+        let found = client.examine(&name).await.expect("an answer");
+        assert_eq!(found[0].health, Health::Risk, "{found:?}");
         assert_eq!(server.cli(&["GET", &name]).text(), value);
         assert_eq!(server.cli(&["PTTL", &name]).integer(), -1);
     }
+}
+
+/// C49: a key of another type is an error that names it, at once in any wait, and is left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_a_key_of_another_type_is_named_at_once() {
+    let server = RedisServer::start().await;
+    let client = client(&server.url()).await;
+    let kinds: [(&str, &[&str], &str); 5] = [
+        ("RPUSH", &["x"], "list"),
+        ("HSET", &["x", "y"], "hash"),
+        ("SADD", &["x"], "set"),
+        ("ZADD", &["1", "x"], "zset"),
+        ("XADD", &["*", "x", "y"], "stream"),
+    ];
+    for (command, value, kind) in kinds {
+        let name = fresh_name();
+        server.cli(&[&[command, &name], value].concat());
+        for wait in [Wait::Never, Wait::AtMost(LIMIT), Wait::Forever] {
+            let acquired = timeout(SLACK, client.acquire(LockRequest::new(&name).wait(wait))).await;
+            is_named(&acquired.expect("at once").map(drop), &name, kind);
+        }
+        is_named(&client.inspect(&name).await, &name, kind);
+        is_named(&client.evict(&name).await, &name, kind);
+        let found = client.examine(&name).await.expect("an answer");
+        assert!(found[0].health == Health::Risk && found[0].seen.contains(kind), "{found:?}");
+        assert_eq!(server.cli(&["TYPE", &name]).text(), kind, "it is left alone");
+    }
+}
+
+fn is_named<T: std::fmt::Debug>(answer: &Result<T, LockError>, name: &str, kind: &str) {
+    let Err(error @ LockError::NotALock { .. }) = answer else { panic!("{kind}: {answer:?}") };
+    let text = error.to_string();
+    assert!(text.contains(name) && text.contains(&format!("type {kind}")), "{text}");
+}
+
+/// C49: a waiter meets it when it next looks; and a hold whose key became another type is over, as any hold
+/// whose key is gone (C14).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_a_lock_that_becomes_a_key_of_another_type_is_over() {
+    let server = RedisServer::start().await;
+    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let guard = holder.acquire(patient(&name)).await.expect("a free lock");
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    server.cli(&["DEL", &name]);
+    server.cli(&["RPUSH", &name, "x"]);
+    let refused = timeout(LIMIT, waiting).await.expect("its next look").expect("no panic");
+    is_named(&refused.map(drop), &name, "list");
+    assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
+    let lease = holder.acquire(fresh_name()).await.expect("a free lock").detach().expect("held");
+    server.cli(&["DEL", lease.name().as_str()]);
+    server.cli(&["RPUSH", lease.name().as_str(), "x"]);
+    assert!(matches!(holder.attach(lease).await, Err(LockError::Lost { .. })));
+}
+
+/// C49: a lock behind a prefix is the plain key of the prefix and the name, to any client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_a_prefixed_lock_and_a_foreign_client_exclude_each_other() {
+    let server = RedisServer::start().await;
+    let (shop, name) = (client(&format!("{}?prefix=shop:", server.url())).await, fresh_name());
+    let key = format!("shop:{name}");
+    let guard = shop.acquire(patient(&name)).await.expect("a free lock");
+    assert_eq!(server.cli(&["SET", &key, "theirs", "NX", "PX", "5000"]), Reply::Nil);
+    guard.release().await.expect("it was held");
+    assert_eq!(server.cli(&["SET", &key, "theirs", "NX", "PX", "5000"]).text(), "OK");
+    assert!(shop.try_acquire(&*name).await.expect("an answer").is_none(), "two holders");
 }
 
 /// A holder notices at its next renewal that a foreign client overwrote or deleted the key.
@@ -105,4 +174,20 @@ async fn c29_a_foreign_holder_is_evicted_too() {
     let ended = client.evict(&name).await.expect("an answer").expect("it was held");
     assert_eq!((ended.owner, ended.token, ended.ttl_left), (None, None, None));
     client.acquire(patient(&name)).await.expect("it is free").release().await.expect("an answer");
+}
+
+/// C27: a lock whose key went, as at the end of a TTL, belongs to the first waiter, and not to the next
+/// client that asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_newcomer_does_not_pass_the_queue() {
+    let server = RedisServer::start().await;
+    let (first, second) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let gone = held(&first, &name).await;
+    let waiting = queued(&second, &first, patient(&name), &name).await;
+    server.cli(&["DEL", &name]);
+    let newcomer = first.try_acquire(&name).await.expect("an answer");
+    assert!(newcomer.is_none(), "it was granted before the waiter");
+    released(served(waiting).await).await;
+    drop(gone);
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod access;
-
+mod bounds;
 mod cluster;
 mod doctor;
 mod faults;

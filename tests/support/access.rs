@@ -20,6 +20,27 @@ pub(crate) async fn works(client: &LockClient) {
     next.expect("its turn comes").release().await.expect("an answer");
 }
 
+/// C49: clients behind different prefixes share a store, and nothing else. `url` has no parameters.
+pub(crate) async fn prefixes_keep_name_spaces_apart(url: &str) {
+    let tag = fresh_name();
+    let behind = async |prefix: &str| {
+        leasehold::connect(&format!("{url}?prefix={tag}{prefix}")).await.expect("a connection")
+    };
+    let (one, two, same) = (behind("/1:").await, behind("/2:").await, behind("%2F1%3A").await);
+    let guard = one.acquire("a").await.expect("a free lock");
+    let other = two.acquire("a").await.expect("another lock");
+    assert!(same.try_acquire("a").await.expect("an answer").is_none(), "two holders");
+    let plain = leasehold::connect(url).await.expect("a connection");
+    assert!(plain.try_acquire(format!("{tag}/1:a")).await.expect("an answer").is_none());
+    let listed = one.list("", 10).await.expect("a listing");
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].name.as_str(), "a");
+    assert_eq!(plain.list(&tag, 10).await.expect("a listing").len(), 2);
+    works(&one).await;
+    guard.release().await.expect("it was held");
+    other.release().await.expect("it was held");
+}
+
 /// Why `url` lets nobody in. The error must come soon.
 pub(crate) async fn refusal(url: &str) -> String {
     let asked = Instant::now();

@@ -1,8 +1,9 @@
-//! Format, clauses, circles, lints and docs.
+//! Format, clauses, circles, links, lints and docs.
 
 mod cases;
 mod circles;
 mod clauses;
+mod links;
 mod source;
 
 use crate::step::{self, Done, Failure};
@@ -24,6 +25,12 @@ const FEATURE_SETS: &[&str] = &[
     "--workspace --all-features",
 ];
 
+/// The docs as their authors read them, and as a build with default features shows them.
+const DOCS: &[&str] = &[
+    "--workspace --all-features --document-private-items",
+    "-p leasehold -p lock-core -p lock-file",
+];
+
 /// Checks format, then what only this project demands, then lints with every set of features, then
 /// docs.
 pub(crate) fn run() -> Done {
@@ -34,18 +41,30 @@ pub(crate) fn run() -> Done {
     for features in FEATURE_SETS {
         step::run(&mut cargo(&format!("clippy {features} --all-targets -- -D warnings")))?;
     }
-    let docs = "doc --workspace --all-features --no-deps --document-private-items";
-    step::run(cargo(docs).env("RUSTDOCFLAGS", "-Dwarnings"))
+    DOCS.iter().try_for_each(|what| docs(what))
 }
 
-/// Checks that clauses and code agree, that every case of a suite is run, and that files use each other in
-/// one direction only. Tells all that is wrong at once.
+/// Builds docs, in which nothing may be warned of and no link may be dead.
+fn docs(what: &str) -> Done {
+    links::empty_docs()?;
+    step::run(cargo(&format!("doc --no-deps {what}")).env("RUSTDOCFLAGS", "-Dwarnings"))?;
+    println!("+ links of the docs");
+    report(&links::dead_in_docs()?)
+}
+
+/// Checks that clauses and code agree, that every case of a suite is run, that files use each other in one
+/// direction only, and that the links of the pages lead somewhere. Tells all that is wrong at once.
 fn house_rules() -> Done {
-    println!("+ clauses, cases and circles");
+    println!("+ clauses, cases, circles and links");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
     let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
     problems.extend(cases::problems(&sources)?);
     problems.extend(circles::problems(&sources)?);
+    problems.extend(links::dead_in_pages(&source::with_endings(&[".md"])?));
+    report(&problems)
+}
+
+fn report(problems: &[String]) -> Done {
     match problems.len() {
         0 => Ok(()),
         count => Err(Failure::new(format!("{count} house rules broken\n{}", problems.join("\n")))),

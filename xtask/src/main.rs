@@ -27,7 +27,7 @@ enum Task {
     },
     /// Run all examples, and those that take a URL on Redis too; see each succeed.
     Examples,
-    /// Check format, clauses, circles of files, lints with every set of features, and docs.
+    /// Check format, clauses, circles of files, links, lints with every set of features, and docs.
     Lint,
     /// Prove that named tests fail when the code is broken in named ways.
     Mutants {

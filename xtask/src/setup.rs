@@ -55,6 +55,15 @@ const NEEDS: &[Need] = &[
         brew: &["pgbouncer"],
     },
     Need {
+        what: "memcached",
+        is_there: || program("memcached").is_some(),
+        apt: &["memcached"],
+        dnf: &["memcached"],
+        apk: &["memcached"],
+        pacman: &["memcached"],
+        brew: &["memcached"],
+    },
+    Need {
         what: "protoc and its well-known types, for the feature etcd",
         is_there: has_protoc,
         apt: &["protobuf-compiler", "libprotobuf-dev"],

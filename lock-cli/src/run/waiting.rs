@@ -85,7 +85,12 @@ fn show(line: &str) {
 /// `held by web-3:4711, 2 before us`.
 fn described(seen: &Contention) -> String {
     let holder = seen.holder.as_ref().filter(|label| !label.as_str().is_empty());
-    let holder = holder.map_or_else(|| "held".to_owned(), |label| format!("held by {label}"));
+    let holder = match holder {
+        // C49: it may stay for ever.
+        _ if seen.foreign_without_ttl => "held by a key without a TTL that is not ours".to_owned(),
+        Some(label) => format!("held by {label}"),
+        None => "held".to_owned(),
+    };
     match seen.position {
         None => holder,
         Some(0) => format!("{holder}, we are next"),

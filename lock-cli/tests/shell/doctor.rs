@@ -54,6 +54,36 @@ async fn c31_a_server_without_persistence_is_named() {
     assert!(output.code == 1 && output.stdout.contains("appendonly yes"), "{}", output.stdout);
 }
 
+/// C49: what keeps a lock from everybody is named by the doctor, and by `run` at once or while it waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_what_has_the_name_of_a_lock_is_named() {
+    let server = RedisServer::start_with(&GOOD).await;
+    server.cli(&["RPUSH", "shop:list", "x"]);
+    server.cli(&["SET", "shop:stuck", "x"]);
+    let shell = Shell::with_url(&format!("{}?prefix=shop:", server.url()));
+    for (name, says, exit, refusal) in [
+        ("list", "a key of type list", 69, "choose another name"),
+        (
+            "stuck",
+            "a key without a TTL that is not ours",
+            75,
+            "a key without a TTL that is not ours",
+        ),
+    ] {
+        let output = shell.run(&["doctor", "--strict", name]).await;
+        assert!(output.code == 1 && output.stdout.contains(says), "{}", output.stdout);
+        let refused = shell.run(&["run", "--wait", "100ms", name, "--", "true"]).await;
+        assert!(refused.code == exit && refused.stderr.contains(refusal), "{}", refused.stderr);
+    }
+    let free = shell.run(&["doctor", "--strict", "free"]).await;
+    assert!(free.code == 0 && free.stdout.contains("is free"), "{}", free.stdout);
+    let waiting = shell.start(&["run", "-v", "stuck", "--", "true"]);
+    eventually("the wait is warned of", LIMIT, async || {
+        waiting.stderr().contains("waits for a key without a TTL")
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_a_replica_is_named() {
     let primary = RedisServer::start_with(&GOOD).await;

@@ -45,4 +45,18 @@ pub trait LockAdmin: fmt::Debug + Send + Sync + 'static {
     /// # Cancel safety
     /// Dropping the future has no effect.
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError>;
+
+    /// As [`doctor`](Self::doctor), for a client all of whose locks have names that start with `prefix`
+    /// (C49). A backend whose doctor takes a lock to see whether it may overrides this, since the rights of
+    /// a user may be bound to a prefix.
+    ///
+    /// # Errors
+    /// As [`doctor`](Self::doctor).
+    ///
+    /// # Cancel safety
+    /// As [`doctor`](Self::doctor).
+    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        let _ = prefix;
+        self.doctor().await
+    }
 }

@@ -48,6 +48,10 @@ impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {
     async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
         (**self).extend(renewal).await
     }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        (**self).close().await
+    }
 }
 
 /// Every method is forwarded, so that none falls back to a default.
@@ -68,5 +72,9 @@ impl<L: LockAdmin + ?Sized> LockAdmin for Arc<L> {
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
         (**self).doctor().await
+    }
+
+    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        (**self).doctor_under(prefix).await
     }
 }

@@ -122,4 +122,20 @@ pub trait DistributedLock: LockAdmin {
         let _ = lease;
         None
     }
+
+    /// Gives back at once what this backend keeps on its server for later, and no hold needs: sessions,
+    /// idle connections. By default there is no such thing.
+    ///
+    /// A [`LockClient`](crate::LockClient) calls it at the end of its shutdown (C20), when its own claims are
+    /// over. Other clients of the backend may go on: it works as before, and gets back what it needs. A lease
+    /// that was detached lasts for its TTL all the same.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer. What is left ends by itself.
+    ///
+    /// # Cancel safety
+    /// After a drop some of it may be left; closing again does no harm.
+    async fn close(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
 }

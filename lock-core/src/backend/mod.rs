@@ -2,9 +2,9 @@
 //!
 //! A backend implements [`DistributedLock`] and [`LockAdmin`] for a type that is cheap to clone. The rest
 //! of this module is what several backends share: the [bounds](self) of the contract that a server must
-//! know, [`next_token`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
-//! swallow requests, [`Withdrawals`] for stores without a server, [`UrlParameters`] for those that have a
-//! URL.
+//! know, [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
+//! swallow requests, [`Register`] for stores that compare and swap, [`Withdrawals`] for those in memory,
+//! [`UrlParameters`] for those that have a URL.
 //!
 //! Applications need none of it: they hold a [`LockClient`](crate::LockClient).
 
@@ -16,6 +16,7 @@ mod distributed_lock;
 mod next_token;
 mod notifications;
 mod prefixed;
+mod register;
 mod reply_monitor;
 mod request_error;
 mod url_parameters;
@@ -33,6 +34,7 @@ pub use self::distributed_lock::{DistributedLock, LossWatch};
 pub use self::next_token::next_token;
 pub use self::notifications::{NotificationTransport, Notifications};
 pub use self::prefixed::Prefixed;
+pub use self::register::{ClockReading, Register};
 pub use self::reply_monitor::{PendingReply, ReplyMonitor};
 pub use self::request_error::RequestError;
 pub use self::url_parameters::UrlParameters;

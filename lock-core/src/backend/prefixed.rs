@@ -47,11 +47,16 @@ impl<B> Prefixed<B> {
 impl<B: DistributedLock> Prefixed<B> {
     /// The name of the lock in the store.
     fn stored(&self, name: &LockName) -> Result<LockName, BackendError> {
-        LockName::new(format!("{}{}", self.prefix.as_str(), name.as_str())).map_err(|error| {
+        LockName::new(self.stored_start(name.as_str())).map_err(|error| {
             let backend = self.backend.capabilities().backend;
             let context = format!("with the prefix \"{}\" the name is too long", self.prefix);
             BackendError::permanent(backend, Outcome::NotApplied, context, error)
         })
+    }
+
+    /// What the names in the store start with, of the locks whose names here start with `start`.
+    fn stored_start(&self, start: &str) -> String {
+        format!("{}{start}", self.prefix.as_str())
     }
 
     /// The name by which our callers know a lock of the store.
@@ -103,6 +108,10 @@ impl<B: DistributedLock> DistributedLock for Prefixed<B> {
         let name = self.stored(&lease.name).ok()?;
         self.backend.watch(&Lease { name, ..lease.clone() })
     }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.backend.close().await
+    }
 }
 
 #[async_trait]
@@ -114,11 +123,11 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let stored = format!("{}{prefix}", self.prefix.as_str());
-        let states = self.backend.list(&stored, limit).await?;
-        // A lock that is called as the prefix has no name here.
+        let stored = self.stored_start(prefix);
+        // C49: a lock that is called exactly as the prefix has no name here, and takes no other's place.
+        let states = self.backend.list(&stored, limit.saturating_add(1)).await?;
         let known = |state: LockState| Some(LockState { name: self.known(&state.name)?, ..state });
-        Ok(states.into_iter().filter_map(known).collect())
+        Ok(states.into_iter().filter_map(known).take(limit).collect())
     }
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
@@ -126,6 +135,10 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        self.backend.doctor().await
+        self.backend.doctor_under(self.prefix.as_str()).await
+    }
+
+    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        self.backend.doctor_under(&self.stored_start(prefix)).await
     }
 }

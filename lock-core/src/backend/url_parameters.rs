@@ -21,14 +21,20 @@ pub struct UrlParameters {
     base: String,
     /// As they stand in the URL.
     pairs: Vec<String>,
+    /// What stands behind `#`.
+    fragment: Option<String>,
 }
 
 impl UrlParameters {
     /// The parameters of `url`.
     pub fn of(url: &str) -> Self {
+        let (url, fragment) = match url.split_once('#') {
+            Some((url, fragment)) => (url, Some(fragment.to_owned())),
+            None => (url, None),
+        };
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(str::to_owned).collect();
-        Self { base: base.to_owned(), pairs }
+        Self { base: base.to_owned(), pairs, fragment }
     }
 
     /// Takes a parameter out: its value, percent-decoded. Of several the last one counts.
@@ -37,18 +43,27 @@ impl UrlParameters {
         self.pairs = others;
         let ours: Vec<String> = ours;
         let value = ours.last()?.split_once('=').map_or("", |(_, value)| value);
-        Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
+        Some(decoded(value))
     }
 
-    /// The URL without the parameters that were taken.
+    /// Takes the fragment out: what stands behind `#`, as it stands there.
+    pub fn take_fragment(&mut self) -> Option<String> {
+        self.fragment.take()
+    }
+
+    /// The URL without what was taken.
     pub fn url(&self) -> String {
-        match &*self.pairs {
-            [] => self.base.clone(),
-            pairs => format!("{}?{}", self.base, pairs.join("&")),
+        let mut url = self.base.clone();
+        if !self.pairs.is_empty() {
+            url += &format!("?{}", self.pairs.join("&"));
         }
+        if let Some(fragment) = &self.fragment {
+            url += &format!("#{fragment}");
+        }
+        url
     }
 
-    /// The URL without any parameter.
+    /// The URL without any parameter, and without its fragment.
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -58,10 +73,20 @@ impl UrlParameters {
     /// # Errors
     /// [`LockError::Config`], which names the parameter. Its value is not repeated: it may be a secret.
     pub fn refuse_all_but(&self, known: &[&str]) -> Result<(), LockError> {
+        self.refuse_unless(|key| known.contains(&key))
+    }
+
+    /// Refuses what is left, but for the keys of which `is_known` says that the driver knows them.
+    ///
+    /// # Errors
+    /// As [`refuse_all_but`](Self::refuse_all_but).
+    pub fn refuse_unless(&self, is_known: impl Fn(&str) -> bool) -> Result<(), LockError> {
         // C49: a parameter that is misspelt must not be passed over.
-        match self.pairs.iter().map(|pair| key_of(pair)).find(|key| !known.contains(key)) {
-            None => Ok(()),
-            Some(unknown) => Err(LockError::Config { message: refusal(unknown) }),
+        let unknown = self.pairs.iter().map(|pair| key_of(pair)).find(|key| !is_known(key));
+        match (unknown, &self.fragment) {
+            (None, None) => Ok(()),
+            (Some(key), _) => Err(self.refusal(&key)),
+            (None, Some(_)) => Err(config(format!("the URL has a `#`, {IN_A_PASSWORD}"))),
         }
     }
 
@@ -70,29 +95,56 @@ impl UrlParameters {
     /// # Errors
     /// As [`refuse_all_but`](Self::refuse_all_but).
     pub fn refuse_unknown(&self) -> Result<(), LockError> {
-        self.refuse_all_but(&[])
+        self.refuse_unless(|_| false)
+    }
+
+    /// C32: a password that holds a `?` makes parameters of its rest, which end at the `@` of the host.
+    fn refusal(&self, key: &str) -> LockError {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.[]".contains(c);
+        let may_be_secret = self.pairs.iter().any(|pair| pair.contains('@'));
+        match key.chars().all(is_word) && key.len() <= LONGEST_SHOWN && !may_be_secret {
+            true => {
+                config(format!("the URL has a parameter `{key}`, which this backend does not know"))
+            }
+            false => {
+                config(format!("the URL has an unknown parameter behind its `?`, {IN_A_PASSWORD}"))
+            }
+        }
     }
 }
 
-fn key_of(pair: &str) -> &str {
-    pair.split_once('=').map_or(pair, |(key, _)| key)
+/// A longer key is no word that somebody misspelt.
+const LONGEST_SHOWN: usize = 40;
+
+const IN_A_PASSWORD: &str =
+    "which means nothing there: in a password write %3F for `?` and %23 for `#`";
+
+fn key_of(pair: &str) -> String {
+    decoded(pair.split_once('=').map_or(pair, |(key, _)| key))
 }
 
-fn refusal(key: &str) -> String {
-    let shown: String = key.chars().take(40).flat_map(char::escape_debug).collect();
-    format!("the URL has a parameter `{shown}`, which this backend does not know")
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+fn config(message: String) -> LockError {
+    LockError::Config { message }
 }
 
 impl std::fmt::Debug for UrlParameters {
-    /// Without values, which may be secrets.
+    /// Without anything of the URL, which may hold secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.pairs.iter().map(|pair| key_of(pair))).finish()
+        f.debug_struct("UrlParameters").finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn refusal(url: &str) -> String {
+        UrlParameters::of(url).refuse_unknown().expect_err(url).to_string()
+    }
 
     #[test]
     fn c49_an_unknown_parameter_is_refused_without_its_value() {
@@ -105,5 +157,37 @@ mod tests {
         assert!(refused.contains("`pass`") && !refused.contains("secret"), "{refused}");
         assert!(!format!("{parameters:?}").contains("secret"));
         assert!(UrlParameters::of("x://h?").refuse_unknown().is_ok());
+    }
+
+    #[test]
+    fn c49_a_key_may_be_percent_encoded_and_the_last_of_several_counts() {
+        let mut parameters = UrlParameters::of("x://h?d%62=1&db=2%2Fa&c=3");
+        assert_eq!(parameters.take("db").as_deref(), Some("2/a"));
+        assert_eq!(parameters.url(), "x://h?c=3");
+    }
+
+    #[test]
+    fn c49_a_fragment_is_no_part_of_a_value_and_is_refused_unless_it_is_known() {
+        let mut parameters = UrlParameters::of("x://h?prefix=shop:#insecure");
+        assert_eq!(parameters.take("prefix").as_deref(), Some("shop:"));
+        assert_eq!((parameters.url(), parameters.base()), ("x://h#insecure".into(), "x://h"));
+        assert!(parameters.refuse_unknown().is_err());
+        assert_eq!(parameters.take_fragment().as_deref(), Some("insecure"));
+        assert!(parameters.refuse_unknown().is_ok());
+    }
+
+    /// What follows a `?` or `#` in a password that nobody encoded is a part of the password.
+    #[test]
+    fn c32_a_part_of_a_password_is_never_taken_for_a_name() {
+        for url in [
+            "x://u:a?secret@h",
+            "x://u:a?secret=1@h",
+            "x://u:a?b&secret=1&c@h/d",
+            "x://u:a#secret@h",
+        ] {
+            let text = refusal(url);
+            assert!(!text.contains("secret") && text.contains("password"), "{text}");
+        }
+        assert!(!refusal("x://h?\u{202e}=1").contains('\u{202e}'));
     }
 }

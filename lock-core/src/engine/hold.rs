@@ -1,10 +1,12 @@
 //! The state that a guard, the renewer and the lost signals share.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use super::telemetry::Telemetry;
 use crate::model::{
@@ -54,7 +56,9 @@ pub(crate) struct Hold {
     /// When renewing stops, if it does.
     renew_until: Option<Moment>,
     state: Mutex<State>,
-    lost: watch::Sender<Option<LostReason>>,
+    /// Why it is over, once it is.
+    reason: OnceLock<LostReason>,
+    over: Notify,
 }
 
 #[derive(Debug)]
@@ -83,7 +87,7 @@ impl Hold {
     ) -> Self {
         let now = clock.now();
         let (owner, renew_until) = (lease.owner, max_hold.map(|span| now.after(span)));
-        let is_short = lease.granted < lease.ttl.as_duration();
+        let is_short = lease.granted < lease.asked.as_duration();
         let mut state = State {
             lease,
             is_short,
@@ -94,8 +98,8 @@ impl Hold {
             renewing: false,
         };
         state.schedule(now);
-        let (state, lost) = (Mutex::new(state), watch::Sender::new(None));
-        Self { owner, clock, drift, telemetry, began: now, renew_until, state, lost }
+        let (state, reason, over) = (Mutex::new(state), OnceLock::new(), Notify::new());
+        Self { owner, clock, drift, telemetry, began: now, renew_until, state, reason, over }
     }
 
     pub(crate) fn signal(self: &Arc<Self>) -> LostSignal {
@@ -111,7 +115,7 @@ impl Hold {
         if self.clock.now().has_reached(self.state().lease.deadline) {
             self.end(LostReason::Expired);
         }
-        *self.lost.borrow()
+        self.reason.get().copied()
     }
 
     /// How long is left, by the clock.
@@ -126,23 +130,29 @@ impl Hold {
     /// runtime may be gone; by a plain timer, which costs one wake-up a TTL. The renewer watches for
     /// suspend.
     pub(crate) async fn ended(&self) -> LostReason {
-        let mut lost = self.lost.subscribe();
         loop {
+            // Listens first, and looks then: so no end comes between.
+            let mut over = pin!(self.over.notified());
+            over.as_mut().enable();
             if let Some(reason) = self.lost_reason() {
                 return reason;
             }
             // C9: the deadline has a timer of its own, which no request can delay.
             let left = self.remaining();
             tokio::select! {
-                _ = lost.changed() => {}
-                () = tokio::time::sleep(left) => {}
+                () = over => {}
+                () = sleep(left) => {}
             }
         }
     }
 
     /// Waits until somebody noted that the hold is over.
     pub(crate) async fn ended_by_someone(&self) {
-        let _ = self.lost.subscribe().wait_for(Option::is_some).await;
+        let mut over = pin!(self.over.notified());
+        over.as_mut().enable();
+        if self.reason.get().is_none() {
+            over.await;
+        }
     }
 
     pub(crate) fn error_if_lost(&self) -> Result<(), LockError> {
@@ -159,12 +169,8 @@ impl Hold {
     /// Ends the hold, for good (C10). The first reason stands.
     pub(crate) fn end(&self, reason: LostReason) {
         // C8: sticky, and with the first reason.
-        let first = self.lost.send_if_modified(|ended| {
-            let first = ended.is_none();
-            ended.get_or_insert(reason);
-            first
-        });
-        if first {
+        if self.reason.set(reason).is_ok() {
+            self.over.notify_waiters();
             let held = self.clock.now().since(self.began);
             self.telemetry.hold_ended(&self.lease(), reason, held);
         }
@@ -174,7 +180,7 @@ impl Hold {
     /// what they asked for before: a shorter one was for proof, and makes no renewal shorter (C10).
     pub(crate) fn extended(&self, asked: Moment, ttl: Ttl, granted: Duration) {
         let mut state = self.state();
-        state.lease.ttl = state.lease.ttl.max(ttl);
+        state.lease.asked = state.lease.asked.max(ttl);
         self.confirmed(&mut state, asked, ttl, granted);
     }
 
@@ -193,7 +199,7 @@ impl Hold {
     /// that is over stays over, and a deadline never moves back.
     fn confirmed(&self, state: &mut State, asked: Moment, ttl: Ttl, granted: Duration) {
         // C10: lost is final, whatever an answer says afterwards.
-        if self.lost.borrow().is_some() || self.clock.now().has_reached(state.lease.deadline) {
+        if self.reason.get().is_some() || self.clock.now().has_reached(state.lease.deadline) {
             return;
         }
         let deadline = asked.after(self.drift.validity(granted.min(ttl.as_duration())));
@@ -243,7 +249,7 @@ impl Hold {
     pub(crate) fn begin_renewal(&self) -> Renewal {
         let mut state = self.state();
         state.renewing = true;
-        Renewal::new(&state.lease, state.lease.ttl)
+        Renewal::new(&state.lease, state.lease.asked)
     }
 
     /// How long one renewal may take: a sixth of the TTL.

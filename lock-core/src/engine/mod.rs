@@ -19,6 +19,7 @@ mod owned_claim;
 mod progress;
 mod renewer;
 mod retry;
+mod schedule;
 mod shared;
 mod telemetry;
 mod wait;

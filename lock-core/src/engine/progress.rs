@@ -13,6 +13,9 @@ use crate::model::{
 /// The first pause of a backend that is polled.
 const FIRST_POLL: Duration = Duration::from_millis(1);
 
+/// After how long a wait warns of a holder that may stay for ever.
+const WARNS_AFTER: Duration = Duration::from_secs(1);
+
 /// How many request time-outs an endless wait bears with a server that has begun not to answer.
 const OUTAGE_BORNE: u32 = 5;
 
@@ -53,6 +56,8 @@ pub(super) struct Progress {
     repeats: u32,
     /// What was last known of the others.
     seen: Option<Contention>,
+    /// Whether it was told that the holder may stay for ever.
+    has_warned: bool,
     /// When the last answer was asked for, and when it was given on the server's clock.
     last_answer: Option<(Moment, ServerTime)>,
 }
@@ -66,6 +71,7 @@ impl Progress {
             standing: Standing::Unanswered,
             repeats: 0,
             seen: None,
+            has_warned: false,
             last_answer: None,
         }
     }
@@ -99,6 +105,16 @@ impl Progress {
         self.last_answer = seen.at.map(|at| (asked, at));
         self.repeats = if matches!(self.standing, Standing::Busy) { self.repeats + 1 } else { 0 };
         (self.standing, self.seen) = (Standing::Busy, Some(seen));
+    }
+
+    /// For how long the wait has lasted, if that is to be warned of now: once, after a second, if the
+    /// holder is a key that may stay for ever (C49).
+    pub(super) fn warning_due(&mut self) -> Option<Duration> {
+        let waited = self.started.elapsed();
+        let is_stuck = self.seen.as_ref().is_some_and(|seen| seen.foreign_without_ttl);
+        let due = is_stuck && !self.has_warned && waited >= WARNS_AFTER;
+        self.has_warned |= due;
+        due.then_some(waited)
     }
 
     /// A grant came after its own deadline. The next answer may be quicker, and finds the same grant.

@@ -1,7 +1,6 @@
 //! Renews everything a client holds, and tells what is lost.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +12,9 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::hold::{Duty, Hold};
+use super::schedule::Schedule;
 use crate::backend::{DistributedLock, Extension, LossWatch};
-use crate::model::{BackendError, Clock, LostReason, Moment, OwnerId, Renewal};
+use crate::model::{BackendError, Clock, LostReason, Moment, Renewal};
 
 /// How many holds are renewed in one call to the backend: enough that ten thousand are a hundred
 /// requests, few enough that one of them does not keep a server from its other clients.
@@ -36,7 +36,7 @@ pub(crate) struct Renewer {
 
 #[derive(Default)]
 struct Registry {
-    holds: HashMap<OwnerId, Arc<Hold>>,
+    holds: Schedule,
     /// What the backend watches, until the renewer takes it up.
     watches: Vec<(Arc<Hold>, LossWatch)>,
     /// When the renewer looks next by itself; `None` if it waits to be told.
@@ -75,12 +75,10 @@ impl Renewer {
         let now = self.clock.now();
         let due = duty_within(&hold, now);
         let mut registry = self.registry();
-        match registry.holds.entry(hold.owner) {
-            Entry::Occupied(held) if held.get().lost_reason().is_none() => {
-                return Err(AlreadyRegistered);
-            }
-            entry => entry.insert_entry(hold.clone()),
-        };
+        if registry.holds.of(hold.owner).is_some_and(|held| held.lost_reason().is_none()) {
+            return Err(AlreadyRegistered);
+        }
+        registry.holds.put(hold.clone(), now.after(due));
         let watch = self.backend.watch(&hold.lease());
         let in_time = watch.is_none() && registry.looks_at.is_some_and(|at| now.until(at) <= due);
         registry.watches.extend(watch.map(|watch| (hold, watch)));
@@ -91,26 +89,25 @@ impl Renewer {
         Ok(())
     }
 
-    /// Looks at the holds anew, because one of them changed.
-    pub(crate) fn wake(&self) {
+    /// Looks at a hold anew, because it changed.
+    pub(crate) fn look_at(&self, hold: &Arc<Hold>) {
+        self.registry().holds.put_off(hold, self.clock.now());
         self.changed.notify_one();
     }
 
     /// Renews a hold no more.
     pub(crate) fn unregister(&self, hold: &Arc<Hold>) -> Registration {
-        match self.registry().holds.entry(hold.owner) {
-            Entry::Occupied(other) if !Arc::ptr_eq(other.get(), hold) => Registration::Superseded,
-            Entry::Occupied(own) => {
-                own.remove();
-                Registration::Own
-            }
-            Entry::Vacant(_) => Registration::Own,
+        let holds = &mut self.registry().holds;
+        if holds.of(hold.owner).is_some_and(|other| !Arc::ptr_eq(other, hold)) {
+            return Registration::Superseded;
         }
+        holds.remove(hold.owner);
+        Registration::Own
     }
 
     /// Renews nothing more, and returns what was held.
     pub(crate) fn unregister_all(&self) -> Vec<Arc<Hold>> {
-        self.registry().holds.drain().map(|(_, hold)| hold).collect()
+        self.registry().holds.take_all()
     }
 
     /// Renews, for ever.
@@ -124,12 +121,10 @@ impl Renewer {
         loop {
             let begun = std::mem::take(&mut self.registry().watches);
             watches.extend(begun.into_iter().map(|(hold, watch)| end_when_lost(hold, watch)));
-            let Sweep { due, next } = self.sweep();
-            for batch in batches(due) {
-                renewals.push(self.renew(batch));
-            }
+            let batches = batches(self.take_due());
+            renewals.extend(batches.into_iter().map(|batch| self.renew(batch)));
             tokio::select! {
-                () = self.sleep_until(next) => {}
+                () = self.sleep_until_due() => {}
                 () = self.changed.notified() => {}
                 Some(()) = renewals.next() => {}
                 Some(()) = watches.next() => {}
@@ -140,21 +135,25 @@ impl Renewer {
     /// Takes over from a renewer whose runtime ended: what it had under way has no answer.
     fn take_over(&self) {
         let mut registry = self.registry();
-        let holds: Vec<_> = registry.holds.values().cloned().collect();
-        holds.iter().filter(|hold| hold.is_renewing()).for_each(|hold| hold.renewal_failed(None));
+        let (holds, now): (Vec<_>, _) =
+            (registry.holds.holds().cloned().collect(), self.clock.now());
+        for hold in holds.iter().filter(|hold| hold.is_renewing()) {
+            hold.renewal_failed(None);
+            registry.holds.put_off(hold, now);
+        }
         let watch = |hold: Arc<Hold>| Some((hold.clone(), self.backend.watch(&hold.lease())?));
         registry.watches = holds.into_iter().filter_map(watch).collect();
     }
 
-    /// Sleeps until `next`, or without end if nothing is held: an idle client costs nothing.
+    /// Sleeps until something is due, or without end if nothing is held: an idle client costs nothing.
     ///
     /// It wakes in short steps as long as anything is held, because a timer does not count the time in
     /// which the machine is suspended (C6). To look at the registry in each step is cheaper than to be
     /// told of each release.
-    async fn sleep_until(&self, next: Moment) {
-        while self.is_in_use() {
+    async fn sleep_until_due(&self) {
+        while let Some(next) = self.looks_at() {
             let now = self.clock.now();
-            if now.has_reached(next) {
+            if now.has_reached(next) || self.registry().holds.was_suspended(now) {
                 return;
             }
             self.clock.sleep_until(now.after(now.until(next).min(IDLE_CHECK))).await;
@@ -162,40 +161,36 @@ impl Renewer {
         std::future::pending().await
     }
 
-    fn is_in_use(&self) -> bool {
+    /// When something is due; `None` if nothing is held.
+    fn looks_at(&self) -> Option<Moment> {
         let mut registry = self.registry();
-        let in_use = !registry.holds.is_empty();
-        if !in_use {
-            registry.looks_at = None;
-        }
-        in_use
+        registry.looks_at = registry.holds.next();
+        registry.looks_at
     }
 
-    /// Ends what is over, and collects what is to be renewed.
-    fn sweep(&self) -> Sweep {
+    /// Ends what is over, and takes what is to be renewed now.
+    fn take_due(&self) -> Vec<Arc<Hold>> {
         let now = self.clock.now();
-        let mut registry = self.registry();
-        let (mut due, mut batchable, mut next) = (Vec::new(), Vec::new(), Duration::MAX);
-        registry.holds.retain(|_, hold| {
+        let holds = &mut self.registry().holds;
+        let mut due = Vec::new();
+        for hold in holds.due(now) {
             match hold.duty(now) {
-                Duty::Over => return false,
-                Duty::Renew => due.push(hold.clone()),
-                Duty::RenewInBatch(within) => batchable.push((hold.clone(), within)),
-                Duty::Watch(within) => next = next.min(within),
+                Duty::Over => holds.remove(hold.owner),
+                Duty::Renew => due.push(hold),
+                Duty::RenewInBatch(within) | Duty::Watch(within) => {
+                    holds.put_off(&hold, now.after(within));
+                }
             }
-            true
-        });
-        if due.is_empty() {
-            next = batchable.iter().map(|(_, within)| *within).fold(next, Duration::min);
-        } else {
-            due.extend(batchable.into_iter().map(|(hold, _)| hold));
-            // What is being renewed is watched for its deadline from now on.
-            next =
-                due.iter().map(|hold| now.until(hold.lease().deadline)).fold(next, Duration::min);
         }
-        let next = now.after(next);
-        registry.looks_at = Some(next);
-        Sweep { due, next }
+        // C12: a request that is made takes along what would be due soon.
+        let room = due.len().next_multiple_of(BATCH) - due.len();
+        let may_join = |hold: &Arc<Hold>| matches!(hold.duty(now), Duty::RenewInBatch(_));
+        due.extend(holds.after(now).take(BATCH).filter(may_join).take(room));
+        for hold in &due {
+            // What is being renewed is watched for its deadline from now on.
+            holds.put_off(hold, hold.lease().deadline);
+        }
+        due
     }
 
     async fn renew(&self, batch: Vec<(Arc<Hold>, Renewal)>) {
@@ -213,6 +208,7 @@ impl Renewer {
                 Some(Err(error)) => hold.renewal_failed(Some(&error)),
                 None => hold.renewal_failed(None),
             }
+            self.registry().holds.put_off(&hold, self.clock.now());
         }
     }
 
@@ -247,11 +243,6 @@ impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry").field("holds", &self.holds.len()).finish_non_exhaustive()
     }
-}
-
-struct Sweep {
-    due: Vec<Arc<Hold>>,
-    next: Moment,
 }
 
 fn duty_within(hold: &Hold, now: Moment) -> Duration {

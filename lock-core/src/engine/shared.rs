@@ -103,7 +103,7 @@ impl Shared {
             Ok(Extension::Extended(granted)) => {
                 let believed = granted.min(ttl.as_duration());
                 let deadline = asked.after(self.options.drift.validity(believed));
-                Ok(Some(Lease { ttl, granted, deadline, ..lease }))
+                Ok(Some(Lease { asked: ttl, granted, deadline, ..lease }))
             }
             Ok(Extension::Lost) => Ok(None),
             Err(source) => Err(LockError::backend("extend", Some(&lease.name), source)),
@@ -111,7 +111,7 @@ impl Shared {
     }
 
     /// Extends a hold on behalf of its guard.
-    pub(crate) async fn extend_hold(&self, hold: &Hold, ttl: Ttl) -> Result<(), LockError> {
+    pub(crate) async fn extend_hold(&self, hold: &Arc<Hold>, ttl: Ttl) -> Result<(), LockError> {
         hold.error_if_lost()?;
         self.ensure_tasks();
         let asked = self.options.clock.now();
@@ -119,14 +119,14 @@ impl Shared {
             Some(lease) => hold.extended(asked, ttl, lease.granted),
             None => hold.end(LostReason::Evicted),
         }
-        self.renewer.wake();
+        self.renewer.look_at(hold);
         hold.error_if_lost()
     }
 
     /// Proves with the server that a lease is still held, and holds it from then on.
     pub(crate) async fn attach(&self, lease: Lease) -> Result<(Arc<Hold>, OwnedClaim), LockError> {
         self.admit(&lease.name)?;
-        let (name, ttl) = (lease.name.clone(), lease.ttl);
+        let (name, ttl) = (lease.name.clone(), lease.asked);
         match self.extend(lease, ttl).await? {
             Some(lease) if self.has_expired(&lease) => {
                 Err(LockError::Lost { name, reason: LostReason::Expired })
@@ -218,6 +218,8 @@ impl Shared {
             self.janitor.clear(remains, &lease.name, lease.owner, lease.kept_for());
         }
         self.janitor.finish(self.options.request_timeout).await;
+        // What the backend keeps for later is of no use any more. If it is not given back, it ends by itself.
+        let _ = self.request(|| self.backend.close()).await;
     }
 
     fn is_closed(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What operators see of a client: events and spans by `tracing`, and counts by `metrics`.
 //!
-//! Normal life is told at the level `debug`, trouble that is being dealt with at `info`, and a loss
-//! at `warn`. No event shows an owner.
+//! Normal life is told at the level `debug`, trouble that is being dealt with at `info`, a loss,
+//! and a wait that only an operator can end at `warn`. No event shows an owner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +83,16 @@ impl Telemetry {
     pub(crate) fn not_given_back(&self, name: &LockName, error: &BackendError) {
         info!(backend = self.backend, %name, %error, "not given back, its TTL will end it");
     }
+}
+
+/// The lock is waited for, and its holder is a key without a TTL that is not ours (C49): it may stay for
+/// ever.
+pub(crate) fn waits_for_foreign_key(backend: &'static str, name: &LockName, waited: Duration) {
+    warn!(
+        backend, %name, ?waited,
+        "waits for a key without a TTL that is not ours: delete it if nobody needs it, or choose \
+         another name or a prefix"
+    );
 }
 
 /// What is told of one acquisition. One that is dropped before it ended was given up by its caller.

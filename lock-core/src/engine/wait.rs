@@ -9,10 +9,11 @@ use tracing::debug;
 use super::claim_state::{ClaimEvent, ClaimState};
 use super::options::ClientOptions;
 use super::progress::{Progress, Try};
+use super::telemetry::waits_for_foreign_key;
 use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent, WaiterHandle};
 use crate::model::{
-    BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, Moment, Outcome,
-    Wait,
+    BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, LockName, Moment,
+    Outcome, Wait,
 };
 
 /// What bounds an acquisition, beside its own wait.
@@ -58,7 +59,10 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
                 .map_err(|error| LockError::backend("acquire", Some(&claim.name), error))?
             {
                 Step::Granted(lease) => return Ok(lease),
-                Step::Busy(seen) => listener.tell(&seen),
+                Step::Busy(seen) => {
+                    listener.tell(&seen);
+                    self.warn_if_due(&claim.name, &mut progress);
+                }
                 Step::Troubled => {}
             }
             if progress.is_over() {
@@ -116,6 +120,13 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         }
     }
 
+    /// C49: tells operators of a wait that may never end by itself.
+    fn warn_if_due(&self, name: &LockName, progress: &mut Progress) {
+        if let Some(waited) = progress.warning_due() {
+            waits_for_foreign_key(self.name(), name, waited);
+        }
+    }
+
     fn name(&self) -> &'static str {
         self.backend.capabilities().backend
     }
@@ -148,7 +159,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             name: claim.name.clone(),
             owner: claim.owner,
             token: grant.token,
-            ttl: claim.ttl,
+            asked: claim.ttl,
             granted: grant.ttl,
             deadline,
             unresolved: state.is_unresolved(),

@@ -20,7 +20,7 @@ pub enum Outcome {
 /// What a backend says when it cannot answer.
 ///
 /// It says whether the request [may have been carried out](BackendError::outcome) and whether
-/// [a retry may help](BackendError::is_transient); the source is the client library's own error.
+/// [a retry may help](BackendError::is_transient). Its text has the whole cause, in one line.
 #[derive(Clone, Debug)]
 pub struct BackendError {
     backend: &'static str,
@@ -28,6 +28,8 @@ pub struct BackendError {
     outcome: Outcome,
     transient: bool,
     source: Option<Arc<dyn Error + Send + Sync>>,
+    /// What is in the place of the lock, if that is no lock.
+    found: Option<Arc<str>>,
 }
 
 impl BackendError {
@@ -41,7 +43,7 @@ impl BackendError {
         Self { transient: true, ..Self::permanent(backend, outcome, context, source) }
     }
 
-    /// A refusal: wrong password, missing rights, a key of another type. A retry will not help.
+    /// A refusal: wrong password, missing rights. A retry will not help.
     pub fn permanent(
         backend: &'static str,
         outcome: Outcome,
@@ -49,7 +51,7 @@ impl BackendError {
         source: impl Into<BoxError>,
     ) -> Self {
         let (context, source) = (context.into(), Some(source.into().into()));
-        Self { backend, context, outcome, transient: false, source }
+        Self { backend, context, outcome, transient: false, source, found: None }
     }
 
     /// A request of a claim that was withdrawn came late (C19): a refusal.
@@ -60,14 +62,25 @@ impl BackendError {
     /// A refusal that says all there is to say: nothing was carried out, and a retry will not help.
     pub fn refusal(backend: &'static str, context: impl Into<String>) -> Self {
         let (context, outcome) = (context.into(), Outcome::NotApplied);
-        Self { backend, context, outcome, transient: false, source: None }
+        Self { backend, context, outcome, transient: false, source: None, found: None }
+    }
+
+    /// What is in the place of the lock is no lock, and no client of locks has written it (C49): a refusal.
+    /// `found` says what it is, as in "a key of type list".
+    ///
+    /// A client makes it the error [`LockError::NotALock`](crate::LockError::NotALock), and does not wait.
+    pub fn not_a_lock(backend: &'static str, found: impl Into<String>) -> Self {
+        let found: String = found.into();
+        let context = format!("{found} is in the place of the lock");
+        Self { found: Some(found.into()), ..Self::refusal(backend, context) }
     }
 
     /// No answer came within `limit`. The request may have been carried out.
     pub fn no_answer(backend: &'static str, limit: Duration) -> Self {
         // C15: silence is an unknown outcome, never a "no".
         let context = format!("no answer within {limit:?}");
-        Self { backend, context, outcome: Outcome::Unknown, transient: true, source: None }
+        let (outcome, transient) = (Outcome::Unknown, true);
+        Self { backend, context, outcome, transient, source: None, found: None }
     }
 
     /// Which backend said so.
@@ -80,6 +93,16 @@ impl BackendError {
         self.outcome
     }
 
+    /// What is in the place of the lock, if that is [no lock](Self::not_a_lock).
+    pub fn found(&self) -> Option<&str> {
+        self.found.as_deref()
+    }
+
+    /// The driver's own error, where there is one. The text of this error tells it already.
+    pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.source.as_deref()
+    }
+
     /// Whether the same request may succeed when it is sent again.
     pub fn is_transient(&self) -> bool {
         self.transient
@@ -88,12 +111,26 @@ impl BackendError {
 
 impl fmt::Display for BackendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.backend, self.context)
+        write!(f, "{}: {}", self.backend, self.context)?;
+        let mut told = self.context.clone();
+        let mut cause = self.cause().map(|cause| cause as &dyn Error);
+        while let Some(error) = cause {
+            let text = one_line(&error.to_string());
+            // Drivers often repeat in their own text what their source says.
+            if !told.contains(&text) {
+                write!(f, ": {text}")?;
+                told += &text;
+            }
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 
-impl Error for BackendError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
-    }
+/// A driver's text may have lines.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+/// The text has the whole cause.
+impl Error for BackendError {}

@@ -34,6 +34,17 @@ impl Moment {
         awake.min(deadline.boot.saturating_sub(self.boot))
     }
 
+    /// How long the machine slept since `earlier`: what only the clock that counts suspend has counted.
+    pub(crate) fn slept_since(&self, earlier: Moment) -> Duration {
+        let awake = self.awake.saturating_duration_since(earlier.awake);
+        self.boot.saturating_sub(earlier.boot).saturating_sub(awake)
+    }
+
+    /// The moment on the clock that runs while the machine runs.
+    pub(crate) fn awake(&self) -> Instant {
+        self.awake
+    }
+
     /// Whether `deadline` has come.
     pub fn has_reached(&self, deadline: Moment) -> bool {
         self.until(deadline).is_zero()

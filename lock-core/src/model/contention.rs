@@ -20,6 +20,10 @@ pub struct Contention {
     pub ttl_left: Option<Duration>,
     /// What the holder says of itself.
     pub holder: Option<Label>,
+    /// Whether the holder is a key without a TTL that is not ours (C49): somebody has written something
+    /// else under the lock's name, or a client of locks forgot the TTL. It is waited for, and stays until
+    /// somebody deletes it.
+    pub foreign_without_ttl: bool,
     /// How many are before us in the queue, not counting the holder.
     pub position: Option<u64>,
     /// When this was so, on the server's clock.
@@ -36,6 +40,9 @@ impl Contention {
 impl fmt::Display for Contention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("it is held")?;
+        if self.foreign_without_ttl {
+            f.write_str(" by a key without a TTL that is not ours")?;
+        }
         if let Some(holder) = self.holder.as_ref().filter(|label| !label.as_str().is_empty()) {
             write!(f, " by {holder}")?;
         }
@@ -47,5 +54,22 @@ impl fmt::Display for Contention {
             Some(ahead) => write!(f, ", and {ahead} wait before us"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c49_a_foreign_key_without_a_ttl_is_told() {
+        let mut contention = Contention::unknown();
+        assert_eq!(contention.to_string(), "it is held");
+        contention.foreign_without_ttl = true;
+        contention.position = Some(0);
+        assert_eq!(
+            contention.to_string(),
+            "it is held by a key without a TTL that is not ours, and we are next"
+        );
     }
 }

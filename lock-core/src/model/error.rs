@@ -1,5 +1,7 @@
 //! What can go wrong, sorted by what the caller can do about it.
 
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use super::{
@@ -9,34 +11,40 @@ use super::{
 
 /// Why an operation on a lock did not do what was asked.
 ///
-/// Texts name the lock and the remedy. None holds an owner id or a password. A source is not
-/// repeated in the text of the error that carries it; print the chain to see all of it.
-#[derive(Debug, thiserror::Error)]
+/// Texts are one line that names the lock, the cause and the remedy. None holds an owner id or a password.
+/// Since the text has the whole cause, [`Error::source`] is `None`: what prints chains says nothing twice.
+/// The backend's error is the field `source`, and the driver's is its [`cause`](BackendError::cause).
+///
+/// # What to do about it
+/// | error | [is](Self::is_busy) | try again? | HTTP |
+/// | --- | --- | --- | --- |
+/// | [`NotAcquired`](Self::NotAcquired), [`Timeout`](Self::Timeout) | busy | later, or tell the caller to | 409, or 503 with `Retry-After` |
+/// | [`Lost`](Self::Lost) | lost | the whole work, if the resource has a fence or the work is idempotent | 503 |
+/// | [`Backend`](Self::Backend) | transient, if its source [is](BackendError::is_transient) | later; the client has retried already | 503 |
+/// | [`Backend`](Self::Backend) | not transient | no: rights, password | 500 |
+/// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
+/// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
+/// | [`InvalidName`](Self::InvalidName), [`InvalidLabel`](Self::InvalidLabel), [`InvalidTtl`](Self::InvalidTtl) | | no | 400 if it came from the caller, else 500 |
+/// | [`Config`](Self::Config), and all others | | no | 500 |
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum LockError {
     /// The name is not 1 to 512 bytes of UTF-8 without control characters. Nothing was sent.
-    #[error(transparent)]
-    InvalidName(#[from] InvalidName),
+    InvalidName(InvalidName),
     /// The label is longer than 128 bytes or holds a control character. Nothing was sent.
-    #[error(transparent)]
-    InvalidLabel(#[from] InvalidLabel),
+    InvalidLabel(InvalidLabel),
     /// The TTL is outside 10 ms to 24 h. Nothing was sent.
-    #[error(transparent)]
-    InvalidTtl(#[from] InvalidTtl),
+    InvalidTtl(InvalidTtl),
     /// The number is not a fencing token.
-    #[error(transparent)]
-    InvalidToken(#[from] InvalidToken),
+    InvalidToken(InvalidToken),
     /// The text is not an exported lease.
-    #[error(transparent)]
-    InvalidLease(#[from] InvalidLease),
+    InvalidLease(InvalidLease),
     /// The URL names no backend that can be used.
-    #[error("{message}")]
     Config {
         /// What is wrong, and what to do.
         message: String,
     },
     /// The lock is held by another, and the request would not wait.
-    #[error("lock \"{name}\" was not acquired: {contention}")]
     NotAcquired {
         /// The lock.
         name: LockName,
@@ -44,7 +52,6 @@ pub enum LockError {
         contention: Contention,
     },
     /// The lock did not become free within the wait.
-    #[error("lock \"{name}\" was not acquired within {waited:.1?}{}", last_seen(.contention))]
     Timeout {
         /// The lock.
         name: LockName,
@@ -54,7 +61,6 @@ pub enum LockError {
         contention: Option<Contention>,
     },
     /// The hold is over, though nobody released it. It cannot be had back: acquire the lock anew.
-    #[error("lock \"{name}\" is lost: {reason}")]
     Lost {
         /// The lock.
         name: LockName,
@@ -62,16 +68,12 @@ pub enum LockError {
         reason: LostReason,
     },
     /// The hold is under a guard of this client already. Use that guard, or detach it first.
-    #[error(
-        "lock \"{name}\" is held under another guard of this client: use that one, or detach it first"
-    )]
     AlreadyAttached {
         /// The lock.
         name: LockName,
     },
     /// The holder was evicted, and the fence of its resource could not be advanced past its token: it
     /// may write until the next holder has advanced the fence.
-    #[error("the holder of lock \"{name}\" is evicted, but the fence does not keep it out yet")]
     Unfenced {
         /// The lock.
         name: LockName,
@@ -79,13 +81,19 @@ pub enum LockError {
         source: FenceError,
     },
     /// The client was shut down.
-    #[error("lock \"{name}\" cannot be acquired: the client was shut down")]
     Closed {
         /// The lock.
         name: LockName,
     },
+    /// What the store has in the place of the lock is no lock, and no client of locks has written it
+    /// (C49). To wait would not help, so this comes at once, whatever the request's wait.
+    NotALock {
+        /// The lock.
+        name: LockName,
+        /// What is there, such as "a key of type list".
+        found: String,
+    },
     /// The backend could not be reached, or refused.
-    #[error("{}", during(.operation, .name))]
     Backend {
         /// What we were doing.
         operation: &'static str,
@@ -97,23 +105,154 @@ pub enum LockError {
 }
 
 impl LockError {
+    /// Whether the lock was not acquired because others have it: [`NotAcquired`](Self::NotAcquired) and
+    /// [`Timeout`](Self::Timeout).
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::NotAcquired { .. } | Self::Timeout { .. })
+    }
+
+    /// Whether a hold ended before its holder ended it: [`Lost`](Self::Lost).
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+
+    /// Whether the backend failed in a way that may be over soon: a [`Backend`](Self::Backend) error
+    /// whose source [says so](BackendError::is_transient).
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Backend { source, .. } if source.is_transient())
+    }
+
     /// The backend did not do what `operation` says, to the lock called `name` if it was about one.
     pub(crate) fn backend(
         operation: &'static str,
         name: Option<&LockName>,
         source: BackendError,
     ) -> Self {
+        // C49: every operation that meets it says so in the same way.
+        if let (Some(name), Some(found)) = (name, source.found()) {
+            return Self::NotALock { name: name.clone(), found: found.to_owned() };
+        }
+        // C1: a name that is too long together with its prefix.
+        if let Some(invalid) = source.cause().and_then(|cause| cause.downcast_ref::<InvalidName>())
+        {
+            return Self::InvalidName(invalid.clone());
+        }
         Self::Backend { operation, name: name.cloned(), source }
     }
 }
 
-fn last_seen(contention: &Option<Contention>) -> String {
-    contention.as_ref().map(|seen| format!(": {seen}")).unwrap_or_default()
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidName(invalid) => invalid.fmt(f),
+            Self::InvalidLabel(invalid) => invalid.fmt(f),
+            Self::InvalidTtl(invalid) => invalid.fmt(f),
+            Self::InvalidToken(invalid) => invalid.fmt(f),
+            Self::InvalidLease(invalid) => invalid.fmt(f),
+            Self::Config { message } => f.write_str(message),
+            Self::NotAcquired { name, contention } => {
+                write!(f, "lock \"{name}\" was not acquired: {contention}")
+            }
+            Self::Timeout { name, waited, contention } => {
+                write!(f, "lock \"{name}\" was not acquired within {waited:.1?}")?;
+                contention.iter().try_for_each(|seen| write!(f, ": {seen}"))
+            }
+            Self::Lost { name, reason } => write!(f, "lock \"{name}\" is lost: {reason}"),
+            Self::AlreadyAttached { name } => write!(
+                f,
+                "lock \"{name}\" is held under another guard of this client: use that one, or \
+                 detach it first"
+            ),
+            Self::Unfenced { name, source } => write!(
+                f,
+                "the holder of lock \"{name}\" is evicted, but the fence does not keep it out \
+                 yet: {source}"
+            ),
+            Self::Closed { name } => {
+                write!(f, "lock \"{name}\" cannot be acquired: the client was shut down")
+            }
+            Self::NotALock { name, found } => write!(
+                f,
+                "lock \"{name}\" cannot be used: {found} is in its place, which no client of locks has \
+                 written: remove it if nobody needs it, or choose another name or a prefix (`?prefix=` \
+                 in the URL)"
+            ),
+            Self::Backend { operation, name: Some(name), source } => {
+                write!(f, "cannot {operation} lock \"{name}\": {source}")
+            }
+            Self::Backend { operation, name: None, source } => {
+                write!(f, "cannot {operation}: {source}")
+            }
+        }
+    }
 }
 
-fn during(operation: &str, name: &Option<LockName>) -> String {
-    match name {
-        Some(name) => format!("cannot {operation} lock \"{name}\""),
-        None => format!("cannot {operation}"),
+/// The text of each has its cause.
+impl Error for LockError {}
+
+macro_rules! from_invalid {
+    ($($part:ident)*) => {
+        $(
+            impl From<$part> for LockError {
+                fn from(invalid: $part) -> Self {
+                    Self::$part(invalid)
+                }
+            }
+        )*
+    };
+}
+
+from_invalid!(InvalidName InvalidLabel InvalidTtl InvalidToken InvalidLease);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Outcome;
+
+    fn failed(source: BackendError) -> LockError {
+        LockError::backend("acquire", LockName::new("a").ok().as_ref(), source)
+    }
+
+    #[test]
+    fn c32_an_error_tells_its_whole_cause_in_one_line() {
+        let driver = std::io::Error::other("connection\n  refused");
+        let error = failed(BackendError::transient("redis", Outcome::NotApplied, "no way", driver));
+        assert_eq!(
+            error.to_string(),
+            "cannot acquire lock \"a\": redis: no way: connection refused"
+        );
+        assert!(error.source().is_none(), "a chain would say it twice");
+        let LockError::Backend { source, .. } = &error else { panic!("{error}") };
+        assert!(source.cause().is_some_and(|cause| cause.is::<std::io::Error>()));
+    }
+
+    #[test]
+    fn c49_what_is_no_lock_is_named_with_the_lock_and_the_remedy() {
+        let error = failed(BackendError::not_a_lock("redis", "a key of type list"));
+        let LockError::NotALock { name, found } = &error else { panic!("{error:?}") };
+        assert_eq!((name.as_str(), &**found), ("a", "a key of type list"));
+        let text = error.to_string();
+        for part in ["lock \"a\"", "a key of type list", "another name", "?prefix="] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!error.is_busy() && !error.is_lost() && !error.is_transient());
+    }
+
+    #[test]
+    fn c14_busy_lost_and_transient_are_told_apart() {
+        let name = LockName::new("a").expect("a name");
+        let busy = LockError::NotAcquired { name: name.clone(), contention: Contention::unknown() };
+        let lost = LockError::Lost { name, reason: LostReason::Expired };
+        let silent = failed(BackendError::no_answer("redis", Duration::from_secs(2)));
+        let refused = failed(BackendError::refusal("redis", "no rights"));
+        let told = [busy, lost, silent, refused]
+            .map(|error| (error.is_busy(), error.is_lost(), error.is_transient()));
+        let expected = [
+            (true, false, false),
+            (false, true, false),
+            (false, false, true),
+            (false, false, false),
+        ];
+        assert_eq!(told, expected);
     }
 }

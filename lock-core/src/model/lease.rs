@@ -11,11 +11,14 @@ use super::{Clock, FencingToken, LockName, Moment, OwnerId, SystemClock, Ttl};
 /// another part of the program or to another process, and put it under a guard again with
 /// [`LockClient::attach`](crate::LockClient::attach).
 #[derive(Clone, Debug)]
+#[must_use = "nobody renews a lease, and nobody gives it back: attach it, or let it expire on purpose"]
 pub struct Lease {
     pub(crate) name: LockName,
     pub(crate) owner: OwnerId,
     pub(crate) token: FencingToken,
-    pub(crate) ttl: Ttl,
+    /// What its holder asks for at each renewal.
+    pub(crate) asked: Ttl,
+    /// How long the server said that it keeps the lease, from its last grant or extension.
     pub(crate) granted: Duration,
     pub(crate) deadline: Moment,
     /// Whether a request of the claim was never answered, and so may come after the release.
@@ -53,7 +56,7 @@ impl Lease {
 
     /// How long the server may keep it from its last grant or extension.
     pub(crate) fn kept_for(&self) -> Duration {
-        self.granted.max(self.ttl.as_duration())
+        self.granted.max(self.asked.as_duration())
     }
 
     /// Writes the lease down for another process. **Treat the text as a password**: whoever has it
@@ -74,7 +77,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn export(&self) -> String {
-        let (owner, token, ttl) = (self.owner.expose(), self.token, self.ttl.as_millis());
+        let (owner, token, ttl) = (self.owner.expose(), self.token, self.asked.as_millis());
         let (kind, name) =
             (if self.unresolved { UNRESOLVED } else { RESOLVED }, self.name.as_str());
         format!("{kind}:{owner}:{token}:{ttl}:{name}")
@@ -98,7 +101,7 @@ impl Lease {
         let ttl = millis(part()).ok_or(InvalidLease::new("its TTL is not 10 ms to 24 h"))?;
         let name = LockName::new(part()).map_err(|_| InvalidLease::new("it names no lock"))?;
         let (granted, deadline) = (ttl.as_duration(), SystemClock.now());
-        Ok(Self { name, owner, token, ttl, granted, deadline, unresolved })
+        Ok(Self { name, owner, token, asked: ttl, granted, deadline, unresolved })
     }
 }
 
@@ -133,7 +136,7 @@ mod tests {
             name: LockName::new("a:b").expect("a name"),
             owner: OwnerId::random(),
             token: FencingToken::MAX,
-            ttl: Ttl::default(),
+            asked: Ttl::default(),
             granted: Ttl::default().as_duration(),
             deadline: SystemClock.now(),
             unresolved: false,

@@ -32,6 +32,7 @@ pub use self::lease::{InvalidLease, Lease};
 pub use self::lost_reason::LostReason;
 pub use self::name::{InvalidLabel, InvalidName, Label, LockName, MAX_LABEL_BYTES, MAX_NAME_BYTES};
 pub use self::owner::{InvalidOwner, OwnerId};
+pub use self::readable::Readable;
 pub(crate) use self::request::Listener;
 pub use self::request::{LockRequest, Wait};
 pub use self::state::{Holder, LockState};

@@ -120,7 +120,7 @@ fn text_fault(text: &str, min: usize, max: usize) -> Option<&'static str> {
 fn excerpt(text: &str) -> String {
     const SHOWN: usize = 40;
     let start: String = text.chars().take(SHOWN).collect();
-    let mut shown = Readable(&start).to_string();
+    let mut shown = Readable::new(&start).to_string();
     if text.chars().nth(SHOWN).is_some() {
         shown.push('…');
     }
@@ -138,7 +138,7 @@ macro_rules! text {
         /// For people: what they could not see, or what would reorder what they see, is escaped.
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&Readable(&self.0).to_string())
+                f.pad(&Readable::new(&self.0).to_string())
             }
         }
 

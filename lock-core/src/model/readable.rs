@@ -6,24 +6,68 @@ use std::iter::repeat_n;
 /// Shows a text with the characters escaped that cannot be seen, or that reorder what is seen: so that
 /// what an operator reads is what stands there.
 ///
-/// What can be seen stays as it is, in any script. Letters that look alike are not told apart.
+/// What can be seen stays as it is, in any script. Letters that look alike are not told apart. `Display`
+/// of [`LockName`](crate::LockName) and [`Label`](crate::Label) shows them so.
 ///
-/// No two texts are shown alike because of an escape: backslashes are doubled where what follows is an
-/// escape or could pass for one. So an odd number of backslashes before `u{` is an escape, and an even
-/// number stands in the text.
-pub(super) struct Readable<'a>(pub(super) &'a str);
+/// ```
+/// use lock_core::Readable;
+///
+/// assert_eq!(Readable::new("pay\u{202e}lla").to_string(), "pay\\u{202e}lla");
+/// // No two texts are shown alike because of an escape.
+/// assert_eq!(Readable::new("pay\\u{202e}lla").to_string(), "pay\\\\u{202e}lla");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Readable<'a> {
+    text: &'a str,
+    kept: &'a [char],
+    holds_readable_parts: bool,
+}
+
+impl<'a> Readable<'a> {
+    /// Shows `text`, the words of a stranger.
+    ///
+    /// No two texts are shown alike because of an escape: backslashes are doubled where what follows is
+    /// an escape or could pass for one. So an odd number of backslashes before `u{` is an escape, and an
+    /// even number stands in the text.
+    pub fn new(text: &'a str) -> Self {
+        Self { text, kept: &[], holds_readable_parts: false }
+    }
+
+    /// Shows `text`, parts of which were made readable before, such as an error that names a lock. Its
+    /// backslashes stay as they are, so that nothing is escaped twice.
+    pub fn again(text: &'a str) -> Self {
+        Self { holds_readable_parts: true, ..Self::new(text) }
+    }
+
+    /// Leaves these characters as they are, such as the ends of lines.
+    #[must_use]
+    pub fn keeping(self, kept: &'a [char]) -> Self {
+        Self { kept, ..self }
+    }
+
+    fn is_escaped(&self, character: char) -> bool {
+        is_hidden(character) && !self.kept.contains(&character)
+    }
+
+    /// How many backslashes stand for one, before `rest`.
+    fn factor(&self, rest: &str) -> usize {
+        let passes_for_escape =
+            rest.starts_with("u{") || rest.chars().next().is_some_and(|next| self.is_escaped(next));
+        if passes_for_escape && !self.holds_readable_parts { 2 } else { 1 }
+    }
+}
 
 impl fmt::Display for Readable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(mut rest) = *self;
+        let mut rest = self.text;
         while let Some(next) = rest.chars().next() {
             if next == '\\' {
                 let after = rest.trim_start_matches('\\');
-                let count = rest.len() - after.len();
-                repeat_n('\\', count * factor(after)).try_for_each(|mark| f.write_char(mark))?;
+                let count = (rest.len() - after.len()) * self.factor(after);
+                repeat_n('\\', count).try_for_each(|mark| f.write_char(mark))?;
                 rest = after;
             } else {
-                match is_hidden(next) {
+                match self.is_escaped(next) {
                     true => write!(f, "{}", next.escape_unicode())?,
                     false => f.write_char(next)?,
                 }
@@ -32,12 +76,6 @@ impl fmt::Display for Readable<'_> {
         }
         Ok(())
     }
-}
-
-/// How many backslashes stand for one, before `rest`.
-fn factor(rest: &str) -> usize {
-    let is_escaped = rest.starts_with("u{") || rest.chars().next().is_some_and(is_hidden);
-    if is_escaped { 2 } else { 1 }
 }
 
 /// Whether a character cannot be seen, or reorders those that can.
@@ -75,7 +113,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> String {
-        Readable(text).to_string()
+        Readable::new(text).to_string()
     }
 
     #[test]
@@ -112,6 +150,23 @@ mod tests {
             let escaped = format!("a\\u{{{:x}}}b", hidden as u32);
             assert_eq!(shown(&format!("a{hidden}b")), escaped);
         }
+    }
+
+    #[test]
+    fn what_was_made_readable_stays_as_it_is() {
+        for text in ["pay\u{202e}lla", "\\u{202e}", "c:\\\u{200b}", "isn't"] {
+            let once = shown(text);
+            assert_eq!(Readable::again(&once).to_string(), once);
+        }
+        assert_eq!(Readable::again("\\u{202e}\u{200b}\n").to_string(), "\\u{202e}\\u{200b}\\u{a}");
+    }
+
+    #[test]
+    fn what_is_kept_stays_as_it_is() {
+        let coloured = "\u{1b}[1ma\u{1b}[0m\n'b'\n";
+        let kept = Readable::again(coloured).keeping(&['\n', '\u{1b}']);
+        assert_eq!(kept.to_string(), coloured);
+        assert_eq!(Readable::new("a\n\t").keeping(&['\n']).to_string(), "a\n\\u{9}");
     }
 
     #[test]

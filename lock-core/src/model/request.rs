@@ -155,6 +155,18 @@ impl From<String> for LockRequest {
     }
 }
 
+impl From<&String> for LockRequest {
+    fn from(name: &String) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<LockName> for LockRequest {
+    fn from(name: LockName) -> Self {
+        Self::new(name.as_str())
+    }
+}
+
 impl From<&LockName> for LockRequest {
     fn from(name: &LockName) -> Self {
         Self::new(name.as_str())

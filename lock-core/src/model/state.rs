@@ -22,6 +22,18 @@ impl LockState {
     pub fn new(name: LockName, holder: Option<Holder>, waiters: Option<u64>) -> Self {
         Self { name, holder, waiters }
     }
+
+    /// What a listing of these locks shows: those that are held and whose names start with `prefix`, sorted
+    /// by name, at most `limit` of them.
+    pub fn listed(all: impl IntoIterator<Item = Self>, prefix: &str, limit: usize) -> Vec<Self> {
+        // C2: the prefix is data.
+        let shown =
+            |state: &Self| state.holder.is_some() && state.name.as_str().starts_with(prefix);
+        let mut listed: Vec<Self> = all.into_iter().filter(shown).collect();
+        listed.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        listed.truncate(limit);
+        listed
+    }
 }
 
 /// A holder as seen from outside. Nothing in it lets the one who looks act as the holder.

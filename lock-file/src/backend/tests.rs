@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, UNIX_EPOCH};
 
 use lock_core::backend::Attempt;
-use lock_core::{FencingToken, LockClient, LockRequest, Outcome, Wait};
+use lock_core::{FencingToken, LockClient, LockError, LockRequest, Outcome, Wait};
 use tempfile::{TempDir, tempdir};
 use tokio::time::{sleep, timeout};
 
@@ -263,7 +263,7 @@ async fn list_filters_sorts_limits_and_skips_what_is_foreign() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remedy() {
+async fn c49_a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remedy() {
     let (home, lock) = home();
     let claim = claim("precious");
     granted(&lock, &claim).await;
@@ -275,7 +275,13 @@ async fn a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remedy() 
         let text = error.to_string();
         assert!(text.contains("precious") && text.contains("remove the file"), "{text}");
         assert!(text.contains(&*path.to_string_lossy()), "{text}");
-        assert!(lock.inspect(&claim.name).await.is_err());
+        assert!(error.found().is_some(), "what is there is no lock: {error}");
+        let client = LockClient::new(lock.clone());
+        for refused in
+            [client.inspect("precious").await.map(drop), client.evict("precious").await.map(drop)]
+        {
+            assert!(matches!(refused, Err(LockError::NotALock { .. })), "{refused:?}");
+        }
     }
     fs::write(&path, "").expect("emptied");
     granted(&lock, &claim).await;

@@ -5,43 +5,43 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use lock_core::backend::{
-    Attempt, Claim, Extension, Grant, LossWatch, Release, Renewal, WaiterHandle,
-};
+use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
     LockName, LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
 };
 
-use super::attempt::Attempts;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use super::claim_handle::{Callers, ClaimHandle, End, Standing};
+use super::claim_task::ClaimTask;
 use super::holds::Holds;
 use super::registry::Registry;
-use super::rows::{NOT_OVER, named, owned};
+use super::shared::Shared;
+use super::spares::Spares;
 use crate::doctor;
 use crate::error::BACKEND;
 use crate::fence::PostgresFence;
 use crate::options::{Mode, PostgresOptions};
 use crate::server::{Server, end_of_connecting};
-use crate::sql::text_literal;
-
-/// How often a waiter looks.
-const POLL: Duration = Duration::from_millis(50);
 
 /// Locks that are session-level advisory locks of a Postgres server.
 ///
 /// Each hold has a connection of its own, and ends with it: a process that dies frees its locks at
 /// once. The lock's key is the first 8 bytes of the SHA-256 of `schema.table`, a zero byte and the
-/// name; two names that share one by chance exclude each other, and nothing worse. Waiters poll, and
-/// come in any order.
+/// name; two names that share one by chance exclude each other, and nothing worse. A waiter has a
+/// connection of its own as well, and waits in the server: first come, first served.
 ///
 /// Sessions live on the runtime on which this was connected, and end with it. Needs a direct
 /// connection to the primary, or a pooler that pools by session. See the
-/// [crate documentation](crate) for what it guarantees.
+/// documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct AdvisoryBackend {
-    holds: Holds,
+    shared: Arc<Shared>,
     registry: Arc<Registry>,
-    attempts: Arc<Attempts>,
+    /// Where the sessions live.
+    runtime: Handle,
 }
 
 impl AdvisoryBackend {
@@ -57,31 +57,78 @@ impl AdvisoryBackend {
     }
 
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
-        let server = Server::new(options, Mode::Advisory)?;
         let end = end_of_connecting();
-        server.ensure_schema(end).await?;
-        if server.is_pooled(end).await? {
+        let server = Server::connect(options, Mode::Advisory).await?;
+        if !server.is_direct() {
             return Err(refused("a pooler gives each transaction another session"));
         }
         if server.is_standby(end).await? {
             return Err(refused("the server is a standby, whose advisory locks are its own"));
         }
-        let (holds, registry) = (Holds { server }, Arc::new(Registry::new()));
-        let attempts = Attempts::new(holds.clone(), registry.clone(), options.connections);
-        Ok(Self { holds, registry, attempts: Arc::new(attempts) })
+        let shared = Shared {
+            holds: Holds { server },
+            spares: Spares::new(options.connections),
+            attempts: Semaphore::new(options.connections),
+        };
+        let (registry, runtime) = (Arc::new(Registry::new()), Handle::current());
+        Ok(Self { shared: Arc::new(shared), registry, runtime })
     }
 
     /// The fence of a resource in this database.
     pub fn fence(&self, resource: impl Into<String>) -> PostgresFence {
-        PostgresFence::new(self.holds.server.clone(), resource.into())
+        PostgresFence::new(self.shared.holds.server.clone(), resource.into())
+    }
+
+    /// Begins to look after a claim, on the runtime of the sessions: it comes to its end also if its caller
+    /// leaves.
+    fn begin(&self, claim: &Claim, waits: bool) -> ClaimHandle {
+        let (commands, receiver) = mpsc::channel(16);
+        let (standing, seen) = watch::channel(Standing::Trying);
+        let callers = Arc::new(Callers::default());
+        let task = ClaimTask {
+            shared: self.shared.clone(),
+            claim: claim.clone(),
+            waits,
+            callers: callers.clone(),
+            standing,
+            commands: receiver,
+        };
+        ClaimHandle { callers, commands, standing: seen, task: self.runtime.spawn(task.run()) }
+    }
+
+    /// How the claim of an owner stands, which is begun if there is none; `None` if it has just ended.
+    async fn attempt(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Option<Attempt>, BackendError> {
+        let begin = || self.begin(claim, waiter.is_some());
+        let (handle, is_new) = self.registry.alive_or(claim.owner, begin)?;
+        match handle.tried(waiter).await {
+            Standing::Held(grant) if is_new.0 => Ok(Some(handle.grant(grant))),
+            Standing::Held(grant) => handle.grant_again(&grant, claim.ttl).await,
+            Standing::Waiting(process, _) if !is_new.0 => self.look(claim, process).await,
+            Standing::Waiting(_, seen) | Standing::Over(End::Busy(seen)) => {
+                Ok(Some(Attempt::Busy(seen)))
+            }
+            Standing::Over(End::Failed(error)) => Err(error),
+            Standing::Over(End::Lost(_)) | Standing::Trying => Ok(None),
+        }
+    }
+
+    /// What is known of the holder of a lock that our session waits for. A wait whose session is gone,
+    /// which a network that swallows does not tell, is given up.
+    async fn look(&self, claim: &Claim, process: i32) -> Result<Option<Attempt>, BackendError> {
+        let seen = self.shared.holds.look(&claim.name, process).await?;
+        Ok(seen.map(Attempt::Busy))
     }
 
     /// Extends a hold on its own session, or one of another client in its row.
     async fn extend_one(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
-        let session = self.registry.holding(renewal.owner);
-        match session.filter(|session| session.held.token == renewal.token) {
-            Some(session) => session.extend(renewal.ttl).await,
-            None => self.holds.extend(renewal).await,
+        let claim = self.registry.alive(renewal.owner);
+        match claim.filter(|claim| claim.holds(renewal.token)) {
+            Some(claim) => claim.extend(renewal.token, renewal.ttl).await,
+            None => self.shared.holds.extend(renewal).await,
         }
     }
 }
@@ -100,8 +147,8 @@ impl DistributedLock for AdvisoryBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities::new(
             BACKEND,
-            Order::Unordered,
-            Wakeup::Poll(POLL),
+            Order::Fifo,
+            Wakeup::Push,
             Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
@@ -113,15 +160,15 @@ impl DistributedLock for AdvisoryBackend {
     async fn try_acquire(
         &self,
         claim: &Claim,
-        _waiter: Option<&WaiterHandle>,
+        waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        self.registry.admit(claim.owner)?;
-        if let Some(session) = self.registry.holding(claim.owner)
-            && let Extension::Extended(ttl) = session.extend(claim.ttl).await?
-        {
-            return Ok(Attempt::Granted(Grant::new(session.held.token, ttl)));
+        loop {
+            if let Some(attempt) = self.attempt(claim, waiter).await? {
+                return Ok(attempt);
+            }
+            // The hold that the owner had is over.
+            self.registry.unregister(claim.owner);
         }
-        self.attempts.make(claim).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
@@ -129,31 +176,31 @@ impl DistributedLock for AdvisoryBackend {
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        if let Some(session) = self.registry.holding(owner) {
-            let released = session.release().await;
+        if let Some(claim) = self.registry.alive(owner) {
+            let released = claim.release().await;
             self.registry.unregister(owner);
             return released;
         }
-        match self.holds.end(&format!("{} AND {NOT_OVER}", owned(name, owner))).await? {
+        match self.shared.holds.end(name, Some(owner)).await? {
             Some(_) => Ok(Release::Released),
             None => Ok(Release::NotHeld),
         }
     }
 
     async fn withdraw(&self, _name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        // C19: from here on every request of the claim is refused.
         self.registry.withdraw(owner);
-        match self.registry.holding(owner) {
-            Some(session) => session.release().await.map(drop),
-            // An attempt that was given up has closed its connection.
+        match self.registry.alive(owner) {
+            Some(claim) => claim.release().await.map(drop),
             None => Ok(()),
         }
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        let session = self.registry.session(lease.owner());
-        Some(match session.filter(|session| session.held.token == lease.token()) {
-            Some(session) => Box::pin(session.watch()),
-            None => Box::pin(self.holds.watch(lease)),
+        let claim = self.registry.known(lease.owner());
+        Some(match claim.filter(|claim| claim.is_over() || claim.holds(lease.token())) {
+            Some(claim) => Box::pin(claim.watch()),
+            None => Box::pin(self.shared.holds.watch(lease)),
         })
     }
 }
@@ -161,7 +208,7 @@ impl DistributedLock for AdvisoryBackend {
 #[async_trait]
 impl LockAdmin for AdvisoryBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let state = self.holds.states(&named(name), 1).await?.pop();
+        let state = self.shared.holds.states(name.as_str(), true, 1).await?.pop();
         Ok(state.unwrap_or_else(|| LockState::new(name.clone(), None, None)))
     }
 
@@ -170,22 +217,22 @@ impl LockAdmin for AdvisoryBackend {
         if prefix.contains('\0') {
             return Ok(Vec::new());
         }
-        let condition = format!("starts_with(l.name, {})", text_literal(prefix));
-        self.holds.states(&condition, limit.min(i64::MAX as usize)).await
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.shared.holds.states(prefix, false, limit).await
     }
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.holds.end(&named(name)).await
+        self.shared.holds.end(name, None).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(&self.holds.server, true).await
+        doctor::examine(&self.shared.holds.server).await
     }
 }
 
 impl std::fmt::Debug for AdvisoryBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = &self.holds.server.names;
+        let names = &self.shared.holds.server.names;
         f.debug_struct("AdvisoryBackend").field("names", names).finish_non_exhaustive()
     }
 }

@@ -1,11 +1,12 @@
 //! The mode in which locks are advisory locks of sessions.
 
-mod attempt;
 mod backend;
+mod claim_handle;
+mod claim_task;
+mod hold;
 mod holds;
 mod registry;
-mod rows;
-mod session;
-mod session_task;
+mod shared;
+mod spares;
 
 pub use self::backend::AdvisoryBackend;

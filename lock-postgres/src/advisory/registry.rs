@@ -1,4 +1,4 @@
-//! The holds of one client, and the claims that it gave up.
+//! The claims of one client, and those that it gave up.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,13 @@ use lock_core::backend::Withdrawals;
 use lock_core::{BackendError, OwnerId};
 use tokio::time::Instant;
 
-use super::session::Session;
+use super::claim_handle::ClaimHandle;
 use crate::error::BACKEND;
 
-/// The sessions of the holds of one client, by owner. Dropping it ends them.
+/// Whether a claim has just begun.
+pub(super) struct IsNew(pub(super) bool);
+
+/// The claims of one client that wait or hold, by owner. Dropping it ends their sessions.
 pub(super) struct Registry {
     /// The start of its clock.
     started: Instant,
@@ -19,7 +22,7 @@ pub(super) struct Registry {
 
 #[derive(Default)]
 struct Entries {
-    sessions: HashMap<OwnerId, Arc<Session>>,
+    claims: HashMap<OwnerId, Arc<ClaimHandle>>,
     withdrawn: Withdrawals,
 }
 
@@ -28,30 +31,40 @@ impl Registry {
         Self { started: Instant::now(), entries: Mutex::default() }
     }
 
-    /// The session of an owner, which may be over.
-    pub(super) fn session(&self, owner: OwnerId) -> Option<Arc<Session>> {
-        self.entries().sessions.get(&owner).cloned()
+    /// The claim of an owner, which may be over.
+    pub(super) fn known(&self, owner: OwnerId) -> Option<Arc<ClaimHandle>> {
+        self.entries().claims.get(&owner).cloned()
     }
 
-    /// The session of an owner that holds its lock.
-    pub(super) fn holding(&self, owner: OwnerId) -> Option<Arc<Session>> {
-        self.session(owner).filter(|session| !session.is_over())
+    /// The claim of an owner that is not over.
+    pub(super) fn alive(&self, owner: OwnerId) -> Option<Arc<ClaimHandle>> {
+        self.known(owner).filter(|claim| !claim.is_over())
     }
 
-    /// Notes a session, unless its claim was withdrawn meanwhile.
-    pub(super) fn register(&self, session: &Arc<Session>) -> Result<(), BackendError> {
-        let owner = session.held.owner;
+    /// The claim of an owner that is not over, or a new one; refused if it was withdrawn. An owner has
+    /// one at a time, which all its requests go to (C16).
+    pub(super) fn alive_or(
+        &self,
+        owner: OwnerId,
+        begin: impl FnOnce() -> ClaimHandle,
+    ) -> Result<(Arc<ClaimHandle>, IsNew), BackendError> {
         let mut entries = self.entries();
-        entries.admit(owner)?;
-        if entries.sessions.len() == entries.sessions.capacity() {
-            entries.sessions.retain(|_, session| !session.is_over());
+        if entries.withdrawn.contains(owner) {
+            return Err(BackendError::withdrawn(BACKEND));
         }
-        entries.sessions.insert(owner, session.clone());
-        Ok(())
+        if let Some(alive) = entries.claims.get(&owner).filter(|claim| !claim.is_over()) {
+            return Ok((alive.clone(), IsNew(false)));
+        }
+        if entries.claims.len() == entries.claims.capacity() {
+            entries.claims.retain(|_, claim| !claim.is_over());
+        }
+        let begun = Arc::new(begin());
+        entries.claims.insert(owner, begun.clone());
+        Ok((begun, IsNew(true)))
     }
 
     pub(super) fn unregister(&self, owner: OwnerId) {
-        self.entries().sessions.remove(&owner);
+        self.entries().claims.remove(&owner);
     }
 
     /// C19: from now on every request of the claim is refused.
@@ -60,21 +73,7 @@ impl Registry {
         self.entries().withdrawn.remember(owner, now);
     }
 
-    /// Refuses a request of a claim that was withdrawn.
-    pub(super) fn admit(&self, owner: OwnerId) -> Result<(), BackendError> {
-        self.entries().admit(owner)
-    }
-
     fn entries(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Entries {
-    fn admit(&self, owner: OwnerId) -> Result<(), BackendError> {
-        match self.withdrawn.contains(owner) {
-            false => Ok(()),
-            true => Err(BackendError::withdrawn(BACKEND)),
-        }
     }
 }

@@ -1,12 +1,13 @@
 -- Lets a token pass that is not below the greatest seen, and remembers it. A token below is an error, so
 -- that the transaction of the caller fails as a whole (C24).
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_advance"(of_resource text, token bigint)
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_advance"(of_resource text, token bigint)
 RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     greatest_seen bigint;
 BEGIN
-    PERFORM "@schema@"."@table@_v1_durably"();
+    PERFORM "@schema@"."@table@_v2_durably"();
     INSERT INTO "@schema@"."@table@_fences" AS f (resource, seen) VALUES (of_resource, token)
         ON CONFLICT (resource) DO UPDATE SET seen = greatest(f.seen, excluded.seen)
         RETURNING f.seen INTO greatest_seen;

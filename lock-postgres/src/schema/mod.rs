@@ -10,21 +10,32 @@ pub(crate) use self::names::TableNames;
 
 /// Begins a migration. One runs at a time, and none waits for long.
 const BEGIN: &str = "\
--- Leasehold's locks on Postgres, version 1. It may be run again, and beside later versions.
+-- Leasehold's locks on Postgres, version 2. It may be run again, and beside clients of version 1, which go
+-- on to work.
 BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL lock_timeout = '5s';
 SET LOCAL statement_timeout = '5s';
 DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
 ";
 
-/// In this order: a function stands behind what it uses. The last one is made last, so that it tells
-/// whether all is there.
-const PARTS: [&str; 4] = [
-    include_str!("tables.sql"),
-    include_str!("grant.sql"),
-    include_str!("lease_table.sql"),
-    include_str!("fence.sql"),
-];
+/// What one mode needs, in this order: a function stands behind what it uses. The last one is made last,
+/// so that it tells whether all is there.
+fn parts(names: &TableNames) -> Vec<&'static str> {
+    let mode: &[&str] = match names.is_advisory() {
+        true => &[include_str!("advisory_tables.sql"), include_str!("advisory.sql")],
+        false => &[
+            include_str!("lease_tables.sql"),
+            include_str!("lease_table.sql"),
+            include_str!("version_1.sql"),
+        ],
+    };
+    let (first, last) = (
+        [include_str!("tables.sql"), include_str!("common.sql")],
+        [include_str!("fence.sql"), include_str!("rights.sql")],
+    );
+    [&first[..], mode, &last].concat()
+}
 
 /// The function that is made last.
 pub(crate) const MADE_LAST: &str = "advance";
@@ -36,7 +47,8 @@ pub(crate) fn script(names: &TableNames) -> String {
 
 /// The same script as a client sends it: what waits until no other migration runs, and the rest.
 pub(crate) fn migration(names: &TableNames) -> [String; 2] {
-    let rest = PARTS.join("\n").replace("@schema@", &names.schema).replace("@table@", &names.table);
+    let rest =
+        parts(names).join("\n").replace("@schema@", &names.schema).replace("@table@", &names.table);
     // C19, C28: the server keeps the bounds of the contract.
     let rest = rest
         .replace("@waiter_liveness_ms@", &millis(WAITER_LIVENESS))
@@ -56,7 +68,7 @@ mod tests {
     #[test]
     fn every_placeholder_of_the_script_is_filled_in() {
         let names = TableNames::new("leasehold", "locks").expect("good names");
-        assert!(!script(&names).contains('@'));
+        assert!(!(script(&names) + &script(&names.for_advisory_locks())).contains('@'));
     }
 
     #[test]

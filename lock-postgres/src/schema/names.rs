@@ -9,7 +9,8 @@ const LONGEST_TABLE: usize = 37;
 const LONGEST_SCHEMA: usize = 63;
 
 /// How the tables are called that go with one: no set of locks may take another's for its own.
-const COMPANIONS: [&str; 4] = ["_queue", "_withdrawn", "_fences", "_advisory"];
+const COMPANIONS: [&str; 4] = ["_queue", "_withdrawn", "_fences", ADVISORY];
+const ADVISORY: &str = "_advisory";
 
 /// The schema and the table of a set of locks. The table's name begins those of all that goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,22 +33,17 @@ impl TableNames {
 
     /// One of the functions, as SQL calls it.
     pub(crate) fn function(&self, name: &str) -> String {
-        format!("\"{}\".\"{}_v1_{name}\"", self.schema, self.table)
-    }
-
-    /// The table of the locks.
-    pub(crate) fn table(&self) -> String {
-        format!("\"{}\".\"{}\"", self.schema, self.table)
-    }
-
-    /// The name space, as the hash of an advisory lock has it.
-    pub(crate) fn name_space(&self) -> String {
-        format!("{}.{}", self.schema, self.table)
+        format!("\"{}\".\"{}_v2_{name}\"", self.schema, self.table)
     }
 
     /// The table of the same schema that advisory locks have to themselves.
     pub(crate) fn for_advisory_locks(&self) -> Self {
-        Self { schema: self.schema.clone(), table: format!("{}_advisory", self.table).into() }
+        Self { schema: self.schema.clone(), table: format!("{}{ADVISORY}", self.table).into() }
+    }
+
+    /// Whether the set is that of advisory locks.
+    pub(crate) fn is_advisory(&self) -> bool {
+        self.table.ends_with(ADVISORY)
     }
 }
 
@@ -71,7 +67,7 @@ mod tests {
     #[test]
     fn c02_identifiers_are_checked_and_quoted() {
         let names = TableNames::new("leasehold", "locks_2").expect("good names");
-        assert_eq!(names.function("acquire"), "\"leasehold\".\"locks_2_v1_acquire\"");
+        assert_eq!(names.function("acquire"), "\"leasehold\".\"locks_2_v2_acquire\"");
         for bad in ["", "2a", "A", "a-b", "a\"b", "a b", "a.b", "ä", &"a".repeat(38)] {
             assert!(TableNames::new("leasehold", bad).is_err(), "{bad:?}");
         }

@@ -19,8 +19,8 @@ use crate::error::{BACKEND, classify};
 use crate::fence::PostgresFence;
 use crate::options::{Mode, PostgresOptions};
 use crate::reply;
-use crate::server::{Server, end_of_connecting};
-use crate::sql::{Call, Flag, granted_at, owner_literal, text_literal};
+use crate::server::Server;
+use crate::sql::{Call, Flag, granted_at};
 
 /// How often a waiter looks that no notification reaches.
 const POLL: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(100);
 ///
 /// A held lock costs no connection, works through a transaction pooler, and survives a crash of the
 /// server. Clones share a few connections for requests and, once one of them waits, a session that
-/// listens for pushed grants. See the [crate documentation](crate) for what it guarantees.
+/// listens for pushed grants. See the documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct PostgresBackend {
     server: Server,
@@ -51,12 +51,10 @@ impl PostgresBackend {
     }
 
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
-        let server = Server::new(options, Mode::Table)?;
-        let end = end_of_connecting();
-        server.ensure_schema(end).await?;
-        let is_pooled = server.is_pooled(end).await?;
+        let server = Server::connect(options, Mode::Table).await?;
+        server.forget_unused().await;
         let listener = Listener::new(server.connections.options().clone());
-        let notifications = (!is_pooled).then(|| Arc::new(Notifications::new(listener)));
+        let notifications = server.is_direct().then(|| Arc::new(Notifications::new(listener)));
         Ok(Self { server, notifications })
     }
 
@@ -88,7 +86,7 @@ impl PostgresBackend {
         let call = self.server.call("acquire").text(claim.name.as_str()).owner(claim.owner);
         let call = call.number(millis(claim.ttl)).text(claim.label.as_str());
         let call = call.flag(Flag(queues)).optional(listener).number(self.server.clock_limit());
-        let rows = self.server.connections.attempt(&claim.name, &call.end()).await;
+        let rows = self.server.connections.attempt(&claim.name, &call).await;
         let row = reply::only(rows.map_err(classify)?, "the answer to an acquire")?;
         answers::attempt(claim, &row)
     }
@@ -110,7 +108,7 @@ impl PostgresBackend {
         let names = &self.server.names;
         let granted_at = granted_at("token", &format!("{}()", names.function("now_us")));
         let columns = format!("name, owner, token, left_us, label, {granted_at}, waiters");
-        Call::of_columns(&columns, &names.function(function))
+        Call::of_columns(columns, names.function(function))
     }
 }
 
@@ -162,13 +160,13 @@ impl DistributedLock for PostgresBackend {
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        let names = renewals.iter().map(|renewal| text_literal(renewal.name.as_str()));
-        let owners = renewals.iter().map(|renewal| owner_literal(renewal.owner));
-        let tokens = renewals.iter().map(|renewal| renewal.token.to_string());
-        let ttls = renewals.iter().map(|renewal| renewal.ttl.as_millis().to_string());
-        let call = self.server.call("extend").array("text", names).array("uuid", owners);
-        let call = call.array("bigint", tokens).array("bigint", ttls).end();
-        let answers = self.server.row(call, "renewals").await;
+        let call = self.server.call("extend");
+        let call = call.texts(renewals.iter().map(|renewal| renewal.name.as_str()));
+        let call = call.owners(renewals.iter().map(|renewal| renewal.owner));
+        let tokens = renewals.iter().map(|renewal| renewal.token.get());
+        let call = call.numbers(tokens.map(|token| i64::try_from(token).unwrap_or(i64::MAX)));
+        let call = call.numbers(renewals.iter().map(|renewal| millis(renewal.ttl)));
+        let answers = self.server.row(&call, "renewals").await;
         let answers = answers.and_then(|row| reply::get::<String>(&row, 0, "renewals"));
         match answers {
             Ok(answers) => {
@@ -185,7 +183,11 @@ impl DistributedLock for PostgresBackend {
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         const WHAT: &str = "the answer to a release";
         let call = self.server.call("release").text(name.as_str()).owner(owner);
-        let row = self.server.row(call.number(self.server.clock_limit()).end(), WHAT).await?;
+        let row = self.server.row(&call.number(self.server.clock_limit()), WHAT).await?;
+        if reply::get(&row, 1, WHAT)? {
+            // The release is done, whatever becomes of this: the waiter looks for itself within a poll (C28).
+            let _ = self.server.rows(&self.server.call("tell").text(name.as_str())).await;
+        }
         match reply::get(&row, 0, WHAT)? {
             true => Ok(Release::Released),
             false => Ok(Release::NotHeld),
@@ -197,7 +199,7 @@ impl DistributedLock for PostgresBackend {
             notifications.unregister(owner);
         }
         let call = self.server.call("withdraw").text(name.as_str()).owner(owner);
-        self.server.rows(call.number(self.server.clock_limit()).end()).await.map(drop)
+        self.server.rows(&call.number(self.server.clock_limit())).await.map(drop)
     }
 }
 
@@ -205,7 +207,7 @@ impl DistributedLock for PostgresBackend {
 impl LockAdmin for PostgresBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let call = self.call_for_states("list").text(name.as_str()).flag(Flag(true)).number(1);
-        match self.server.rows(call.end()).await?.first() {
+        match self.server.rows(&call).await?.first() {
             Some(row) => answers::state(row),
             None => Ok(LockState::new(name.clone(), None, Some(0))),
         }
@@ -218,17 +220,17 @@ impl LockAdmin for PostgresBackend {
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let call = self.call_for_states("list").text(prefix).flag(Flag(false)).number(limit);
-        self.server.rows(call.end()).await?.iter().map(answers::state).collect()
+        self.server.rows(&call).await?.iter().map(answers::state).collect()
     }
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
         let call = self.call_for_states("evict").text(name.as_str());
-        let rows = self.server.rows(call.number(self.server.clock_limit()).end()).await?;
+        let rows = self.server.rows(&call.number(self.server.clock_limit())).await?;
         rows.first().map_or(Ok(None), reply::holder)
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(&self.server, self.notifications.is_some()).await
+        doctor::examine(&self.server).await
     }
 }
 

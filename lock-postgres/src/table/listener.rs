@@ -8,11 +8,11 @@
 use async_trait::async_trait;
 use lock_core::BackendError;
 use lock_core::backend::NotificationTransport;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgListener};
 use sqlx::{AssertSqlSafe, Error, Executor};
 
-use crate::connections::CONNECT_LIMIT;
 use crate::error::{RequestError, classify};
+use crate::session::listening;
 use crate::sql::key;
 
 /// Where one client listens.
@@ -33,8 +33,9 @@ impl NotificationTransport for Listener {
     type Address = i64;
 
     async fn connect(&self) -> Result<(PgListener, i64), BackendError> {
-        let mut session =
-            session(&self.options).await.map_err(|error| classify(RequestError::Connect(error)))?;
+        let mut session = listening(&self.options)
+            .await
+            .map_err(|error| classify(RequestError::Connect(error)))?;
         let (number, _) = uuid::Uuid::new_v4().as_u64_pair();
         let number = number as i64;
         let channel = channel(number);
@@ -58,17 +59,6 @@ impl NotificationTransport for Listener {
 
 fn executing(error: Error) -> BackendError {
     classify(RequestError::Execute(error))
-}
-
-/// A session that tells at once when it ends, and that the driver does not replace by itself. The driver
-/// makes such a session from a pool only, so it has a pool of its own.
-async fn session(options: &PgConnectOptions) -> Result<PgListener, Error> {
-    let pool = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
-    let pool = pool.acquire_timeout(CONNECT_LIMIT).connect_with(options.clone()).await?;
-    let mut session = PgListener::connect_with(&pool).await?;
-    session.ignore_pool_close_event(true);
-    session.eager_reconnect(false);
-    Ok(session)
 }
 
 /// The name of the channel, as the function `hand_over` writes it.

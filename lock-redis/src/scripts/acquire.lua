@@ -1,11 +1,12 @@
 -- KEYS: lock, fence, queue, waiters, withdrawn
 -- ARGV: owner, TTL in ms, label, channel ('' does not queue, POLLED hears nothing), limit of the
 -- server's clock
--- -> {1, token, now} granted | {0, ms left or -1, holder's label, position or -1, now} busy
+-- -> {1, token} granted | {0, ms left or -1, holder's label, position or -1, now} busy
 local lock, fence, queue, waiters, withdrawn = unpack(KEYS)
 local me, ttl_ms, label, channel, limit = unpack(ARGV)
 
-local value = redis.call('GET', lock)
+local value, kind = read(lock)
+if kind then return not_a_lock(kind) end
 local holder, held_token, holder_label = parse(value)
 local now = server_time()
 -- C19: a late request of a withdrawn claim takes nothing.
@@ -18,7 +19,7 @@ end
 -- C16: a repeat finds its own grant, with the same token.
 if holder == me then
   last_at_least(lock, ttl_ms)
-  return { 1, held_token, integer(now) }
+  return { 1, held_token }
 end
 
 if not value then
@@ -26,7 +27,7 @@ if not value then
   if not winner or winner == me then
     local token = next_token(fence, now)
     grant(lock, fence, me, token, ttl_ms, label, now)
-    return { 1, token, integer(now) }
+    return { 1, token }
   end
   holder, held_token, holder_label = parse(redis.call('GET', lock))
 end
@@ -34,7 +35,7 @@ end
 local position = -1
 if channel ~= '' then
   local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-  -- Fails here, before the first write, if the key is of another type.
+  -- Fails here, before the first write, if that key is of another type.
   redis.call('HLEN', waiters)
   position = redis.call('ZRANK', queue, me)
   if not position then

@@ -28,8 +28,23 @@ local function parse(value)
   end
 end
 
--- C22: one more than the last token, or the time if it is greater. So tokens grow when the clock steps
--- back, and when the counter is lost.
+-- The value of a lock's key, false if there is none; or false and the type of a key that is no lock.
+local function read(lock)
+  local value = redis.pcall('GET', lock)
+  if type(value) ~= 'table' then return value end
+  -- C49: no client of locks has written a key of another type. Any other error ends the script.
+  if not string.find(value.err, 'WRONGTYPE', 1, true) then return redis.call('GET', lock) end
+  return false, redis.pcall('TYPE', lock).ok or 'unknown'
+end
+
+-- What is answered where a lock has to be.
+local function not_a_lock(kind)
+  return { err = 'NOTALOCK ' .. kind }
+end
+
+-- C22: one more than the last token, or the time if the counter is missing. So tokens grow when the clock
+-- steps back. They also grow when the counter is lost: it counts grants, and the time is ahead of it by then,
+-- even if the clock stepped back by a little.
 local function next_token(fence, now)
   local last = redis.call('GET', fence)
   if not last then return integer(now) end
@@ -38,7 +53,7 @@ local function next_token(fence, now)
     -- A plain text, since Redis 6 knows no other errors; the dash marks the code.
     error('-COUNTER the token counter ' .. fence .. ' holds no token')
   end
-  return integer(math.max(counter + 1, now))
+  return integer(counter + 1)
 end
 
 -- C10: an extension never shortens a TTL, so that requests may overtake each other.
@@ -88,9 +103,9 @@ local function pass_on(lock, fence, queue, waiters, limit)
   end
 end
 
--- Ends the hold of `owner`, if `owner` holds the lock.
+-- Ends the hold of `owner`, if `owner` holds the lock. A key that is no lock is no hold either.
 local function release(lock, fence, queue, waiters, owner, limit)
-  if parse(redis.call('GET', lock)) ~= owner then return 0 end
+  if parse((read(lock))) ~= owner then return 0 end
   pass_on(lock, fence, queue, waiters, limit)
   return 1
 end

@@ -1,7 +1,9 @@
 -- KEYS: lock, fence, queue, waiters   ARGV: limit of the server's clock
 -- -> {value, ms left or -1} of the hold that is over, nil if there was none
 local lock, fence, queue, waiters = unpack(KEYS)
-local value, left = redis.call('GET', lock), redis.call('PTTL', lock)
+local value, kind = read(lock)
+if kind then return not_a_lock(kind) end
 if not value then return nil end
+local left = redis.call('PTTL', lock)
 pass_on(lock, fence, queue, waiters, ARGV[1])
 return { value, left }

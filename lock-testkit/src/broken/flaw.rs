@@ -153,6 +153,10 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
         self.flaw.watch(&self.sound, lease)
     }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.begun().close().await
+    }
 }
 
 #[async_trait]
@@ -173,6 +177,10 @@ impl<F: Flaw> LockAdmin for Flawed<F> {
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
         self.begun().doctor().await
+    }
+
+    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        self.begun().doctor_under(prefix).await
     }
 }
 

@@ -109,6 +109,7 @@ macro_rules! conformance_tests {
             c47_a_release_tells_of_a_loss
             c47_a_silent_server_is_no_error_of_the_work
             c48_a_wait_shorter_than_an_answer_times_out
+            c49_a_prefix_is_a_part_of_each_name
             r2_no_call_blocks_the_runtime
             r2_no_call_keeps_the_thread
             s3_of_many_that_try_at_once_one_is_granted

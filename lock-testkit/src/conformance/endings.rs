@@ -24,6 +24,7 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
     faulty.once(Operation::Release, Fault::ReplyLost);
     guards.truncate(10);
     timeout(harness.limit(), client.shutdown()).await.expect("it drains");
+    assert_eq!(faulty.calls(Operation::Close), 1, "a shutdown is to close the backend");
     let left = observer.list(tag.as_str(), 100).await.expect("an answer");
     assert_eq!(left, [], "a shutdown is to give back what is held and what was dropped");
     let over = guards.iter().all(|guard| !guard.is_held());

@@ -5,9 +5,12 @@ use std::error::Error;
 use std::time::Duration;
 
 use super::harness::Harness;
-use super::steps::{claim, client, faulty_client, fresh_name, patient, until_free};
+use super::steps::{claim, client, faulty_client, fresh_name, options, patient, until_free};
 use crate::Operation;
-use lock_core::{Clock, Contention, Health, LockError, LockRequest, SystemClock, Ttl, Wait};
+use lock_core::backend::Prefixed;
+use lock_core::{
+    Clock, Contention, Health, LockClient, LockError, LockRequest, SystemClock, Ttl, Wait,
+};
 
 /// C1, C4: a request that cannot be is refused with a typed error, and nothing is sent.
 pub async fn c01_a_bad_request_is_refused_before_any_io(harness: &dyn Harness) {
@@ -66,8 +69,9 @@ pub async fn c02_names_are_data(harness: &dyn Harness) {
     ];
     let mut names: Vec<String> = odd.iter().map(|part| format!("{tag}{part}")).collect();
     names.push(format!("{{{tag}}}:fence"));
-    let longest = format!("{tag}{}", "n".repeat(512 - tag.as_str().len()));
-    names.push(format!("{}m", &longest[..511]));
+    let length = harness.longest_name();
+    let longest = format!("{tag}{}", "n".repeat(length - tag.as_str().len()));
+    names.push(format!("{}m", &longest[..length - 1]));
     names.push(longest);
     let mut guards = Vec::new();
     for name in &names {
@@ -89,6 +93,37 @@ pub async fn c02_names_are_data(harness: &dyn Harness) {
     let others = names.len() - 1;
     assert_eq!(listed.len(), others, "a listing is to hold what is held, and nothing else");
     client.shutdown().await;
+}
+
+/// C49: behind a prefix there are the locks of the store whose names begin with it, and no others.
+pub async fn c49_a_prefix_is_a_part_of_each_name(harness: &dyn Harness) {
+    let (plain, tag) = (client(harness).await, fresh_name());
+    let prefix = format!("{tag}*:");
+    let prefixed = Prefixed::new(harness.connect().await, &prefix).expect("a good prefix");
+    let shop = LockClient::with_options(prefixed, options(harness));
+    let held = |name: &str| LockRequest::new(name).ttl(harness.ttl() * 10);
+    let mut guards = Vec::new();
+    for name in ["b", "a%"] {
+        guards.push(shop.acquire(held(name)).await.expect("a free lock"));
+    }
+    // One is called as the prefix, the other would match it as a pattern.
+    for name in [prefix.clone(), format!("{tag}x:a")] {
+        guards.push(plain.acquire(held(&name)).await.expect("a free lock"));
+    }
+    let stored = format!("{prefix}b");
+    assert!(plain.try_acquire(&*stored).await.expect("an answer").is_none(), "two holders");
+    let names = async |start: &str, limit| {
+        let states = shop.list(start, limit).await.expect("a listing");
+        states.into_iter().map(|state| state.name.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("", 9).await, ["a%", "b"]);
+    assert_eq!(names("", 1).await, ["a%"], "what has no name there takes the place of another");
+    assert_eq!(names("b", 9).await, ["b"]);
+    assert_eq!(shop.inspect("b").await.expect("its state").name.as_str(), "b");
+    assert!(shop.evict("b").await.expect("an answer").is_some());
+    assert!(plain.inspect(&*stored).await.expect("its state").holder.is_none());
+    plain.shutdown().await;
+    shop.shutdown().await;
 }
 
 /// C3: owners are drawn anew for each acquisition, of the same lock by the same client too.

@@ -18,7 +18,7 @@ pub(super) fn fresh_name() -> LockName {
 }
 
 /// What is not asked for otherwise waits for as long as any case may take.
-fn options(harness: &dyn Harness) -> ClientOptions {
+pub(super) fn options(harness: &dyn Harness) -> ClientOptions {
     let wait = Wait::AtMost(harness.limit());
     ClientOptions::new().request_timeout(harness.request_timeout()).wait(wait)
 }

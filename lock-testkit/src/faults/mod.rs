@@ -28,9 +28,15 @@ pub use self::resources::*;
 pub use self::server::Server;
 pub use self::waiting::*;
 
-/// Makes one test of each behaviour under faults, for a [`Harness`](crate::faults::Harness).
+/// Makes one test of each behaviour under faults, for a [`Harness`].
+///
+/// A store that cannot keep all of them, such as one that forgets its locks at a restart, names those that
+/// it keeps: `test_faults!(Mine: c17_a_dead_server_delays_no_call_beyond_its_time_out)`.
 #[macro_export]
 macro_rules! test_faults {
+    ($harness:ty: $($test:ident)*) => {
+        $crate::test_faults! { @each $harness; $($test)* }
+    };
     ($harness:ty) => {
         $crate::test_faults! { @each $harness;
             c17_a_stopped_server_delays_no_call_beyond_its_time_out
@@ -64,7 +70,7 @@ macro_rules! test_faults {
 }
 
 /// Makes one test of each behaviour that tells what the protocol costs and leaves behind, for a
-/// [`Harness`](crate::faults::Harness).
+/// [`Harness`].
 #[macro_export]
 macro_rules! test_resources {
     ($harness:ty) => {

@@ -39,11 +39,17 @@ impl Example {
     }
 
     fn sources(&self) -> io::Result<Vec<PathBuf>> {
-        match self.path.is_dir() {
-            true => Ok(entries(&self.path)?.into_iter().filter(|path| is_rust(path)).collect()),
-            false => Ok(vec![self.path.clone()]),
-        }
+        sources_in(&self.path)
     }
+}
+
+/// The sources of a file or folder. A folder may hold a package, which is the story of the example.
+fn sources_in(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(if is_rust(path) { vec![path.to_owned()] } else { Vec::new() });
+    }
+    let sources: io::Result<Vec<_>> = entries(path)?.iter().map(|path| sources_in(path)).collect();
+    Ok(sources?.concat())
 }
 
 /// What is in a folder.

@@ -27,9 +27,9 @@ impl Mutant {
         }
     }
 
-    /// Whether the fault is in the code of this package, whose folder has its name.
+    /// Whether the fault is in the code of this package, which is called by its folder.
     pub(super) fn is_in(&self, package: &str) -> bool {
-        self.file.split('/').next() == Some(package)
+        self.file.strip_prefix(package).is_some_and(|file| file.starts_with('/'))
     }
 
     pub(super) fn apply_in(&self, tree: &Path) -> Done<String> {

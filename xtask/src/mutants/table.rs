@@ -6,6 +6,7 @@ mod lock_etcd;
 mod lock_file;
 mod lock_postgres;
 mod lock_redis;
+mod memcached_backend;
 
 use super::mutant::Mutant;
 
@@ -18,6 +19,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         lock_file::MUTANTS,
         lock_postgres::MUTANTS,
         lock_redis::MUTANTS,
+        memcached_backend::MUTANTS,
     ]
     .into_iter()
     .flatten()

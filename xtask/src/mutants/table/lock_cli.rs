@@ -62,8 +62,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the parser repeats a name as it was typed",
         file: "lock-cli/src/exit.rs",
-        from: "visible_lines(&error.render().ansi().to_string())",
-        to: "error.render().ansi().to_string()",
+        from: "Readable::again(&text).keeping(&LINES_AND_COLOURS).to_string()",
+        to: "text.clone()",
         test: "-p lock-cli --test shell file::what_people_read_cannot_be_forged",
     },
 ];

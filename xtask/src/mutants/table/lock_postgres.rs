@@ -6,12 +6,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "anybody releases the row",
         file: "lock-postgres/src/schema/lease_table.sql",
-        from: "WHERE l.name = lock_name AND l.owner = me AND l.expires_at > clock_timestamp();
-    IF NOT FOUND THEN
-        RETURN false;",
-        to: "WHERE l.name = lock_name AND l.expires_at > clock_timestamp();
-    IF NOT FOUND THEN
-        RETURN false;",
+        from: "released := coalesce(held.owner = me AND held.expires_at > clock_timestamp(), false);",
+        to: "released := coalesce(held.expires_at > clock_timestamp(), false);",
         test: "-p leasehold --all-features --test postgres conformance::table::c14_releasing_what_is_lost_is_not_held",
     },
     Mutant {
@@ -23,22 +19,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "any session holds for the owner",
-        file: "lock-postgres/src/advisory/holds.rs",
-        from: "AND k.objsubid = 1 AND k.granted AND k.pid = l.process \\",
-        to: "AND k.objsubid = 1 AND k.granted \\",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "WHERE s.process = of_process AND s.holds)",
+        to: "WHERE s.holds)",
         test: "-p leasehold --all-features --test postgres elsewhere::c10_an_attached_lease_is_not_extended_on_the_lock_of_another",
     },
     Mutant {
-        name: "a slow look is a loss",
-        file: "lock-postgres/src/advisory/session_task.rs",
-        from: "Err(error) if ends_session(&error) => Step::SessionOver(self.reason().await),",
-        to: "Err(_) => Step::SessionOver(self.reason().await),",
+        name: "a slow answer is a loss",
+        file: "lock-postgres/src/advisory/hold.rs",
+        from: "Err(error) if ends_session(&error) => Ok(Extension::Lost),",
+        to: "Err(_) => Ok(Extension::Lost),",
         test: "-p leasehold --all-features --test postgres advisory::c08_a_server_that_is_slow_to_answer_is_no_loss",
     },
     Mutant {
         name: "marks that a crash forgets",
         file: "lock-postgres/src/schema/fence.sql",
-        from: "PERFORM \"@schema@\".\"@table@_v1_durably\"();\n    INSERT INTO",
+        from: "PERFORM \"@schema@\".\"@table@_v2_durably\"();
+    INSERT INTO",
         to: "INSERT INTO",
         test: "-p leasehold --all-features --test postgres tokens::c24_the_mark_of_a_fence_survives_a_crash",
     },
@@ -59,7 +56,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a release hands nothing over",
         file: "lock-postgres/src/schema/lease_table.sql",
-        from: "PERFORM \"@schema@\".\"@table@_v1_hand_over\"(lock_name, NULL, clock_limit);",
+        from: "winner := \"@schema@\".\"@table@_v2_hand_over\"(lock_name, held, NULL, clock_limit);",
         to: "NULL;",
         test: "-p leasehold --all-features --test postgres conformance::table::c28_a_waiter_is_queued_by_its_first_attempt",
     },
@@ -71,11 +68,49 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test postgres faults::c28_a_client_that_is_gone_costs_nothing",
     },
     Mutant {
+        name: "nobody is told of a grant",
+        file: "lock-postgres/src/table/backend.rs",
+        from: "if reply::get(&row, 1, WHAT)? {",
+        to: "if reply::get::<bool>(&row, 1, WHAT)? && false {",
+        test: "-p leasehold --all-features --test postgres conformance::table::c28_a_waiter_is_queued_by_its_first_attempt",
+    },
+    Mutant {
         name: "grants that a crash forgets",
-        file: "lock-postgres/src/schema/grant.sql",
-        from: "PERFORM set_config('synchronous_commit', 'on', true);",
-        to: "NULL;",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "IF current_setting('synchronous_commit') = 'off' THEN",
+        to: "IF false THEN",
         test: "-p leasehold --all-features --test postgres tokens::c22_a_lock_and_its_token_survive_a_crash",
+    },
+    Mutant {
+        name: "old grants are kept",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "WHERE g.name = lock_name AND g.token = last.token;",
+        to: "WHERE g.name = lock_name AND g.token < 0;",
+        test: "-p leasehold --all-features --test postgres versions::r4_locks_that_are_no_longer_used_are_forgotten",
+    },
+    Mutant {
+        name: "a lock is forgotten with a token ahead of the clock",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "SELECT FROM \"@schema@\".\"@table@_grants\" g WHERE g.name = l.name AND (
+                g.token > ",
+        to: "SELECT FROM \"@schema@\".\"@table@_grants\" g WHERE g.name = l.name AND (
+                0 > ",
+        test: "-p leasehold --all-features --test postgres versions::r4_locks_that_are_no_longer_used_are_forgotten",
+    },
+    Mutant {
+        name: "holds of version 1 are left behind",
+        file: "lock-postgres/src/schema/lease_tables.sql",
+        from: "SELECT l.name, l.token, l.owner, l.label, l.expires_at FROM",
+        to: "SELECT l.name, l.token, NULL, l.label, l.expires_at FROM",
+        test: "-p leasehold --all-features --test postgres versions::c22_clients_of_two_versions_share_their_locks",
+    },
+    Mutant {
+        name: "a function of version 1 goes on with its old columns",
+        file: "lock-postgres/src/schema/lease_tables.sql",
+        from: "ALTER TABLE \"@schema@\".\"@table@\" DROP COLUMN token, DROP COLUMN owner, DROP COLUMN label,
+            DROP COLUMN expires_at, DROP COLUMN process;",
+        to: "ALTER TABLE \"@schema@\".\"@table@\" ALTER COLUMN token SET DEFAULT 0;",
+        test: "-p leasehold --all-features --test postgres versions::p1_a_call_of_version_1_amid_the_migration_takes_nothing_unseen",
     },
     Mutant {
         name: "a stale transaction passes the fence",
@@ -113,17 +148,98 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test postgres faults::a_swallowing_connection_is_replaced_while_the_lock_is_held",
     },
     Mutant {
-        name: "nobody looks after a session",
-        file: "lock-postgres/src/advisory/session_task.rs",
-        from: "const LOOK_EVERY: Duration = Duration::from_secs(1);",
-        to: "const LOOK_EVERY: Duration = Duration::from_secs(3600);",
-        test: "-p leasehold --all-features --test postgres advisory::c08_a_session_that_ends_is_told_as_disconnected",
+        name: "names mean what the caller's search_path says",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "    new_label text, clock_limit bigint, told_at bigint DEFAULT NULL
+) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$",
+        to: "    new_label text, clock_limit bigint, told_at bigint DEFAULT NULL
+) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = public AS $$",
+        test: "-p leasehold --all-features --test postgres security::c32_what_others_create_in_public_is_never_called",
+    },
+    Mutant {
+        name: "anybody may call the functions",
+        file: "lock-postgres/src/schema/rights.sql",
+        from: "EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', ours);",
+        to: "NULL;",
+        test: "-p leasehold --all-features --test postgres security::c32_users_of_locks_have_no_rights_on_the_tables",
+    },
+    Mutant {
+        name: "owner ids stand in the text of requests",
+        file: "lock-postgres/src/transaction.rs",
+        from: "(Form::Prepared, Request::Call(call)) => connection.fetch_all(call.as_query()).await,",
+        to: "(Form::Prepared, Request::Call(call)) => send_text(connection, call.as_text()).await,",
+        test: "-p leasehold --all-features --test postgres security::c03_owner_ids_are_neither_logged_nor_shown",
+    },
+    Mutant {
+        name: "the values of prepared statements are logged",
+        file: "lock-postgres/src/transaction.rs",
+        from: "DO $$ BEGIN PERFORM set_config('log_parameter_max_length', '0', false); \\
+    EXCEPTION WHEN insufficient_privilege THEN NULL; END $$\";",
+        to: "DO $$ BEGIN PERFORM 1; END $$\";",
+        test: "-p leasehold --all-features --test postgres security::c03_owner_ids_are_neither_logged_nor_shown",
+    },
+    Mutant {
+        name: "nobody reads an idle session",
+        file: "lock-postgres/src/advisory/hold.rs",
+        from: "() = self.session.ended() => return self.reason().await,",
+        to: "() = std::future::pending() => return self.reason().await,",
+        test: "-p leasehold --all-features --test postgres advisory::c08_a_cut_connection_is_told_before_the_next_one_believes_for_long",
+    },
+    Mutant {
+        name: "nobody asks a session for a sign of life",
+        file: "lock-postgres/src/advisory/hold.rs",
+        from: "const PING_EVERY: Duration = Duration::from_secs(1);",
+        to: "const PING_EVERY: Duration = Duration::from_secs(3600);",
+        test: "-p leasehold --all-features --test postgres advisory::c08_a_half_open_connection_is_told_within_three_seconds",
+    },
+    Mutant {
+        name: "an eviction leaves no mark",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "VALUES (held.owner, clock_timestamp() + interval",
+        to: "VALUES (gen_random_uuid(), clock_timestamp() + interval",
+        test: "-p leasehold --all-features --test postgres advisory::c08_an_eviction_is_told_as_such_although_another_holds_by_then",
+    },
+    Mutant {
+        name: "a hold of which a caller has heard is given back",
+        file: "lock-postgres/src/advisory/hold.rs",
+        from: "callers.heard();
+                        let extended",
+        to: "let extended",
+        test: "-p leasehold --all-features --test postgres advisory::c10_an_abandoned_attempt_ends_no_later_hold_of_its_owner",
+    },
+    Mutant {
+        name: "a wait that is given up stays in the queue",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "WHERE s.process = of_process AND NOT s.holds
+",
+        to: "WHERE s.process = of_process AND s.holds
+",
+        test: "-p leasehold --all-features --test postgres advisory::c19_a_wait_that_is_given_up_leaves_the_queue",
     },
     Mutant {
         name: "the server waits for a stopped process for ever",
-        file: "lock-postgres/src/advisory/session_task.rs",
-        from: "ttl.as_millis() + 1000)",
-        to: "0 * ttl.as_millis())",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "PERFORM \"@schema@\".\"@table@_v2_bear_silence\"(ttl_ms + 1000);
+END
+$$;
+
+-- Takes the lock",
+        to: "NULL;
+END
+$$;
+
+-- Takes the lock",
         test: "-p leasehold --all-features --test postgres advisory::c28_a_process_that_dies_or_stops_frees_its_locks",
+    },
+    Mutant {
+        name: "an unknown parameter is left to the driver",
+        file: "lock-postgres/src/options.rs",
+        from: "parameters.refuse_unless(is_known_to_the_driver)?;",
+        to: "let _ = parameters.refuse_unless(is_known_to_the_driver);",
+        test: "-p lock-postgres --lib c32_a_bad_url_is_refused_without_being_repeated",
     },
 ];

@@ -6,7 +6,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "plain DEL",
         file: "lock-redis/src/scripts/common.lua",
-        from: "if parse(redis.call('GET', lock)) ~= owner then return 0 end",
+        from: "if parse((read(lock))) ~= owner then return 0 end",
         to: "",
         test: "-p leasehold --all-features --test redis c14_releasing_what_is_lost_is_not_held",
     },
@@ -75,10 +75,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a repeat is a new grant",
         file: "lock-redis/src/scripts/acquire.lua",
         from: "last_at_least(lock, ttl_ms)
-  return { 1, held_token, integer(now) }",
+  return { 1, held_token }",
         to: "redis.call('DEL', lock)
   grant(lock, fence, me, held_token, ttl_ms, label, now)
-  return { 1, held_token, integer(now) }",
+  return { 1, held_token }",
         test: "-p leasehold --all-features --test redis holders::c45_a_repeat_keeps_the_time_of_the_grant",
     },
     Mutant {
@@ -122,5 +122,63 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "if seen and tonumber(seen) > tonumber(token) then return { seen } end",
         to: "",
         test: "-p leasehold --all-features --test redis c24_a_stale_holder_can_neither_advance_nor_write",
+    },
+    Mutant {
+        name: "Redis: a free lock is taken though others wait",
+        file: "lock-redis/src/scripts/acquire_free.lua",
+        from: "redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0",
+        to: "redis.call('EXISTS', KEYS[1], KEYS[5]) == 0",
+        test: "-p leasehold --all-features --test redis c27_a_newcomer_does_not_pass_the_queue",
+    },
+    Mutant {
+        name: "Redis: a free lock is taken by a withdrawn claim",
+        file: "lock-redis/src/scripts/acquire_free.lua",
+        from: "redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0",
+        to: "redis.call('EXISTS', KEYS[1], KEYS[3]) == 0",
+        test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
+    },
+    Mutant {
+        name: "Redis: a release passes waiters over",
+        file: "lock-redis/src/scripts/release_unwanted.lua",
+        from: "and redis.call('EXISTS', KEYS[3]) == 0",
+        to: "",
+        test: "-p leasehold --all-features --test redis c27_a_release_lets_the_next_one_in",
+    },
+    Mutant {
+        name: "a key of another type is waited for",
+        file: "lock-redis/src/error.rs",
+        from: "\"NOTALOCK\" => not_a_lock(error.detail().unwrap_or_default()),",
+        to: "\"NOTALOCK\" => {
+            BackendError::transient(BACKEND, Outcome::NotApplied, \"it is held\", source(error))
+        }",
+        test: "-p leasehold --all-features --test redis foreign::c49_a_key_of_another_type_is_named_at_once",
+    },
+    Mutant {
+        name: "a key of another type is free",
+        file: "lock-redis/src/scripts/acquire.lua",
+        from: "if kind then return not_a_lock(kind) end",
+        to: "",
+        test: "-p leasehold --all-features --test redis foreign::c49_a_key_of_another_type_is_named_at_once",
+    },
+    Mutant {
+        name: "a key that will never expire is like any other",
+        file: "lock-redis/src/reply.rs",
+        from: "contention.foreign_without_ttl = contention.ttl_left.is_none();",
+        to: "",
+        test: "-p leasehold --all-features --test redis foreign::c29_a_key_without_expiry_is_left_alone",
+    },
+    Mutant {
+        name: "a parameter without effect is passed over",
+        file: "lock-redis/src/options.rs",
+        from: "refuse_unknown_parameters(&self.url)?;",
+        to: "let _ = refuse_unknown_parameters(&self.url);",
+        test: "-p leasehold --all-features --test redis access::c49_parameters_that_have_no_effect_are_refused",
+    },
+    Mutant {
+        name: "the doctor's lock is outside the prefix",
+        file: "lock-redis/src/admin.rs",
+        from: "LockRequest::new(format!(\"{prefix}{}\", doctor::PROBE))",
+        to: "LockRequest::new(format!(\"{}{}\", prefix.get(..0).unwrap_or_default(), doctor::PROBE))",
+        test: "-p leasehold --all-features --test redis access::c49_rights_on_the_keys_of_a_prefix_are_enough_for_it",
     },
 ];

@@ -1,0 +1,114 @@
+//! Plays an act: a shop, a crew, a thousand buyers, and what was heard of them.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use leasehold::Connector;
+use tempfile::TempDir;
+
+use crate::act::Act;
+use crate::crew::Crew;
+use crate::news::{News, now};
+use crate::orders::Orders;
+use crate::played::{Heard, Played, Stop};
+use crate::sale::{BUYERS, Failure};
+use crate::shop::Shop;
+
+/// Where the acts are played. Its files are gone when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    url: String,
+    /// What the locks are held in.
+    pub(crate) backend: &'static str,
+    dir: TempDir,
+}
+
+impl Stage {
+    /// Without a URL the locks are files beside the shop.
+    pub(crate) fn set(connector: &Connector, url: Option<String>) -> Result<Self, Failure> {
+        let dir = tempfile::Builder::new().prefix("flash_sale-").tempdir()?;
+        let beside = || format!("file:{}", dir.path().join("locks").display());
+        let url = url.unwrap_or_else(beside);
+        let backend = look_at(connector, &url)?;
+        Ok(Self { url, backend, dir })
+    }
+
+    pub(crate) fn play(&self, act: Act) -> Result<Played, Failure> {
+        let dir = self.dir.path().join(act.key());
+        Shop::found(&dir)?;
+        let mut crew = Crew::hire(&self.url, |worker| self.orders(act, worker, &dir))?;
+        crew.open_doors()?;
+        let (began, clock) = (now(), Instant::now());
+        let (heard, stop) = listen(act, &crew)?;
+        crew.go_home()?;
+        let shop = Shop::enter(&dir, false)?;
+        Ok(Played {
+            act,
+            began,
+            took: clock.elapsed(),
+            heard,
+            stop,
+            sold: u32::try_from(shop.sales()?)?,
+            left: shop.stock().map_err(|error| format!("{error:?}"))?,
+        })
+    }
+
+    fn orders(&self, act: Act, worker: u32, shop: &Path) -> Orders {
+        // Several shows may share a server.
+        let lock = format!("flash-sale:{}:{}", std::process::id(), act.key());
+        Orders { act, worker, lock, shop: shop.to_owned() }
+    }
+}
+
+/// Connects once before ten workers do, so that what is wrong with a URL is said once.
+fn look_at(connector: &Connector, url: &str) -> Result<&'static str, Failure> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let locks = runtime.enable_all().build()?.block_on(connector.connect(url))?;
+    match locks.capabilities().backend {
+        "memory" => Err("locks in memory are of one process, and the shop has ten".into()),
+        backend => Ok(backend),
+    }
+}
+
+/// Listens until all workers have gone home, and plays the system that stops one of them.
+fn listen(act: Act, crew: &Crew) -> Result<(Heard, Option<Stop>), Failure> {
+    let (mut heard, mut stop, mut sold) = (Vec::new(), None, 0);
+    let progress = progress(act);
+    while let Some((worker, news)) = crew.next_news()? {
+        interfere(crew, worker, news, &mut stop)?;
+        sold += u32::from(matches!(news, News::Sold { .. }));
+        if matches!(news, News::Sold { .. } | News::SoldOut) {
+            progress.set_message(format!("{sold} sold"));
+            progress.inc(1);
+        }
+        heard.push((worker, news));
+    }
+    progress.finish_and_clear();
+    Ok((heard, stop))
+}
+
+/// Stops the worker that is about to write, and lets it go on when another has told a buyer that
+/// nothing is left: by then its lease is over, and others have held the lock and sold the rest.
+fn interfere(crew: &Crew, worker: u32, news: News, stop: &mut Option<Stop>) -> Result<(), Failure> {
+    match (news, stop) {
+        (News::AboutToWrite { token, read }, stop) => {
+            crew.stop(worker)?;
+            *stop = Some(Stop { worker, token, read, stopped: now(), went_on: Duration::ZERO });
+        }
+        (News::SoldOut, Some(stop)) if stop.went_on.is_zero() => {
+            stop.went_on = now();
+            crew.let_go_on(stop.worker)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A bar on standard error; none if that is not a terminal.
+fn progress(act: Act) -> ProgressBar {
+    let bar = ProgressBar::new(BUYERS.into());
+    let style = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} buyers served, {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.with_prefix(act.key())
+}

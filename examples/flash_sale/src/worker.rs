@@ -1,0 +1,169 @@
+//! A worker: a process that serves its share of the buyers.
+
+use std::io::stdin;
+use std::thread;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use leasehold::{Connector, FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use crate::news::{News, now};
+use crate::orders::Orders;
+use crate::sale::{BUYERS, Failure, STOCK, WORKERS};
+use crate::shop::{NoSale, Shop};
+use crate::stop;
+
+/// How long a parcel takes. It is done without the lock, while others sell.
+const PARCEL: Duration = Duration::from_millis(5);
+
+/// What the stock is when the slow payment comes, in the acts that have one.
+const SLOW_AT: u32 = STOCK * 7 / 10;
+
+/// How long the slow payment takes: the system has all this time to stop its worker, and it is over
+/// by the time the worker goes on.
+const SLOW_PAYMENT: Duration = Duration::from_secs(1);
+
+/// How long a buyer waits in line before the worker gives up.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// Plays a worker until all its buyers have been served.
+pub(crate) fn run(connector: &Connector, url: &str, orders: Orders) -> Result<(), Failure> {
+    stop::die_with_parent()?;
+    let doors = doors();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build()?.block_on(async {
+        let worker = Worker::new(connector, url, orders).await?;
+        say(News::Ready);
+        doors.await?;
+        let tills = 0..worker.orders.act.tills();
+        try_join_all(tills.map(|till| worker.till(till))).await?;
+        worker.locks.shutdown().await;
+        Ok(())
+    })
+}
+
+/// Opens with the first line from the parent. A worker whose parent is gone is of no use.
+fn doors() -> oneshot::Receiver<()> {
+    let (open, doors) = oneshot::channel();
+    thread::spawn(move || {
+        let mut lines = stdin().lines();
+        if lines.next().is_some() {
+            let _ = open.send(());
+        }
+        lines.for_each(drop);
+        std::process::exit(1)
+    });
+    doors
+}
+
+fn say(news: News) {
+    println!("{news}");
+}
+
+struct Worker {
+    orders: Orders,
+    locks: LockClient,
+    shop: Shop,
+}
+
+impl Worker {
+    async fn new(connector: &Connector, url: &str, orders: Orders) -> Result<Self, Failure> {
+        let locks = connector.connect(url).await?;
+        let shop = Shop::enter(&orders.shop, orders.act.is_fenced())?;
+        Ok(Self { orders, locks, shop })
+    }
+
+    /// Serves every buyer who came to this till, one after the other.
+    async fn till(&self, till: u32) -> Result<(), Failure> {
+        let first = self.orders.worker * BUYERS / WORKERS;
+        let came_here = |buyer: &u32| buyer % self.orders.act.tills() == till;
+        for buyer in (first..first + BUYERS / WORKERS).filter(came_here) {
+            while !self.serve(buyer).await? {}
+        }
+        Ok(())
+    }
+
+    /// Serves a buyer; false if the shop refused, and the buyer is to be served anew.
+    async fn serve(&self, buyer: u32) -> Result<bool, Failure> {
+        if !self.orders.act.locks() {
+            return answer(report(self.sell(buyer, None).await));
+        }
+        let guard = self.lock().await?;
+        let (from, token) = (now(), guard.token());
+        let sale = report(self.sell(buyer, Some(token)).await);
+        let to = now();
+        let kept = guard.release().await.is_ok();
+        say(News::Held { token, from, to, kept });
+        self.wrap_parcel(&sale).await;
+        answer(sale)
+    }
+
+    async fn lock(&self) -> Result<LockGuard, LockError> {
+        let request = LockRequest::new(&self.orders.lock)
+            .ttl(self.orders.act.ttl())
+            .wait(Wait::AtMost(MAX_WAIT))
+            .label(format!("worker {}", self.orders.worker));
+        self.locks.acquire(request).await
+    }
+
+    /// Sells one item, and says how many are left: shows the token, then reads, then writes.
+    ///
+    /// Between the read and the write it deliberately does not ask `guard.is_held()`, nor does it
+    /// run inside `guard.run(…)`, which would drop the sale. Both are good manners, and neither is
+    /// protection: the worker can be stopped after any check, one instruction before the write. Only
+    /// the shop can tell that a write comes too late.
+    async fn sell(&self, buyer: u32, token: Option<FencingToken>) -> Result<u32, NoSale> {
+        self.shop.show(token).await?;
+        let read = self.shop.stock()?;
+        if read == 0 {
+            return Err(NoSale::SoldOut);
+        }
+        self.take_payment(read, token).await?;
+        self.shop.set_stock(read - 1, token).await?;
+        self.shop.record_sale(buyer, self.orders.worker)?;
+        Ok(read - 1)
+    }
+
+    async fn take_payment(&self, read: u32, token: Option<FencingToken>) -> Result<(), NoSale> {
+        let may_be_slow = self.orders.act.stops_a_worker() && read <= SLOW_AT;
+        match token {
+            Some(token) if may_be_slow && self.shop.takes_slow_payment()? => {
+                // The time runs before the parent hears of it: it may stop us at once.
+                let payment = sleep(SLOW_PAYMENT);
+                say(News::AboutToWrite { token, read });
+                payment.await;
+            }
+            _ => sleep(self.orders.act.payment()).await,
+        }
+        Ok(())
+    }
+
+    async fn wrap_parcel(&self, sale: &Result<u32, NoSale>) {
+        if sale.is_ok() {
+            sleep(PARCEL).await;
+        }
+    }
+}
+
+/// Tells the parent what came of a sale.
+fn report(sale: Result<u32, NoSale>) -> Result<u32, NoSale> {
+    let at = now();
+    match sale {
+        Ok(left) => say(News::Sold { at, left }),
+        Err(NoSale::SoldOut) => say(News::SoldOut),
+        Err(NoSale::Stale { token, seen }) => say(News::Refused { at, token, seen }),
+        Err(NoSale::Failed(_)) => {}
+    }
+    sale
+}
+
+/// Whether the buyer has an answer.
+fn answer(sale: Result<u32, NoSale>) -> Result<bool, Failure> {
+    match sale {
+        Ok(_) | Err(NoSale::SoldOut) => Ok(true),
+        Err(NoSale::Stale { .. }) => Ok(false),
+        Err(NoSale::Failed(error)) => Err(error),
+    }
+}

@@ -1,0 +1,11 @@
+//! The `leasehold` command with Memcached: the same command, and `memcached://HOST[:PORT]` beside its URLs.
+
+use std::process::ExitCode;
+
+use leasehold::Connector;
+use memcached_backend::MemcachedBackend;
+
+fn main() -> ExitCode {
+    let connect = |url: String| async move { MemcachedBackend::connect(&url).await };
+    lock_cli::main(Connector::new().scheme("memcached", connect))
+}

@@ -1,0 +1,142 @@
+#![doc = include_str!("../README.md")]
+
+mod doctor;
+mod server;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::backend::{
+    Attempt, Claim, ClockReading, Extension, Register, Release, Renewal, UrlParameters,
+    WaiterHandle, async_trait,
+};
+use lock_core::{
+    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
+    LockState, Order, Outcome, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
+};
+
+use crate::server::{BACKEND, Server};
+
+/// How often a change is tried that others forestall.
+const TRIES: usize = 20;
+
+/// The locks on a Memcached server. Clones share a connection, which carries one request at a time.
+#[derive(Clone)]
+pub struct MemcachedBackend(Arc<Server>);
+
+impl MemcachedBackend {
+    /// The locks at `memcached://HOST[:PORT]`. Dropping the future closes the connection.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] if the URL cannot be used; it is not repeated. [`LockError::Backend`] if the
+    /// server cannot be reached.
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        let parameters = UrlParameters::of(url);
+        parameters.refuse_unknown()?;
+        let address = parameters.base().strip_prefix("memcached://").unwrap_or_default();
+        let address = address.trim_end_matches('/');
+        if address.is_empty() || address.contains(['/', '@']) {
+            let message = "locks on Memcached are at memcached://HOST[:PORT]".to_owned();
+            return Err(LockError::Config { message });
+        }
+        match Server::connect(address).await {
+            Ok(server) => Ok(Self(server.into())),
+            Err(source) => Err(LockError::Backend { operation: "connect", name: None, source }),
+        }
+    }
+
+    /// Reads a register, changes it, and replaces it unless the change is none.
+    async fn change<T>(
+        &self,
+        name: &LockName,
+        change: impl Fn(&mut Register, ClockReading) -> T,
+    ) -> Result<T, BackendError> {
+        for _ in 0..TRIES {
+            let seen = self.0.read(name).await?;
+            let mut register = seen.register.clone();
+            let outcome = change(&mut register, seen.at);
+            if register == seen.register || self.0.replace(&seen, register).await? {
+                return Ok(outcome);
+            }
+        }
+        let context = "others change this lock all the time";
+        Err(BackendError::transient(BACKEND, Outcome::NotApplied, context, "never in turn"))
+    }
+}
+
+#[async_trait]
+impl DistributedLock for MemcachedBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(
+            BACKEND,
+            Order::Unordered,
+            Wakeup::Poll(Duration::from_millis(100)),
+            Renewals::Single,
+            TokenDurability::CounterAndClock,
+            Duration::from_secs(1),
+            "a restart loses all locks, and a full server any of them: two may then hold one, until \
+             the first one renews",
+        )
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        _: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let mut claim = claim.clone();
+        claim.ttl = whole_seconds(claim.ttl);
+        self.change(&claim.name, |register, at| register.acquire(BACKEND, &claim, at)).await?
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let mut answers = Vec::new();
+        for mut renewal in renewals.iter().cloned() {
+            renewal.ttl = whole_seconds(renewal.ttl);
+            let extend = |register: &mut Register, at| register.extend(&renewal, at);
+            answers.push(self.change(&renewal.name, extend).await);
+        }
+        answers
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        self.change(name, |register, at| register.release(owner, at)).await
+    }
+
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.change(name, |register, at| register.withdraw(owner, at)).await
+    }
+}
+
+#[async_trait]
+impl LockAdmin for MemcachedBackend {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        self.0.read(name).await.map(|seen| seen.register.state(seen.at))
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        let all = self.0.all().await?;
+        let states = all.iter().map(|seen| seen.register.state(seen.at));
+        Ok(LockState::listed(states, prefix, limit))
+    }
+
+    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+        self.change(name, Register::evict).await
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+        doctor::examine(&self.0).await
+    }
+}
+
+impl fmt::Debug for MemcachedBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemcachedBackend").field(&self.0.address).finish()
+    }
+}
+
+/// C4: the server counts seconds.
+fn whole_seconds(ttl: Ttl) -> Ttl {
+    Ttl::new(Duration::from_secs(ttl.as_millis().div_ceil(1000))).unwrap_or(Ttl::MAX)
+}

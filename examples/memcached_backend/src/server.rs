@@ -1,0 +1,194 @@
+//! The server: its items and its clock.
+
+use std::io;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use async_memcached::{Client, Error, ErrorKind, MetaProtocol, MetaValue, Status};
+use lock_core::backend::{ClockReading, Register};
+use lock_core::{BackendError, LockName, Outcome};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
+use tokio::task::consume_budget;
+use tokio::time::sleep;
+
+pub(crate) const BACKEND: &str = "memcached";
+
+/// What our keys begin with, and how a listing shows them.
+const PREFIX: &str = "leasehold-";
+const LISTED: &str = "key=leasehold-";
+
+/// How long a listing waits for another, and for how long a connection may be opening.
+const BUSY: Duration = Duration::from_millis(10);
+const OPENING: Duration = Duration::from_secs(3);
+
+/// The server counts whole seconds, and looks at the time once a second: so that what it says may be nearly
+/// two seconds old.
+const CLOCK_ERROR: Duration = Duration::from_secs(2);
+
+/// A server, and a connection that carries one request at a time.
+pub(crate) struct Server {
+    pub(crate) address: String,
+    connection: Mutex<Connection>,
+}
+
+/// A connection, and one that is being opened, since when. A request that gives up leaves it to the next, so
+/// that a connection that is slow to open is opened all the same.
+struct Connection {
+    client: Client,
+    opening: Option<(Instant, Opening)>,
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Client, Error>> + Send>>;
+
+/// What an item holds: a lock, and until when the server keeps the item, in seconds since 1970.
+#[derive(Serialize, Deserialize)]
+struct Item {
+    kept_until: u64,
+    register: Register,
+}
+
+/// A register as it was at a moment of the server's clock.
+pub(crate) struct Seen {
+    pub(crate) register: Register,
+    pub(crate) at: ClockReading,
+    /// What the server calls this state of the item: 0 if it does not tell states apart. `None` if there is
+    /// no item.
+    cas: Option<u64>,
+}
+
+impl Server {
+    pub(crate) async fn connect(address: &str) -> Result<Self, BackendError> {
+        let client = opened(address.to_owned()).await.map_err(failure(Outcome::NotApplied))?;
+        let connection = Mutex::new(Connection { client, opening: None });
+        Ok(Self { address: address.to_owned(), connection })
+    }
+
+    /// C21: the driver closes a connection whose reply was not read to its end, also if it was dropped.
+    pub(crate) async fn client(&self) -> Result<MappedMutexGuard<'_, Client>, BackendError> {
+        let mut connection = self.connection.lock().await;
+        if connection.client.is_closed() {
+            connection.opening.take_if(|(since, _)| since.elapsed() > OPENING);
+            let begin = || (Instant::now(), Box::pin(opened(self.address.clone())) as Opening);
+            let (_, opening) = connection.opening.get_or_insert_with(begin);
+            let client = opening.await;
+            connection.opening = None;
+            connection.client = client.map_err(failure(Outcome::NotApplied))?;
+        }
+        Ok(MutexGuard::map(connection, |connection| &mut connection.client))
+    }
+
+    pub(crate) async fn read(&self, name: &LockName) -> Result<Seen, BackendError> {
+        if let Some(seen) = self.get(&key(name)).await? {
+            return Ok(seen);
+        }
+        let stats = self.client().await?.stats().await.map_err(failure(Outcome::NotApplied))?;
+        let time = stats.get("time").and_then(|time| time.parse().ok());
+        let time = time.ok_or_else(|| BackendError::refusal(BACKEND, "it tells no time"))?;
+        Ok(Seen { register: Register::new(name.clone()), at: reading(time), cas: None })
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Seen>, BackendError> {
+        let flags = Some(&["v", "c", "t"][..]);
+        let item = self.client().await?.meta_get(key, false, None, flags).await;
+        let item = item.map_err(failure(Outcome::NotApplied))?;
+        // C49: whatever else has our key is no lock.
+        let no_register = || BackendError::not_a_lock(BACKEND, "an item that is no register");
+        item.map(|item| seen(item).ok_or_else(no_register)).transpose()
+    }
+
+    /// Replaces what was seen; false if it is not so any more, and nothing was done.
+    pub(crate) async fn replace(&self, old: &Seen, new: Register) -> Result<bool, BackendError> {
+        let kept_until = (old.at.now + Register::kept_for()).as_secs();
+        let unchanged = old.cas.map_or("ME".to_owned(), |cas| format!("C{cas}"));
+        let flags = [&*unchanged, &*format!("T{kept_until}")];
+        let key = key(new.name());
+        let value = serde_json::to_vec(&Item { kept_until, register: new });
+        let value = value.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
+        if old.cas == Some(0) {
+            return Err(BackendError::refusal(BACKEND, "it runs without compare-and-swap (-C)"));
+        }
+        let mut client = self.client().await?;
+        match client.meta_set(key, &*value, false, None, Some(&flags)).await {
+            Err(Error::Protocol(Status::Exists | Status::NotStored | Status::NotFound)) => {
+                Ok(false)
+            }
+            stored => stored.map(|_| true).map_err(failure(Outcome::Unknown)),
+        }
+    }
+
+    /// All registers.
+    pub(crate) async fn all(&self) -> Result<Vec<Seen>, BackendError> {
+        let mut all = Vec::new();
+        for hash in self.told("lru_crawler metadump hash\r\n", LISTED).await? {
+            all.extend(self.get(&format!("{PREFIX}{hash}")).await?);
+        }
+        Ok(all)
+    }
+
+    /// The words after `start` in the answer to a command that the driver does not speak.
+    pub(crate) async fn told(
+        &self,
+        command: &str,
+        start: &str,
+    ) -> Result<Vec<String>, BackendError> {
+        self.words(command, start).await.map_err(|error| failure(Outcome::NotApplied)(error.into()))
+    }
+
+    async fn words(&self, command: &str, start: &str) -> io::Result<Vec<String>> {
+        let mut lines = BufReader::new(TcpStream::connect(&self.address).await?).lines();
+        lines.get_mut().write_all(command.as_bytes()).await?;
+        let mut words = Vec::new();
+        while let Some(line) = lines.next_line().await?.filter(|line| line != "END") {
+            let word = line.strip_prefix(start).and_then(|rest| rest.split(' ').next());
+            words.extend(word.map(str::to_owned));
+            // The server makes one listing at a time, and its housekeeping counts as one.
+            if line.starts_with("BUSY") {
+                sleep(BUSY).await;
+                lines.get_mut().write_all(command.as_bytes()).await?;
+            } else if line.contains("ERROR") {
+                return Err(io::Error::other(line));
+            }
+            // R2: a long listing leaves the thread to others now and then.
+            consume_budget().await;
+        }
+        Ok(words)
+    }
+}
+
+/// A connection that answers.
+async fn opened(address: String) -> Result<Client, Error> {
+    let mut client = Client::new(format!("tcp://{address}")).await?;
+    client.version().await?;
+    Ok(client)
+}
+
+/// The item says until when it is kept, and the server for how long: the difference is the server's time.
+fn seen(found: MetaValue) -> Option<Seen> {
+    let Item { kept_until, register } = serde_json::from_slice(&found.data?).ok()?;
+    let at = reading(kept_until.checked_sub(found.ttl_remaining?.try_into().ok()?)?);
+    Some(Seen { register, at, cas: found.cas })
+}
+
+fn reading(seconds: u64) -> ClockReading {
+    ClockReading { now: Duration::from_secs(seconds), error: CLOCK_ERROR }
+}
+
+/// C2: no name is too long, and nothing in it has a meaning.
+fn key(name: &LockName) -> String {
+    let hash = Sha256::digest(name.as_str());
+    hash.iter().fold(PREFIX.to_owned(), |key, byte| format!("{key}{byte:02x}"))
+}
+
+/// C15: a request failed, and `outcome` is what may have come of it.
+pub(crate) fn failure(outcome: Outcome) -> impl Fn(Error) -> BackendError {
+    move |error| match error {
+        Error::Protocol(Status::Error(ErrorKind::Client(_) | ErrorKind::Server(_))) => {
+            BackendError::permanent(BACKEND, outcome, "it refuses", error.to_string())
+        }
+        _ => BackendError::transient(BACKEND, outcome, "no answer", error.to_string()),
+    }
+}

@@ -1,0 +1,83 @@
+//! What a cache does that a store does not, and how that is told.
+
+use lock_core::{DistributedLock, Finding, Health, LockAdmin, LockClient, LockError, LockRequest};
+use lock_testkit::eventually;
+use memcached_backend::MemcachedBackend;
+
+use crate::server::{LIMIT, Memcached};
+
+async fn backend(server: &Memcached) -> MemcachedBackend {
+    MemcachedBackend::connect(&server.url()).await.expect("a connection")
+}
+
+async fn client(server: &Memcached) -> LockClient {
+    LockClient::new(backend(server).await)
+}
+
+/// Waits for another second of the server's clock.
+async fn next_second(server: &Memcached) {
+    let time = async || server.stat("time").await;
+    let before = time().await;
+    eventually("a second passes", LIMIT, async || time().await != before).await;
+}
+
+/// C22: two hold a lock that the cache forgot, the second has the greater token, and the first learns of
+/// its loss when it renews.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_tokens_grow_through_the_loss_of_an_item() {
+    let server = Memcached::start(&[]).await;
+    let (one, other) = (client(&server).await, client(&server).await);
+    let request = || LockRequest::new("a").ttl(LIMIT);
+    let mut lost = one.acquire(request()).await.expect("a free lock");
+    for _ in 0..3 {
+        next_second(&server).await;
+        assert_eq!(server.say("flush_all").await, "OK");
+        let next = other.acquire(request()).await.expect("nobody is remembered");
+        assert!(next.token() > lost.token(), "{} after {}", next.token(), lost.token());
+        assert!(lost.extend(LIMIT).await.is_err_and(|error| error.is_lost()));
+        lost = next;
+    }
+}
+
+async fn finding(server: &Memcached, check: &str) -> Finding {
+    let findings = backend(server).await.doctor().await.expect("an answer");
+    findings.into_iter().find(|finding| finding.check == check).expect("a finding")
+}
+
+/// C31: the doctor sees whether a full server evicts, what the clock says, and that nothing is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_the_doctor_sees_what_endangers_locks() {
+    let (evicts, refuses) = (Memcached::start(&[]).await, Memcached::start(&["-M"]).await);
+    assert_eq!(finding(&evicts, "eviction").await.health, Health::Risk);
+    assert_eq!(finding(&refuses, "eviction").await.health, Health::Good);
+    assert_eq!(finding(&refuses, "clock").await.health, Health::Good);
+    assert_eq!(finding(&refuses, "persistence").await.health, Health::Risk);
+}
+
+/// C49: what has the key of a lock, and is no register of ours, is named at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_an_item_that_is_no_register_is_told_of() {
+    let server = Memcached::start(&[]).await;
+    let client = client(&server).await;
+    drop(client.acquire("a").await.expect("a free lock"));
+    client.shutdown().await;
+    let dump = server.say("lru_crawler metadump all").await;
+    let key = dump.strip_prefix("key=").and_then(|line| line.split(' ').next()).expect("a key");
+    assert!(server.say(&format!("ms {key} 3\r\nabc\r\nmn")).await.starts_with("HD"));
+    let client = LockClient::new(backend(&server).await);
+    let refused = client.acquire("a").await.expect_err("it is no lock");
+    assert!(matches!(refused, LockError::NotALock { .. }), "{refused}");
+}
+
+/// Without compare-and-swap no change is safe, and none is made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_compare_and_swap_is_refused() {
+    let server = Memcached::start(&["-C"]).await;
+    let (claim, backend) =
+        (LockRequest::new("a").claim().expect("a claim"), backend(&server).await);
+    // The first one only adds.
+    backend.try_acquire(&claim, None).await.expect("an answer");
+    let refused =
+        backend.release(&claim.name, claim.owner).await.expect_err("it cannot be changed");
+    assert!(!refused.is_transient() && refused.to_string().contains("-C"), "{refused}");
+}

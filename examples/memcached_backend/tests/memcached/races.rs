@@ -1,0 +1,96 @@
+//! What many clients do at the same moment, and how long a hold lasts.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::backend::{Attempt, Claim};
+use lock_core::{DistributedLock, LockAdmin, LockRequest, OwnerId};
+use memcached_backend::MemcachedBackend;
+use tokio::time::{Instant, sleep};
+
+use crate::server::{LIMIT, Memcached};
+
+const CLIENTS: usize = 8;
+const ROUNDS: usize = 100;
+
+/// What a loaded machine may add.
+const SLACK: Duration = Duration::from_millis(250);
+
+async fn client() -> MemcachedBackend {
+    let url = Memcached::shared().await.url();
+    MemcachedBackend::connect(&url).await.expect("a connection")
+}
+
+fn claim(name: &str, ttl: Duration) -> Claim {
+    LockRequest::new(name).ttl(ttl).claim().expect("a good claim")
+}
+
+fn fresh_name() -> String {
+    format!("race-{}", OwnerId::random().expose())
+}
+
+async fn is_granted(client: &MemcachedBackend, claim: &Claim) -> bool {
+    matches!(client.try_acquire(claim, None).await.expect("an answer"), Attempt::Granted(_))
+}
+
+/// C14, S3: of many that ask at once for a lock that was held before, one is granted it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_one_of_many_at_once_is_granted() {
+    let clients = join_all((0..CLIENTS).map(|_| client())).await;
+    let name = fresh_name();
+    for round in 0..ROUNDS {
+        let claims: Vec<_> = clients.iter().map(|_| claim(&name, LIMIT)).collect();
+        let asked = clients.iter().zip(&claims).map(|(client, claim)| is_granted(client, claim));
+        let granted = join_all(asked).await.into_iter().filter(|granted| *granted).count();
+        assert_eq!(granted, 1, "in round {round}");
+        let ended = claims.iter().map(|claim| clients[0].release(&claim.name, claim.owner));
+        assert!(join_all(ended).await.iter().all(Result::is_ok), "in round {round}");
+    }
+}
+
+/// C19: an attempt and its withdrawal at once leave nothing, whichever comes first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_an_attempt_beside_its_withdrawal_takes_nothing() {
+    let (one, other) = (client().await, client().await);
+    for round in 0..ROUNDS {
+        let claim = claim(&fresh_name(), LIMIT);
+        let (_, withdrawn) =
+            tokio::join!(one.try_acquire(&claim, None), other.withdraw(&claim.name, claim.owner));
+        withdrawn.expect("an answer");
+        let state = one.inspect(&claim.name).await.expect("an answer");
+        assert_eq!(state.holder, None, "a ghost holds the lock in round {round}");
+    }
+}
+
+/// C4, C28: whatever the moment of the server's second, a hold lasts for the TTL that was granted, and two
+/// seconds more at the most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c04_a_hold_lasts_for_what_was_granted() {
+    for lasted in join_all((0..20).map(|i| lasted(Duration::from_millis(100) * i))).await {
+        let Lasted { ttl, at_least, at_most } = lasted;
+        assert_eq!(ttl, Duration::from_secs(1));
+        assert!(at_most >= ttl, "it lasted {at_most:?} for a TTL of {ttl:?}");
+        let longest = ttl + Duration::from_secs(2) + SLACK;
+        assert!(at_least <= longest, "it lasted {at_least:?} for a TTL of {ttl:?}");
+    }
+}
+
+/// How long a hold lasted that nobody renewed.
+struct Lasted {
+    ttl: Duration,
+    at_least: Duration,
+    at_most: Duration,
+}
+
+async fn lasted(pause: Duration) -> Lasted {
+    sleep(pause).await;
+    let (holder, next, name) = (client().await, client().await, fresh_name());
+    let asked = Instant::now();
+    let attempt = holder.try_acquire(&claim(&name, Duration::from_millis(900)), None).await;
+    let Ok(Attempt::Granted(grant)) = attempt else { panic!("{attempt:?}") };
+    let (granted, waiting) = (Instant::now(), claim(&name, LIMIT));
+    while !is_granted(&next, &waiting).await {
+        sleep(Duration::from_millis(5)).await;
+    }
+    Lasted { ttl: grant.ttl, at_least: granted.elapsed(), at_most: asked.elapsed() }
+}

@@ -1,0 +1,99 @@
+//! The `leasehold` command as a library, so that it can be built with further backends.
+//!
+//! Whoever wrote a backend builds the command with it in a few lines:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! use leasehold::{Connector, MemoryBackend};
+//!
+//! fn main() -> ExitCode {
+//!     lock_cli::main(Connector::new().scheme("toy", |_url| async { Ok(MemoryBackend::new()) }))
+//! }
+//! ```
+//!
+//! The command then takes `--url toy:` beside the URLs of the backends that are compiled in, and its help
+//! names the scheme. What the command does is in `docs/cli.md` of the repository.
+
+mod args;
+mod bench;
+mod completions;
+mod doctor;
+mod exit;
+mod inspect;
+mod label;
+mod lock_view;
+mod log;
+mod man;
+mod ps;
+mod redaction;
+mod release;
+mod run;
+#[cfg(feature = "postgres")]
+mod schema;
+mod terminal;
+mod url;
+mod watch;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::FromArgMatches;
+use leasehold::Connector;
+
+use crate::args::{Cli, Command};
+use crate::exit::{Exit, Failure};
+use crate::url::Place;
+
+/// The whole command: reads the arguments of this process, does what they say on the locks that
+/// `connector` opens, and returns the exit code.
+///
+/// It must be all that the program's `main` does. To run a command under a lock, it starts this program
+/// once more, which then becomes the command: what `main` did before would be done twice. It starts a
+/// runtime of its own, and writes to the standard output and error.
+pub fn main(connector: Connector) -> ExitCode {
+    if let Some(exit) = run::trampoline::entered() {
+        return exit.code();
+    }
+    let ended = match parse(&connector) {
+        Ok(cli) => start(&cli, &connector),
+        Err(error) => exit::usage(&error),
+    };
+    ended.unwrap_or_else(|failure| failure.tell()).code()
+}
+
+fn parse(connector: &Connector) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&args::command(connector).try_get_matches()?)
+}
+
+/// Runs a subcommand on this thread. The system ends a command that runs under a lock together with
+/// the **thread** that started it, so it has to be started by the thread that lasts.
+fn start(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
+    log::start(cli.verbose);
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    // Locks in files need a thread to work on. It is kept, because the system may have no other for us
+    // when a lock is to be renewed.
+    builder.enable_all().thread_keep_alive(Duration::MAX);
+    let runtime = builder.build().map_err(|error| Failure::system("cannot start", &error))?;
+    let ended = runtime.block_on(carry_out(cli, connector));
+    // Does not wait for a thread that still blocks, such as on a file of a dead disk.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn carry_out(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
+    let place = Place::new(cli.url.as_deref(), connector);
+    match &cli.command {
+        Command::Run(args) => run::run(args, &place).await,
+        Command::Inspect(args) => inspect::run(args, &place).await,
+        Command::Ps(args) => ps::run(args, &place).await,
+        Command::Watch(args) => watch::run(args, &place).await,
+        Command::Release(args) => release::run(args, &place).await,
+        Command::Doctor(args) => doctor::run(args, &place).await,
+        Command::Bench(args) => bench::run(args, &place).await,
+        #[cfg(feature = "postgres")]
+        Command::Schema(args) => schema::run(args),
+        Command::Completions(args) => completions::run(args, connector),
+        Command::Man(args) => man::run(args, connector),
+    }
+}

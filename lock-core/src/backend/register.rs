@@ -1,0 +1,244 @@
+//! A lock as one value, for stores that compare and swap.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::answers::{Attempt, Extension, Grant, Release};
+use super::bounds::{ClockLimit, WITHDRAWAL_REMEMBERED};
+use super::next_token::next_token;
+use crate::model::{
+    BackendError, Claim, Contention, FencingToken, Holder, Label, LockName, LockState, Outcome,
+    OwnerId, Renewal, Ttl,
+};
+
+/// All that a store keeps of a lock, as one value: for stores that replace a value only if it is still the
+/// one that was read (compare-and-swap), and can do no more.
+///
+/// A backend reads the value and the store's clock, lets the register answer the request, and replaces the
+/// value unless it is as before. If the value was changed meanwhile, it begins again. So of two requests at
+/// the same time one comes after the other, and the clauses of the contract are kept here, once:
+///
+/// ```text
+///                 acquire: the next token
+///         free ─────────────────────────────▶ held ─┐ acquire and extend by the owner:
+///   the last token ◀──────────────────────────   ◀──┘ the same token, never shorter
+///   stays (C22)     release, withdraw, evict,
+///                   or the end of its time      withdraw: the owner is refused from
+///                                               then on (C19)
+/// ```
+///
+/// The value must outlast holds and withdrawals: the store may forget it [`kept_for`](Self::kept_for) after
+/// it was written, and not before. With the feature `serde` it is serialised whole. It holds owner ids,
+/// which are capabilities: whoever can read the store can act as a holder.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::backend::{Attempt, ClockReading, Register, Release};
+/// use lock_core::{LockName, LockRequest};
+///
+/// let at = |seconds| ClockReading::exact(Duration::from_secs(seconds));
+/// let claim = LockRequest::new("nightly").claim()?;
+/// let mut lock = Register::new(claim.name.clone());
+/// assert!(matches!(lock.acquire("toy", &claim, at(1_000))?, Attempt::Granted(_)));
+/// assert_eq!(lock.release(claim.owner, at(1_001)), Release::Released);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Register {
+    name: LockName,
+    last_token: Option<FencingToken>,
+    hold: Option<Hold>,
+    withdrawn: Vec<Withdrawn>,
+}
+
+/// Moments are spans since 1970 on the store's clock.
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Hold {
+    /// In full.
+    owner: String,
+    token: FencingToken,
+    label: Label,
+    since: Duration,
+    ends: Duration,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Withdrawn {
+    owner: String,
+    until: Duration,
+}
+
+/// What the store's clock said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockReading {
+    /// The time since 1970.
+    pub now: Duration,
+    /// By how much less time may have passed between two readings than lies between them, such as a
+    /// second for a clock of whole seconds. A hold lasts longer by as much, so that it never lasts shorter
+    /// than it was granted for.
+    pub error: Duration,
+}
+
+impl ClockReading {
+    /// A reading of a clock that tells the time exactly.
+    pub fn exact(now: Duration) -> Self {
+        Self { now, error: Duration::ZERO }
+    }
+
+    /// From when on `span` is over for certain.
+    fn after(self, span: Duration) -> Duration {
+        self.now + span + self.error
+    }
+}
+
+impl Register {
+    /// A lock of which the store knows nothing.
+    pub fn new(name: LockName) -> Self {
+        Self { name, last_token: None, hold: None, withdrawn: Vec::new() }
+    }
+
+    /// The lock.
+    pub fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// For how long a store must keep a register that was just written; it may keep it for ever.
+    pub fn kept_for() -> Duration {
+        // C4, C19: the longest hold, and the memory of a withdrawal.
+        (Ttl::MAX.as_duration() + WITHDRAWAL_REMEMBERED) * 2
+    }
+
+    /// Grants the lock to a claim, if nobody else holds it. `backend` says it in errors.
+    ///
+    /// # Errors
+    /// A permanent [`BackendError`] if the claim was withdrawn, or if the store's clock is beyond the last
+    /// token.
+    pub fn acquire(
+        &mut self,
+        backend: &'static str,
+        claim: &Claim,
+        at: ClockReading,
+    ) -> Result<Attempt, BackendError> {
+        let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_duration());
+        if self.withdrawn.iter().any(|withdrawn| withdrawn.owner == owner) {
+            // C19: also if the request was sent before the withdrawal.
+            return Err(BackendError::withdrawn(backend));
+        }
+        self.expire(at);
+        let token = match &mut self.hold {
+            Some(hold) if hold.owner != owner => return Ok(Attempt::Busy(hold.contention(at))),
+            // C16: a repeat finds its own grant.
+            Some(hold) => hold.last(ttl, at),
+            free => {
+                let token = token_after(self.last_token, backend, at)?;
+                let (label, since, ends) = (claim.label.clone(), at.now, at.now);
+                free.insert(Hold { owner, token, label, since, ends }).last(ttl, at)
+            }
+        };
+        self.last_token = Some(token);
+        Ok(Attempt::Granted(Grant::new(token, ttl)))
+    }
+
+    /// Lets a hold last for its TTL from now, if it is still its owner's.
+    pub fn extend(&mut self, renewal: &Renewal, at: ClockReading) -> Extension {
+        self.expire(at);
+        let (owner, ttl) = (renewal.owner.expose(), renewal.ttl.as_duration());
+        let hold = self.hold.as_mut().filter(|hold| hold.owner == owner);
+        // C10: what has ended is not made anew, and another hold of the same owner is another hold.
+        match hold.filter(|hold| hold.token == renewal.token) {
+            Some(hold) => drop(hold.last(ttl, at)),
+            None => return Extension::Lost,
+        }
+        Extension::Extended(ttl)
+    }
+
+    /// Ends the hold of `owner`, if it is still its own.
+    pub fn release(&mut self, owner: OwnerId, at: ClockReading) -> Release {
+        self.expire(at);
+        // S5: no hold but its own.
+        match self.hold.take_if(|hold| hold.owner == owner.expose()) {
+            Some(_) => Release::Released,
+            None => Release::NotHeld,
+        }
+    }
+
+    /// Ends the hold of `owner`, and refuses its requests from now on (C19).
+    pub fn withdraw(&mut self, owner: OwnerId, at: ClockReading) {
+        self.release(owner, at);
+        let (owner, until) = (owner.expose(), at.after(WITHDRAWAL_REMEMBERED));
+        self.withdrawn.retain(|old| old.until > at.now && old.owner != owner);
+        self.withdrawn.push(Withdrawn { owner, until });
+    }
+
+    /// Ends the hold of whoever has it, and says whose it was.
+    pub fn evict(&mut self, at: ClockReading) -> Option<Holder> {
+        let evicted = self.state(at).holder;
+        self.hold = None;
+        evicted
+    }
+
+    /// The lock as seen from outside.
+    pub fn state(&self, at: ClockReading) -> LockState {
+        let hold = self.hold.as_ref().filter(|hold| hold.ends > at.now);
+        LockState::new(self.name.clone(), hold.map(|hold| hold.holder(at)), None)
+    }
+
+    fn expire(&mut self, at: ClockReading) {
+        self.hold.take_if(|hold| hold.ends <= at.now);
+    }
+}
+
+impl Hold {
+    /// Lasts for `ttl` from now at the least.
+    fn last(&mut self, ttl: Duration, at: ClockReading) -> FencingToken {
+        // C10: never shortened, so that requests may overtake each other.
+        self.ends = self.ends.max(at.after(ttl));
+        self.token
+    }
+
+    /// How long it lasts at the least.
+    fn left(&self, at: ClockReading) -> Duration {
+        self.ends.saturating_sub(at.now + at.error)
+    }
+
+    fn contention(&self, at: ClockReading) -> Contention {
+        let (ttl_left, holder) = (Some(self.left(at)), Some(self.label.clone()));
+        Contention { ttl_left, holder, ..Contention::unknown() }
+    }
+
+    fn holder(&self, at: ClockReading) -> Holder {
+        let left = self.left(at);
+        match self.owner.parse() {
+            Ok(owner) => Holder::ours(owner, self.token, left, self.label.clone())
+                .since(UNIX_EPOCH + self.since),
+            Err(_) => Holder::foreign(Some(left)),
+        }
+    }
+}
+
+/// C22: one more than the last. A register without a last token may have lost it within the clock's error,
+/// so it begins above all that could be granted in that time.
+fn token_after(
+    last: Option<FencingToken>,
+    backend: &'static str,
+    at: ClockReading,
+) -> Result<FencingToken, BackendError> {
+    let floor = if last.is_some() { at.now } else { at.now + at.error };
+    let limit = ClockLimit::ADay.micros().map_or(floor, Duration::from_micros);
+    next_token(last, floor.min(limit)).map_err(|error| {
+        BackendError::permanent(backend, Outcome::NotApplied, "out of tokens", error)
+    })
+}
+
+impl std::fmt::Debug for Register {
+    /// Without owners, which are secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let token = self.hold.as_ref().map(|hold| hold.token);
+        f.debug_struct("Register").field("name", &self.name).field("held_under", &token).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

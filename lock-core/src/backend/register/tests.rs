@@ -1,0 +1,94 @@
+//! A store of one value, whose clock counts whole seconds.
+
+use super::*;
+use crate::model::{Lease, LockRequest};
+
+const ERROR: Duration = Duration::from_secs(2);
+
+fn at(seconds: u64) -> ClockReading {
+    ClockReading { now: Duration::from_secs(seconds), error: ERROR }
+}
+
+fn claim(seconds: u64) -> Claim {
+    LockRequest::new("a").ttl(Duration::from_secs(seconds)).claim().expect("a good claim")
+}
+
+fn lock() -> Register {
+    Register::new(LockName::new("a").expect("a name"))
+}
+
+fn granted(attempt: Result<Attempt, BackendError>) -> FencingToken {
+    match attempt.expect("an answer") {
+        Attempt::Granted(grant) => grant.token,
+        Attempt::Busy(seen) => panic!("{seen}"),
+    }
+}
+
+fn renewal(claim: &Claim, token: FencingToken, seconds: u64) -> Renewal {
+    let text = format!("lease1:{}:{token}:1000:a", claim.owner.expose());
+    let ttl = Ttl::new(Duration::from_secs(seconds)).expect("a TTL");
+    Renewal::new(&Lease::import(&text).expect("a lease"), ttl)
+}
+
+#[test]
+fn c05_a_hold_lasts_longer_by_the_error_of_the_clock() {
+    let (mut lock, one, two) = (lock(), claim(10), claim(10));
+    granted(lock.acquire("test", &one, at(100)));
+    let busy = lock.acquire("test", &two, at(111)).expect("an answer");
+    assert!(matches!(busy, Attempt::Busy(_)), "two holders");
+    assert_eq!(lock.state(at(100)).holder.expect("held").ttl_left, Some(Duration::from_secs(10)));
+    assert_eq!(lock.state(at(112)).holder, None);
+    granted(lock.acquire("test", &two, at(112)));
+}
+
+#[test]
+fn c10_an_extension_shortens_nothing_and_makes_nothing_anew() {
+    let (mut lock, claim) = (lock(), claim(60));
+    let token = granted(lock.acquire("test", &claim, at(100)));
+    let kept = Extension::Extended(Duration::from_secs(1));
+    assert_eq!(lock.extend(&renewal(&claim, token, 1), at(101)), kept);
+    assert!(lock.state(at(161)).holder.is_some(), "it was shortened");
+    assert_eq!(lock.extend(&renewal(&claim, token, 60), at(162)), Extension::Lost);
+    let next = granted(lock.acquire("test", &claim, at(163)));
+    assert_eq!(lock.extend(&renewal(&claim, token, 60), at(164)), Extension::Lost);
+    assert!(next > token);
+}
+
+#[test]
+fn c19_a_withdrawn_claim_is_refused_and_forgotten_in_time() {
+    let (mut lock, gone, other) = (lock(), claim(60), claim(60));
+    granted(lock.acquire("test", &gone, at(100)));
+    lock.withdraw(gone.owner, at(101));
+    assert!(lock.acquire("test", &gone, at(131)).is_err(), "a ghost took the lock");
+    assert_eq!(lock.state(at(131)).holder, None);
+    lock.withdraw(other.owner, at(134));
+    assert_eq!(lock.withdrawn.len(), 1, "what is long over is remembered");
+}
+
+#[test]
+fn c22_tokens_grow_also_where_the_register_was_lost_in_the_same_second() {
+    let (mut kept, claim) = (lock(), claim(60));
+    let mut last = granted(kept.acquire("test", &claim, at(99)));
+    for _ in 0..100 {
+        kept.release(claim.owner, at(100));
+        let next = granted(kept.acquire("test", &claim, at(100)));
+        assert!(next > last, "{next} after {last}");
+        last = next;
+    }
+    let reborn = granted(lock().acquire("test", &claim, at(100)));
+    assert!(reborn > last, "{reborn} after {last}");
+}
+
+#[test]
+fn c22_a_clock_far_ahead_has_no_say() {
+    let ahead = ClockReading::exact(Duration::from_secs(1 << 33));
+    let token = granted(lock().acquire("test", &claim(60), ahead));
+    assert!(token.get() < 1 << 52, "{token}");
+}
+
+#[test]
+fn c32_no_register_shows_an_owner() {
+    let (mut lock, claim) = (lock(), claim(60));
+    granted(lock.acquire("test", &claim, at(100)));
+    assert!(!format!("{lock:?}").contains(&claim.owner.expose()[8..]));
+}

@@ -1,0 +1,125 @@
+//! When the renewer looks at which hold.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::hold::Hold;
+use crate::model::{Moment, OwnerId};
+
+/// A machine that slept for longer was suspended. Two readings of two clocks differ by less.
+const SUSPENDED: Duration = Duration::from_millis(1);
+
+/// The holds of a client, by owner and by the moment at which the renewer looks at each: so a step costs
+/// what is due in it, however many are held.
+///
+/// Moments are in order by the clock that runs while the machine runs. After a suspend that order says
+/// nothing, and every hold is due to be looked at once.
+#[derive(Default)]
+pub(super) struct Schedule {
+    entries: HashMap<OwnerId, Entry>,
+    by_time: BTreeMap<Key, Arc<Hold>>,
+    /// Tells apart what is due at the same moment.
+    drawn: u64,
+    /// When it was last asked what is due.
+    asked: Option<Moment>,
+}
+
+type Key = (Instant, u64);
+
+struct Entry {
+    hold: Arc<Hold>,
+    at: Moment,
+    key: Key,
+}
+
+impl Schedule {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn of(&self, owner: OwnerId) -> Option<&Arc<Hold>> {
+        self.entries.get(&owner).map(|entry| &entry.hold)
+    }
+
+    pub(super) fn holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
+        self.entries.values().map(|entry| &entry.hold)
+    }
+
+    /// Looks at a hold at `at`, in place of another hold of its owner if there is one.
+    pub(super) fn put(&mut self, hold: Arc<Hold>, at: Moment) {
+        self.remove(hold.owner);
+        self.drawn += 1;
+        let key = (at.awake(), self.drawn);
+        self.by_time.insert(key, hold.clone());
+        self.entries.insert(hold.owner, Entry { hold, at, key });
+    }
+
+    /// Looks at a hold at `at` and not before, if it is still here.
+    pub(super) fn put_off(&mut self, hold: &Arc<Hold>, at: Moment) {
+        if self.has(hold) {
+            self.put(hold.clone(), at);
+        }
+    }
+
+    pub(super) fn remove(&mut self, owner: OwnerId) {
+        if let Some(entry) = self.entries.remove(&owner) {
+            self.by_time.remove(&entry.key);
+        }
+    }
+
+    /// Empties it.
+    pub(super) fn take_all(&mut self) -> Vec<Arc<Hold>> {
+        self.by_time.clear();
+        self.entries.drain().map(|(_, entry)| entry.hold).collect()
+    }
+
+    /// What is to be looked at now. Each is to be put off or removed, or it is due again at once.
+    pub(super) fn due(&mut self, now: Moment) -> Vec<Arc<Hold>> {
+        let was_suspended = self.was_suspended(now);
+        self.asked = Some(now);
+        match was_suspended {
+            // C6: a suspend counts.
+            true => self.holds().cloned().collect(),
+            false => self.by_time.range(..=until(now)).map(hold).collect(),
+        }
+    }
+
+    /// What is to be looked at after `now`, soonest first.
+    pub(super) fn after(&self, now: Moment) -> impl Iterator<Item = Arc<Hold>> {
+        self.by_time.range(until(now)..).map(hold)
+    }
+
+    /// When the soonest is to be looked at.
+    pub(super) fn next(&self) -> Option<Moment> {
+        let (_, soonest) = self.by_time.first_key_value()?;
+        self.entries.get(&soonest.owner).map(|entry| entry.at)
+    }
+
+    /// Whether the machine may have been suspended since it was last asked what is due.
+    pub(super) fn was_suspended(&self, now: Moment) -> bool {
+        self.asked.is_none_or(|asked| now.slept_since(asked) > SUSPENDED)
+    }
+
+    pub(super) fn has(&self, hold: &Arc<Hold>) -> bool {
+        self.of(hold.owner).is_some_and(|own| Arc::ptr_eq(own, hold))
+    }
+}
+
+/// What comes before this is due: by either clock, which are read one after the other.
+fn until(now: Moment) -> Key {
+    (now.awake() + SUSPENDED, 0)
+}
+
+fn hold((_, hold): (&Key, &Arc<Hold>)) -> Arc<Hold> {
+    hold.clone()
+}
+
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schedule").field("holds", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,81 @@
+//! When the renewer looks at which hold.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::backend::async_trait;
+use lock_core::{
+    ClientOptions, Clock, FakeClock, LockClient, LockGuard, LockRequest, MemoryBackend, Moment,
+    SystemClock,
+};
+use lock_testkit::eventually;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+async fn held(client: &LockClient, name: &str, ttl: Duration) -> LockGuard {
+    client.acquire(LockRequest::new(name).ttl(ttl)).await.expect("a free lock")
+}
+
+/// C6: a suspend of the machine counts, for holds taken before and after it.
+#[tokio::test]
+async fn c06_a_hold_is_renewed_after_a_suspend() {
+    let clock = Arc::new(FakeClock::new());
+    let options = ClientOptions::new().clock(clock.clone());
+    let client = LockClient::with_options(MemoryBackend::new(), options);
+    let minute = Duration::from_secs(60);
+    let before = held(&client, "before", minute).await;
+    for round in 0..3 {
+        let first = before.deadline();
+        // It is due after 20 s; the clock that stops in suspend has not moved.
+        clock.suspend(Duration::from_secs(30));
+        let after = held(&client, &format!("after-{round}"), minute).await;
+        eventually("it is renewed", LIMIT, async || before.deadline() != first).await;
+        assert!(
+            before.is_held() && after.is_held(),
+            "lost in a suspend that was shorter than the TTL"
+        );
+    }
+}
+
+/// Counts how often it is asked for the time.
+#[derive(Debug, Default)]
+struct CountingClock(AtomicUsize);
+
+#[async_trait]
+impl Clock for CountingClock {
+    fn now(&self) -> Moment {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        SystemClock.now()
+    }
+
+    async fn sleep_until(&self, deadline: Moment) {
+        SystemClock.sleep_until(deadline).await;
+    }
+}
+
+/// C12: holds that are not due cost nothing while another is renewed again and again.
+#[tokio::test]
+async fn c12_a_hold_costs_no_step_of_the_others() {
+    const HOLDS: usize = 2000;
+    let clock = Arc::new(CountingClock::default());
+    let options = ClientOptions::new().clock(clock.clone());
+    let client = LockClient::with_options(MemoryBackend::new(), options);
+    let day = Duration::from_secs(24 * 60 * 60);
+    let names: Vec<String> = (0..HOLDS).map(|i| format!("long-{i}")).collect();
+    let _long = join_all(names.iter().map(|name| held(&client, name, day))).await;
+    let short = held(&client, "short", Duration::from_millis(600)).await;
+    let looked = clock.0.load(Ordering::Relaxed);
+    let mut renewals = 0;
+    while renewals < 5 {
+        let before = short.deadline();
+        eventually("it is renewed", LIMIT, async || short.deadline() != before).await;
+        renewals += 1;
+    }
+    // A step reads the clock for each hold that it looks at.
+    let looked = clock.0.load(Ordering::Relaxed) - looked;
+    assert!(looked < HOLDS, "the clock was read {looked} times for {renewals} renewals");
+}

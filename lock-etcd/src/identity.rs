@@ -1,0 +1,89 @@
+//! Whether an answer is from the cluster that we know, and from after what we have seen of it.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use etcd_client::{DeleteResponse, GetResponse, ResponseHeader, TxnResponse};
+use lock_core::{BackendError, Outcome};
+
+use crate::error::BACKEND;
+
+/// The cluster that answered first, and the greatest revision that was seen of it.
+///
+/// A cluster that was restored from a backup, or built anew, gives out revisions a second time: they would
+/// be tokens that are smaller than earlier ones (C22). So would those of another cluster whose member is
+/// in the same URL. Answers of such a cluster are refused.
+#[derive(Debug, Default)]
+pub(crate) struct Identity {
+    /// 0 until the first answer.
+    cluster: AtomicU64,
+    revision: AtomicI64,
+    astray: AtomicBool,
+}
+
+/// An answer that tells the state of the whole store: it is not older than its request.
+pub(crate) trait Linearizable {
+    fn header(&self) -> Option<&ResponseHeader>;
+}
+
+impl Linearizable for TxnResponse {
+    fn header(&self) -> Option<&ResponseHeader> {
+        self.header()
+    }
+}
+
+impl Linearizable for GetResponse {
+    fn header(&self) -> Option<&ResponseHeader> {
+        self.header()
+    }
+}
+
+impl Linearizable for DeleteResponse {
+    fn header(&self) -> Option<&ResponseHeader> {
+        self.header()
+    }
+}
+
+impl Identity {
+    /// The greatest revision seen: no request that is sent from now on may be answered with less.
+    pub(crate) fn revision(&self) -> i64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Whether the last answer was refused.
+    pub(crate) fn is_astray(&self) -> bool {
+        self.astray.load(Ordering::Acquire)
+    }
+
+    /// Takes note of an answer to a request that was sent when `least` was the greatest revision.
+    pub(crate) fn check(
+        &self,
+        header: Option<&ResponseHeader>,
+        least: i64,
+    ) -> Result<(), BackendError> {
+        let Some(header) = header else { return Ok(()) };
+        let first = self.cluster.compare_exchange(
+            0,
+            header.cluster_id(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        let other = first.is_err_and(|known| known != header.cluster_id());
+        // C22: its tokens would repeat.
+        let refused = if other {
+            Err(refusal("a member of another cluster answered: its tokens would repeat ours"))
+        } else if header.revision() < least {
+            Err(refusal("the cluster has gone back in time: it was restored or built anew"))
+        } else {
+            self.revision.fetch_max(header.revision(), Ordering::AcqRel);
+            Ok(())
+        };
+        self.astray.store(refused.is_err(), Ordering::Release);
+        refused
+    }
+}
+
+fn refusal(context: &'static str) -> BackendError {
+    let remedy = "make sure that the URL names one cluster, raise the marks of fences, and restart \
+                  its clients";
+    BackendError::permanent(BACKEND, Outcome::Unknown, context, remedy)
+}

@@ -1,0 +1,207 @@
+//! The task that looks after the sessions of a client and the claims on them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt, join_all};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use lock_core::{BackendError, Clock, Moment, SystemClock};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::claims::{Claims, Expired};
+use crate::requests;
+use crate::server::Server;
+use crate::session::Session;
+
+/// How often the keeper looks. A claim that ends by itself lasts for so much longer.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// A session is renewed at least this often, and six times in its TTL if that is more often.
+const RENEW_EVERY: Duration = Duration::from_secs(1);
+
+/// How long one renewal of a session may take. A further one is sent meanwhile.
+const RENEW_LIMIT: Duration = Duration::from_secs(2);
+
+/// A session that nobody has used for so long is ended.
+const IDLE_LIMIT: Duration = Duration::from_secs(15);
+
+/// The keys on a session are compared with what is known of them once in its TTL, and not more often
+/// than this.
+const CENSUS_EVERY: Duration = Duration::from_secs(10);
+
+/// How long the last revocations of a client may take that was dropped.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
+
+/// Renews the sessions of a client, ends those that it does not use, and deletes the keys of claims that
+/// nobody believes in any more.
+///
+/// It runs on the runtime that used the client last. Nobody depends on it for safety: who asks for a grant
+/// or a renewal makes sure that the session lasts.
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    open: watch::Sender<bool>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    server: Arc<Server>,
+    claims: Arc<Claims>,
+}
+
+/// When something was last done with a session.
+struct Attended {
+    renewed: Moment,
+    counted: Moment,
+    used: Moment,
+}
+
+impl Keeper {
+    pub(crate) fn new(server: Arc<Server>, claims: Arc<Claims>) -> Self {
+        let shared = Arc::new(Shared { server, claims });
+        Self { shared, open: watch::Sender::new(true), task: Mutex::default() }
+    }
+
+    /// Starts the task, or starts it again if it has ended, or its runtime has.
+    pub(crate) fn ensure_running(&self) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.as_ref().is_none_or(JoinHandle::is_finished)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            *task = Some(runtime.spawn(self.shared.clone().run(self.open.subscribe())));
+        }
+    }
+
+    /// Ends the sessions that no claim hangs on, at once. A hold that was detached keeps its session: it
+    /// is to last for its TTL.
+    pub(crate) async fn close(&self) -> Result<(), BackendError> {
+        self.shared.end_unused().await
+    }
+}
+
+/// The task ends by itself, once it has ended the sessions, or soon.
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.open.send_replace(false);
+    }
+}
+
+impl Shared {
+    async fn run(self: Arc<Self>, mut open: watch::Receiver<bool>) {
+        let (mut jobs, mut attended) = (FuturesUnordered::new(), HashMap::new());
+        while *open.borrow_and_update() && !self.claims.is_empty() {
+            jobs.extend(self.jobs(&mut attended, SystemClock.now()));
+            let look = sleep(LOOK_EVERY);
+            tokio::pin!(look);
+            loop {
+                tokio::select! {
+                    () = &mut look => break,
+                    _ = open.changed() => break,
+                    Some(()) = jobs.next() => {}
+                }
+            }
+        }
+        if !*open.borrow() {
+            let _ = timeout(SHUTDOWN_GRACE, self.end_unused()).await;
+        }
+    }
+
+    /// What is to be done now.
+    fn jobs(
+        self: &Arc<Self>,
+        attended: &mut HashMap<i64, Attended>,
+        now: Moment,
+    ) -> Vec<BoxFuture<'static, ()>> {
+        let mut jobs: Vec<BoxFuture<'static, ()>> = Vec::new();
+        let expired = self.claims.expired(now).into_iter();
+        jobs.extend(expired.map(|claim| self.clone().end(claim).boxed()));
+        let sessions = self.claims.sessions();
+        attended.retain(|id, _| sessions.iter().any(|(session, _)| session.id() == *id));
+        for (session, in_use) in sessions {
+            let last = attended.entry(session.id()).or_insert_with(|| Attended::since(now));
+            last.used = if in_use { now } else { last.used };
+            jobs.extend(self.attend(session, last, now));
+        }
+        let idle = |session: &Session| {
+            attended.get(&session.id()).is_some_and(|last| now.since(last.used) > IDLE_LIMIT)
+        };
+        let idle = self.claims.take_unused(idle).into_iter();
+        jobs.extend(idle.map(|session| self.clone().end_idle(session).boxed()));
+        jobs
+    }
+
+    /// What is to be done for a session now.
+    fn attend(
+        self: &Arc<Self>,
+        session: Arc<Session>,
+        last: &mut Attended,
+        now: Moment,
+    ) -> Vec<BoxFuture<'static, ()>> {
+        let mut jobs: Vec<BoxFuture<'static, ()>> = Vec::new();
+        if !session.is_open() {
+            return jobs;
+        }
+        if now.since(last.counted) >= session.ttl().max(CENSUS_EVERY) {
+            last.counted = now;
+            jobs.push(self.clone().delete_orphans(session.clone()).boxed());
+        }
+        if now.since(last.renewed) + LOOK_EVERY / 2 >= (session.ttl() / 6).min(RENEW_EVERY) {
+            last.renewed = now;
+            jobs.push(renew(session).boxed());
+        }
+        jobs
+    }
+
+    /// Ends a claim that nobody believes in any more: `max_hold`, a lease that nobody attaches, a waiter
+    /// that does not look. If its key has moved to the session of another client, it stays.
+    async fn end(self: Arc<Self>, claim: Expired) {
+        let leases = claim.sessions.iter().map(|session| session.id());
+        if self.server.txn(requests::delete_if_on(&*claim.key, leases)).await.is_ok() {
+            self.claims.ended(claim.owner);
+        }
+    }
+
+    /// Deletes the keys on a session that are no claim of ours: a request wrote them that came after its
+    /// claim was over, and so late that the mark of its withdrawal was gone (C19).
+    async fn delete_orphans(self: Arc<Self>, session: Arc<Session>) {
+        let Ok(keys) = session.keys().await else { return };
+        let orphans = self.claims.unknown(keys.iter()).into_iter();
+        let delete = orphans.map(|key| {
+            let txn = requests::delete_if_on(key, [session.id()].into_iter());
+            self.server.txn(txn)
+        });
+        join_all(delete).await;
+    }
+
+    async fn end_unused(&self) -> Result<(), BackendError> {
+        let unused = self.claims.take_unused(|_| true);
+        let ended = join_all(unused.into_iter().map(|session| self.end_session(session))).await;
+        ended.into_iter().collect()
+    }
+
+    async fn end_idle(self: Arc<Self>, session: Arc<Session>) {
+        let _ = timeout(RENEW_LIMIT, self.end_session(session)).await;
+    }
+
+    /// Ends a session that was taken out. If that fails, it is tried again.
+    async fn end_session(&self, session: Arc<Session>) -> Result<(), BackendError> {
+        let ended = session.revoke().await;
+        if ended.is_err() {
+            self.claims.put_back(session);
+        }
+        ended
+    }
+}
+
+async fn renew(session: Arc<Session>) {
+    let _ = timeout(RENEW_LIMIT, session.keep_alive()).await;
+}
+
+impl Attended {
+    fn since(now: Moment) -> Self {
+        Self { renewed: now, counted: now, used: now }
+    }
+}

@@ -1,0 +1,36 @@
+//! The lease on which this client leaves the marks of withdrawn claims.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lock_core::backend::WITHDRAWAL_REMEMBERED;
+use lock_core::{BackendError, Clock, SystemClock};
+
+use crate::server::Server;
+use crate::session::Session;
+
+/// How long the lease for marks of withdrawn claims lasts. It is not renewed: marks are put on it for as long
+/// as it lasts for the time that they are to be remembered.
+const MARKS_SECONDS: i64 = WITHDRAWAL_REMEMBERED.as_secs() as i64 + 10;
+
+/// The lease on which the marks of withdrawn claims are.
+#[derive(Default)]
+pub(crate) struct Marks(Mutex<Option<Arc<Session>>>);
+
+impl Marks {
+    /// A lease that lasts for as long as a withdrawal is to be remembered (C19).
+    pub(crate) async fn lease(&self, server: &Arc<Server>) -> Result<Arc<Session>, BackendError> {
+        let session = self.current(server);
+        session.last_for(WITHDRAWAL_REMEMBERED).await?;
+        Ok(session)
+    }
+
+    fn current(&self, server: &Arc<Server>) -> Arc<Session> {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = SystemClock.now();
+        let is_worn = |session: &Session| {
+            session.is_gone() || session.is_open() && session.left(now) < WITHDRAWAL_REMEMBERED
+        };
+        current.take_if(|session| is_worn(session));
+        current.get_or_insert_with(|| Arc::new(Session::new(server.clone(), MARKS_SECONDS))).clone()
+    }
+}

@@ -1,0 +1,172 @@
+//! A session: one lease that carries many claims.
+//!
+//! ```text
+//!         open                 keep_alive (again and again)
+//!   new ───────▶ open, lasts until `confirmed + ttl` ───────────▶ …
+//!                   │ the server does not know it     │ nobody uses it
+//!                   ▼                                 ▼
+//!                 gone: its keys are, too          revoked
+//! ```
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use etcd_client::{LeaseGrantOptions, LeaseTimeToLiveOptions};
+use futures_util::future::FutureExt;
+use lock_core::{BackendError, Clock, Moment, SystemClock};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use tokio::sync::OnceCell;
+
+use crate::error::{classify, is_lease_gone, is_lease_there, lease_gone};
+use crate::recent::Recent;
+use crate::server::Server;
+
+/// The keys on a lease.
+pub(crate) type Keys = Arc<HashSet<Vec<u8>>>;
+
+/// One lease, and until when the server keeps it.
+pub(crate) struct Session {
+    server: Arc<Server>,
+    id: i64,
+    seconds: i64,
+    /// What the server granted. It is set once the lease is there.
+    granted: OnceCell<Duration>,
+    state: Mutex<State>,
+    census: Recent<Result<Keys, BackendError>>,
+}
+
+struct State {
+    /// When the request was sent by which the lease was last granted or renewed.
+    confirmed: Option<Moment>,
+    is_gone: bool,
+}
+
+impl Session {
+    /// A session whose lease is granted when it is first needed.
+    pub(crate) fn new(server: Arc<Server>, seconds: i64) -> Self {
+        // From the system: after a fork a generator of our own would draw the same on both sides.
+        let drawn = SysRng.try_next_u64().unwrap_or_else(|_| rand::random());
+        Self {
+            server,
+            id: (drawn >> 1).max(1).cast_signed(),
+            seconds,
+            granted: OnceCell::new(),
+            state: Mutex::new(State { confirmed: None, is_gone: false }),
+            census: Recent::default(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// The TTL that is asked for.
+    pub(crate) fn ttl(&self) -> Duration {
+        Duration::from_secs(self.seconds.unsigned_abs())
+    }
+
+    /// Whether its lease was granted, and is there as far as we know.
+    pub(crate) fn is_open(&self) -> bool {
+        self.granted.initialized() && !self.is_gone()
+    }
+
+    /// Whether the server has ended the lease: no key can be written with it.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.state().is_gone
+    }
+
+    /// How long the server keeps the lease at least, counted from `now`.
+    pub(crate) fn left(&self, now: Moment) -> Duration {
+        let confirmed = self.state().confirmed;
+        let granted = self.granted.get().copied().unwrap_or(self.ttl());
+        confirmed.map_or(Duration::ZERO, |at| now.until(at.after(granted)))
+    }
+
+    /// Lets the lease last for at least `span` from now on, and returns how long it does.
+    pub(crate) async fn last_for(&self, span: Duration) -> Result<Duration, BackendError> {
+        let now = SystemClock.now();
+        self.granted.get_or_try_init(|| self.grant()).await?;
+        if self.left(now) < span {
+            self.keep_alive().await?;
+        }
+        Ok(self.left(now))
+    }
+
+    /// Asks for the lease. An earlier request whose answer was lost asked for the same id.
+    async fn grant(&self) -> Result<Duration, BackendError> {
+        let (id, seconds, asked) = (self.id, self.seconds, SystemClock.now());
+        let options = LeaseGrantOptions::new().with_id(id);
+        let grant = self
+            .server
+            .send(|mut client| async move { client.lease_grant(seconds, Some(options)).await });
+        match grant.await {
+            Ok(granted) => {
+                self.confirm(asked);
+                Ok(Duration::from_secs(granted.ttl().unsigned_abs()))
+            }
+            // C16: it was granted.
+            Err(error) if is_lease_there(&error) => self.keep_alive().await.map(|()| self.ttl()),
+            Err(error) => Err(classify(error)),
+        }
+    }
+
+    /// Lets the lease last for its TTL from now on: one request, whatever hangs on it (C12).
+    pub(crate) async fn keep_alive(&self) -> Result<(), BackendError> {
+        let (id, asked) = (self.id, SystemClock.now());
+        let keep = self.server.send(|mut client| async move { client.lease_keep_alive(id).await });
+        match keep.await {
+            Ok(_) => {
+                self.confirm(asked);
+                Ok(())
+            }
+            Err(error) if is_lease_gone(&error) => {
+                self.state().is_gone = true;
+                Err(lease_gone())
+            }
+            Err(error) => Err(classify(error)),
+        }
+    }
+
+    /// The keys on the lease, by one request for all who ask at about the same time.
+    ///
+    /// A key among them is there. One that is not may be there all the same: the leader answers, which may
+    /// have yet to carry out what another member has.
+    pub(crate) async fn keys(&self) -> Result<Keys, BackendError> {
+        let (server, id) = (self.server.clone(), self.id);
+        self.census.get(|| async move { keys_on(&server, id).await }.boxed()).await
+    }
+
+    /// Ends the lease, and with it all keys on it.
+    pub(crate) async fn revoke(&self) -> Result<(), BackendError> {
+        let id = self.id;
+        match self.server.send(|mut client| async move { client.lease_revoke(id).await }).await {
+            Err(error) if !is_lease_gone(&error) => Err(classify(error)),
+            Ok(_) | Err(_) => {
+                self.state().is_gone = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn confirm(&self, asked: Moment) {
+        let mut state = self.state();
+        // Answers may overtake each other.
+        let is_later = state.confirmed.is_none_or(|confirmed| asked.has_reached(confirmed));
+        state.confirmed = if is_later { Some(asked) } else { state.confirmed };
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn keys_on(server: &Server, id: i64) -> Result<Keys, BackendError> {
+    let options = Some(LeaseTimeToLiveOptions::new().with_keys());
+    let ask = |mut client: etcd_client::Client| async move {
+        client.lease_time_to_live(id, options).await
+    };
+    let answer = server.request(ask).await?;
+    Ok(Arc::new(answer.keys().iter().cloned().collect()))
+}

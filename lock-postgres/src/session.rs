@@ -1,0 +1,138 @@
+//! A session of the server that is read all the time, so that its end is seen at once.
+//!
+//! The driver reads a connection only while it waits for an answer, except for connections that listen for
+//! notifications. So that is what these are, also where no notification is awaited.
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
+use sqlx::{Acquire, Error, Executor, PgConnection};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::connections::CONNECT_LIMIT;
+use crate::error::RequestError;
+use crate::sql::Call;
+use crate::transaction::{Form, Request, read_to_the_end, send};
+
+/// A connection that the driver does not replace by itself. The driver makes such a connection from a
+/// pool only, so it has a pool of its own.
+pub(crate) async fn listening(options: &PgConnectOptions) -> Result<PgListener, Error> {
+    let pool = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
+    let pool = pool.acquire_timeout(CONNECT_LIMIT).connect_with(options.clone()).await?;
+    let mut session = PgListener::connect_with(&pool).await?;
+    session.ignore_pool_close_event(true);
+    session.eager_reconnect(false);
+    Ok(session)
+}
+
+/// A session for one lock. It may wait for the lock for as long as it takes, so no statement of it has a
+/// time-out of the server. The server notices within some ten seconds that our machine is gone, which is
+/// long after we have noticed its silence.
+const SETTINGS: &str = "SET search_path = pg_catalog, pg_temp; \
+    SET default_transaction_isolation = 'read committed'; \
+    SET statement_timeout = 0; SET lock_timeout = 1000; \
+    SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; \
+    SET tcp_user_timeout = 10000; \
+    DO $$ BEGIN PERFORM set_config('log_parameter_max_length', '0', false); \
+    EXCEPTION WHEN insufficient_privilege THEN NULL; END $$; \
+    DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '500', false); \
+    EXCEPTION WHEN OTHERS THEN NULL; END $$; \
+    SELECT pg_backend_pid()";
+
+/// A session that holds one lock, or waits for it. Dropping it closes the connection, and so frees the lock.
+pub(crate) struct LockSession {
+    /// There until the drop.
+    listener: Option<PgListener>,
+    /// The runtime of the connection.
+    runtime: Handle,
+    /// The process of the server that serves it.
+    pub(crate) process: i32,
+    /// Whether an answer is still to be read that did not come in time.
+    unread: bool,
+}
+
+impl LockSession {
+    pub(crate) async fn open(options: &PgConnectOptions) -> Result<Self, RequestError> {
+        let timed_out = || Error::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+        let opened = timeout(CONNECT_LIMIT, async {
+            let mut listener = listening(options).await?;
+            let row = listener.fetch_one(sqlx::raw_sql(SETTINGS)).await?;
+            let process = sqlx::Row::try_get(&row, 0)?;
+            Ok(Self {
+                listener: Some(listener),
+                runtime: Handle::current(),
+                process,
+                unread: false,
+            })
+        });
+        let opened = opened.await.unwrap_or_else(|_| Err(timed_out()));
+        opened.map_err(RequestError::Connect)
+    }
+
+    /// Makes a call, and waits for as long as it takes.
+    pub(crate) async fn call(&mut self, call: &Call) -> Result<Vec<PgRow>, RequestError> {
+        let unread = std::mem::replace(&mut self.unread, true);
+        let rows = self.exchange(unread, call).await;
+        self.unread = false;
+        rows.map_err(RequestError::Execute)
+    }
+
+    async fn exchange(&mut self, unread: bool, call: &Call) -> Result<Vec<PgRow>, Error> {
+        let connection = self.connection().await?;
+        if unread {
+            read_to_the_end(connection).await?;
+        }
+        send(connection, Form::Prepared, &Request::Call(call)).await
+    }
+
+    /// Makes a call whose answer is one row, within a limit.
+    pub(crate) async fn row_within(
+        &mut self,
+        limit: Duration,
+        call: &Call,
+    ) -> Result<PgRow, RequestError> {
+        let silent =
+            || RequestError::Execute(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+        timeout(limit, self.row(call)).await.unwrap_or_else(|_| Err(silent()))
+    }
+
+    /// Makes a call whose answer is one row.
+    pub(crate) async fn row(&mut self, call: &Call) -> Result<PgRow, RequestError> {
+        let rows = self.call(call).await?;
+        rows.into_iter().next().ok_or(RequestError::Execute(Error::RowNotFound))
+    }
+
+    /// Whether the server answers. It looks at no table, which somebody else might keep.
+    pub(crate) async fn answers_within(&mut self, limit: Duration) -> bool {
+        let ping = async {
+            match self.connection().await {
+                Ok(connection) => read_to_the_end(connection).await.is_ok(),
+                Err(_) => false,
+            }
+        };
+        timeout(limit, ping).await.unwrap_or(false)
+    }
+
+    /// Completes when the session is over: the server said so, or the connection was cut.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn ended(&mut self) {
+        // What else the server says is of no interest.
+        let Some(listener) = &mut self.listener else { return };
+        while let Ok(Some(_)) = listener.try_recv().await {}
+    }
+
+    async fn connection(&mut self) -> Result<&mut PgConnection, Error> {
+        self.listener.as_mut().ok_or(Error::PoolClosed)?.acquire().await
+    }
+}
+
+impl Drop for LockSession {
+    /// C20: on any thread. The driver closes such a connection on a runtime, and panics outside.
+    fn drop(&mut self) {
+        let _entered = self.runtime.enter();
+        drop(self.listener.take());
+    }
+}

@@ -1,0 +1,22 @@
+-- The common case, before anything else is defined: the lock is free, nobody waits for it, and its counter
+-- is there. KEYS, ARGV and answers are those of acquire.lua, which does the rest.
+if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
+  local fence = KEYS[2]
+  -- C22: one more than the last token. Only a counter that is missing asks for the time.
+  local counted = redis.pcall('INCR', fence)
+  if type(counted) == 'number' then
+    if counted > 1 and counted < @max_token@ then
+      -- As text: a number of 16 digits would lose some on its way.
+      local token = redis.call('GETEX', fence, 'PX', @counter_ms@)
+      local time = redis.call('TIME')
+      -- C45: in ms since 1970. The number puts zeros before the microseconds.
+      local since = time[1] .. string.sub(time[2] + 1000000, 2, 4)
+      local value = ARGV[1] .. ':' .. token .. ':' .. since .. ':' .. ARGV[3]
+      -- C29: as any client of Redis takes a lock.
+      redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[2])
+      return { 1, token }
+    end
+    redis.call(counted == 1 and 'DEL' or 'DECR', fence)
+  end
+end
+

@@ -1,0 +1,86 @@
+//! What opens the URLs of each scheme.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use lock_core::{DistributedLock, LockError, Readable};
+
+pub(super) type Open = dyn Fn(String) -> Opening + Send + Sync;
+pub(super) type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
+type Opened = Result<Arc<dyn DistributedLock>, LockError>;
+
+/// What opens the URLs of each scheme.
+#[derive(Clone, Default)]
+pub(super) struct Schemes {
+    known: BTreeMap<String, Arc<Open>>,
+    /// Schemes of this crate whose backend is not compiled in, and which features bring it.
+    missing: BTreeMap<&'static str, &'static str>,
+}
+
+impl Schemes {
+    /// With a scheme, or with another way to open the URLs of one that is known.
+    pub(super) fn with<B, F>(
+        mut self,
+        scheme: impl Into<String>,
+        open: impl Fn(String) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        B: DistributedLock,
+        F: Future<Output = Result<B, LockError>> + Send + 'static,
+    {
+        let open = move |url| -> Opening {
+            let opening = open(url);
+            Box::pin(async { Ok(Arc::new(opening.await?) as Arc<dyn DistributedLock>) })
+        };
+        let scheme = scheme.into();
+        self.missing.remove(&*scheme);
+        self.known.insert(scheme, Arc::new(open));
+        self
+    }
+
+    /// With a scheme whose backend is not compiled in.
+    #[allow(dead_code)]
+    pub(super) fn lacking(mut self, scheme: &'static str, feature: &'static str) -> Self {
+        self.missing.insert(scheme, feature);
+        self
+    }
+
+    /// Those that are known, sorted.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.known.keys().map(String::as_str)
+    }
+
+    /// What opens `url`.
+    pub(super) fn open(&self, url: &str) -> Result<&Open, LockError> {
+        let (scheme, _) = url.split_once(':').ok_or_else(|| self.no_scheme())?;
+        self.known.get(scheme).map(|open| &**open).ok_or_else(|| self.unknown(scheme))
+    }
+
+    fn no_scheme(&self) -> LockError {
+        config(format!("a lock URL starts with its scheme: {}", self.all()))
+    }
+
+    fn unknown(&self, scheme: &str) -> LockError {
+        if let Some(feature) = self.missing.get(scheme) {
+            return config(format!(
+                "`{scheme}:` is not compiled in: enable the feature {feature} of `leasehold`"
+            ));
+        }
+        let shown: String = scheme.chars().take(20).collect();
+        let shown = Readable::new(&shown);
+        config(format!("no backend is called `{shown}`: there are {}", self.all()))
+    }
+
+    /// What a URL can start with.
+    fn all(&self) -> String {
+        let mut all: Vec<&str> = self.names().chain(self.missing.keys().copied()).collect();
+        all.sort_unstable();
+        all.iter().map(|scheme| format!("{scheme}:")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A URL that cannot be used.
+pub(super) fn config(message: impl Into<String>) -> LockError {
+    LockError::Config { message: message.into() }
+}

@@ -1,0 +1,446 @@
+//! What becomes of sessions, and of the claims on them: each claim ends by itself although its session goes
+//! on, and nothing is left behind, whatever message was lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::core::backend::{Attempt, Extension, Renewal};
+use leasehold::etcd::EtcdBackend;
+use leasehold::etcd::etcd_client::{Client, PutOptions};
+use leasehold::{
+    DistributedLock, Lease, LeaseExt, LockAdmin, LockClient, LockRequest, LostReason, OwnerId, Ttl,
+    Wait,
+};
+use lock_testkit::faults::Harness;
+use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
+use tokio::time::{sleep, timeout};
+
+use crate::faults::lease_of;
+use crate::servers::{EtcdFaults, claims, gauge, leases, one_member};
+use crate::support::{
+    LIMIT, MINUTE, SLACK, client, client_of, client_through, fresh_name, held, patient, queued,
+    released, served,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A dead client's session lasts for so much longer than the TTL of its holds, and the server ends a lease
+/// up to a second late.
+const MARGIN: Duration = Duration::from_secs(3);
+
+async fn backend(server: &EtcdServer) -> EtcdBackend {
+    EtcdBackend::connect(&server.url()).await.expect("a connection")
+}
+
+async fn raw(server: &EtcdServer) -> Client {
+    Client::connect([server.addr().to_string()], None).await.expect("a client")
+}
+
+/// A hold that nobody renews.
+async fn unrenewed(lock: &EtcdBackend, ttl: Duration) -> Lease {
+    lock.acquire_lease(&LockRequest::new(fresh_name()).ttl(ttl)).await.expect("a free lock")
+}
+
+fn renewal(lease: &Lease) -> Renewal {
+    Renewal::new(lease, Ttl::new(lease.ttl()).expect("a good TTL"))
+}
+
+async fn until_free(server: &EtcdServer, lease: &Lease) {
+    let name = lease.name().as_str();
+    eventually("the lock is free", LIMIT, async || claims(server, name).is_empty()).await;
+}
+
+/// C20: a client that shuts down leaves no lease, however long its TTLs are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c20_an_orderly_shutdown_ends_the_sessions_at_once() {
+    let server = EtcdServer::start().await;
+    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let guard = holder.acquire(patient("a").ttl(60 * MINUTE)).await.expect("a free lock");
+    let other = holder.acquire(patient("b").ttl(24 * 60 * MINUTE)).await.expect("a free lock");
+    let waiting = queued(&waiter, &holder, patient("a"), "a").await;
+    assert!(leases(&server).len() >= 3);
+    released(guard).await;
+    released(served(waiting).await).await;
+    waiter.shutdown().await;
+    holder.shutdown().await;
+    assert_eq!(leases(&server), [""; 0]);
+    assert!(!other.is_held());
+}
+
+/// C20: the shutdown of one client ends no hold of another that shares its backend.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c20_a_shutdown_leaves_the_holds_of_others_alone() {
+    let server = one_member().await;
+    let lock = Arc::new(backend(server).await);
+    let (one, two) = (client_of(lock.clone()), client_of(lock));
+    let guard = held(&one, &fresh_name()).await;
+    two.shutdown().await;
+    assert!(timeout(2 * SLACK, guard.lost()).await.is_err(), "it was ended");
+    released(guard).await;
+}
+
+/// A lease that was exported lasts for its TTL after its client is gone, and another process goes on with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_is_handed_on_outlives_its_client() {
+    let server = one_member().await;
+    let (exporter, importer) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let guard = exporter.acquire(patient(&name).ttl(5 * SECOND)).await.expect("a free lock");
+    let token = guard.token();
+    let text = guard.detach().expect("held").export();
+    exporter.shutdown().await;
+    drop(exporter);
+    sleep(3 * SECOND).await;
+    let lease = Lease::import(&text).expect("its own text");
+    let guard = importer.attach(lease).await.expect("it is still held");
+    assert_eq!(guard.token(), token);
+    // Past the end that the first client knew of, and that of its session.
+    assert!(timeout(7 * SECOND, guard.lost()).await.is_err(), "lost with the first client");
+    released(guard).await;
+}
+
+/// The client that handed a lease on lives on: it does not end what is another's now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_ends_no_lease_that_it_handed_on() {
+    let server = one_member().await;
+    let (exporter, importer) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let request = patient(&name).ttl(3 * SECOND);
+    let lease = exporter.acquire(request).await.expect("a free lock").detach().expect("held");
+    let text = lease.export();
+    let guard = importer.attach(Lease::import(&text).expect("its own text")).await.expect("held");
+    assert!(timeout(5 * SECOND, guard.lost()).await.is_err(), "ended by the first client");
+    released(guard).await;
+}
+
+/// C13, L1: a hold that nobody renews ends with its own TTL, although others keep its session alive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_nobody_renews_ends_although_its_session_goes_on() {
+    let server = one_member().await;
+    let lock = backend(server).await;
+    let (abandoned, renewed) =
+        (unrenewed(&lock, 3 * SECOND).await, unrenewed(&lock, 3 * SECOND).await);
+    let began = Instant::now();
+    eventually("the abandoned one has ended", LIMIT, async || {
+        let answer = lock.extend(&renewal(&renewed)).await;
+        assert!(matches!(answer, Ok(Extension::Extended(_))), "{answer:?}");
+        claims(server, abandoned.name().as_str()).is_empty()
+    })
+    .await;
+    let took = began.elapsed();
+    assert!(took > 2 * SECOND && took < 4 * SECOND + SLACK, "ended after {took:?}");
+    assert_eq!(lock.extend(&renewal(&abandoned)).await.expect("an answer"), Extension::Lost);
+    lock.release(renewed.name(), renewed.owner()).await.expect("an answer");
+}
+
+/// A process that hangs loses its holds with its session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_hangs_loses_its_session() {
+    let server = one_member().await;
+    let url = server.url();
+    let hanging = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let held = runtime.block_on(async {
+            let lock = EtcdBackend::connect(&url).await.expect("a connection");
+            let lease = unrenewed(&lock, 2 * SECOND).await;
+            (lock, lease)
+        });
+        // Nothing of it runs any more, and nothing is closed.
+        (runtime, held)
+    });
+    let (runtime, (lock, lease)) = hanging.join().expect("no panic");
+    let began = Instant::now();
+    until_free(server, &lease).await;
+    let took = began.elapsed();
+    assert!(took < 2 * SECOND + MARGIN + 2 * SLACK, "ended after {took:?}");
+    drop(lock);
+    runtime.shutdown_background();
+}
+
+/// A session that the server has ended costs the holds on it, which are told, and no later one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_ended_is_replaced() {
+    let server = EtcdServer::start().await;
+    let (client, observer) = (client(&server.url()).await, client(&server.url()).await);
+    for waits in [false, true] {
+        let guard = held(&client, "a").await;
+        sleep(SLACK).await;
+        let lease = lease_of(&server, &claims(&server, "a")[0]);
+        server.ctl(&["lease", "revoke", &lease]);
+        let reason = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
+        assert_eq!(reason, LostReason::Evicted);
+        drop(guard);
+        let request = if waits { patient("b") } else { patient("b").wait(Wait::AtMost(SECOND)) };
+        released(client.acquire(request).await.expect("another session")).await;
+    }
+    assert!(observer.list("", 10).await.expect("an answer").is_empty());
+}
+
+/// An eviction ends one hold, and none beside it on the same session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_eviction_ends_no_other_hold_of_the_session() {
+    let server = one_member().await;
+    let (holder, operator) = (client(&server.url()).await, client(&server.url()).await);
+    let (evicted, other) = (held(&holder, &fresh_name()).await, held(&holder, &fresh_name()).await);
+    operator.evict(evicted.name()).await.expect("an answer").expect("it was held");
+    let reason = timeout(LIMIT, evicted.lost()).await.expect("the loss is told");
+    assert_eq!(reason, LostReason::Evicted);
+    assert!(timeout(2 * SLACK, other.lost()).await.is_err(), "it was ended too");
+    released(other).await;
+}
+
+/// C19: the mark of a withdrawal stays for as long as it is to be remembered, and no longer than needed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_the_mark_of_a_withdrawal_lasts_for_half_a_minute() {
+    let server = EtcdServer::start().await;
+    let lock = backend(&server).await;
+    let claim = patient("a").claim().expect("a good claim");
+    lock.withdraw(&claim.name, claim.owner).await.expect("an answer");
+    let marks = server.ctl(&["get", "--prefix", "leasehold/withdrawn/", "--keys-only"]);
+    let lease = lease_of(&server, marks.trim());
+    let left = server.ctl(&["lease", "timetolive", &lease]);
+    let left = left.split("remaining(").nth(1).and_then(|left| left.split('s').next());
+    let left: u64 = left.expect("a TTL").parse().expect("a number");
+    assert!((30..=40).contains(&left), "{left} s");
+}
+
+/// C19: what a request wrote that came after all marks were gone does not live on with the session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_key_that_no_claim_knows_is_deleted() {
+    let server = EtcdServer::start().await;
+    let (lock, name) = (backend(&server).await, fresh_name());
+    let guard = held(&client_of(Arc::new(lock.clone())), &fresh_name()).await;
+    let lease = lease_of(&server, &claims(&server, guard.name().as_str())[0]);
+    let id = i64::from_str_radix(&lease, 16).expect("a number");
+    // A late request of a claim of this client.
+    let ghost = format!("leasehold/locks/{name}/s-{}", OwnerId::random().expose());
+    let on_session = Some(PutOptions::new().with_lease(id));
+    raw(&server).await.put(ghost, "", on_session).await.expect("an answer");
+    eventually("the ghost is gone", 3 * LIMIT, async || claims(&server, &name).is_empty()).await;
+    assert!(guard.is_held());
+    released(guard).await;
+}
+
+/// C12: renewals cost the same, however many holds there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c12_renewals_are_one_request_for_all_holds() {
+    let server = EtcdServer::start().await;
+    let client = client(&server.url()).await;
+    let mut guards = Vec::new();
+    for i in 0..20 {
+        let names: Vec<_> = (0..50).map(|j| format!("{i}-{j}")).collect();
+        let some = names.iter().map(|name| client.acquire(patient(name).ttl(15 * SECOND)));
+        guards.extend(join_all(some).await.into_iter().map(|guard| guard.expect("a free lock")));
+    }
+    let first: Vec<_> = guards.iter().map(|guard| guard.deadline()).collect();
+    let before = requests(&server).await;
+    let began = Instant::now();
+    eventually("all are renewed", LIMIT, async || {
+        guards.iter().zip(&first).all(|(guard, first)| guard.deadline() != *first)
+    })
+    .await;
+    let (sent, took) = (requests(&server).await - before, began.elapsed());
+    // A keep-alive a second, the keys of the session a few times, and the watches that begin.
+    let allowed = 3 * took.as_secs() + 20;
+    assert!(sent <= allowed, "{sent} requests in {took:?} for {} holds", guards.len());
+    assert!(guards.iter().all(|guard| guard.is_held()));
+    client.shutdown().await;
+}
+
+/// How many requests the server was sent that concern renewals: leases, and transactions.
+async fn requests(server: &EtcdServer) -> u64 {
+    let mut all = 0;
+    for (service, method) in [
+        ("etcdserverpb.Lease", "LeaseKeepAlive"),
+        ("etcdserverpb.Lease", "LeaseTimeToLive"),
+        ("etcdserverpb.Lease", "LeaseGrant"),
+        ("etcdserverpb.KV", "Txn"),
+    ] {
+        let kind = if method == "LeaseKeepAlive" { "bidi_stream" } else { "unary" };
+        let name = format!(
+            "grpc_server_started_total{{grpc_method=\"{method}\",grpc_service=\"{service}\",grpc_type=\"{kind}\"}}"
+        );
+        all += gauge(server, &name).await;
+    }
+    all
+}
+
+/// A key that came to another session of the client, by a request that was carried out late, is a hold
+/// like any other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_is_found_on_another_session() {
+    let server = EtcdServer::start().await;
+    let lock = backend(&server).await;
+    let (moved, other) = (unrenewed(&lock, 3 * SECOND).await, unrenewed(&lock, 9 * SECOND).await);
+    let key = |lease: &Lease| claims(&server, lease.name().as_str())[0].clone();
+    let longer = lease_of(&server, &key(&other));
+    server.ctl(&["put", &key(&moved), "--ignore-value", &format!("--lease={longer}")]);
+    let end = Instant::now() + 6 * SECOND;
+    while Instant::now() < end {
+        let answers = lock.extend_all(&[renewal(&moved), renewal(&other)]).await;
+        let held = |answer: &Result<_, _>| matches!(answer, Ok(Extension::Extended(_)));
+        assert!(answers.iter().all(held), "{answers:?}");
+        sleep(SLACK).await;
+    }
+}
+
+/// A waiter's place ends if its client looks no more, although the session goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_place_that_nobody_looks_after_ends() {
+    let server = one_member().await;
+    let (lock, name) = (backend(server).await, fresh_name());
+    let (holder, url) = (client(&server.url()).await, server.url());
+    let guard = held(&holder, &name).await;
+    let claim = patient(&name).claim().expect("a good claim");
+    let other = client(&url).await;
+    let waiting = {
+        // The handle of a waiter that is gone.
+        let lock = Arc::new(lock);
+        let client = LockClient::new(lock.clone());
+        let waiting = queued(&client, &holder, patient(&name), &name).await;
+        (lock, client, waiting)
+    };
+    assert!(matches!(waiting.0.try_acquire(&claim, None).await, Ok(Attempt::Busy(_))));
+    waiting.2.abort();
+    eventually("its place is gone", LIMIT, async || claims(server, &name).len() == 1).await;
+    released(guard).await;
+    released(held(&other, &name).await).await;
+}
+
+/// A grant of a lease that had no answer leaves no lease, whether it was carried out at once or comes late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_whose_grant_had_no_answer_is_ended() {
+    let server = EtcdServer::start().await;
+    for mode in [Mode::SwallowReplies, Mode::BlackHole] {
+        let proxy = Proxy::start(server.addr()).await;
+        let client = client_through::<EtcdFaults>(&proxy).await;
+        proxy.set(mode);
+        let request = LockRequest::new(fresh_name()).ttl(60 * MINUTE).wait(Wait::Never);
+        client.acquire(request).await.expect_err("no answer came");
+        if mode == Mode::SwallowReplies {
+            proxy.cut();
+        }
+        proxy.set(Mode::Pass);
+        // The same lease is asked for again.
+        let request = patient(&fresh_name()).ttl(60 * MINUTE);
+        released(client.acquire(request).await.expect("a free lock")).await;
+        client.shutdown().await;
+        eventually("only marks are left", LIMIT, async || {
+            let left = leases(&server);
+            left.iter().all(|lease| server.ctl(&["lease", "timetolive", lease]).contains("(40s)"))
+        })
+        .await;
+    }
+}
+
+/// Wherever a connection is cut while a lock is taken, extended and given back, no session is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_session_is_left_wherever_a_connection_is_cut() {
+    let server = EtcdServer::start().await;
+    let proxies = join_all((0..30).map(|_| Proxy::start(server.addr()))).await;
+    let cut = proxies.iter().zip(1_u64..).map(async |(proxy, step)| {
+        let client = client_through::<EtcdFaults>(proxy).await;
+        proxy.set_existing(Mode::CutAfter(step * 75));
+        let guard = client.acquire(patient(&fresh_name()).ttl(60 * MINUTE)).await;
+        let guard = guard.expect("a free lock");
+        // A busy machine may take longer than one request has.
+        eventually("extended", LIMIT, async || guard.extend(120 * MINUTE).await.is_ok()).await;
+        guard.release().await.expect("an answer");
+        client.shutdown().await;
+    });
+    join_all(cut).await;
+    <EtcdFaults as Harness>::until_nothing_is_left(&server).await;
+}
+
+/// A client that needs a new lease first also leaves a stopped member for another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_member_is_left_for_another_before_a_lease_is_granted() {
+    let cluster = EtcdServer::start_cluster(3).await;
+    let leader = cluster.leader().await;
+    let follower = (leader + 1) % 3;
+    let addresses = [follower, leader].map(|number| cluster.members()[number].addr().to_string());
+    let client = client(&format!("etcd://{}/", addresses.join(","))).await;
+    cluster.members()[follower].stop();
+    let request = LockRequest::new(fresh_name()).wait(Wait::AtMost(3 * SECOND));
+    let acquired = client.acquire(request).await;
+    cluster.members()[follower].cont();
+    released(acquired.expect("another member answers")).await;
+}
+
+/// A waiter whose first answer was lost finds its place again, though many have come after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_is_found_again_behind_which_many_wait() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (holder, waiter) =
+        (client(&server.url()).await, client_through::<EtcdFaults>(&proxy).await);
+    let name = fresh_name();
+    let guard = held(&holder, &name).await;
+    // So that its sessions are open.
+    let early = queued(&waiter, &holder, patient(&name), &name).await;
+    early.abort();
+    eventually("it has left", LIMIT, async || claims(server, &name).len() == 1).await;
+    proxy.set(Mode::SwallowReplies);
+    let found = Arc::new(AtomicBool::new(false));
+    let tell = found.clone();
+    let request = patient(&name).wait(Wait::Forever);
+    let request = request.on_wait(move |_| tell.store(true, Ordering::Release));
+    let waiting = tokio::spawn(async move { waiter.acquire(request).await });
+    eventually("it has a place", LIMIT, async || claims(server, &name).len() == 2).await;
+    let lock = leasehold::backend(&server.url()).await.expect("a connection");
+    let behind = (0..20).map(|_| {
+        let (client, request) = (client_of(lock.clone()), patient(&name));
+        tokio::spawn(async move { client.acquire(request).await })
+    });
+    let behind: Vec<_> = behind.collect();
+    eventually("many wait", LIMIT, async || claims(server, &name).len() == 22).await;
+    proxy.cut();
+    proxy.set(Mode::Pass);
+    eventually("it is found", LIMIT, async || {
+        assert!(!waiting.is_finished(), "it has given up");
+        found.load(Ordering::Acquire)
+    })
+    .await;
+    let token = guard.token();
+    released(guard).await;
+    let next = served(waiting).await;
+    assert!(next.token() > token);
+    behind.iter().for_each(|waiting| waiting.abort());
+    released(next).await;
+}
+
+/// C10: an extension to less leaves a hold on its session, until the end that it had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c10_an_extension_to_less_takes_nothing_away() {
+    let server = one_member().await;
+    let lock = backend(server).await;
+    let lease = unrenewed(&lock, MINUTE).await;
+    let key = claims(server, lease.name().as_str()).pop().expect("a key");
+    let session = lease_of(server, &key);
+    let less = Renewal::new(&lease, Ttl::new(SECOND).expect("a good TTL"));
+    lock.extend(&less).await.expect("an answer");
+    assert_eq!(lease_of(server, &key), session);
+    // A claim that is over is looked for five times a second.
+    sleep(2 * SECOND).await;
+    assert_eq!(claims(server, lease.name().as_str()), [key]);
+    lock.release(lease.name(), lease.owner()).await.expect("an answer");
+}
+
+/// C10: many holds that are extended at once learn each for itself whether it is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c10_a_batch_tells_which_hold_is_lost() {
+    let server = one_member().await;
+    let lock = backend(server).await;
+    let leases = join_all((0..3).map(|_| unrenewed(&lock, MINUTE))).await;
+    lock.evict(leases[1].name()).await.expect("an answer").expect("it was held");
+    let renewals: Vec<_> = leases.iter().map(renewal).collect();
+    let answers = lock.extend_all(&renewals).await;
+    let lost = answers.iter().map(|answer| matches!(answer, Ok(Extension::Lost)));
+    assert_eq!(lost.collect::<Vec<_>>(), [false, true, false], "{answers:?}");
+    for lease in leases {
+        lock.release(lease.name(), lease.owner()).await.expect("an answer");
+    }
+}

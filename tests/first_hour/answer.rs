@@ -1,0 +1,46 @@
+//! What the buyer and the log were told of an order.
+
+use std::sync::Arc;
+
+use axum::body::to_bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+
+use crate::http::buy;
+use crate::order::Order;
+use crate::reports;
+use crate::shop::Shop;
+
+/// What became of an order.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) order: Order,
+    pub(crate) status: StatusCode,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn is_sold(&self) -> bool {
+        self.status == StatusCode::OK
+    }
+
+    /// The buyer was told that the lock was lost amid the sale: it may have been made.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE && self.text.contains("is lost")
+    }
+
+    /// Somebody was told that the hold did not last: the buyer by a failure, or we by the log.
+    pub(crate) fn reports_loss(&self) -> bool {
+        !self.is_sold() || reports::is_logged(self.order)
+    }
+}
+
+/// Orders one item from one instance of the service, by its handler.
+pub(crate) async fn order(shop: Arc<Shop>, item: String) -> Answer {
+    let order = Order::new();
+    let response = order.scope(buy(State(shop), Path(item))).await.into_response();
+    let status = response.status();
+    let body = to_bytes(response.into_body(), 4096).await.expect("a short text");
+    Answer { order, status, text: String::from_utf8_lossy(&body).into_owned() }
+}

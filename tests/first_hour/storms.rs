@@ -1,0 +1,118 @@
+//! Disturbances at moments that chance chooses, while many buy.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::FencingToken;
+use lock_testkit::{Mode, Reply};
+use rand::random_range;
+use tokio::time::sleep;
+
+use crate::answer::{Answer, order};
+use crate::counter::{Scene, items};
+use crate::shop::Shop;
+
+/// For how long it storms.
+const STORM: Duration = Duration::from_secs(8);
+
+/// How many buy each item at once, of each instance.
+const BUYERS: usize = 2;
+
+/// S4, C47: whatever outage comes when, what is off the shelves is what the buyers were told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_the_stock_is_exact_through_outages_at_any_moment() {
+    let mut scene = Scene::set(Duration::from_secs(1)).await;
+    let shops = [scene.shop().await, scene.shop().await];
+    scene.counter.open();
+    let end = Instant::now() + STORM;
+    let buying = tokio::spawn(crowd(shops, end));
+    while Instant::now() < end {
+        disturb(&mut scene).await;
+        sleep(Duration::from_millis(random_range(0..200))).await;
+    }
+    scene.proxy.set(Mode::Pass);
+    scene.proxy.cut();
+    let answers = buying.await.expect("no panic");
+    let sold = answers.iter().filter(|(_, answer)| answer.is_sold()).count();
+    assert!(sold > 100, "only {sold} were sold");
+    scene.assert_exact(&answers);
+}
+
+/// C47: whoever evicts a holder when, the service reports that its hold did not last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c47_no_eviction_goes_unreported() {
+    let scene = Scene::set(Duration::from_secs(30)).await;
+    let shops = [scene.shop().await, scene.shop_beside().await];
+    scene.counter.open();
+    let end = Instant::now() + STORM / 2;
+    let buying = tokio::spawn(crowd(shops, end));
+    let mut evicted = BTreeSet::new();
+    while Instant::now() < end {
+        let item = format!("lamp-{}", random_range(0..items().count()));
+        evicted.extend(evict(&scene, &item).map(|token| (item, token)));
+        sleep(Duration::from_millis(1)).await;
+    }
+    let answers = buying.await.expect("no panic");
+    let charges = scene.counter.charges();
+    let lost: BTreeSet<_> = evicted.iter().filter_map(|hold| charges.get(hold)).collect();
+    assert!(lost.len() > 10, "only {} sales were met", lost.len());
+    for (_, answer) in answers.iter().filter(|(_, answer)| lost.contains(&answer.order)) {
+        assert!(answer.reports_loss(), "evicted, and nobody is told: {answer:?}");
+    }
+    scene.assert_exact(&answers);
+}
+
+/// Buys all items at all instances until `end`; what each buyer was told.
+async fn crowd(shops: [Arc<Shop>; 2], end: Instant) -> Vec<(String, Answer)> {
+    let buyers = items().flat_map(|item| {
+        let places = shops.iter().cloned().cycle().take(BUYERS * shops.len());
+        places.map(move |shop| keep_buying(shop, item.clone(), end))
+    });
+    let buyers: Vec<_> = buyers.map(tokio::spawn).collect();
+    let told = join_all(buyers).await;
+    told.into_iter().flat_map(|answers| answers.expect("no panic")).collect()
+}
+
+async fn keep_buying(shop: Arc<Shop>, item: String, end: Instant) -> Vec<(String, Answer)> {
+    let mut answers = Vec::new();
+    while Instant::now() < end {
+        answers.push((item.clone(), order(shop.clone(), item.clone()).await));
+        sleep(Duration::from_millis(random_range(0..20))).await;
+    }
+    answers
+}
+
+/// One outage, of a length that chance chooses: some are longer than the TTL.
+async fn disturb(scene: &mut Scene) {
+    let span = Duration::from_millis([50, 300, 1500][random_range(0..3)]);
+    let modes = [Mode::BlackHole, Mode::SwallowReplies, Mode::SwallowRequests];
+    match random_range(0..4) {
+        0 => {
+            scene.server.stop();
+            sleep(span).await;
+            scene.server.cont();
+        }
+        1 => {
+            scene.server.kill();
+            sleep(span).await;
+            scene.server.restart().await;
+        }
+        2 => scene.proxy.cut(),
+        _ => {
+            scene.proxy.set(modes[random_range(0..3)]);
+            sleep(span).await;
+            scene.proxy.set(Mode::Pass);
+            scene.proxy.cut();
+        }
+    }
+}
+
+/// Deletes a lock's key, as somebody might by hand; under which token it was held.
+fn evict(scene: &Scene, item: &str) -> Option<FencingToken> {
+    match scene.server.cli(&["GETDEL", &format!("stock:{item}")]) {
+        Reply::Text(value) => value.split(':').nth(1).and_then(|token| token.parse().ok()),
+        _ => None,
+    }
+}

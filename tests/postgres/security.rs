@@ -1,0 +1,165 @@
+//! What other users of the database can do to locks and their users, and what they can see of them.
+
+use std::time::Duration;
+
+use leasehold::core::Ttl;
+use leasehold::core::backend::Renewal;
+use leasehold::postgres::PostgresBackend;
+use leasehold::{DistributedLock, LeaseExt, LockClient, OwnerId};
+use lock_testkit::{PgBouncer, PostgresServer};
+
+use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};
+
+/// What lets a user of locks in, as the docs have it.
+pub(crate) fn let_in(server: &PostgresServer, user: &str) {
+    server.psql(&format!(
+        "GRANT USAGE ON SCHEMA leasehold TO {user}; \
+         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA leasehold TO {user}"
+    ));
+}
+
+/// A user who may only create things in `public`, which anyone may up to Postgres 14, defines operators and
+/// functions there that fit our values better than the server's own. What they do, they do as whoever
+/// calls them.
+const ATTACK: &str = "
+    GRANT CREATE ON SCHEMA public TO mallory;
+    SET ROLE mallory;
+    CREATE TABLE public.loot (who text, what text);
+    GRANT ALL ON public.loot TO PUBLIC;
+    CREATE FUNCTION public.times(bigint, interval) RETURNS interval LANGUAGE plpgsql AS
+        $$ BEGIN INSERT INTO public.loot VALUES (current_user, '*'); RETURN interval '1 year'; END $$;
+    CREATE OPERATOR public.* (LEFTARG = bigint, RIGHTARG = interval, FUNCTION = public.times);
+    CREATE FUNCTION public.cardinality(text[]) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO public.loot VALUES (current_user, 'cardinality');
+        RETURN pg_catalog.cardinality($1); END $$;
+    CREATE FUNCTION public.concat_ws(text, text, bigint, bigint, bigint) RETURNS text LANGUAGE plpgsql AS
+        $$ BEGIN INSERT INTO public.loot VALUES (current_user, 'owner ' || $2); RETURN ''; END $$;
+    CREATE FUNCTION public.convert_from(bytea, text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO public.loot VALUES (current_user, 'convert_from');
+        RETURN pg_catalog.convert_from($1, $2::name); END $$;
+    CREATE FUNCTION public.convert_to(text, text) RETURNS bytea LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO public.loot VALUES (current_user, 'convert_to');
+        RETURN pg_catalog.convert_to($1, $2::name); END $$;
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c32_what_others_create_in_public_is_never_called() {
+    let server = PostgresServer::start().await;
+    for mode in ["table", "advisory"] {
+        drop(client(&format!("{}?lock_mode={mode}", server.url())).await);
+    }
+    server.psql("CREATE ROLE app LOGIN; CREATE ROLE mallory");
+    let_in(&server, "app");
+    server.psql(ATTACK);
+    let pooler = PgBouncer::start(&server).await;
+    let url = server.url_as("app", "postgres");
+    for url in [&url, &format!("{url}?lock_mode=advisory"), &pooler.url()] {
+        use_all(url).await;
+        assert_eq!(server.psql("SELECT * FROM loot"), "", "{url}");
+    }
+}
+
+/// Takes, hands over, extends, shows, evicts and gives back locks.
+async fn use_all(url: &str) {
+    let (first, second) = (client(url).await, client(url).await);
+    let name = fresh_name();
+    let guard = held(&first, &name).await;
+    guard.extend(MINUTE).await.expect("still held");
+    let waiting = tokio::spawn({
+        let request = patient(&name);
+        async move { second.acquire(request).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    released(guard).await;
+    let next = served(waiting).await;
+    assert_eq!(first.list(&name, 10).await.expect("a listing").len(), 1);
+    first.evict(&name).await.expect("an answer").expect("it was held");
+    drop(next);
+    turn(&first, &name).await;
+}
+
+/// C3, C32: an owner id is a password of its hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c03_owner_ids_are_neither_logged_nor_shown() {
+    let statements = "shared_preload_libraries=pg_stat_statements";
+    let server =
+        PostgresServer::start_with(&["log_statement=all", "track_functions=all", statements]).await;
+    server.psql("CREATE EXTENSION pg_stat_statements; CREATE ROLE app LOGIN");
+    drop(client(&server.url()).await);
+    let_in(&server, "app");
+    // The values of prepared statements go to the log as well, unless an operator says otherwise.
+    server.psql("ALTER ROLE app SET log_parameter_max_length = 0");
+    let owners = work_of("app", &server).await;
+    server.psql("ALTER ROLE app RESET log_parameter_max_length");
+    let owners = owners.into_iter().chain(work_of("postgres", &server).await);
+    for owner in owners {
+        for shown in [owner.expose(), dashed(owner)] {
+            assert!(!server.log().contains(&shown), "{}", server.log());
+            for view in ["pg_stat_activity", "pg_stat_statements"] {
+                let seen = format!("SELECT count(*) FROM {view} WHERE query LIKE '%' || reverse('");
+                let backwards: String = shown.chars().rev().collect();
+                assert_eq!(server.psql(&format!("{seen}{backwards}') || '%'")), "0", "{view}");
+            }
+        }
+    }
+}
+
+/// Uses a lock in each way as a user, and returns the owners that took part.
+async fn work_of(user: &str, server: &PostgresServer) -> Vec<OwnerId> {
+    let lock = PostgresBackend::connect(&server.url_as(user, "postgres")).await.expect("let in");
+    let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
+    let lease = lock.acquire_lease(&patient(&name)).await.expect("a free lock");
+    let owner = lease.owner();
+    let ttl = Ttl::new(MINUTE).expect("a good TTL");
+    lock.extend(&Renewal::new(&lease, ttl)).await.expect("an answer");
+    // A statement that fails is logged whatever is said of logging.
+    let busy =
+        format!("BEGIN; SELECT 1 FROM leasehold.locks_grants WHERE name = '{name}' FOR UPDATE");
+    let stranger = jam(server, &busy).await;
+    lock.extend(&Renewal::new(&lease, ttl)).await.expect_err("the row is busy");
+    drop(stranger);
+    let guard = locks.attach(lease).await.expect("still held");
+    let waiting = queued(&locks, &locks, patient(&name), &name).await;
+    let claim = patient(&name).claim().expect("a good claim");
+    lock.withdraw(&claim.name, claim.owner).await.expect("an answer");
+    released(guard).await;
+    let next = served(waiting).await;
+    let next = next.detach().expect("held");
+    lock.release(next.name(), next.owner()).await.expect("an answer");
+    vec![owner, claim.owner, next.owner()]
+}
+
+async fn jam(server: &PostgresServer, sql: &str) -> sqlx::PgConnection {
+    let mut stranger =
+        <sqlx::PgConnection as sqlx::Connection>::connect(&server.url()).await.expect("let in");
+    let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()));
+    sql.execute(&mut stranger).await.expect("locked");
+    stranger
+}
+
+/// As the server writes it.
+fn dashed(owner: OwnerId) -> String {
+    let digits = owner.expose();
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    parts.join("-")
+}
+
+/// Whoever may use the locks has no rights on the tables, and nobody else may call the functions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c32_users_of_locks_have_no_rights_on_the_tables() {
+    let server = PostgresServer::start().await;
+    drop(client(&server.url()).await);
+    server.psql("CREATE ROLE app LOGIN; CREATE ROLE stranger LOGIN");
+    let_in(&server, "app");
+    use_all(&server.url_as("app", "postgres")).await;
+    for refused in [
+        "SET ROLE app; SELECT owner FROM leasehold.locks_grants",
+        "SET ROLE app; UPDATE leasehold.locks_grants SET owner = NULL",
+        "SET ROLE app; SELECT leasehold.locks_v2_grant('a', NULL, gen_random_uuid(), 1000, '', 9223372036854775807)",
+        "GRANT USAGE ON SCHEMA leasehold TO stranger; SET ROLE stranger; \
+         SELECT leasehold.locks_v2_release('a', gen_random_uuid(), 1)",
+    ] {
+        let answer = server.try_psql(refused);
+        assert!(answer.is_err_and(|text| text.contains("permission denied")), "{refused}");
+    }
+}
