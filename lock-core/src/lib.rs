@@ -2,7 +2,7 @@
 //! backends.
 //!
 //! Applications use the facade `leasehold`; authors of backends implement [`DistributedLock`] with the
-//! help of [`backend`], and hold their work against the conformance suite (feature `conformance`).
+//! help of [`backend`], and hold their work against the conformance suite of `lock-testkit`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {

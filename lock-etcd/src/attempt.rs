@@ -142,6 +142,7 @@ impl Cluster {
                 false => Err(lost()),
             };
         };
+        let holder_lease = view.first.as_ref().map(|first| first.lease);
         let place = Place {
             owner: this.claim.owner,
             keys: this.keys.clone(),
@@ -153,9 +154,13 @@ impl Cluster {
             ahead: Mutex::new(ahead),
             answered: Mutex::new((this.asked, view.at)),
         };
-        let contention = place.contention();
+        let mut contention = place.contention();
         self.claims.waits(this.claim.owner);
         self.waiters.wait(place, waiter.clone());
+        // The claim waits by now, so that this question delays no hand-over but one of this moment.
+        if let Some(lease) = holder_lease {
+            contention.ttl_left = self.left(lease).await;
+        }
         Ok(Attempt::Busy(contention))
     }
 

@@ -15,6 +15,9 @@ pub(crate) trait Store: Sync {
     /// What its snapshots are called by.
     const NAME: &'static str;
 
+    /// For how long beyond its TTL a hold lasts whose holder died.
+    const OUTLASTS: Duration = Duration::ZERO;
+
     fn url(&self) -> String;
 
     /// Forgets all that is held.
@@ -107,6 +110,8 @@ impl Etcd {
 #[cfg(feature = "etcd")]
 impl Store for Etcd {
     const NAME: &'static str = "etcd";
+    /// Two seconds on the session, and one of the server's.
+    const OUTLASTS: Duration = Duration::from_secs(3);
 
     fn url(&self) -> String {
         self.0.url()

@@ -33,7 +33,7 @@ pub type LossWatch = Pin<Box<dyn Future<Output = LostReason> + Send>>;
 /// - "No" is a value ([`Attempt::Busy`], [`Extension::Lost`], [`Release::NotHeld`]); an error means
 ///   that the question was not answered (C15).
 ///
-/// What operators ask is in [`LockAdmin`]. The conformance suite (feature `conformance`) holds a
+/// What operators ask is in [`LockAdmin`]. The conformance suite of `lock-testkit` holds a
 /// backend to all of it.
 #[async_trait]
 pub trait DistributedLock: LockAdmin {

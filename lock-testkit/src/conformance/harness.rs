@@ -17,7 +17,8 @@ pub trait Harness: Send + Sync {
     async fn evict(&self, name: &LockName);
 
     /// The shortest TTL that the backend keeps to, and that a busy test machine does not lose by
-    /// chance.
+    /// chance. A renewal has a sixth of it, or of what a slow grant left: so it is at least
+    /// thirty times what a call takes.
     fn ttl(&self) -> Duration {
         Duration::from_millis(600)
     }
@@ -27,8 +28,9 @@ pub trait Harness: Send + Sync {
         MAX_NAME_BYTES
     }
 
-    /// The request time-out of the clients under test: several times what a call takes. A store that
-    /// waits for its disk may need more than the default of 1 s.
+    /// The request time-out of the clients under test: at least eight times what a call takes, since a
+    /// case may delay an answer by a third of it, and an attempt is given up after half of it. A store
+    /// that waits for a slow disk may need more than the default of 1 s.
     fn request_timeout(&self) -> Duration {
         Duration::from_secs(1)
     }
