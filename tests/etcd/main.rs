@@ -3,11 +3,12 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod access;
-
 mod conformance;
 mod faults;
 mod fence;
 mod identity;
+mod places;
+mod renewals;
 mod resources;
 mod servers;
 mod sessions;

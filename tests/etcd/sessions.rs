@@ -2,23 +2,21 @@
 //! on, and nothing is left behind, whatever message was lost.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::core::backend::{Attempt, Extension, Renewal};
+use leasehold::core::backend::{Extension, Renewal};
 use leasehold::etcd::EtcdBackend;
 use leasehold::etcd::etcd_client::{Client, PutOptions};
 use leasehold::{
-    DistributedLock, Lease, LeaseExt, LockAdmin, LockClient, LockRequest, LostReason, OwnerId, Ttl,
-    Wait,
+    DistributedLock, Lease, LeaseExt, LockAdmin, LockRequest, LostReason, OwnerId, Ttl, Wait,
 };
 use lock_testkit::faults::Harness;
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::time::{sleep, timeout};
 
 use crate::faults::lease_of;
-use crate::servers::{EtcdFaults, claims, gauge, leases, one_member};
+use crate::servers::{EtcdFaults, claims, leases, one_member};
 use crate::support::{
     LIMIT, MINUTE, SLACK, client, client_of, client_through, fresh_name, held, patient, queued,
     released, served,
@@ -30,7 +28,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// up to a second late.
 const MARGIN: Duration = Duration::from_secs(3);
 
-async fn backend(server: &EtcdServer) -> EtcdBackend {
+pub(crate) async fn backend(server: &EtcdServer) -> EtcdBackend {
     EtcdBackend::connect(&server.url()).await.expect("a connection")
 }
 
@@ -39,11 +37,11 @@ async fn raw(server: &EtcdServer) -> Client {
 }
 
 /// A hold that nobody renews.
-async fn unrenewed(lock: &EtcdBackend, ttl: Duration) -> Lease {
+pub(crate) async fn unrenewed(lock: &EtcdBackend, ttl: Duration) -> Lease {
     lock.acquire_lease(&LockRequest::new(fresh_name()).ttl(ttl)).await.expect("a free lock")
 }
 
-fn renewal(lease: &Lease) -> Renewal {
+pub(crate) fn renewal(lease: &Lease) -> Renewal {
     Renewal::new(lease, Ttl::new(lease.ttl()).expect("a good TTL"))
 }
 
@@ -224,92 +222,6 @@ async fn c19_a_key_that_no_claim_knows_is_deleted() {
     released(guard).await;
 }
 
-/// C12: renewals cost the same, however many holds there are.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c12_renewals_are_one_request_for_all_holds() {
-    let server = EtcdServer::start().await;
-    let client = client(&server.url()).await;
-    let mut guards = Vec::new();
-    for i in 0..20 {
-        let names: Vec<_> = (0..50).map(|j| format!("{i}-{j}")).collect();
-        let some = names.iter().map(|name| client.acquire(patient(name).ttl(15 * SECOND)));
-        guards.extend(join_all(some).await.into_iter().map(|guard| guard.expect("a free lock")));
-    }
-    let first: Vec<_> = guards.iter().map(|guard| guard.deadline()).collect();
-    let before = requests(&server).await;
-    let began = Instant::now();
-    eventually("all are renewed", LIMIT, async || {
-        guards.iter().zip(&first).all(|(guard, first)| guard.deadline() != *first)
-    })
-    .await;
-    let (sent, took) = (requests(&server).await - before, began.elapsed());
-    // A keep-alive a second, the keys of the session a few times, and the watches that begin.
-    let allowed = 3 * took.as_secs() + 20;
-    assert!(sent <= allowed, "{sent} requests in {took:?} for {} holds", guards.len());
-    assert!(guards.iter().all(|guard| guard.is_held()));
-    client.shutdown().await;
-}
-
-/// How many requests the server was sent that concern renewals: leases, and transactions.
-async fn requests(server: &EtcdServer) -> u64 {
-    let mut all = 0;
-    for (service, method) in [
-        ("etcdserverpb.Lease", "LeaseKeepAlive"),
-        ("etcdserverpb.Lease", "LeaseTimeToLive"),
-        ("etcdserverpb.Lease", "LeaseGrant"),
-        ("etcdserverpb.KV", "Txn"),
-    ] {
-        let kind = if method == "LeaseKeepAlive" { "bidi_stream" } else { "unary" };
-        let name = format!(
-            "grpc_server_started_total{{grpc_method=\"{method}\",grpc_service=\"{service}\",grpc_type=\"{kind}\"}}"
-        );
-        all += gauge(server, &name).await;
-    }
-    all
-}
-
-/// A key that came to another session of the client, by a request that was carried out late, is a hold
-/// like any other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hold_is_found_on_another_session() {
-    let server = EtcdServer::start().await;
-    let lock = backend(&server).await;
-    let (moved, other) = (unrenewed(&lock, 3 * SECOND).await, unrenewed(&lock, 9 * SECOND).await);
-    let key = |lease: &Lease| claims(&server, lease.name().as_str())[0].clone();
-    let longer = lease_of(&server, &key(&other));
-    server.ctl(&["put", &key(&moved), "--ignore-value", &format!("--lease={longer}")]);
-    let end = Instant::now() + 6 * SECOND;
-    while Instant::now() < end {
-        let answers = lock.extend_all(&[renewal(&moved), renewal(&other)]).await;
-        let held = |answer: &Result<_, _>| matches!(answer, Ok(Extension::Extended(_)));
-        assert!(answers.iter().all(held), "{answers:?}");
-        sleep(SLACK).await;
-    }
-}
-
-/// A waiter's place ends if its client looks no more, although the session goes on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c28_a_place_that_nobody_looks_after_ends() {
-    let server = one_member().await;
-    let (lock, name) = (backend(server).await, fresh_name());
-    let (holder, url) = (client(&server.url()).await, server.url());
-    let guard = held(&holder, &name).await;
-    let claim = patient(&name).claim().expect("a good claim");
-    let other = client(&url).await;
-    let waiting = {
-        // The handle of a waiter that is gone.
-        let lock = Arc::new(lock);
-        let client = LockClient::new(lock.clone());
-        let waiting = queued(&client, &holder, patient(&name), &name).await;
-        (lock, client, waiting)
-    };
-    assert!(matches!(waiting.0.try_acquire(&claim, None).await, Ok(Attempt::Busy(_))));
-    waiting.2.abort();
-    eventually("its place is gone", LIMIT, async || claims(server, &name).len() == 1).await;
-    released(guard).await;
-    released(held(&other, &name).await).await;
-}
-
 /// A grant of a lease that had no answer leaves no lease, whether it was carried out at once or comes late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_whose_grant_had_no_answer_is_ended() {
@@ -368,79 +280,4 @@ async fn a_stopped_member_is_left_for_another_before_a_lease_is_granted() {
     let acquired = client.acquire(request).await;
     cluster.members()[follower].cont();
     released(acquired.expect("another member answers")).await;
-}
-
-/// A waiter whose first answer was lost finds its place again, though many have come after it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_place_is_found_again_behind_which_many_wait() {
-    let server = one_member().await;
-    let proxy = Proxy::start(server.addr()).await;
-    let (holder, waiter) =
-        (client(&server.url()).await, client_through::<EtcdFaults>(&proxy).await);
-    let name = fresh_name();
-    let guard = held(&holder, &name).await;
-    // So that its sessions are open.
-    let early = queued(&waiter, &holder, patient(&name), &name).await;
-    early.abort();
-    eventually("it has left", LIMIT, async || claims(server, &name).len() == 1).await;
-    proxy.set(Mode::SwallowReplies);
-    let found = Arc::new(AtomicBool::new(false));
-    let tell = found.clone();
-    let request = patient(&name).wait(Wait::Forever);
-    let request = request.on_wait(move |_| tell.store(true, Ordering::Release));
-    let waiting = tokio::spawn(async move { waiter.acquire(request).await });
-    eventually("it has a place", LIMIT, async || claims(server, &name).len() == 2).await;
-    let lock = leasehold::backend(&server.url()).await.expect("a connection");
-    let behind = (0..20).map(|_| {
-        let (client, request) = (client_of(lock.clone()), patient(&name));
-        tokio::spawn(async move { client.acquire(request).await })
-    });
-    let behind: Vec<_> = behind.collect();
-    eventually("many wait", LIMIT, async || claims(server, &name).len() == 22).await;
-    proxy.cut();
-    proxy.set(Mode::Pass);
-    eventually("it is found", LIMIT, async || {
-        assert!(!waiting.is_finished(), "it has given up");
-        found.load(Ordering::Acquire)
-    })
-    .await;
-    let token = guard.token();
-    released(guard).await;
-    let next = served(waiting).await;
-    assert!(next.token() > token);
-    behind.iter().for_each(|waiting| waiting.abort());
-    released(next).await;
-}
-
-/// C10: an extension to less leaves a hold on its session, until the end that it had.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c10_an_extension_to_less_takes_nothing_away() {
-    let server = one_member().await;
-    let lock = backend(server).await;
-    let lease = unrenewed(&lock, MINUTE).await;
-    let key = claims(server, lease.name().as_str()).pop().expect("a key");
-    let session = lease_of(server, &key);
-    let less = Renewal::new(&lease, Ttl::new(SECOND).expect("a good TTL"));
-    lock.extend(&less).await.expect("an answer");
-    assert_eq!(lease_of(server, &key), session);
-    // A claim that is over is looked for five times a second.
-    sleep(2 * SECOND).await;
-    assert_eq!(claims(server, lease.name().as_str()), [key]);
-    lock.release(lease.name(), lease.owner()).await.expect("an answer");
-}
-
-/// C10: many holds that are extended at once learn each for itself whether it is lost.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c10_a_batch_tells_which_hold_is_lost() {
-    let server = one_member().await;
-    let lock = backend(server).await;
-    let leases = join_all((0..3).map(|_| unrenewed(&lock, MINUTE))).await;
-    lock.evict(leases[1].name()).await.expect("an answer").expect("it was held");
-    let renewals: Vec<_> = leases.iter().map(renewal).collect();
-    let answers = lock.extend_all(&renewals).await;
-    let lost = answers.iter().map(|answer| matches!(answer, Ok(Extension::Lost)));
-    assert_eq!(lost.collect::<Vec<_>>(), [false, true, false], "{answers:?}");
-    for lease in leases {
-        lock.release(lease.name(), lease.owner()).await.expect("an answer");
-    }
 }

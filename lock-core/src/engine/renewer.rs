@@ -241,7 +241,7 @@ async fn end_when_lost(hold: Arc<Hold>, watch: LossWatch) {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").field("holds", &self.holds.len()).finish_non_exhaustive()
+        f.debug_struct("Registry").field("holds", &self.holds).finish_non_exhaustive()
     }
 }
 

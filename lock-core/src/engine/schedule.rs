@@ -37,10 +37,6 @@ struct Entry {
 }
 
 impl Schedule {
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     pub(super) fn of(&self, owner: OwnerId) -> Option<&Arc<Hold>> {
         self.entries.get(&owner).map(|entry| &entry.hold)
     }
@@ -104,7 +100,7 @@ impl Schedule {
         self.asked.is_none_or(|asked| now.slept_since(asked) > SUSPENDED)
     }
 
-    pub(super) fn has(&self, hold: &Arc<Hold>) -> bool {
+    fn has(&self, hold: &Arc<Hold>) -> bool {
         self.of(hold.owner).is_some_and(|own| Arc::ptr_eq(own, hold))
     }
 }
@@ -120,6 +116,6 @@ fn hold((_, hold): (&Key, &Arc<Hold>)) -> Arc<Hold> {
 
 impl fmt::Debug for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Schedule").field("holds", &self.len()).finish_non_exhaustive()
+        f.debug_struct("Schedule").field("holds", &self.entries.len()).finish_non_exhaustive()
     }
 }

@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant"(
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    now_us bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+    now_us bigint := "@schema@"."@table@_v2_now_us"();
     granted bigint := greatest(coalesce(last.token, 0) + 1, now_us);
 BEGIN
     IF now_us > clock_limit THEN
@@ -31,9 +31,7 @@ BEGIN
             MESSAGE = 'the clock of the server is more than a day ahead of the client';
     END IF;
     -- A grant is on disk before it is told, whatever the session's default is.
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
+    PERFORM "@schema@"."@table@_v2_durably"();
     INSERT INTO "@schema@"."@table@_grants"
         (name, token, owner, label, expires_at, served, listener, short_ms, granted_us)
         VALUES (lock_name, granted, new_owner, new_label,

@@ -36,38 +36,40 @@ pub async fn c01_a_bad_request_is_refused_before_any_io(harness: &dyn Harness) {
     assert_eq!(calls, 0, "a bad request is to be refused before anything is sent");
 }
 
+/// Parts of names that mean something to a store, a file system or a pattern.
+const ODD: [&str; 25] = [
+    "",
+    "/b",
+    ":fence",
+    ":queue",
+    "{}",
+    "}",
+    "{",
+    "%7B",
+    "%",
+    "*",
+    "?",
+    "[a]",
+    "\\",
+    " ",
+    "'",
+    "\"",
+    "; DROP TABLE locks",
+    "$1",
+    "🔒ü",
+    "🔒u\u{308}",
+    "..",
+    "/../x",
+    ".lock",
+    "A",
+    "a",
+];
+
 /// C2: whatever is in a name is data: odd names are different locks, and are told as they were given.
 pub async fn c02_names_are_data(harness: &dyn Harness) {
     let (client, ttl) = (client(harness).await, harness.ttl() * 10);
     let tag = fresh_name();
-    let odd = [
-        "",
-        "/b",
-        ":fence",
-        ":queue",
-        "{}",
-        "}",
-        "{",
-        "%7B",
-        "%",
-        "*",
-        "?",
-        "[a]",
-        "\\",
-        " ",
-        "'",
-        "\"",
-        "; DROP TABLE locks",
-        "$1",
-        "🔒ü",
-        "🔒u\u{308}",
-        "..",
-        "/../x",
-        ".lock",
-        "A",
-        "a",
-    ];
-    let mut names: Vec<String> = odd.iter().map(|part| format!("{tag}{part}")).collect();
+    let mut names: Vec<String> = ODD.iter().map(|part| format!("{tag}{part}")).collect();
     names.push(format!("{{{tag}}}:fence"));
     let length = harness.longest_name();
     let longest = format!("{tag}{}", "n".repeat(length - tag.as_str().len()));

@@ -232,7 +232,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-core/src/engine/renewer.rs",
         from: "while let Some(next) = self.looks_at() {",
         to: "while let Some(next) = self.looks_at().or(Some(self.clock.now().after(IDLE_CHECK))) {",
-        test: "-p lock-core --test idle r1_an_idle_client_sleeps",
+        test: "-p lock-core --test renewing r1_an_idle_client_sleeps",
     },
     Mutant {
         name: "an eviction leaves the fence where it was",

@@ -76,7 +76,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "grants that a crash forgets",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/common.sql",
         from: "IF current_setting('synchronous_commit') = 'off' THEN",
         to: "IF false THEN",
         test: "-p leasehold --all-features --test postgres tokens::c22_a_lock_and_its_token_survive_a_crash",

@@ -1,0 +1,223 @@
+//! What happens to the files, to their directory, and to the machine.
+
+use super::*;
+
+#[tokio::test]
+async fn c02_names_are_data() {
+    let (_home, lock) = home();
+    let long = "ü".repeat(256);
+    let names = [
+        "a",
+        "a/b",
+        "a/",
+        "/a",
+        "..",
+        "../a",
+        "a:fence",
+        "A",
+        "{a}",
+        "*",
+        "a b",
+        " ",
+        "'\"",
+        "🔒",
+        "a.lock",
+        "a\u{2028}b",
+        "e\u{301}",
+        "\u{e9}",
+        &long,
+    ];
+    let mut claims = Vec::new();
+    for name in names {
+        claims.push(claim(name));
+        granted(&lock, &claims[claims.len() - 1]).await;
+    }
+    let listed = lock.list("", usize::MAX).await.expect("an answer");
+    let mut expected = names;
+    expected.sort_unstable();
+    assert!(listed.iter().map(|state| state.name.as_str()).eq(expected));
+    for claim in claims {
+        let released = lock.release(&claim.name, claim.owner).await;
+        assert_eq!(released.expect("an answer"), Release::Released);
+    }
+}
+
+#[tokio::test]
+async fn list_filters_sorts_limits_and_skips_what_is_foreign() {
+    let (home, lock) = home();
+    for name in ["b:2", "a:3", "a:1", "a:2"] {
+        granted(&lock, &claim(name)).await;
+    }
+    let free = claim("a:0");
+    granted(&lock, &free).await;
+    lock.release(&free.name, free.owner).await.expect("released");
+    let copied = fs::read_dir(home.path()).expect("readable").next().expect("a file");
+    let copy = home.path().join(format!("{}.lock", "0".repeat(64)));
+    fs::copy(copied.expect("readable").path(), copy).expect("copied");
+    fs::write(home.path().join("README"), "not a lock").expect("written");
+    fs::create_dir(home.path().join("directory.lock")).expect("made");
+
+    let names = async |prefix, limit| {
+        let listed = lock.list(prefix, limit).await.expect("an answer");
+        let names = listed.into_iter().map(|state| state.name.as_str().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names("", 9).await, ["a:1", "a:2", "a:3", "b:2"]);
+    assert_eq!(names("a:", 2).await, ["a:1", "a:2"]);
+    assert!(names("a%", 9).await.is_empty());
+}
+
+#[tokio::test]
+async fn c49_a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remedy() {
+    let (home, lock) = home();
+    let claim = claim("precious");
+    granted(&lock, &claim).await;
+    let path = only_file(&home);
+    for garbage in [&b"garbage"[..], &[1; 5000]] {
+        fs::write(&path, garbage).expect("written");
+        let error = lock.try_acquire(&claim, None).await.expect_err("damaged");
+        assert!(!error.is_transient() && error.outcome() == Outcome::NotApplied);
+        let text = error.to_string();
+        assert!(text.contains("precious") && text.contains("remove the file"), "{text}");
+        assert!(text.contains(&*path.to_string_lossy()), "{text}");
+        assert!(error.found().is_some(), "what is there is no lock: {error}");
+        let client = LockClient::new(lock.clone());
+        for refused in
+            [client.inspect("precious").await.map(drop), client.evict("precious").await.map(drop)]
+        {
+            assert!(matches!(refused, Err(LockError::NotALock { .. })), "{refused:?}");
+        }
+    }
+    fs::write(&path, "").expect("emptied");
+    granted(&lock, &claim).await;
+}
+
+#[tokio::test]
+async fn an_error_escapes_what_a_name_hides() {
+    let (home, lock) = home();
+    let claim = claim("pay\u{202e}lla");
+    granted(&lock, &claim).await;
+    fs::write(only_file(&home), "garbage").expect("written");
+    let text = lock.try_acquire(&claim, None).await.expect_err("damaged").to_string();
+    assert!(text.contains("pay\\u{202e}lla") && !text.contains('\u{202e}'), "{text}");
+}
+
+#[tokio::test]
+async fn the_file_of_another_lock_is_refused() {
+    let (home, lock) = home();
+    granted(&lock, &claim("a")).await;
+    let a = only_file(&home);
+    let b = claim("b");
+    granted(&lock, &b).await;
+    let mut paths = fs::read_dir(home.path()).expect("readable");
+    let other = paths.find_map(|entry| Some(entry.ok()?.path()).filter(|path| *path != a));
+    fs::copy(a, other.expect("the file of b")).expect("copied");
+    let error = lock.release(&b.name, b.owner).await.expect_err("refused");
+    assert!(!error.is_transient(), "{error}");
+}
+
+#[tokio::test]
+async fn c17_a_process_that_is_stopped_in_its_critical_section_costs_a_bounded_time() {
+    let (home, lock) = home();
+    let claim = claim("a");
+    let token = granted(&lock, &claim).await.token;
+    let stopped = File::open(only_file(&home)).expect("opens");
+    stopped.lock().expect("locked");
+    let renewal = renewal(&claim, token, TTL);
+    let started = Instant::now();
+    for answer in lock.extend_all(&vec![renewal; 20]).await {
+        let error = answer.expect_err("stuck");
+        assert!(error.is_transient() && error.outcome() == Outcome::NotApplied);
+    }
+    let error = lock.try_acquire(&claim, None).await.expect_err("stuck");
+    assert!(error.is_transient() && error.outcome() == Outcome::NotApplied);
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    drop(stopped);
+    assert_eq!(granted(&lock, &claim).await.token, token);
+}
+
+#[tokio::test]
+async fn a_file_that_was_deleted_while_we_waited_for_it_is_not_used() {
+    let (home, lock) = home();
+    granted(&lock, &claim("a")).await;
+    let deleted = File::open(only_file(&home)).expect("opens");
+    deleted.lock().expect("locked");
+    let (second, third) = (claim("a"), claim("a"));
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { granted(&lock, &second).await }
+    });
+    sleep(Duration::from_millis(50)).await;
+    fs::remove_file(only_file(&home)).expect("deleted");
+    drop(deleted);
+    waiting.await.expect("granted in the new file");
+    assert!(is_busy(&lock, &third).await);
+}
+
+#[tokio::test]
+async fn directory_and_files_are_private_and_no_text_shows_an_owner() {
+    let home = tempdir().expect("a directory");
+    let nested = home.path().join("x/y");
+    let lock = FileBackend::open(&nested).expect("opens");
+    let claim = claim_of(LockRequest::new("a"));
+    granted(&lock, &claim).await;
+    let mode = |path: &std::path::Path| {
+        let metadata = fs::metadata(path).expect("there");
+        metadata.permissions().mode() & 0o777
+    };
+    assert_eq!(mode(&nested), 0o700);
+    let file = fs::read_dir(&nested).expect("readable").next().expect("a file");
+    assert_eq!(mode(&file.expect("readable").path()), 0o600);
+    lock.withdraw(&claim.name, claim.owner).await.expect("withdrawn");
+    let refused = lock.try_acquire(&claim, None).await.expect_err("refused");
+    let text = format!("{lock:?} {refused} {refused:?}");
+    assert!(!text.contains(&claim.owner.expose()[8..]), "{text}");
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_used_is_said_when_it_is_opened_or_lost() {
+    let home = tempdir().expect("a directory");
+    let file = home.path().join("file");
+    fs::write(&file, "").expect("written");
+    let refused = FileBackend::open(&file).expect_err("a file");
+    let LockError::Backend { source, .. } = refused else {
+        panic!("{refused}");
+    };
+    assert!(!source.is_transient() && source.outcome() == Outcome::NotApplied, "{source}");
+    assert!(source.to_string().contains(&file.display().to_string()), "{source}");
+
+    let removed = home.path().join("removed");
+    let lock = FileBackend::open(&removed).expect("opens");
+    fs::remove_dir(&removed).expect("removed");
+    let error = lock.try_acquire(&claim("a"), None).await.expect_err("gone");
+    assert!(!error.is_transient() && error.outcome() == Outcome::NotApplied, "{error}");
+}
+
+/// As when the user may start no more processes and threads. No stack of that size can be had.
+#[test]
+fn a_thread_that_cannot_be_had_is_a_transient_error() {
+    let (_home, lock) = home();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.thread_stack_size(1 << 60).build().expect("a runtime");
+    let claim = claim("a");
+    let error = runtime.block_on(lock.try_acquire(&claim, None)).expect_err("no thread");
+    assert!(error.is_transient() && error.outcome() == Outcome::Unknown, "{error}");
+    assert!(error.to_string().contains("thread"), "{error}");
+}
+
+#[test]
+fn a_runtime_that_shuts_down_is_a_transient_error() {
+    let (_home, lock) = home();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let claim = claim("a");
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    let _inside = handle.enter();
+    let mut attempt = std::pin::pin!(lock.try_acquire(&claim, None));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let polled = attempt.as_mut().poll(&mut context);
+    let std::task::Poll::Ready(Err(error)) = polled else {
+        panic!("{polled:?}");
+    };
+    assert!(error.is_transient() && error.outcome() == Outcome::Unknown);
+}

@@ -1,0 +1,170 @@
+//! What becomes of a hold: grants, extensions, expiry, reboots, withdrawals.
+
+use super::*;
+
+#[tokio::test]
+async fn c16_a_repeated_attempt_finds_its_own_grant_for_a_full_ttl() {
+    let home = tempdir().expect("a directory");
+    let early = on(home.path(), "boot", || Duration::from_secs(100), ZERO);
+    let later = on(home.path(), "boot", || Duration::from_secs(120), ZERO);
+    let claim = claim("a");
+    let first = granted(&early, &claim).await;
+    let second = granted(&later, &claim).await;
+    assert_eq!((second.token, second.ttl), (first.token, TTL));
+    let state = later.inspect(&claim.name).await.expect("an answer");
+    assert_eq!(state.holder.expect("held").ttl_left, Some(TTL));
+}
+
+#[tokio::test]
+async fn c14_busy_says_what_is_known_of_the_holder() {
+    let home = tempdir().expect("a directory");
+    let early = on(home.path(), "boot", || Duration::from_secs(100), ZERO);
+    let later = on(home.path(), "boot", || Duration::from_secs(110), ZERO);
+    granted(&early, &claim("a")).await;
+    let attempt = later.try_acquire(&claim("a"), None).await;
+    let Attempt::Busy(seen) = attempt.expect("an answer") else {
+        panic!("granted twice");
+    };
+    assert_eq!(seen.ttl_left, Some(Duration::from_secs(20)));
+    assert_eq!(seen.holder.expect("a label").as_str(), "the test");
+    assert_eq!((seen.position, seen.at), (None, None));
+}
+
+#[tokio::test]
+async fn c45_a_holder_has_the_time_of_its_grant() {
+    let home = tempdir().expect("a directory");
+    let start = on(home.path(), "boot", ZERO, || Duration::from_secs(1_800_000_000));
+    let later = on(home.path(), "boot", || TTL / 2, || Duration::from_secs(1_800_000_015));
+    let claim = claim("a");
+    let token = granted(&start, &claim).await.token;
+    later.extend(&renewal(&claim, token, TTL)).await.expect("an answer");
+    let state = later.inspect(&claim.name).await.expect("an answer");
+    let since = state.holder.expect("held").since;
+    assert_eq!(since, Some(UNIX_EPOCH + Duration::from_secs(1_800_000_000)));
+}
+
+#[tokio::test]
+async fn c22_tokens_grow_through_release_expiry_reboot_and_a_clock_set_back() {
+    let home = tempdir().expect("a directory");
+    let now = on(home.path(), "one", || TTL, || Duration::from_micros(1000));
+    let back = on(home.path(), "one", || TTL, ZERO);
+    let expired = on(home.path(), "one", || TTL * 2, ZERO);
+    let rebooted = on(home.path(), "two", ZERO, ZERO);
+    let mut tokens = Vec::new();
+    let first = claim("a");
+    tokens.push(granted(&now, &first).await.token.get());
+    back.release(&first.name, first.owner).await.expect("done");
+    tokens.push(granted(&back, &claim("a")).await.token.get());
+    tokens.push(granted(&expired, &claim("a")).await.token.get());
+    tokens.push(granted(&rebooted, &claim("a")).await.token.get());
+    assert_eq!(tokens, [1000, 1001, 1002, 1003]);
+}
+
+#[tokio::test]
+async fn c22_tokens_grow_when_the_files_are_lost_and_the_clock_goes_on() {
+    let (home, lock) = home();
+    let first = granted(&lock, &claim("a")).await.token;
+    fs::remove_file(only_file(&home)).expect("removed");
+    assert!(granted(&lock, &claim("a")).await.token > first);
+}
+
+#[tokio::test]
+async fn a_reboot_ends_a_hold_though_the_clock_is_behind_its_deadline() {
+    let home = tempdir().expect("a directory");
+    let before = on(home.path(), "one", || Duration::from_secs(1000), ZERO);
+    let after = on(home.path(), "two", || Duration::from_secs(3), ZERO);
+    let claim = claim("a");
+    let token = granted(&before, &claim).await.token;
+    assert_eq!(after.inspect(&claim.name).await.expect("an answer").holder, None);
+    let extended = after.extend(&renewal(&claim, token, TTL)).await;
+    assert_eq!(extended.expect("an answer"), Extension::Lost);
+    let released = after.release(&claim.name, claim.owner).await;
+    assert_eq!(released.expect("an answer"), Release::NotHeld);
+}
+
+#[tokio::test]
+async fn a_hold_ends_at_its_deadline_and_not_before() {
+    let home = tempdir().expect("a directory");
+    let start = on(home.path(), "boot", ZERO, ZERO);
+    let last = on(home.path(), "boot", || TTL - Duration::from_nanos(1), ZERO);
+    let end = on(home.path(), "boot", || TTL, ZERO);
+    let (first, second) = (claim("a"), claim("a"));
+    granted(&start, &first).await;
+    assert!(is_busy(&last, &second).await);
+    granted(&end, &second).await;
+    assert_eq!(end.release(&first.name, first.owner).await.expect("an answer"), Release::NotHeld);
+}
+
+#[tokio::test]
+async fn c10_extending_never_shortens_and_never_recreates() {
+    let (home, lock) = home();
+    let claim = claim("a");
+    let never = renewal(&claim, FencingToken::MAX, TTL);
+    assert_eq!(lock.extend(&never).await.expect("an answer"), Extension::Lost);
+    assert_eq!(fs::read_dir(home.path()).expect("readable").count(), 0);
+
+    let token = granted(&lock, &claim).await.token;
+    let (short, long) = (renewal(&claim, token, TTL / 2), renewal(&claim, token, TTL * 2));
+    let answers = lock.extend_all(&[long, short.clone()]).await;
+    let answers: Vec<_> = answers.into_iter().map(|answer| answer.expect("an answer")).collect();
+    assert_eq!(answers, [Extension::Extended(TTL * 2), Extension::Extended(TTL / 2)]);
+    let state = lock.inspect(&claim.name).await.expect("an answer");
+    assert!(state.holder.expect("held").ttl_left > Some(TTL));
+
+    let released = lock.release(&claim.name, claim.owner).await;
+    assert_eq!(released.expect("an answer"), Release::Released);
+    assert_eq!(lock.extend(&short).await.expect("an answer"), Extension::Lost);
+    assert_eq!(lock.inspect(&claim.name).await.expect("an answer").holder, None);
+}
+
+#[tokio::test]
+async fn a_withdrawn_claim_is_given_back_and_refused_from_then_on() {
+    let (_home, lock) = home();
+    let (withdrawn, other) = (claim("a"), claim("a"));
+    granted(&lock, &withdrawn).await;
+    lock.clone().withdraw(&withdrawn.name, withdrawn.owner).await.expect("withdrawn");
+    let refused = lock.try_acquire(&withdrawn, None).await.expect_err("refused");
+    assert!(!refused.is_transient() && refused.outcome() == Outcome::NotApplied);
+    granted(&lock, &other).await;
+}
+
+#[tokio::test]
+async fn c19_an_attempt_that_was_given_up_before_it_began_never_happens() {
+    let (home, lock) = home();
+    let (given_up, other) = (claim("a"), claim("a"));
+    granted(&lock, &other).await;
+    lock.release(&other.name, other.owner).await.expect("released");
+    let file = File::open(only_file(&home)).expect("opens");
+    file.lock().expect("locked");
+    let attempt = timeout(Duration::from_millis(20), lock.try_acquire(&given_up, None));
+    assert!(attempt.await.is_err(), "the attempt waits for the file");
+    file.unlock().expect("unlocked");
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(lock.inspect(&other.name).await.expect("an answer").holder, None);
+}
+
+#[tokio::test]
+async fn c19_a_jammed_lock_costs_no_other() {
+    const GIVEN_UP: usize = 100;
+    let (home, lock) = home();
+    let client = LockClient::new(lock.clone());
+    client.acquire("a").await.expect("acquired").release().await.expect("released");
+    let jam = File::open(only_file(&home)).expect("opens");
+    let b = LockRequest::new("b").ttl(Duration::from_secs(15));
+    let guard = client.acquire(b).await.expect("acquired");
+    jam.lock().expect("locked");
+    for _ in 0..GIVEN_UP {
+        let attempt = timeout(Duration::from_millis(2), client.try_acquire("a"));
+        assert!(attempt.await.is_err(), "the file of the lock is jammed");
+    }
+    drop(guard);
+    let b = LockName::new("b").expect("a name");
+    let is_free = async || lock.inspect(&b).await.expect("an answer").holder.is_none();
+    let freed = async {
+        while !is_free().await {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(4), freed).await.expect("given back long before its TTL is over");
+    jam.unlock().expect("unlocked");
+}

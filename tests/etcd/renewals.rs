@@ -1,0 +1,113 @@
+//! Renewing holds on a session: what it costs, and what each hold learns of itself.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::core::backend::{Extension, Renewal};
+use leasehold::{DistributedLock, Lease, LockAdmin, Ttl};
+use lock_testkit::faults::Harness;
+use lock_testkit::{EtcdServer, eventually};
+use tokio::time::sleep;
+
+use crate::faults::lease_of;
+use crate::servers::{claims, gauge, one_member};
+use crate::sessions::{backend, renewal, unrenewed};
+use crate::support::{LIMIT, MINUTE, SLACK, client, patient};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// C12: renewals cost the same, however many holds there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c12_renewals_are_one_request_for_all_holds() {
+    let server = EtcdServer::start().await;
+    let client = client(&server.url()).await;
+    let mut guards = Vec::new();
+    for i in 0..20 {
+        let names: Vec<_> = (0..50).map(|j| format!("{i}-{j}")).collect();
+        let some = names.iter().map(|name| client.acquire(patient(name).ttl(15 * SECOND)));
+        guards.extend(join_all(some).await.into_iter().map(|guard| guard.expect("a free lock")));
+    }
+    let first: Vec<_> = guards.iter().map(|guard| guard.deadline()).collect();
+    let before = requests(&server).await;
+    let began = Instant::now();
+    eventually("all are renewed", LIMIT, async || {
+        guards.iter().zip(&first).all(|(guard, first)| guard.deadline() != *first)
+    })
+    .await;
+    let (sent, took) = (requests(&server).await - before, began.elapsed());
+    // A keep-alive a second, the keys of the session a few times, and the watches that begin.
+    let allowed = 3 * took.as_secs() + 20;
+    assert!(sent <= allowed, "{sent} requests in {took:?} for {} holds", guards.len());
+    assert!(guards.iter().all(|guard| guard.is_held()));
+    client.shutdown().await;
+}
+
+/// How many requests the server was sent that concern renewals: leases, and transactions.
+async fn requests(server: &EtcdServer) -> u64 {
+    let mut all = 0;
+    for (service, method) in [
+        ("etcdserverpb.Lease", "LeaseKeepAlive"),
+        ("etcdserverpb.Lease", "LeaseTimeToLive"),
+        ("etcdserverpb.Lease", "LeaseGrant"),
+        ("etcdserverpb.KV", "Txn"),
+    ] {
+        let kind = if method == "LeaseKeepAlive" { "bidi_stream" } else { "unary" };
+        let name = format!(
+            "grpc_server_started_total{{grpc_method=\"{method}\",grpc_service=\"{service}\",grpc_type=\"{kind}\"}}"
+        );
+        all += gauge(server, &name).await;
+    }
+    all
+}
+
+/// C10: an extension to less leaves a hold on its session, until the end that it had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c10_an_extension_to_less_takes_nothing_away() {
+    let server = one_member().await;
+    let lock = backend(server).await;
+    let lease = unrenewed(&lock, MINUTE).await;
+    let key = claims(server, lease.name().as_str()).pop().expect("a key");
+    let session = lease_of(server, &key);
+    let less = Renewal::new(&lease, Ttl::new(SECOND).expect("a good TTL"));
+    lock.extend(&less).await.expect("an answer");
+    assert_eq!(lease_of(server, &key), session);
+    // A claim that is over is looked for five times a second.
+    sleep(2 * SECOND).await;
+    assert_eq!(claims(server, lease.name().as_str()), [key]);
+    lock.release(lease.name(), lease.owner()).await.expect("an answer");
+}
+
+/// C10: many holds that are extended at once learn each for itself whether it is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c10_a_batch_tells_which_hold_is_lost() {
+    let server = one_member().await;
+    let lock = backend(server).await;
+    let leases = join_all((0..3).map(|_| unrenewed(&lock, MINUTE))).await;
+    lock.evict(leases[1].name()).await.expect("an answer").expect("it was held");
+    let renewals: Vec<_> = leases.iter().map(renewal).collect();
+    let answers = lock.extend_all(&renewals).await;
+    let lost = answers.iter().map(|answer| matches!(answer, Ok(Extension::Lost)));
+    assert_eq!(lost.collect::<Vec<_>>(), [false, true, false], "{answers:?}");
+    for lease in leases {
+        lock.release(lease.name(), lease.owner()).await.expect("an answer");
+    }
+}
+
+/// A key that came to another session of the client, by a request that was carried out late, is a hold
+/// like any other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_is_found_on_another_session() {
+    let server = EtcdServer::start().await;
+    let lock = backend(&server).await;
+    let (moved, other) = (unrenewed(&lock, 3 * SECOND).await, unrenewed(&lock, 9 * SECOND).await);
+    let key = |lease: &Lease| claims(&server, lease.name().as_str())[0].clone();
+    let longer = lease_of(&server, &key(&other));
+    server.ctl(&["put", &key(&moved), "--ignore-value", &format!("--lease={longer}")]);
+    let end = Instant::now() + 6 * SECOND;
+    while Instant::now() < end {
+        let answers = lock.extend_all(&[renewal(&moved), renewal(&other)]).await;
+        let held = |answer: &Result<_, _>| matches!(answer, Ok(Extension::Extended(_)));
+        assert!(answers.iter().all(held), "{answers:?}");
+        sleep(SLACK).await;
+    }
+}
