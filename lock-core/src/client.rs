@@ -107,8 +107,8 @@ impl LockClient {
     pub async fn acquire(&self, request: impl Into<LockRequest>) -> Result<LockGuard, LockError> {
         let request = self.shared.options.complete(request.into());
         let acquisition = Acquisition::new(self.shared.clone(), request.claim()?)?;
-        let (hold, claim) = acquisition.run(&request).await?;
-        Ok(LockGuard::new(self.shared.clone(), hold, claim))
+        let acquired = acquisition.run(&request).await?;
+        Ok(LockGuard::new(self.shared.clone(), acquired))
     }
 
     /// Acquires a lock if it is free: `None` if another holds it.
@@ -186,8 +186,8 @@ impl LockClient {
     /// If the future is dropped or fails, the hold stays as it was, or lasts its TTL from then: it expires
     /// unless it is attached.
     pub async fn attach(&self, lease: Lease) -> Result<LockGuard, LockError> {
-        let (hold, claim) = self.shared.attach(lease).await?;
-        Ok(LockGuard::new(self.shared.clone(), hold, claim))
+        let attached = self.shared.attach(lease).await?;
+        Ok(LockGuard::new(self.shared.clone(), attached))
     }
 
     /// Looks at a lock without touching it.

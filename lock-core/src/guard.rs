@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::backend::Release;
-use crate::engine::{Hold, LostSignal, OwnedClaim, Registration, Shared};
+use crate::backend::{Release, Reservation, Reserved, TokenRange};
+use crate::engine::{
+    Acquired, Hold, LostSignal, OwnedClaim, Registration, Shared, Succession, is_worth_passing,
+};
 use crate::model::{FencingToken, Lease, LockError, LockName, LostReason, Moment, Ttl};
 
 /// A lock that is held.
@@ -33,11 +35,14 @@ pub struct LockGuard {
     hold: Arc<Hold>,
     /// What is given back when the guard goes. `None` once the lease was taken out.
     claim: Option<OwnedClaim>,
+    /// To whom of this client the hold may pass at its end.
+    succession: Option<Succession>,
 }
 
 impl LockGuard {
-    pub(crate) fn new(shared: Arc<Shared>, hold: Arc<Hold>, claim: OwnedClaim) -> Self {
-        Self { shared, hold, claim: Some(claim) }
+    pub(crate) fn new(shared: Arc<Shared>, acquired: Acquired) -> Self {
+        let Acquired { hold, claim, succession } = acquired;
+        Self { shared, hold, claim: Some(claim), succession }
     }
 
     /// The lock that is held.
@@ -185,11 +190,15 @@ impl LockGuard {
     /// assert!(matches!(ended, Err(LockError::Lost { reason: LostReason::Evicted, .. })));
     /// # Ok(()) }
     /// ```
-    pub async fn release(self) -> Result<(), LockError> {
+    pub async fn release(mut self) -> Result<(), LockError> {
         // A loss that is known needs no word of the server: the drop gives back what may be left.
         self.hold.error_if_lost()?;
+        if self.pass_on() {
+            return Ok(());
+        }
         let (shared, hold) = (self.shared.clone(), self.hold.clone());
-        match self.release_confirmed().await {
+        let reservation = self.reservation();
+        match self.end(reservation).await {
             // Once the lease has ended, "not held" no longer tells a loss from an end.
             Ok(Release::NotHeld) if !shared.has_expired(&hold.lease()) => {
                 Err(hold.lost_error(LostReason::Evicted))
@@ -214,17 +223,63 @@ impl LockGuard {
     /// # Cancel safety
     /// If the future is dropped, the janitor gives the lock back.
     pub async fn release_confirmed(self) -> Result<Release, LockError> {
+        self.end(None).await
+    }
+
+    /// Ends the hold on the server, or passes it on under tokens that the server reserves.
+    async fn end(self, reservation: Option<Reservation>) -> Result<Release, LockError> {
         // A shutdown waits for it. The guard is dropped first, and what it leaves is counted by then.
         let _in_flight = self.shared.janitor.begin();
         let mut guard = self;
         if guard.stop_holding().is_superseded() {
             return Ok(Release::NotHeld);
         }
-        let release = guard.shared.release(&guard.hold.lease()).await?;
-        if let Some(mut claim) = guard.claim.take() {
-            claim.ended();
+        match guard.shared.release(&guard.hold.lease(), reservation).await? {
+            Reserved::Tokens(tokens) => {
+                guard.pass_under(tokens);
+                Ok(Release::Released)
+            }
+            Reserved::Ended(release) => {
+                if let Some(mut claim) = guard.claim.take() {
+                    claim.ended();
+                }
+                Ok(release)
+            }
         }
-        Ok(release)
+    }
+
+    /// Passes the hold on to the next task of this client, if there is one, and a token for it.
+    fn pass_on(&mut self) -> bool {
+        if !self.may_pass() || !self.succession.as_ref().is_some_and(Succession::has_next) {
+            return false;
+        }
+        let superseded = self.stop_holding().is_superseded();
+        let (Some(succession), Some(claim)) = (self.succession.take(), self.claim.take()) else {
+            return superseded;
+        };
+        self.claim = succession.pass(self.hold.lease(), claim).err();
+        self.claim.is_none()
+    }
+
+    /// Passes the hold on under tokens that were just reserved. If nobody is left to take it, it is given
+    /// back.
+    fn pass_under(&mut self, tokens: TokenRange) {
+        if let (Some(succession), Some(claim)) = (self.succession.take(), self.claim.take()) {
+            self.claim = succession.reserved(tokens).pass(self.hold.lease(), claim).err();
+        }
+    }
+
+    /// What to ask the server for instead of a plain release.
+    fn reservation(&self) -> Option<Reservation> {
+        let succession = self.succession.as_ref().filter(|_| self.may_pass())?;
+        succession.reservation(&self.hold.lease())
+    }
+
+    /// Whether the hold can pass to another: nothing about it is in doubt, and enough of it is left.
+    fn may_pass(&self) -> bool {
+        let now = self.shared.options.clock.now();
+        self.claim.as_ref().is_some_and(OwnedClaim::is_held)
+            && is_worth_passing(&self.hold.lease(), now)
     }
 
     /// Takes the lease out of the guard. From then on nobody renews it, and nobody gives it back.
@@ -257,6 +312,9 @@ impl Drop for LockGuard {
         // A shutdown waits for it. It is dropped after the claim, which counts for itself from then on.
         let _in_flight = self.shared.janitor.begin();
         let lost_before = self.hold.lost_reason();
+        if lost_before.is_none() && self.pass_on() {
+            return;
+        }
         let _ = self.stop_holding();
         let Some(mut claim) = self.claim.take() else { return };
         // C20: the janitor gives back; the drop itself sends nothing, in or outside a runtime.

@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 
 use crate::backend::{
-    Attempt, DistributedLock, Extension, Grant, LockAdmin, Release, WaiterHandle, Withdrawals,
-    next_token,
+    Attempt, DistributedLock, Extension, Grant, LockAdmin, Release, Reserved, TokenRange,
+    WaiterHandle, Withdrawals, next_token,
 };
 use crate::model::{
-    BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder, Label,
-    LockName, LockState, Moment, Order, Outcome, OwnerId, Renewal, Renewals, ServerTime,
-    SystemClock, TokenDurability, Wakeup,
+    BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder,
+    InvalidToken, Label, LockName, LockState, Moment, Order, Outcome, OwnerId, Renewal, Renewals,
+    Reservation, ServerTime, SystemClock, TokenDurability, Wakeup,
 };
 
 /// Locks within one process: for tests, for programs that run as one process, and as the model
@@ -113,6 +113,7 @@ impl DistributedLock for MemoryBackend {
             Duration::from_nanos(1),
             "the locks end with the process, and so do their holders",
         )
+        .reserving_tokens()
     }
 
     async fn try_acquire(
@@ -170,6 +171,14 @@ impl DistributedLock for MemoryBackend {
         };
         store.forget_if_idle(name);
         Ok(released)
+    }
+
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let reserved = self.store().reserve(hold, self.clock.now())?;
+        match reserved {
+            Some(tokens) => Ok(Reserved::Tokens(tokens)),
+            None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
+        }
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
@@ -258,11 +267,34 @@ impl Store {
     fn next_token(&mut self) -> Result<FencingToken, BackendError> {
         // C22: greater than all before, also those of an earlier run.
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let token = next_token(self.last_token, wall).map_err(|error| {
-            BackendError::permanent("memory", Outcome::NotApplied, "out of tokens", error)
-        })?;
+        let token = next_token(self.last_token, wall).map_err(out_of_tokens)?;
         self.last_token = Some(token);
         Ok(token)
+    }
+
+    /// Reserves the tokens that follow the last, as long as none of them is ahead of the clock.
+    fn reserve(
+        &mut self,
+        hold: &Reservation,
+        now: Moment,
+    ) -> Result<Option<TokenRange>, BackendError> {
+        self.expire(&hold.name, now);
+        let held = self.held_by(&hold.name, hold.owner);
+        let wanted = |lock: &Lock| lock.queue.iter().any(|waiter| !waiter.waiter.is_closed());
+        if held.is_none_or(|lock| hold.yields && wanted(lock)) {
+            return Ok(None);
+        }
+        let Some(last) = self.last_token else { return Ok(None) };
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // C22: else the clock would not be ahead of a token of an earlier run.
+        let behind = wall.as_micros().saturating_sub(last.get().into());
+        let tokens = hold.tokens.min(u32::try_from(behind).unwrap_or(u32::MAX));
+        if tokens == 0 {
+            return Ok(None);
+        }
+        let newest = FencingToken::new(last.get() + u64::from(tokens)).map_err(out_of_tokens)?;
+        self.last_token = Some(newest);
+        TokenRange::new(last.successor(), tokens).map(Some).map_err(out_of_tokens)
     }
 
     fn extend(&mut self, renewal: &Renewal, now: Moment) -> Extension {
@@ -294,6 +326,10 @@ impl Store {
         let waiters = lock.map_or(0, |lock| lock.queue.len() as u64);
         LockState::new(name.clone(), holder, Some(waiters))
     }
+}
+
+fn out_of_tokens(error: InvalidToken) -> BackendError {
+    BackendError::permanent("memory", Outcome::NotApplied, "out of tokens", error)
 }
 
 impl Held {

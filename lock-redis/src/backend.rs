@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, ClockLimit, Extension, Notifications, Release, Renewal, WaiterHandle,
+    Attempt, Claim, ClockLimit, Extension, Notifications, Release, Renewal, Reservation, Reserved,
+    WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, LockName, Order, OwnerId, Renewals,
@@ -15,12 +16,12 @@ use lock_core::{
 use redis::Client;
 
 use crate::claims::{Call, Claims};
-use crate::error::{BACKEND, unreadable};
+use crate::error::BACKEND;
 use crate::fence::RedisFence;
 use crate::keys::{self, Keys};
 use crate::push::Subscriber;
 use crate::reply;
-use crate::scripts::{ACQUIRE, EXTEND, POLLED, RELEASE, WITHDRAW};
+use crate::scripts::{ACQUIRE, EXTEND, POLLED, RELEASE, RESERVE, WITHDRAW};
 use crate::server::Server;
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
@@ -89,6 +90,7 @@ impl DistributedLock for RedisBackend {
             "a failover or a restart that loses writes can grant a lock twice; tokens still grow \
              unless the new server's clock is behind",
         )
+        .reserving_tokens()
     }
 
     async fn try_acquire(
@@ -146,11 +148,19 @@ impl DistributedLock for RedisBackend {
         let args = [owner.expose(), self.clock_limit()];
         let reply = self.server.run(&RELEASE, &Keys::new(name).granting(), &args).await?;
         self.claims.forget(owner);
-        match reply::read(reply, "the answer to a release")? {
-            1 => Ok(Release::Released),
-            0 => Ok(Release::NotHeld),
-            _ => Err(unreadable("the answer to a release")),
+        reply::release(reply)
+    }
+
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let (owner, limit) = (hold.owner.expose(), self.clock_limit());
+        let (tokens, yields) = (hold.tokens.to_string(), u8::from(hold.yields).to_string());
+        let args = [owner, limit, tokens, yields];
+        let reply = self.server.run(&RESERVE, &Keys::new(&hold.name).granting(), &args).await?;
+        let answer = reply::reserved(hold, reply)?;
+        if matches!(answer, Reserved::Ended(_)) {
+            self.claims.forget(hold.owner);
         }
+        Ok(answer)
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

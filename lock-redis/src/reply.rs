@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::backend::{Attempt, Claim, Grant, ServerTime};
+use lock_core::backend::{
+    Attempt, Claim, Grant, Release, Reservation, Reserved, ServerTime, TokenRange,
+};
 use lock_core::{
     BackendError, Contention, FencingToken, Holder, Label, LockName, LockState, OwnerId,
 };
@@ -27,6 +29,26 @@ pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendErr
         }
         Err(parts) => busy(<[Value; 5]>::try_from(parts).map_err(|_| unreadable(WHAT))?),
     }
+}
+
+/// Reads the answer of the release script.
+pub(crate) fn release(reply: Value) -> Result<Release, BackendError> {
+    const WHAT: &str = "the answer to a release";
+    match read(reply, WHAT)? {
+        1 => Ok(Release::Released),
+        0 => Ok(Release::NotHeld),
+        _ => Err(unreadable(WHAT)),
+    }
+}
+
+/// Reads the answer of the reserve script.
+pub(crate) fn reserved(hold: &Reservation, reply: Value) -> Result<Reserved, BackendError> {
+    const WHAT: &str = "the answer to a reservation";
+    let Value::Array(_) = reply else { return release(reply).map(Reserved::Ended) };
+    let [first]: [String; 1] = read(reply, WHAT)?;
+    let first = first.parse().map_err(|_| unreadable(WHAT))?;
+    let tokens = TokenRange::new(first, hold.tokens).map_err(|_| unreadable(WHAT))?;
+    Ok(Reserved::Tokens(tokens))
 }
 
 fn busy([_busy, left, holder, position, now]: [Value; 5]) -> Result<Attempt, BackendError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Contention, FencingToken, ServerTime};
+use crate::model::{Contention, FencingToken, InvalidToken, ServerTime};
 
 /// What an attempt to acquire came to.
 #[derive(Clone, Debug)]
@@ -54,4 +54,41 @@ pub enum Release {
     Released,
     /// There was no hold of ours to end: it had expired, or was ended by somebody else.
     NotHeld,
+}
+
+/// What a release that may keep the hold came to.
+#[derive(Clone, Copy, Debug)]
+pub enum Reserved {
+    /// The hold goes on, and these tokens are for those who have it next.
+    Tokens(TokenRange),
+    /// It was released as by [`release`](super::DistributedLock::release).
+    Ended(Release),
+}
+
+/// Tokens that follow each other, which nobody else is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenRange {
+    first: FencingToken,
+    len: u32,
+}
+
+impl TokenRange {
+    /// `len` tokens, of which `first` is the least.
+    ///
+    /// # Errors
+    /// [`InvalidToken`] if the last of them would not be below 2<sup>53</sup>.
+    pub fn new(first: FencingToken, len: u32) -> Result<Self, InvalidToken> {
+        FencingToken::new(first.get() + u64::from(len.saturating_sub(1)))?;
+        Ok(Self { first, len })
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The least of them, and the others.
+    pub(crate) fn split_first(self) -> Option<(FencingToken, Self)> {
+        let len = self.len.checked_sub(1)?;
+        Some((self.first, Self { first: self.first.successor(), len }))
+    }
 }

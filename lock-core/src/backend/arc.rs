@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::admin::LockAdmin;
-use super::answers::{Attempt, Extension, Release};
+use super::answers::{Attempt, Extension, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
 use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, Finding, Holder, Lease, LockName, LockState, OwnerId,
-    Renewal,
+    Renewal, Reservation,
 };
 
 /// Every method is forwarded, so that none falls back to a default.
@@ -35,6 +35,10 @@ impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         (**self).release(name, owner).await
+    }
+
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        (**self).release_or_reserve(hold).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

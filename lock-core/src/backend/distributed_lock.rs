@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::admin::LockAdmin;
-use super::answers::{Attempt, Extension, Release};
+use super::answers::{Attempt, Extension, Release, Reserved};
 use super::waiter::WaiterHandle;
 use crate::model::{
-    BackendError, Capabilities, Claim, Lease, LockName, LostReason, OwnerId, Renewal,
+    BackendError, Capabilities, Claim, Lease, LockName, LostReason, OwnerId, Renewal, Reservation,
 };
 
 /// Completes when a hold is seen to be over, and says how.
@@ -90,6 +90,25 @@ pub trait DistributedLock: LockAdmin {
     /// # Cancel safety
     /// After a drop the hold may or may not be over; releasing again does no harm.
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError>;
+
+    /// Ends the hold as [`release`](Self::release) does, or keeps it for others of the same client, and
+    /// reserves tokens for them: up to as many as are asked for, greater than every earlier token of the
+    /// lock, and less than every later one (C22).
+    ///
+    /// The hold is kept as it is: its owner, its token on the server and its TTL. If the request
+    /// [yields](Reservation::yields), it is kept only if nobody waits on the server. A backend may always
+    /// release instead, and should where reserved tokens would be ahead of the clock that makes the first
+    /// token of a lock whose counter is lost. By default it does; one that reserves
+    /// [says so](Capabilities::reserving_tokens).
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer the question: then the hold may be over, or goes on.
+    ///
+    /// # Cancel safety
+    /// After a drop the hold may or may not be over; releasing does no harm.
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        self.release(&hold.name, hold.owner).await.map(Reserved::Ended)
+    }
 
     /// Takes back everything that the claim of `owner` did or may still do (C19): its grant, its place in
     /// the queue, and a request of it that is still on its way. Of a claim that did nothing yet, it takes

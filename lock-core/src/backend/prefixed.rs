@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 
 use super::admin::LockAdmin;
-use super::answers::{Attempt, Extension, Release};
+use super::answers::{Attempt, Extension, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
 use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, Finding, Holder, InvalidName, Lease, LockName, LockState,
-    Outcome, OwnerId, Renewal,
+    Outcome, OwnerId, Renewal, Reservation,
 };
 
 /// The locks of another backend whose names begin with a prefix (C49): so several services, or stages of
@@ -98,6 +98,11 @@ impl<B: DistributedLock> DistributedLock for Prefixed<B> {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         self.backend.release(&self.stored(name)?, owner).await
+    }
+
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let hold = Reservation { name: self.stored(&hold.name)?, ..hold.clone() };
+        self.backend.release_or_reserve(&hold).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

@@ -10,10 +10,11 @@ use super::hold::Hold;
 use super::janitor::InFlight;
 use super::local_queue::Turn;
 use super::owned_claim::OwnedClaim;
-use super::shared::Shared;
+use super::shared::{Acquired, Shared};
+use super::succession::{PassedHold, Succession};
 use super::telemetry::AcquisitionReport;
 use super::wait::{Limits, Waiting};
-use crate::model::{Claim, LockError, LockRequest, Wait};
+use crate::model::{Claim, Lease, LockError, LockRequest, Wait};
 
 /// An acquisition under way. Made before the first byte is sent; dropped at any point, it takes
 /// back whatever the server may have granted by then (C19).
@@ -35,11 +36,8 @@ impl Acquisition {
         Ok(Self { shared, claim, owned, report, _in_flight })
     }
 
-    /// Acquires, and tells of it: the hold, and the claim that is to be given back with it.
-    pub(crate) async fn run(
-        mut self,
-        request: &LockRequest,
-    ) -> Result<(Arc<Hold>, OwnedClaim), LockError> {
+    /// Acquires, and tells of it.
+    pub(crate) async fn run(mut self, request: &LockRequest) -> Result<Acquired, LockError> {
         let span = self.report.span();
         let outcome = self.acquire_unless_closed(request).instrument(span).await;
         // The wait in line is part of it.
@@ -50,15 +48,15 @@ impl Acquisition {
             }
             other => other,
         });
-        self.report.ended(outcome.as_ref().map(|hold| hold.lease().token));
-        outcome.map(|hold| (hold, self.owned))
+        self.report.ended(outcome.as_ref().map(|(hold, _)| hold.lease().token));
+        outcome.map(|(hold, succession)| Acquired { hold, claim: self.owned, succession })
     }
 
     /// Acquires, unless the client is shut down first.
     async fn acquire_unless_closed(
         &mut self,
         request: &LockRequest,
-    ) -> Result<Arc<Hold>, LockError> {
+    ) -> Result<(Arc<Hold>, Option<Succession>), LockError> {
         let mut closed = self.shared.closed.subscribe();
         let name = self.claim.name.clone();
         tokio::select! {
@@ -68,32 +66,69 @@ impl Acquisition {
         }
     }
 
-    async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<Arc<Hold>, LockError> {
-        let (_turn, wait) = self.turn(request.wait_policy()).await?;
+    async fn acquire_in_turn(
+        &mut self,
+        request: &LockRequest,
+    ) -> Result<(Arc<Hold>, Option<Succession>), LockError> {
+        let (turn, passed, wait) = self.turn(request.wait_policy()).await?;
+        let (lease, succession) = match (turn, passed) {
+            (Some(turn), Some(passed)) => {
+                let (lease, claim, succession) = passed.take(self.claim.ttl, turn);
+                self.owned = claim;
+                (lease, Some(succession))
+            }
+            (turn, _) => {
+                let lease = self.ask(wait, request).await?;
+                (lease, turn.filter(|_| self.hands_off()).map(Succession::begin))
+            }
+        };
+        let hold = self.shared.hold(lease, request.max_hold_span())?;
+        Ok((hold, succession))
+    }
+
+    /// Asks the server, and waits for its grant.
+    async fn ask(&mut self, wait: Wait, request: &LockRequest) -> Result<Lease, LockError> {
         let options = &self.shared.options;
         let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
         let waiting = Waiting::new(&*self.shared.backend, &*options.clock, limits);
-        let lease =
-            waiting.acquire(&self.claim, wait, request.listener(), self.owned.state()).await?;
-        self.shared.hold(lease, request.max_hold_span())
+        waiting.acquire(&self.claim, wait, request.listener(), self.owned.state()).await
     }
 
-    /// Waits to be first among this client's waiters (C26); says how much of the wait is left.
-    async fn turn(&self, wait: Wait) -> Result<(Option<Turn>, Wait), LockError> {
-        let turn = self.shared.local_queue.turn(&self.claim.name);
+    /// Waits to be first among this client's waiters (C26), or to be passed a hold of one of them; says how
+    /// much of the wait is left.
+    async fn turn(
+        &self,
+        wait: Wait,
+    ) -> Result<(Option<Turn<PassedHold>>, Option<PassedHold>, Wait), LockError> {
         match wait {
-            Wait::Never | Wait::AtMost(Duration::ZERO) => Ok((None, wait)),
-            Wait::Forever => Ok((Some(turn.await), wait)),
+            Wait::Never | Wait::AtMost(Duration::ZERO) => Ok((None, None, wait)),
+            Wait::Forever => {
+                let (turn, passed) = self.turn_or_hold().await;
+                Ok((Some(turn), passed, wait))
+            }
             Wait::AtMost(span) => {
                 let started = Instant::now();
-                let Ok(turn) = timeout(span, turn).await else {
+                let Ok((turn, passed)) = timeout(span, self.turn_or_hold()).await else {
                     let name = self.claim.name.clone();
                     return Err(LockError::Timeout { name, waited: span, contention: None });
                 };
                 // Never zero, which would not wait at all.
                 let left = span.saturating_sub(started.elapsed()).max(Duration::from_nanos(1));
-                Ok((Some(turn), Wait::AtMost(left)))
+                Ok((Some(turn), passed, Wait::AtMost(left)))
             }
         }
+    }
+
+    async fn turn_or_hold(&self) -> (Turn<PassedHold>, Option<PassedHold>) {
+        let turn = self.shared.local_queue.turn(&self.claim.name).await;
+        let passed = turn.passed().await;
+        let now = self.shared.options.clock.now();
+        // What is of no use is given back, and the server is asked.
+        let passed = passed.filter(|passed| passed.suits(self.claim.ttl, now));
+        (turn, passed)
+    }
+
+    fn hands_off(&self) -> bool {
+        self.shared.options.local_hand_off && self.shared.backend.capabilities().reserves_tokens
     }
 }

@@ -1,83 +1,275 @@
 //! Many waiters of one process, one place on the server.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
 use crate::model::LockName;
 
 /// For each name, the line of this client's waiters: only its head talks to the server (C26).
 ///
-/// Without it a thousand tasks that want one lock would be a thousand waiters there.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LocalQueue {
-    lines: Arc<Mutex<HashMap<LockName, Arc<Semaphore>>>>,
+/// Without it a thousand tasks that want one lock would be a thousand waiters there. A holder that came out
+/// of the line may pass its hold on to the head, without a request:
+///
+/// ```text
+///                         it passes
+///   in line ──▶ head ───────────────────▶ holds
+///                │  waits for a holder       ▲
+///                │  of the line              │ granted
+///                └───────────────────▶ asks the server
+///                 there is none, it ended
+///                 otherwise, or it takes long
+/// ```
+///
+/// `H` is a hold on its way from the holder to the head.
+#[derive(Debug)]
+pub(crate) struct LocalQueue<H> {
+    lines: Arc<Mutex<HashMap<LockName, Entry<H>>>>,
 }
 
-impl LocalQueue {
+#[derive(Debug)]
+struct Entry<H> {
+    line: Arc<Line<H>>,
+    /// Waiters and holders. The line goes with the last.
+    members: usize,
+}
+
+#[derive(Debug)]
+struct Line<H> {
+    /// Whose turn it is to be the head.
+    turn: Arc<Semaphore>,
+    state: Mutex<LineState<H>>,
+    /// Tells the head of a hold that is passed, and of a holder that ended otherwise.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct LineState<H> {
+    waiters: usize,
+    /// The holder that may pass its hold on, and until when the head waits for that.
+    holder: Option<(u64, Instant)>,
+    /// Tells holders apart.
+    drawn: u64,
+    /// Whether the head has gone on to the server: it takes no hold that is passed.
+    head_asks_server: bool,
+    passed: Option<H>,
+}
+
+impl<H> LocalQueue<H> {
     /// Waits, first come first served, to be the head of the line for `name`.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the line.
-    pub(crate) async fn turn(&self, name: &LockName) -> Turn {
-        let line = self.line(name);
-        let position =
-            LinePosition { queue: self.clone(), name: name.clone(), line: Some(line.clone()) };
+    pub(crate) async fn turn(&self, name: &LockName) -> Turn<H> {
+        let place = WaiterPlace::new(self.join(name));
         // The semaphore is never closed, so there is always a permit to come.
-        let permit = line.acquire_owned().await.ok();
-        Turn { _permit: permit, _position: position }
+        let permit = place.member.line.turn.clone().acquire_owned().await.ok();
+        Turn { _permit: permit, place }
     }
 
-    fn line(&self, name: &LockName) -> Arc<Semaphore> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.entry(name.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
+    fn join(&self, name: &LockName) -> Member<H> {
+        let mut lines = locked(&self.lines);
+        let entry = lines.entry(name.clone()).or_insert_with(Entry::new);
+        entry.members += 1;
+        Member { lines: self.lines.clone(), name: name.clone(), line: entry.line.clone() }
     }
+}
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).len()
+impl<H> Default for LocalQueue<H> {
+    fn default() -> Self {
+        Self { lines: Arc::default() }
+    }
+}
+
+impl<H> Entry<H> {
+    fn new() -> Self {
+        let state =
+            LineState { waiters: 0, holder: None, drawn: 0, head_asks_server: false, passed: None };
+        let (turn, state) = (Arc::new(Semaphore::new(1)), Mutex::new(state));
+        Self { line: Arc::new(Line { turn, state, changed: Notify::new() }), members: 0 }
+    }
+}
+
+impl<H> Line<H> {
+    fn state(&self) -> MutexGuard<'_, LineState<H>> {
+        locked(&self.state)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One that belongs to a line.
+#[derive(Debug)]
+struct Member<H> {
+    lines: Arc<Mutex<HashMap<LockName, Entry<H>>>>,
+    name: LockName,
+    line: Arc<Line<H>>,
+}
+
+impl<H> Member<H> {
+    /// The line counts one member more.
+    fn again(&self) -> Self {
+        if let Some(entry) = locked(&self.lines).get_mut(&self.name) {
+            entry.members += 1;
+        }
+        Self { lines: self.lines.clone(), name: self.name.clone(), line: self.line.clone() }
+    }
+}
+
+impl<H> Drop for Member<H> {
+    fn drop(&mut self) {
+        let mut lines = locked(&self.lines);
+        if let Some(entry) = lines.get_mut(&self.name) {
+            entry.members -= 1;
+            if entry.members == 0 {
+                lines.remove(&self.name);
+            }
+        }
+    }
+}
+
+/// A place in line, of one that waits.
+#[derive(Debug)]
+struct WaiterPlace<H> {
+    member: Member<H>,
+}
+
+impl<H> WaiterPlace<H> {
+    fn new(member: Member<H>) -> Self {
+        member.line.state().waiters += 1;
+        Self { member }
+    }
+}
+
+impl<H> Drop for WaiterPlace<H> {
+    fn drop(&mut self) {
+        let mut state = self.member.line.state();
+        state.waiters -= 1;
+        // What nobody is there to take is given back, once the line is let go.
+        let untaken = if state.waiters == 0 { state.passed.take() } else { None };
+        drop(state);
+        drop(untaken);
     }
 }
 
 /// The head of a line. The next in line moves up when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    // Given back before the position, which looks whether anyone else uses the line.
+pub(crate) struct Turn<H> {
+    // Given back before the place: who moves up finds this one gone.
     _permit: Option<OwnedSemaphorePermit>,
-    _position: LinePosition,
+    place: WaiterPlace<H>,
 }
 
-#[derive(Debug)]
-struct LinePosition {
-    queue: LocalQueue,
-    name: LockName,
-    line: Option<Arc<Semaphore>>,
-}
-
-impl Drop for LinePosition {
-    fn drop(&mut self) {
-        let mut lines = self.queue.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        // Let go under the lock, so that of two who leave together the second sees that it is last.
-        self.line = None;
-        if lines.get(&self.name).is_some_and(|line| Arc::strong_count(line) == 1) {
-            lines.remove(&self.name);
+impl<H> Turn<H> {
+    /// Waits for the holder of this line to pass its hold on; `None` if the server is to be asked.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, a hold that was passed stays for the next head.
+    pub(crate) async fn passed(&self) -> Option<H> {
+        let line = &self.place.member.line;
+        loop {
+            let mut changed = pin!(line.changed.notified());
+            changed.as_mut().enable();
+            let until = {
+                let mut state = line.state();
+                if let Some(passed) = state.passed.take() {
+                    return Some(passed);
+                }
+                match state.holder {
+                    Some((_, until)) if until > Instant::now() => until,
+                    _ => {
+                        state.head_asks_server = true;
+                        return None;
+                    }
+                }
+            };
+            let _ = timeout_at(until, changed).await;
         }
+    }
+
+    /// Leaves the line as a holder that may pass its hold on. The next head waits for that `until` then.
+    pub(crate) fn holds(self, until: Instant) -> LineHolder<H> {
+        let member = self.place.member.again();
+        let mut state = member.line.state();
+        state.drawn += 1;
+        let id = state.drawn;
+        state.holder = Some((id, until));
+        drop(state);
+        LineHolder { member, id }
+    }
+}
+
+impl<H> Drop for Turn<H> {
+    fn drop(&mut self) {
+        self.place.member.line.state().head_asks_server = false;
+    }
+}
+
+/// One of the line that holds the lock. The head goes on to the server once this is dropped.
+#[derive(Debug)]
+pub(crate) struct LineHolder<H> {
+    member: Member<H>,
+    id: u64,
+}
+
+impl<H> LineHolder<H> {
+    /// How many wait for this one.
+    pub(crate) fn waiters(&self) -> usize {
+        let state = self.member.line.state();
+        if state.head_asks_server { 0 } else { state.waiters }
+    }
+
+    /// Passes a hold on to the head, or gives it back if nobody waits for it.
+    pub(crate) fn pass(self, hold: H) -> Result<(), H> {
+        let mut state = self.member.line.state();
+        if state.head_asks_server || state.waiters == 0 {
+            return Err(hold);
+        }
+        state.passed = Some(hold);
+        Ok(())
+    }
+}
+
+impl<H> Drop for LineHolder<H> {
+    fn drop(&mut self) {
+        let line = &self.member.line;
+        line.state().holder.take_if(|(id, _)| *id == self.id);
+        line.changed.notify_waiters();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
     use futures_util::FutureExt;
+
+    use super::*;
+
+    fn name() -> LockName {
+        LockName::new("a").expect("a name")
+    }
+
+    fn lines(queue: &LocalQueue<u32>) -> usize {
+        locked(&queue.lines).len()
+    }
+
+    async fn holder(queue: &LocalQueue<u32>) -> LineHolder<u32> {
+        queue.turn(&name()).await.holds(Instant::now() + Duration::from_millis(20))
+    }
 
     #[tokio::test]
     async fn c26_waiters_move_up_in_order_and_leave_nothing() {
-        let queue = LocalQueue::default();
-        let name = LockName::new("a").expect("a name");
-        let first = queue.turn(&name).await;
+        let queue = LocalQueue::<u32>::default();
+        let first = queue.turn(&name()).await;
+        let (name, other) = (name(), name());
         let mut second = Box::pin(queue.turn(&name));
-        let mut third = Box::pin(queue.turn(&name));
+        let mut third = Box::pin(queue.turn(&other));
         assert!((&mut second).now_or_never().is_none());
         assert!((&mut third).now_or_never().is_none());
         drop(first);
@@ -85,17 +277,65 @@ mod tests {
         let second = second.await;
         drop(second);
         drop(third.await);
-        assert_eq!(queue.len(), 0);
+        assert_eq!(lines(&queue), 0);
     }
 
     #[tokio::test]
     async fn c19_a_cancelled_waiter_leaves_the_line() {
-        let queue = LocalQueue::default();
-        let name = LockName::new("a").expect("a name");
-        let first = queue.turn(&name).await;
-        assert!(queue.turn(&name).now_or_never().is_none());
+        let queue = LocalQueue::<u32>::default();
+        let first = queue.turn(&name()).await;
+        assert!(queue.turn(&name()).now_or_never().is_none());
         drop(first);
-        drop(queue.turn(&name).now_or_never().expect("the line is free"));
-        assert_eq!(queue.len(), 0);
+        drop(queue.turn(&name()).now_or_never().expect("the line is free"));
+        assert_eq!(lines(&queue), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c26_a_head_waits_for_a_holder_of_its_line_and_no_longer_than_its_turn() {
+        let queue = LocalQueue::<u32>::default();
+        let holder = holder(&queue).await;
+        let (turn, began) = (queue.turn(&name()).await, Instant::now());
+        assert_eq!(turn.passed().await, None);
+        assert_eq!(began.elapsed(), Duration::from_millis(20));
+        assert_eq!(holder.waiters(), 0, "the head asks the server");
+        assert_eq!(holder.pass(7), Err(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c26_a_head_goes_to_the_server_when_the_holder_ends_otherwise() {
+        let queue = LocalQueue::<u32>::default();
+        let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await);
+        let mut passed = Box::pin(turn.passed());
+        assert!((&mut passed).now_or_never().is_none());
+        let began = Instant::now();
+        drop(holder);
+        assert_eq!(passed.await, None);
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
+        let queue = LocalQueue::<u32>::default();
+        let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await);
+        let name = name();
+        let mut next = Box::pin(queue.turn(&name));
+        assert!((&mut next).now_or_never().is_none());
+        assert_eq!(holder.waiters(), 2);
+        assert_eq!(holder.pass(7), Ok(()));
+        drop(turn);
+        assert_eq!(next.await.passed().now_or_never(), Some(Some(7)));
+        assert_eq!(lines(&queue), 0);
+    }
+
+    #[tokio::test]
+    async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
+        let queue = LocalQueue::<Arc<()>>::default();
+        let passed = Arc::new(());
+        let turn = queue.turn(&name()).await;
+        let holder = turn.holds(Instant::now() + Duration::from_secs(1));
+        let turn = queue.turn(&name()).await;
+        assert!(holder.pass(passed.clone()).is_ok());
+        drop(turn);
+        assert_eq!(Arc::strong_count(&passed), 1, "it is kept");
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!   Acquisition ── local queue ── wait ── retry      from a request to a hold
 //!   Renewer ────── Hold                              while it is held
+//!   Succession                                       from one task of a client to the next
 //!   Janitor                                          what is given back
 //!   Shared                                           owns all of it for the clones of a client
 //! ```
@@ -21,6 +22,7 @@ mod renewer;
 mod retry;
 mod schedule;
 mod shared;
+mod succession;
 mod telemetry;
 mod wait;
 
@@ -31,5 +33,6 @@ pub use self::hold::LostSignal;
 pub use self::options::ClientOptions;
 pub(crate) use self::owned_claim::OwnedClaim;
 pub(crate) use self::renewer::Registration;
-pub(crate) use self::shared::Shared;
+pub(crate) use self::shared::{Acquired, Shared};
+pub(crate) use self::succession::{Succession, is_worth_passing};
 pub(crate) use self::wait::{Limits, Waiting};

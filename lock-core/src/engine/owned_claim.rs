@@ -43,6 +43,11 @@ impl OwnedClaim {
         &mut self.state
     }
 
+    /// Whether the server has the hold, and nothing else of the claim.
+    pub(crate) fn is_held(&self) -> bool {
+        self.state == ClaimState::Held
+    }
+
     /// The server keeps the hold for so long from now on.
     pub(crate) fn keep_for(&mut self, span: Duration) {
         self.kept_for = span;

@@ -16,11 +16,21 @@ use super::options::ClientOptions;
 use super::owned_claim::OwnedClaim;
 use super::renewer::{Registration, Renewer};
 use super::retry;
+use super::succession::{PassedHold, Succession};
 use super::telemetry::Telemetry;
-use crate::backend::{DistributedLock, Extension, Release};
+use crate::backend::{DistributedLock, Extension, Release, Reservation, Reserved};
 use crate::model::{
     BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl,
 };
+
+/// What an acquisition came to.
+pub(crate) struct Acquired {
+    pub(crate) hold: Arc<Hold>,
+    /// What is given back with the hold.
+    pub(crate) claim: OwnedClaim,
+    /// To whom the hold may pass.
+    pub(crate) succession: Option<Succession>,
+}
 
 /// What the clones and guards of one client share.
 #[derive(Debug)]
@@ -29,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) options: ClientOptions,
     pub(crate) renewer: Arc<Renewer>,
     pub(crate) janitor: Arc<Janitor>,
-    pub(crate) local_queue: LocalQueue,
+    pub(crate) local_queue: LocalQueue<PassedHold>,
     pub(crate) telemetry: Arc<Telemetry>,
     tasks: Mutex<Option<Tasks>>,
     pub(crate) closed: watch::Sender<bool>,
@@ -124,7 +134,7 @@ impl Shared {
     }
 
     /// Proves with the server that a lease is still held, and holds it from then on.
-    pub(crate) async fn attach(&self, lease: Lease) -> Result<(Arc<Hold>, OwnedClaim), LockError> {
+    pub(crate) async fn attach(&self, lease: Lease) -> Result<Acquired, LockError> {
         self.admit(&lease.name)?;
         let (name, ttl) = (lease.name.clone(), lease.asked);
         match self.extend(lease, ttl).await? {
@@ -135,33 +145,54 @@ impl Shared {
                 let (owner, unresolved) = (lease.owner, lease.unresolved);
                 let hold = self.hold(lease, None)?;
                 let state = if unresolved { ClaimState::HeldUnresolved } else { ClaimState::Held };
-                Ok((hold, self.own(name, owner, ttl.as_duration()).in_state(state)))
+                let claim = self.own(name, owner, ttl.as_duration()).in_state(state);
+                Ok(Acquired { hold, claim, succession: None })
             }
             None => Err(LockError::Lost { name, reason: LostReason::Evicted }),
         }
     }
 
-    /// Ends a hold on the server.
+    /// Ends a hold on the server, or keeps it for others of this client if a reservation is asked for and
+    /// made.
     ///
     /// A try whose reply was lost may have released it: then the next one finds nothing, and while
     /// the lease has not expired that is taken for ours.
-    pub(crate) async fn release(&self, lease: &Lease) -> Result<Release, LockError> {
-        let unresolved = AtomicBool::new(false);
+    pub(crate) async fn release(
+        &self,
+        lease: &Lease,
+        reservation: Option<Reservation>,
+    ) -> Result<Reserved, LockError> {
+        let (unresolved, reservation) = (AtomicBool::new(false), Mutex::new(reservation));
         let answer = self.request(async || {
             // Until there is an answer, also if this try is given up.
             let unresolved_before = unresolved.swap(true, Ordering::Relaxed);
-            let answer = self.backend.release(&lease.name, lease.owner).await;
+            // What is in doubt is released: a reservation is asked for once.
+            let reservation = reservation.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let answer = self.ask_to_release(lease, reservation).await;
             let unknown = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
             unresolved.store(unresolved_before || unknown, Ordering::Relaxed);
             match answer {
                 // C16: the try whose reply was lost has released it.
-                Ok(Release::NotHeld) if unresolved_before && !self.has_expired(lease) => {
-                    Ok(Release::Released)
+                Ok(Reserved::Ended(Release::NotHeld))
+                    if unresolved_before && !self.has_expired(lease) =>
+                {
+                    Ok(Reserved::Ended(Release::Released))
                 }
                 answer => answer,
             }
         });
         answer.await.map_err(|source| LockError::backend("release", Some(&lease.name), source))
+    }
+
+    async fn ask_to_release(
+        &self,
+        lease: &Lease,
+        reservation: Option<Reservation>,
+    ) -> Result<Reserved, BackendError> {
+        match reservation {
+            Some(reservation) => self.backend.release_or_reserve(&reservation).await,
+            None => self.backend.release(&lease.name, lease.owner).await.map(Reserved::Ended),
+        }
     }
 
     pub(crate) fn has_expired(&self, lease: &Lease) -> bool {

@@ -159,6 +159,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             name: claim.name.clone(),
             owner: claim.owner,
             token: grant.token,
+            granted_as: grant.token,
             asked: claim.ttl,
             granted: grant.ttl,
             deadline,

@@ -23,12 +23,15 @@ pub struct Capabilities {
     pub tokens: TokenDurability,
     /// The unit in which the server counts TTLs.
     pub ttl_granularity: Duration,
+    /// Whether a hold can pass from one task of a client to the next without a request, since the store
+    /// reserves tokens for that.
+    pub reserves_tokens: bool,
     /// What happens to locks when the store fails or loses its data, in one sentence.
     pub on_store_loss: &'static str,
 }
 
 impl Capabilities {
-    /// The capabilities of a backend, every one of which must be said.
+    /// The capabilities of a backend, every one of which must be said. It reserves no tokens.
     pub const fn new(
         backend: &'static str,
         order: Order,
@@ -38,7 +41,24 @@ impl Capabilities {
         ttl_granularity: Duration,
         on_store_loss: &'static str,
     ) -> Self {
-        Self { backend, order, wakeup, renewals, tokens, ttl_granularity, on_store_loss }
+        let reserves_tokens = false;
+        Self {
+            backend,
+            order,
+            wakeup,
+            renewals,
+            tokens,
+            ttl_granularity,
+            reserves_tokens,
+            on_store_loss,
+        }
+    }
+
+    /// The same, of a backend that reserves tokens: see
+    /// [`release_or_reserve`](crate::DistributedLock::release_or_reserve).
+    #[must_use]
+    pub const fn reserving_tokens(self) -> Self {
+        Self { reserves_tokens: true, ..self }
     }
 }
 
@@ -106,7 +126,15 @@ impl fmt::Display for Capabilities {
             TokenDurability::Store => "the store's own counter",
         };
         writeln!(f, "{}: waiters {order}, {wakeup}; {renewals}", self.backend)?;
-        writeln!(f, "  tokens from {tokens}; TTL in units of {:?}", self.ttl_granularity)?;
+        let passes = match self.reserves_tokens {
+            true => "holds pass within a client without a request",
+            false => "each hold is a grant of the server",
+        };
+        writeln!(
+            f,
+            "  tokens from {tokens}; TTL in units of {:?}; {passes}",
+            self.ttl_granularity
+        )?;
         write!(f, "  {}", self.on_store_loss)
     }
 }

@@ -34,6 +34,27 @@ pub struct Renewal {
 impl Renewal {
     /// Asks to extend the hold that `lease` proves, for `ttl` from now.
     pub fn new(lease: &Lease, ttl: Ttl) -> Self {
-        Self { name: lease.name.clone(), owner: lease.owner, token: lease.token, ttl }
+        Self { name: lease.name.clone(), owner: lease.owner, token: lease.granted_as, ttl }
+    }
+}
+
+/// A hold that ends, unless it is kept for others of the same client.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Reservation {
+    /// The lock.
+    pub name: LockName,
+    /// Who holds it.
+    pub owner: OwnerId,
+    /// How many tokens are wanted: at least 1.
+    pub tokens: u32,
+    /// Whether clients that wait on the server go first.
+    pub yields: bool,
+}
+
+impl Reservation {
+    /// Asks for `tokens` to follow those of the hold that `lease` proves.
+    pub fn new(lease: &Lease, tokens: u32, yields: bool) -> Self {
+        Self { name: lease.name.clone(), owner: lease.owner, tokens, yields }
     }
 }

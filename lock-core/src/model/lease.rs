@@ -16,6 +16,9 @@ pub struct Lease {
     pub(crate) name: LockName,
     pub(crate) owner: OwnerId,
     pub(crate) token: FencingToken,
+    /// The token under which the server knows the hold. It is less than `token` if the hold was passed on
+    /// within its client.
+    pub(crate) granted_as: FencingToken,
     /// What its holder asks for at each renewal.
     pub(crate) asked: Ttl,
     /// How long the server said that it keeps the lease, from its last grant or extension.
@@ -77,7 +80,11 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn export(&self) -> String {
-        let (owner, token, ttl) = (self.owner.expose(), self.token, self.asked.as_millis());
+        let (owner, ttl) = (self.owner.expose(), self.asked.as_millis());
+        let token = match self.token == self.granted_as {
+            true => self.token.to_string(),
+            false => format!("{}/{}", self.token, self.granted_as),
+        };
         let (kind, name) =
             (if self.unresolved { UNRESOLVED } else { RESOLVED }, self.name.as_str());
         format!("{kind}:{owner}:{token}:{ttl}:{name}")
@@ -97,17 +104,23 @@ impl Lease {
         };
         let owner =
             part().parse().map_err(|_| InvalidLease::new("its owner is not 32 hex digits"))?;
-        let token = part().parse().map_err(|_| InvalidLease::new("its token is none"))?;
+        let (token, granted_as) = tokens(part()).ok_or(InvalidLease::new("its token is none"))?;
         let ttl = millis(part()).ok_or(InvalidLease::new("its TTL is not 10 ms to 24 h"))?;
         let name = LockName::new(part()).map_err(|_| InvalidLease::new("it names no lock"))?;
         let (granted, deadline) = (ttl.as_duration(), SystemClock.now());
-        Ok(Self { name, owner, token, asked: ttl, granted, deadline, unresolved })
+        Ok(Self { name, owner, token, granted_as, asked: ttl, granted, deadline, unresolved })
     }
 }
 
 /// How the text of a lease begins: its version, and whether a request of its claim may come late.
 const RESOLVED: &str = "lease1";
 const UNRESOLVED: &str = "lease1-unresolved";
+
+/// The token of a hold, and the one under which the server knows it, where that is another.
+fn tokens(text: &str) -> Option<(FencingToken, FencingToken)> {
+    let (token, granted_as) = text.split_once('/').unwrap_or((text, text));
+    Some((token.parse().ok()?, granted_as.parse().ok()?))
+}
 
 fn millis(text: &str) -> Option<Ttl> {
     Ttl::new(Duration::from_millis(text.parse().ok()?)).ok()
@@ -129,6 +142,7 @@ impl InvalidLease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Renewal;
 
     #[test]
     fn c32_a_lease_shows_no_secret_and_imports_what_it_exported() {
@@ -136,6 +150,7 @@ mod tests {
             name: LockName::new("a:b").expect("a name"),
             owner: OwnerId::random(),
             token: FencingToken::MAX,
+            granted_as: FencingToken::MAX,
             asked: Ttl::default(),
             granted: Ttl::default().as_duration(),
             deadline: SystemClock.now(),
@@ -144,6 +159,15 @@ mod tests {
         assert!(!format!("{lease:?}").contains(&lease.owner.expose()));
         let read = Lease::import(&lease.export()).expect("its own text");
         assert_eq!((read.name, read.owner, read.token), (lease.name, lease.owner, lease.token));
+    }
+
+    #[test]
+    fn c12_a_hold_that_was_passed_on_is_renewed_as_the_server_knows_it() {
+        let text = format!("lease1:{}:7/5:1000:a", OwnerId::random().expose());
+        let lease = Lease::import(&text).expect("a lease");
+        assert_eq!((lease.token.get(), lease.granted_as.get()), (7, 5));
+        assert_eq!(Renewal::new(&lease, lease.asked).token.get(), 5);
+        assert_eq!(lease.export(), text);
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod ttl;
 
 pub use self::backend_error::{BackendError, BoxError, Outcome};
 pub use self::capabilities::{Capabilities, Order, Renewals, TokenDurability, Wakeup};
-pub use self::claim::{Claim, Renewal};
+pub use self::claim::{Claim, Renewal, Reservation};
 pub use self::clock::{Clock, FakeClock, Moment, SystemClock};
 pub use self::contention::{Contention, ServerTime};
 pub use self::drift::Drift;

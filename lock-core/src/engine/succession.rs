@@ -1,0 +1,110 @@
+//! How a hold passes from one task of a client to the next, without a request.
+//!
+//! Many tasks of one process on one name need not visit the server for each change of holder. The hold
+//! on the server stays one: with its owner, and with the token that it was granted under. The server reserves
+//! the tokens that follow, and each task of the line has the next of them. This is lock cohorting (Dice,
+//! Marathe, Shavit: Lock Cohorting, PPoPP 2012), with fencing tokens.
+//!
+//! ```text
+//!   granted ──▶ first holder ──▶ release, with others in line ──▶ tokens reserved
+//!                                                                    │
+//!                 released on the server ◀── tokens or time are up ◀── passed on, and on
+//! ```
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::local_queue::{LineHolder, Turn};
+use super::owned_claim::OwnedClaim;
+use crate::backend::{Reservation, TokenRange};
+use crate::model::{Lease, Moment, Ttl};
+
+/// A hold passes within a client for no longer. Then the server decides who is next: other clients wait
+/// no longer for this one.
+const LONGEST_TURN: Duration = Duration::from_millis(20);
+
+/// A hold passes within a client no more often than this, from one grant of the server.
+const MOST_PASSES: usize = 64;
+
+/// Who of a client's line is next, and under which tokens.
+#[derive(Debug)]
+pub(crate) struct Succession {
+    line: LineHolder<PassedHold>,
+    /// What is left of the tokens that the server reserved; `None` if it was not asked yet.
+    tokens: Option<TokenRange>,
+    /// When the turn of this client is over.
+    ends: Instant,
+}
+
+impl Succession {
+    /// The succession to one that the server granted the lock.
+    pub(crate) fn begin(turn: Turn<PassedHold>) -> Self {
+        let ends = Instant::now() + LONGEST_TURN;
+        Self { line: turn.holds(ends), tokens: None, ends }
+    }
+
+    /// What the server is to be asked instead of a plain release; `None` if nobody waits in this process.
+    ///
+    /// A turn that begins goes before other clients, and its end goes after them.
+    pub(crate) fn reservation(&self, lease: &Lease) -> Option<Reservation> {
+        let tokens = self.line.waiters().min(MOST_PASSES);
+        let yields = self.tokens.is_some() || self.is_over();
+        (tokens > 0).then(|| Reservation::new(lease, tokens as u32, yields))
+    }
+
+    /// The server reserved `tokens`: the next turn begins.
+    pub(crate) fn reserved(self, tokens: TokenRange) -> Self {
+        Self { tokens: Some(tokens), ends: Instant::now() + LONGEST_TURN, ..self }
+    }
+
+    /// Whether the hold can be passed on now: somebody waits, and there is a token.
+    pub(crate) fn has_next(&self) -> bool {
+        !self.is_over()
+            && self.tokens.is_some_and(|tokens| !tokens.is_empty())
+            && self.line.waiters() > 0
+    }
+
+    /// Passes a hold on. If nobody is there to take it, it comes back.
+    pub(crate) fn pass(self, lease: Lease, mut claim: OwnedClaim) -> Result<(), OwnedClaim> {
+        let Some((token, tokens)) = self.tokens.and_then(TokenRange::split_first) else {
+            return Err(claim);
+        };
+        claim.keep_for(lease.kept_for());
+        let passed = PassedHold { lease: Lease { token, ..lease }, claim, tokens, ends: self.ends };
+        self.line.pass(passed).map_err(|passed| passed.claim)
+    }
+
+    fn is_over(&self) -> bool {
+        self.ends <= Instant::now()
+    }
+}
+
+/// A hold on its way from one task to the next. Dropped, it is given back.
+#[derive(Debug)]
+pub(crate) struct PassedHold {
+    lease: Lease,
+    claim: OwnedClaim,
+    tokens: TokenRange,
+    ends: Instant,
+}
+
+impl PassedHold {
+    /// Whether the hold is of use to one that asked for `ttl`, at `now`. A hold that outlasts that TTL
+    /// would keep the others waiting for longer if its new holder dies.
+    pub(crate) fn suits(&self, ttl: Ttl, now: Moment) -> bool {
+        self.lease.asked <= ttl && is_worth_passing(&self.lease, now)
+    }
+
+    /// The hold, for one that asked for `ttl` and was the head of the line.
+    pub(crate) fn take(self, ttl: Ttl, turn: Turn<PassedHold>) -> (Lease, OwnedClaim, Succession) {
+        let Self { lease, claim, tokens, ends } = self;
+        let succession = Succession { line: turn.holds(ends), tokens: Some(tokens), ends };
+        (Lease { asked: ttl, ..lease }, claim, succession)
+    }
+}
+
+/// Whether enough is left of a hold to be passed on: a tenth of what the server granted.
+pub(crate) fn is_worth_passing(lease: &Lease, now: Moment) -> bool {
+    now.until(lease.deadline) > lease.granted / 10
+}
