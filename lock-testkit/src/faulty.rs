@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
+use lock_core::backend::{
+    Attempt, Claim, Extension, LossWatch, Release, Renewal, Reservation, Reserved, WaiterHandle,
+};
 use lock_core::{
     BackendError, Capabilities, Contention, DistributedLock, Finding, Holder, Lease, LockAdmin,
     LockName, LockState, LostReason, Outcome, OwnerId,
@@ -245,6 +247,11 @@ impl DistributedLock for Faulty {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         self.call_about(name, Operation::Release, self.backend.release(name, owner)).await
+    }
+
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let answer = self.backend.release_or_reserve(hold);
+        self.call_about(&hold.name, Operation::Release, answer).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

@@ -82,6 +82,16 @@ impl TokenRange {
         Ok(Self { first, len })
     }
 
+    /// The least of them.
+    pub fn first(self) -> FencingToken {
+        self.first
+    }
+
+    /// How many they are.
+    pub fn count(self) -> u32 {
+        self.len
+    }
+
     pub(crate) fn is_empty(self) -> bool {
         self.len == 0
     }

@@ -15,6 +15,7 @@ use super::listing::{self, Listing, ListsTheExpired};
 use super::names::{self, Names};
 use super::owners::{self, ErrorShowsOwner, InspectionShowsOwner};
 use super::repeats::{RepeatIsAnotherGrant, RepeatIsBusy};
+use super::reservations::{NeverYields, Unreserved};
 use super::short_ttl::ShortTtl;
 use super::shortening::ExtensionShortens;
 use super::tokens::{Numbered, Tokens};
@@ -297,6 +298,18 @@ pub const BREAKS: &[Break] = &[
         "c22_tokens_grow_through_release_expiry_and_eviction",
         "each grant is to have a greater token",
         || flawed(Numbered::by(Tokens::OfTheClock)),
+    ),
+    broken(
+        "reserved tokens that are granted again",
+        "c22_reserved_tokens_are_nobody_elses",
+        "reserved tokens are to be greater than all before",
+        || flawed(Unreserved),
+    ),
+    broken(
+        "a reservation that never yields",
+        "c26_a_reservation_yields_to_those_that_wait",
+        "a hold that yields is to go to those that wait on the server",
+        || flawed(NeverYields),
     ),
     broken(
         "an owner's old token after an expiry",

@@ -5,7 +5,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
+use lock_core::backend::{
+    Attempt, Claim, Extension, LossWatch, Release, Renewal, Reservation, Reserved, WaiterHandle,
+};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
     LockName, LockState, MemoryBackend, OwnerId,
@@ -78,6 +80,15 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
         sound.release(name, owner).await
     }
 
+    /// A flaw of releases is one of these too.
+    async fn release_or_reserve(
+        &self,
+        sound: &Sound,
+        hold: &Reservation,
+    ) -> Result<Reserved, BackendError> {
+        self.release(sound, &hold.name, hold.owner).await.map(Reserved::Ended)
+    }
+
     async fn withdraw(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Withdrawn {
         sound.withdraw(name, owner).await
     }
@@ -145,6 +156,14 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
         self.flaw.release(self.begun(), name, owner).await
     }
 
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let answer = self.flaw.release_or_reserve(self.begun(), hold).await?;
+        if matches!(answer, Reserved::Ended(_)) {
+            self.sound.claims.ended_by(&hold.name, hold.owner);
+        }
+        Ok(answer)
+    }
+
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Withdrawn {
         self.sound.claims.ended_by(name, owner);
         self.flaw.withdraw(self.begun(), name, owner).await
@@ -188,4 +207,13 @@ impl<F: Flaw> LockAdmin for Flawed<F> {
 #[derive(Debug)]
 pub(super) struct Flawless;
 
-impl Flaw for Flawless {}
+#[async_trait]
+impl Flaw for Flawless {
+    async fn release_or_reserve(
+        &self,
+        sound: &Sound,
+        hold: &Reservation,
+    ) -> Result<Reserved, BackendError> {
+        sound.release_or_reserve(hold).await
+    }
+}

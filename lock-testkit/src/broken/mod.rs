@@ -16,6 +16,7 @@ mod listing;
 mod names;
 mod owners;
 mod repeats;
+mod reservations;
 mod short_ttl;
 mod shortening;
 mod tokens;

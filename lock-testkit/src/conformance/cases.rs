@@ -13,6 +13,7 @@ use super::names::*;
 use super::operators::*;
 use super::outcomes::*;
 use super::ownership::*;
+use super::passing::*;
 use super::renewal::*;
 use super::resources::*;
 use super::tokens::*;
@@ -49,6 +50,7 @@ macro_rules! conformance_tests {
             c10_a_shorter_extension_keeps_the_hold
             c10_an_extension_for_proof_shortens_no_renewal
             c10_a_lease_is_attached_once
+            c10_a_loss_ends_the_current_holder_alone
             c10_an_expired_hold_is_over
             c11_not_held_from_the_start_of_the_release
             c11_no_renewal_brings_a_released_lock_back
@@ -92,8 +94,11 @@ macro_rules! conformance_tests {
             c22_tokens_grow_through_release_expiry_and_eviction
             c22_extending_keeps_the_token
             c22_concurrent_grants_have_distinct_growing_tokens
+            c22_reserved_tokens_are_nobody_elses
+            c22_tokens_grow_from_task_to_task_and_from_client_to_client
             c24_an_evicted_holder_has_the_lesser_token
             c26_waiters_of_a_client_share_one_place
+            c26_a_reservation_yields_to_those_that_wait
             c27_first_come_first_served
             c27_a_release_lets_the_next_one_in
             c28_a_dead_holder_costs_no_more_than_its_ttl

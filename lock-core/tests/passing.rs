@@ -1,0 +1,308 @@
+//! How a hold passes from one task of a client to the next, in every position.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use lock_core::{
+    ClientOptions, FencingToken, LockClient, LockError, LockGuard, LockRequest, LostReason,
+    MemoryBackend, Wait,
+};
+use lock_testkit::{Fault, Faulty, Operation, eventually};
+use tokio::time::{Instant, advance, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(10);
+
+struct Store {
+    memory: MemoryBackend,
+    faulty: Faulty,
+    locks: LockClient,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self::with_options(ClientOptions::new())
+    }
+
+    fn with_options(options: ClientOptions) -> Self {
+        let memory = MemoryBackend::new();
+        let faulty = Faulty::new(Arc::new(memory.clone()));
+        let locks = LockClient::with_options(faulty.clone(), options.ttl(TTL));
+        Self { memory, faulty, locks }
+    }
+
+    async fn hold(&self) -> LockGuard {
+        // So long after the last token, others can follow it.
+        std::thread::sleep(Duration::from_millis(1));
+        self.locks.acquire("a").await.expect("its turn comes")
+    }
+
+    fn grants_asked(&self) -> usize {
+        self.faulty.calls(Operation::TryAcquire)
+    }
+
+    /// The next holder, once `first` is released.
+    async fn after(&self, first: LockGuard, next: impl Future<Output = LockGuard>) -> LockGuard {
+        tokio::join!(next, async {
+            tokio::task::yield_now().await;
+            std::thread::sleep(Duration::from_millis(1));
+            first.release().await.expect("held to the end");
+        })
+        .0
+    }
+}
+
+/// C26: the server is asked once for a whole line, and each task has a guard and a token of its own.
+#[tokio::test(start_paused = true)]
+async fn c26_a_hold_passes_along_the_line_without_a_grant() {
+    let (store, log) = (Store::new(), Mutex::new(Vec::new()));
+    let first = store.hold().await;
+    let tasks = (0..10).map(async |task| {
+        let guard = store.locks.acquire("a").await.expect("its turn comes");
+        log.lock().expect("no panic").push((task, guard.token()));
+        guard.release().await.expect("held to the end");
+    });
+    let token = first.token();
+    let release = async {
+        tokio::task::yield_now().await;
+        std::thread::sleep(Duration::from_millis(1));
+        first.release().await.expect("held to the end");
+    };
+    tokio::join!(join_all(tasks), release);
+    let log = log.into_inner().expect("no panic");
+    assert!(log.iter().map(|(task, _)| *task).eq(0..10), "first come, first served: {log:?}");
+    let tokens: Vec<FencingToken> = [token].into_iter().chain(log.iter().map(|l| l.1)).collect();
+    assert!(tokens.is_sorted_by(|one, two| one < two), "{tokens:?}");
+    assert_eq!(store.grants_asked(), 1);
+    assert_eq!(store.faulty.calls(Operation::Release), 2, "one reserves, and the last one ends it");
+}
+
+/// C26: a client keeps a lock for 64 passes at the most while another waits.
+#[tokio::test(start_paused = true)]
+async fn c26_a_line_yields_to_other_clients_after_64_passes() {
+    let (store, served) = (Store::new(), Mutex::new(0));
+    let other = LockClient::new(store.memory.clone());
+    let first = store.hold().await;
+    let theirs = tokio::spawn(async move {
+        let guard = other.acquire("a").await.expect("its turn comes");
+        guard.release().await.expect("held to the end");
+    });
+    eventually("it queues", SECOND, async || {
+        store.locks.inspect("a").await.is_ok_and(|state| state.waiters == Some(1))
+    })
+    .await;
+    let tasks = (0..200).map(async |_| {
+        let guard = store.locks.acquire("a").await.expect("its turn comes");
+        if !theirs.is_finished() {
+            *served.lock().expect("no panic") += 1;
+        }
+        guard.release().await.expect("held to the end");
+    });
+    let release = async {
+        tokio::task::yield_now().await;
+        std::thread::sleep(Duration::from_millis(1));
+        first.release().await.expect("held to the end");
+    };
+    tokio::join!(join_all(tasks), release);
+    let served = served.into_inner().expect("no panic");
+    assert!((1..=65).contains(&served), "{served} went before the other client");
+}
+
+/// C26: a client keeps a lock for 20 ms at the most while another waits.
+#[tokio::test(start_paused = true)]
+async fn c26_a_line_yields_to_other_clients_after_20_ms() {
+    let store = Store::new();
+    let other = LockClient::new(store.memory.clone());
+    let first = store.hold().await;
+    let theirs = tokio::spawn(async move { other.acquire("a").await.expect("its turn comes") });
+    let second = store.after(first, async { store.locks.acquire("a").await.expect("its turn") });
+    let second = second.await;
+    assert_eq!(store.grants_asked(), 1, "it was passed on");
+    let third = store.locks.acquire("a");
+    let end = async {
+        sleep(Duration::from_millis(21)).await;
+        second.release().await.expect("held to the end");
+        theirs.await.expect("the other client is next").release().await.expect("held to the end");
+    };
+    let (third, ()) = tokio::join!(third, end);
+    third.expect("its turn comes").release().await.expect("held to the end");
+}
+
+/// A client may do without it.
+#[tokio::test(start_paused = true)]
+async fn a_client_without_local_hand_off_asks_for_each_grant() {
+    let store = Store::with_options(ClientOptions::new().local_hand_off(false));
+    let first = store.hold().await;
+    let second = async { store.locks.acquire("a").await.expect("its turn comes") };
+    store.after(first, second).await.release().await.expect("held to the end");
+    assert_eq!(store.grants_asked(), 2);
+}
+
+/// C28: a hold is not passed to one that asked for a shorter TTL: others would wait for longer if it died.
+#[tokio::test(start_paused = true)]
+async fn c28_a_waiter_with_a_shorter_ttl_is_granted_its_own_hold() {
+    let store = Store::new();
+    let first = store.hold().await;
+    let request = LockRequest::new("a").ttl(TTL / 2);
+    let second = async { store.locks.acquire(request).await.expect("its turn comes") };
+    let second = store.after(first, second).await;
+    assert!(second.remaining() <= TTL / 2);
+    assert_eq!(store.grants_asked(), 2);
+}
+
+/// C5, C7: a hold whose TTL is nearly over is not passed on.
+#[tokio::test(start_paused = true)]
+async fn c05_a_hold_that_is_nearly_over_is_not_passed_on() {
+    let store = Store::new();
+    store.faulty.always(Operation::ExtendAll, Fault::Refused);
+    let first = store.hold().await;
+    advance(TTL * 95 / 100).await;
+    let second = async { store.locks.acquire("a").await.expect("its turn comes") };
+    let second = store.after(first, second).await;
+    assert!(second.remaining() > TTL / 2);
+    assert!(store.grants_asked() > 1);
+}
+
+/// C10: a hold that was lost is not passed on.
+#[tokio::test(start_paused = true)]
+async fn c10_a_lost_hold_is_not_passed_on() {
+    let store = Store::new();
+    let first = store.hold().await;
+    let second = store.after(first, async { store.locks.acquire("a").await.expect("its turn") });
+    let second = second.await;
+    store.locks.evict("a").await.expect("an answer");
+    let reason = second.lost().await;
+    assert_eq!(reason, LostReason::Evicted);
+    let (third, ()) = tokio::join!(store.locks.acquire("a"), async {
+        tokio::task::yield_now().await;
+        second.release().await.expect_err("it was lost");
+    });
+    let third = third.expect("its turn comes");
+    assert!(third.is_held());
+    assert_eq!(store.grants_asked(), 2, "by a grant of its own");
+}
+
+/// C12: a hold that was passed on is renewed, and can be extended, under the server's token.
+#[tokio::test(start_paused = true)]
+async fn c12_a_hold_that_was_passed_on_is_renewed() {
+    let store = Store::new();
+    let first = store.hold().await;
+    let second = store.after(first, async { store.locks.acquire("a").await.expect("its turn") });
+    let second = second.await;
+    sleep(TTL * 3).await;
+    assert!(second.is_held());
+    second.extend(TTL * 2).await.expect("held");
+    assert!(second.remaining() > TTL);
+    second.release().await.expect("held to the end");
+}
+
+/// A lease that was passed on can be handed to another client, with its own token.
+#[tokio::test(start_paused = true)]
+async fn c12_a_lease_that_was_passed_on_is_attached_elsewhere() {
+    let store = Store::new();
+    let first = store.hold().await;
+    let second = store.after(first, async { store.locks.acquire("a").await.expect("its turn") });
+    let second = second.await;
+    let token = second.token();
+    let text = second.detach().expect("held").export();
+    let other = LockClient::new(store.memory.clone());
+    let lease = lock_core::Lease::import(&text).expect("a lease");
+    let guard = other.attach(lease).await.expect("held");
+    assert_eq!(guard.token(), token);
+    let waits = store.locks.acquire(LockRequest::new("a").wait(Wait::AtMost(SECOND)));
+    assert!(matches!(waits.await, Err(LockError::Timeout { .. })), "a detached lease is held on");
+    guard.release().await.expect("held to the end");
+}
+
+/// C19: whoever of the line leaves, and however, the hold goes to the next, and to the server at last.
+#[tokio::test(start_paused = true)]
+async fn c19_waiters_that_leave_keep_no_hold() {
+    for leaves in 0..3 {
+        let store = Store::new();
+        let first = store.hold().await;
+        let mut waiters: Vec<_> =
+            (0..3).map(|_| Some(Box::pin(store.locks.acquire("a")))).collect();
+        for waiter in waiters.iter_mut().flatten() {
+            assert!(waiter.now_or_never().is_none(), "it waits");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        first.release().await.expect("held to the end");
+        // The head was passed the hold, and did not look yet.
+        waiters[leaves] = None;
+        for waiter in waiters.into_iter().flatten() {
+            waiter.await.expect("its turn comes").release().await.expect("held to the end");
+        }
+        let free = LockClient::new(store.memory.clone()).try_acquire("a").await.expect("an answer");
+        assert!(free.is_some(), "a hold was left behind");
+    }
+}
+
+/// C19: the last of a line gives back what it was passed, and did not take.
+#[tokio::test(start_paused = true)]
+async fn c19_a_hold_that_is_passed_to_one_that_leaves_is_given_back() {
+    let store = Store::new();
+    let first = store.hold().await;
+    let request = LockRequest::new("a").wait(Wait::AtMost(SECOND));
+    let mut second = Box::pin(store.locks.acquire(request));
+    assert!((&mut second).now_or_never().is_none(), "it waits");
+    std::thread::sleep(Duration::from_millis(1));
+    first.release().await.expect("held to the end");
+    drop(second);
+    let other = LockClient::new(store.memory.clone());
+    let began = Instant::now();
+    let guard = other.acquire("a").await.expect("it is given back");
+    assert!(began.elapsed() < SECOND, "only the TTL ended it");
+    guard.release().await.expect("held to the end");
+}
+
+/// C20: a guard that is dropped passes its hold on as well, once tokens are reserved.
+#[tokio::test(start_paused = true)]
+async fn c20_a_dropped_guard_passes_its_hold_on() {
+    let store = Store::new();
+    let first = store.hold().await;
+    let (second, third) = (store.locks.acquire("a"), store.locks.acquire("a"));
+    let rest = async {
+        let (second, third) = tokio::join!(async { drop(second.await.expect("its turn")) }, third);
+        let () = second;
+        third.expect("its turn comes")
+    };
+    let third = store.after(first, rest).await;
+    assert_eq!(store.grants_asked(), 1);
+    third.release().await.expect("held to the end");
+}
+
+/// C20: a shutdown that meets a hold on its way gives it back.
+#[tokio::test(start_paused = true)]
+async fn c20_a_shutdown_gives_back_what_is_on_its_way() {
+    let store = Store::new();
+    let first = store.hold().await;
+    let mut second = Box::pin(store.locks.acquire("a"));
+    assert!((&mut second).now_or_never().is_none(), "it waits");
+    std::thread::sleep(Duration::from_millis(1));
+    first.release().await.expect("held to the end");
+    let ((), closed) = tokio::join!(store.locks.shutdown(), second);
+    assert!(matches!(closed, Err(LockError::Closed { .. })), "{closed:?}");
+    let other = LockClient::new(store.memory.clone());
+    assert!(other.try_acquire("a").await.expect("an answer").is_some(), "it was left behind");
+}
+
+/// C19: a guard whose end is in doubt ends the turn, and leaves nothing.
+#[tokio::test(start_paused = true)]
+async fn c19_a_reservation_in_doubt_ends_the_turn() {
+    for fault in [Fault::ReplyLost, Fault::RequestLost, Fault::SilenceAfter, Fault::Refused] {
+        let store = Store::new();
+        let first = store.hold().await;
+        store.faulty.once(Operation::Release, fault);
+        let second = async { store.locks.acquire("a").await.expect("its turn comes") };
+        let second = store.after(first, second).await;
+        assert!(second.is_held(), "{fault:?}");
+        second.release().await.expect("held to the end");
+        let other = LockClient::new(store.memory.clone());
+        let free = other.try_acquire("a").await.expect("an answer");
+        assert!(free.is_some(), "{fault:?}: a hold was left behind");
+    }
+}

@@ -1,0 +1,45 @@
+//! Reservations that are none.
+
+use async_trait::async_trait;
+use lock_core::backend::{Reservation, Reserved, TokenRange};
+use lock_core::{BackendError, DistributedLock};
+
+use super::flaw::{Flaw, Sound};
+
+/// Reserves tokens that somebody has or will be granted.
+#[derive(Debug)]
+pub(super) struct Unreserved;
+
+#[async_trait]
+impl Flaw for Unreserved {
+    async fn release_or_reserve(
+        &self,
+        sound: &Sound,
+        hold: &Reservation,
+    ) -> Result<Reserved, BackendError> {
+        match sound.own_token(&hold.name, hold.owner).await? {
+            Some(token) => {
+                let tokens = TokenRange::new(token, hold.tokens).expect("good tokens");
+                Ok(Reserved::Tokens(tokens))
+            }
+            None => sound.release_or_reserve(hold).await,
+        }
+    }
+}
+
+/// Keeps the hold, whoever waits on the server.
+#[derive(Debug)]
+pub(super) struct NeverYields;
+
+#[async_trait]
+impl Flaw for NeverYields {
+    async fn release_or_reserve(
+        &self,
+        sound: &Sound,
+        hold: &Reservation,
+    ) -> Result<Reserved, BackendError> {
+        let mut hold = hold.clone();
+        hold.yields = false;
+        sound.release_or_reserve(&hold).await
+    }
+}
