@@ -270,7 +270,7 @@ async fn c20_a_dropped_guard_passes_its_hold_on() {
         let () = second;
         third.expect("its turn comes")
     };
-    let third = store.after(first, rest).await;
+    let third = Box::pin(store.after(first, rest)).await;
     assert_eq!(store.grants_asked(), 1);
     third.release().await.expect("held to the end");
 }
@@ -299,7 +299,8 @@ async fn c19_a_reservation_in_doubt_ends_the_turn() {
         store.faulty.once(Operation::Release, fault);
         let second = async { store.locks.acquire("a").await.expect("its turn comes") };
         let second = store.after(first, second).await;
-        assert!(second.is_held(), "{fault:?}");
+        // A request in doubt may come late, and would end the hold of the next: so the turn ends.
+        assert!(second.is_held() && store.grants_asked() > 1, "{fault:?}");
         second.release().await.expect("held to the end");
         let other = LockClient::new(store.memory.clone());
         let free = other.try_acquire("a").await.expect("an answer");

@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// What an ACL user needs.
-pub(crate) const RIGHTS: [&str; 29] = [
+pub(crate) const RIGHTS: [&str; 30] = [
     "~*",
     "&leasehold-*",
     "+ping",
@@ -28,6 +28,7 @@ pub(crate) const RIGHTS: [&str; 29] = [
     "+getex",
     "+set",
     "+incr",
+    "+incrby",
     "+decr",
     "+del",
     "+exists",

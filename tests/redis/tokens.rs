@@ -1,6 +1,10 @@
 //! C22: tokens grow through what happens to a Redis server.
 
-use leasehold::{LockError, LockRequest, Wait};
+use std::time::Duration;
+
+use leasehold::core::backend::{Reservation, Reserved};
+use leasehold::redis::RedisBackend;
+use leasehold::{DistributedLock, LeaseExt, LockError, LockRequest, Wait};
 use lock_testkit::{RedisServer, Reply};
 
 use crate::support::{client, fresh_name, turn};
@@ -31,6 +35,36 @@ async fn c22_a_counter_ahead_of_the_clock_goes_on() {
     server.cli(&["SET", &format!("{{{name}}}:fence"), "9007199254740000"]);
     assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_001);
     assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_002);
+}
+
+/// Tokens are reserved behind the clock alone, so that it is ahead of a counter that is lost. Where they would
+/// not be, and where there is no counter, the hold is released.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_no_range_goes_past_the_clock() {
+    let server = RedisServer::start().await;
+    let backend = RedisBackend::connect(&server.url()).await.expect("a server");
+    for (counter, behind_the_clock) in
+        [(Some("9007199254740000"), false), (None, false), (Some("1000"), true)]
+    {
+        let name = fresh_name();
+        let fence = format!("{{{name}}}:fence");
+        let lease = backend.acquire_lease(&LockRequest::new(&name)).await.expect("a free lock");
+        match counter {
+            Some(counter) => server.cli(&["SET", &fence, counter]),
+            None => server.cli(&["DEL", &fence]),
+        };
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let hold = Reservation::new(&lease, 2, false);
+        let answer = backend.release_or_reserve(&hold).await.expect("an answer");
+        let is_reserved = matches!(answer, Reserved::Tokens(_));
+        assert_eq!(is_reserved, behind_the_clock, "{counter:?}: {answer:?}");
+        let counted = server.cli(&["GET", &fence]);
+        match counter {
+            Some("1000") => assert_eq!(counted, Reply::Text("1002".into())),
+            Some(same) => assert_eq!(counted, Reply::Text(same.into()), "it is as it was"),
+            None => assert_eq!(counted, Reply::Nil, "it is as it was"),
+        }
+    }
 }
 
 /// A damaged counter is refused before anything is written.

@@ -101,11 +101,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "each waiting task a waiter of its own",
         file: "lock-core/src/engine/acquisition.rs",
-        from: "Wait::Forever => Ok((Some(turn.await), wait)),
-            Wait::AtMost(span) => {",
-        to: "Wait::Forever => Ok((Some(turn.await), wait)),
-            Wait::AtMost(span) if span > Duration::ZERO => Ok((None, wait)),
-            Wait::AtMost(span) => {",
+        from: "Ok((Some(turn), passed, wait))",
+        to: "drop(turn);
+                Ok((None, passed, wait))",
         test: "-p lock-core --test memory c26_waiters_of_a_client_share_one_place",
     },
     Mutant {
@@ -402,5 +400,63 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "let floor = if last.is_some() { at.now } else { at.now + at.error };",
         to: "let floor = at.now;",
         test: "-p lock-core --lib c22_tokens_grow_also_where_the_register_was_lost_in_the_same_second",
+    },
+    Mutant {
+        name: "passes without end",
+        file: "lock-core/src/engine/succession.rs",
+        from: "let yields = self.tokens.is_some() || self.is_over();",
+        to: "let yields = false;",
+        test: "-p lock-core --all-features --test passing c26_a_line_yields_to_other_clients_after_64_passes",
+    },
+    Mutant {
+        name: "a turn without end",
+        file: "lock-core/src/engine/succession.rs",
+        from: "const LONGEST_TURN: Duration = Duration::from_millis(20);",
+        to: "const LONGEST_TURN: Duration = Duration::from_secs(20);",
+        test: "-p lock-core --all-features --test passing c26_a_line_yields_to_other_clients_after_20_ms",
+    },
+    Mutant {
+        name: "pass after loss",
+        file: "lock-core/src/guard.rs",
+        from: "if lost_before.is_none() && self.pass_on() {",
+        to: "if self.pass_on() {",
+        test: "-p lock-core --all-features --test passing c10_a_lost_hold_is_not_passed_on",
+    },
+    Mutant {
+        name: "a hold that is nearly over is passed on",
+        file: "lock-core/src/engine/succession.rs",
+        from: "now.until(lease.deadline) > lease.granted / 10",
+        to: "now.until(lease.deadline) > lease.granted / 1000",
+        test: "-p lock-core --all-features --test passing c05_a_hold_that_is_nearly_over_is_not_passed_on",
+    },
+    Mutant {
+        name: "a hold is passed to a waiter with a shorter TTL",
+        file: "lock-core/src/engine/succession.rs",
+        from: "self.lease.asked <= ttl && is_worth_passing",
+        to: "ttl <= ttl && is_worth_passing",
+        test: "-p lock-core --all-features --test passing c28_a_waiter_with_a_shorter_ttl_is_granted_its_own_hold",
+    },
+    Mutant {
+        name: "a passed hold that nobody takes is kept",
+        file: "lock-core/src/engine/local_queue.rs",
+        from: "let untaken = if state.waiters == 0 { state.passed.take() } else { None };",
+        to: "let untaken: Option<H> = None;",
+        test: "-p lock-core --all-features --test passing c19_a_hold_that_is_passed_to_one_that_leaves_is_given_back",
+    },
+    Mutant {
+        name: "a passed hold is renewed under its own token",
+        file: "lock-core/src/model/claim.rs",
+        from: "token: lease.granted_as, ttl",
+        to: "token: lease.token, ttl",
+        test: "-p lock-core --all-features --test passing c12_a_hold_that_was_passed_on_is_renewed",
+    },
+    Mutant {
+        name: "a reservation in doubt is asked for again",
+        file: "lock-core/src/engine/shared.rs",
+        from: "unwrap_or_else(PoisonError::into_inner).take();
+            let answer",
+        to: "unwrap_or_else(PoisonError::into_inner).clone();
+            let answer",
+        test: "-p lock-core --all-features --test passing c19_a_reservation_in_doubt_ends_the_turn",
     },
 ];

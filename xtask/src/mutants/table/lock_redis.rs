@@ -181,4 +181,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "LockRequest::new(format!(\"{}{}\", prefix.get(..0).unwrap_or_default(), doctor::PROBE))",
         test: "-p leasehold --all-features --test redis access::c49_rights_on_the_keys_of_a_prefix_are_enough_for_it",
     },
+    Mutant {
+        name: "range not reserved",
+        file: "lock-redis/src/scripts/reserve.lua",
+        from: "redis.call('PEXPIRE', fence, COUNTER_MS)",
+        to: "redis.call('INCRBY', fence, -tokens)",
+        test: "-p leasehold --all-features --test redis c22_reserved_tokens_are_nobody_elses",
+    },
+    Mutant {
+        name: "a range that goes past the clock",
+        file: "lock-redis/src/scripts/reserve.lua",
+        from: "last <= server_time() and",
+        to: "",
+        test: "-p leasehold --all-features --test redis tokens::c22_no_range_goes_past_the_clock",
+    },
+    Mutant {
+        name: "a reservation that never yields",
+        file: "lock-redis/src/scripts/reserve.lua",
+        from: "(yields == '0' or redis.call('EXISTS', queue) == 0)",
+        to: "true",
+        test: "-p leasehold --all-features --test redis c26_a_reservation_yields_to_those_that_wait",
+    },
 ];
