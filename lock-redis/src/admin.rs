@@ -41,8 +41,8 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        let args = [self.clock_limit()];
-        let reply = self.server.run(&EVICT, &Keys::new(name).granting(), &args).await?;
+        let args = self.clock_limit();
+        let reply = self.server.run(&EVICT, &Keys::new(name).granting(), args).await?;
         reply::ended(reply)
     }
 
@@ -61,8 +61,8 @@ impl RedisBackend {
         &self,
         names: &[LockName],
     ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
-        let keys = names.iter().map(Keys::new);
-        let keys: Vec<String> = keys.flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
+        let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
+        let keys: Vec<_> = keys.iter().flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
         reply::states(names, self.server.run(&INSPECT, &keys, None::<u64>).await?)
     }
 

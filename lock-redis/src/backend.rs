@@ -55,8 +55,8 @@ impl RedisBackend {
     }
 
     /// The latest server time at which a grant may be made, in µs.
-    pub(crate) fn clock_limit(&self) -> String {
-        self.clock.micros().unwrap_or(u64::MAX).to_string()
+    pub(crate) fn clock_limit(&self) -> u64 {
+        self.clock.micros().unwrap_or(u64::MAX)
     }
 
     async fn try_once(
@@ -65,13 +65,12 @@ impl RedisBackend {
         channel: &str,
         call: &Call<'_>,
     ) -> Result<Attempt, BackendError> {
-        let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis().to_string());
-        let limit = self.clock_limit();
-        let args = [&*owner, &ttl, claim.label.as_str(), channel, &limit];
-        let keys = Keys::new(&claim.name).claiming(claim.owner);
+        let (keys, owner) = (Keys::new(&claim.name), claim.owner.expose());
+        let (ttl, label, limit) = (claim.ttl.as_millis(), claim.label.as_str(), self.clock_limit());
+        let keys = keys.claiming(&owner);
         let reply = self.server.run_over(&ACQUIRE, &keys, |link| {
             call.sends_over(link)?;
-            Ok(&args)
+            Ok((&*owner, ttl, label, channel, limit))
         });
         reply::attempt(claim, reply.await?)
     }
@@ -122,8 +121,8 @@ impl DistributedLock for RedisBackend {
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        let keys: Vec<String> =
-            renewals.iter().map(|renewal| Keys::new(&renewal.name).lock()).collect();
+        let keys: Vec<Keys<'_>> = renewals.iter().map(|renewal| Keys::new(&renewal.name)).collect();
+        let keys: Vec<_> = keys.iter().map(Keys::lock).collect();
         let args: Vec<String> = renewals
             .iter()
             .flat_map(|Renewal { owner, token, ttl, .. }| {
@@ -145,17 +144,17 @@ impl DistributedLock for RedisBackend {
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let args = [owner.expose(), self.clock_limit()];
-        let reply = self.server.run(&RELEASE, &Keys::new(name).granting(), &args).await?;
+        let (owner_id, limit) = (owner.expose(), self.clock_limit());
+        let args = (&*owner_id, limit);
+        let reply = self.server.run(&RELEASE, &Keys::new(name).granting(), args).await?;
         self.claims.forget(owner);
         reply::release(reply)
     }
 
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let (owner, limit) = (hold.owner.expose(), self.clock_limit());
-        let (tokens, yields) = (hold.tokens.to_string(), u8::from(hold.yields).to_string());
-        let args = [owner, limit, tokens, yields];
-        let reply = self.server.run(&RESERVE, &Keys::new(&hold.name).granting(), &args).await?;
+        let args = (&*owner, limit, hold.tokens, u8::from(hold.yields));
+        let reply = self.server.run(&RESERVE, &Keys::new(&hold.name).granting(), args).await?;
         let answer = reply::reserved(hold, reply)?;
         if matches!(answer, Reserved::Ended(_)) {
             self.claims.forget(hold.owner);
@@ -165,11 +164,12 @@ impl DistributedLock for RedisBackend {
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.push.unregister(owner);
-        let (expose, limit) = (owner.expose(), self.clock_limit());
-        let keys = Keys::new(name).claiming(owner);
+        let (owner_id, limit) = (owner.expose(), self.clock_limit());
+        let keys = Keys::new(name);
+        let keys = keys.claiming(&owner_id);
         let reply = self.server.run_over(&WITHDRAW, &keys, |link| {
             let may_come_late = u8::from(self.claims.withdraw(owner, link));
-            Ok((&*expose, &*limit, may_come_late))
+            Ok((&*owner_id, limit, may_come_late))
         });
         reply.await.map(drop)
     }

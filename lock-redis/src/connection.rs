@@ -99,6 +99,9 @@ impl Link {
     }
 
     async fn driver(&self) -> Result<MultiplexedConnection, RedisError> {
+        if let Some(opened) = &*self.opened.borrow() {
+            return opened.clone();
+        }
         let mut opened = self.opened.clone();
         match opened.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(connected)) => connected.clone(),

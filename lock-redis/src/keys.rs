@@ -5,43 +5,74 @@
 //! `{key}:fence` and so on: every companion starts with a brace, and no lock key does, so that they never
 //! meet. The braces also make Redis Cluster put the companions into the slot of the key itself.
 
-use lock_core::{LockName, OwnerId};
+use std::borrow::Cow;
+use std::fmt;
+
+use lock_core::LockName;
+use redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 
 /// The keys of one lock.
-pub(crate) struct Keys {
-    lock: String,
+pub(crate) struct Keys<'a> {
+    lock: Cow<'a, str>,
 }
 
-impl Keys {
-    pub(crate) fn new(name: &LockName) -> Self {
+/// One key of a lock. It is written into a request where it stands.
+#[derive(Clone, Copy)]
+pub(crate) enum Key<'a> {
+    Lock(&'a str),
+    /// The companion of a lock that is called so.
+    Companion(&'a str, &'static str),
+    /// The mark of a claim that was withdrawn: the lock, and the owner in full.
+    Withdrawn(&'a str, &'a str),
+}
+
+impl<'a> Keys<'a> {
+    pub(crate) fn new(name: &'a LockName) -> Self {
         // C29: the plain name, which clients in other languages take as well.
         Self { lock: encode(name.as_str()) }
     }
 
-    pub(crate) fn lock(&self) -> String {
-        self.lock.clone()
+    pub(crate) fn lock(&self) -> Key<'_> {
+        Key::Lock(&self.lock)
     }
 
-    pub(crate) fn waiters(&self) -> String {
+    pub(crate) fn waiters(&self) -> Key<'_> {
         self.companion("waiters")
     }
 
     /// The keys that a release works on.
-    pub(crate) fn granting(&self) -> Vec<String> {
-        vec![self.lock(), self.companion("fence"), self.companion("queue"), self.waiters()]
+    pub(crate) fn granting(&self) -> [Key<'_>; 4] {
+        [self.lock(), self.companion("fence"), self.companion("queue"), self.waiters()]
     }
 
-    /// The keys that an acquisition of `owner` works on.
-    pub(crate) fn claiming(&self, owner: OwnerId) -> Vec<String> {
-        let mut keys = self.granting();
-        keys.push(self.companion(&format!("withdrawn:{}", owner.expose())));
-        keys
+    /// The keys that an acquisition of `owner`, written in full, works on.
+    pub(crate) fn claiming<'b>(&'b self, owner: &'b str) -> [Key<'b>; 5] {
+        let [lock, fence, queue, waiters] = self.granting();
+        [lock, fence, queue, waiters, Key::Withdrawn(&self.lock, owner)]
     }
 
-    fn companion(&self, what: &str) -> String {
-        format!("{{{}}}:{what}", self.lock)
+    fn companion(&self, what: &'static str) -> Key<'_> {
+        Key::Companion(&self.lock, what)
     }
 }
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(lock) => f.write_str(lock),
+            Self::Companion(lock, what) => write!(f, "{{{lock}}}:{what}"),
+            Self::Withdrawn(lock, owner) => write!(f, "{{{lock}}}:withdrawn:{owner}"),
+        }
+    }
+}
+
+impl ToRedisArgs for Key<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(self);
+    }
+}
+
+impl ToSingleRedisArg for Key<'_> {}
 
 /// The key under which a fence keeps the greatest token that it has seen.
 pub(crate) fn mark(resource: &str) -> String {
@@ -66,18 +97,12 @@ pub(crate) fn name_of_counter(key: &str) -> Option<LockName> {
     LockName::new(decode(lock)).ok()
 }
 
-fn encode(name: &str) -> String {
+fn encode(name: &str) -> Cow<'_, str> {
     // C2: injective, and every character of a name is data.
-    let mut key = String::with_capacity(name.len());
-    for character in name.chars() {
-        match character {
-            '%' => key.push_str("%25"),
-            '{' => key.push_str("%7B"),
-            '}' => key.push_str("%7D"),
-            plain => key.push(plain),
-        }
+    if !name.contains(['%', '{', '}']) {
+        return Cow::Borrowed(name);
     }
-    key
+    Cow::Owned(name.replace('%', "%25").replace('{', "%7B").replace('}', "%7D"))
 }
 
 fn decode(name: &str) -> String {
@@ -96,8 +121,8 @@ mod tests {
     #[test]
     fn c02_no_lock_meets_anothers_keys() {
         let names = ["a", "a:fence", "{a}:fence", "{a}", "a/b", "a}b", "}", "{}", "%7B", "{", "*"];
-        let owner = OwnerId::random();
-        let keys = names.map(|text| Keys::new(&name(text)).claiming(owner));
+        let keys = names
+            .map(|text| Keys::new(&name(text)).claiming("an owner").map(|key| key.to_string()));
         let distinct: HashSet<&String> = keys.iter().flatten().collect();
         assert_eq!(distinct.len(), names.len() * 5);
     }
@@ -105,7 +130,7 @@ mod tests {
     #[test]
     fn c02_a_counter_tells_its_name() {
         for text in ["a", "a:fence", "{a}:fence", "%7B", "%257B", "*?[x]", "ü"] {
-            let counter = Keys::new(&name(text)).companion("fence");
+            let counter = Keys::new(&name(text)).companion("fence").to_string();
             assert_eq!(name_of_counter(&counter), Some(name(text)), "{text}");
         }
         assert_eq!(name_of_counter("{}:fence"), None);
@@ -113,7 +138,7 @@ mod tests {
 
     #[test]
     fn c29_a_plain_name_is_its_own_key() {
-        assert_eq!(Keys::new(&name("stock:42 ü")).lock(), "stock:42 ü");
+        assert_eq!(Keys::new(&name("stock:42 ü")).lock().to_string(), "stock:42 ü");
     }
 
     #[test]

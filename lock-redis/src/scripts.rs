@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use lock_core::FencingToken;
 use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
-use redis::{Cmd, Script, ToRedisArgs, cmd};
+use redis::{Cmd, Script, ToRedisArgs};
 
 /// What stands for the channel of a waiter that hears nothing, and looks for itself.
 pub(crate) const POLLED: &str = "poll";
 
 /// How long a token counter outlasts the last grant of its lock.
 const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// What a request about one lock with a short name needs no more room than.
+const USUAL_ARGUMENTS: usize = 16;
+const USUAL_BYTES: usize = 256;
 
 macro_rules! script {
     ($name:ident, $($part:literal),+) => {
@@ -65,18 +69,19 @@ impl Program {
     }
 
     /// The call of a program that the server probably knows already.
-    pub(crate) fn by_hash(&self, keys: &[String], args: impl ToRedisArgs) -> Cmd {
+    pub(crate) fn by_hash(&self, keys: &[impl ToRedisArgs], args: impl ToRedisArgs) -> Cmd {
         call("EVALSHA", &self.hash, keys, args)
     }
 
     /// The call by which the server also learns the program.
-    pub(crate) fn by_text(&self, keys: &[String], args: impl ToRedisArgs) -> Cmd {
+    pub(crate) fn by_text(&self, keys: &[impl ToRedisArgs], args: impl ToRedisArgs) -> Cmd {
         call("EVAL", &self.text, keys, args)
     }
 }
 
-fn call(command: &str, program: &str, keys: &[String], args: impl ToRedisArgs) -> Cmd {
-    let mut call = cmd(command);
+fn call(command: &str, program: &str, keys: &[impl ToRedisArgs], args: impl ToRedisArgs) -> Cmd {
+    let mut call = Cmd::with_capacity(USUAL_ARGUMENTS, USUAL_BYTES + program.len());
+    call.arg(command);
     call.arg(program).arg(keys.len()).arg(keys).arg(args);
     call
 }

@@ -27,7 +27,7 @@ impl Server {
     pub(crate) async fn run(
         &self,
         program: &Program,
-        keys: &[String],
+        keys: &[impl ToRedisArgs],
         args: impl ToRedisArgs,
     ) -> Result<Value, BackendError> {
         self.run_over(program, keys, |_| Ok(&args)).await
@@ -40,7 +40,7 @@ impl Server {
     pub(crate) async fn run_over<A: ToRedisArgs>(
         &self,
         program: &Program,
-        keys: &[String],
+        keys: &[impl ToRedisArgs],
         args: impl Fn(LinkId) -> Result<A, BackendError>,
     ) -> Result<Value, BackendError> {
         let link = self.connection.link();

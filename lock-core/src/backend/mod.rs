@@ -38,7 +38,7 @@ pub use self::register::{ClockReading, Register};
 pub use self::reply_monitor::{PendingReply, ReplyMonitor};
 pub use self::request_error::RequestError;
 pub use self::url_parameters::UrlParameters;
-pub(crate) use self::waiter::WaiterEvent;
 pub use self::waiter::WaiterHandle;
+pub(crate) use self::waiter::{WaiterEvent, WaiterEvents};
 pub use self::withdrawals::Withdrawals;
 pub use crate::model::{Claim, Renewal, Reservation, ServerTime};

@@ -1,6 +1,8 @@
 //! How a backend wakes one waiting claim.
 
-use tokio::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::Notify;
 
 use super::answers::Grant;
 
@@ -9,7 +11,7 @@ use super::answers::Grant;
 /// Waking never blocks and may be repeated: a wake-up that finds an earlier one still unread is
 /// dropped, since the waiter will look at the server anyway.
 #[derive(Clone, Debug)]
-pub struct WaiterHandle(mpsc::Sender<WaiterEvent>);
+pub struct WaiterHandle(Weak<Mailbox>);
 
 /// What a waiter was told.
 #[derive(Clone, Copy, Debug)]
@@ -18,10 +20,21 @@ pub(crate) enum WaiterEvent {
     TryAgain,
 }
 
+/// Where a waiter is told.
+#[derive(Debug)]
+pub(crate) struct WaiterEvents(Arc<Mailbox>);
+
+/// A channel of the standard kind has room for many messages, which each acquisition would pay for.
+#[derive(Debug, Default)]
+struct Mailbox {
+    event: Mutex<Option<WaiterEvent>>,
+    arrived: Notify,
+}
+
 impl WaiterHandle {
-    pub(crate) fn channel() -> (Self, mpsc::Receiver<WaiterEvent>) {
-        let (sender, receiver) = mpsc::channel(1);
-        (Self(sender), receiver)
+    pub(crate) fn channel() -> (Self, WaiterEvents) {
+        let mailbox = Arc::default();
+        (Self(Arc::downgrade(&mailbox)), WaiterEvents(mailbox))
     }
 
     /// Tells the waiter that it holds the lock.
@@ -31,16 +44,41 @@ impl WaiterHandle {
     ///
     /// [`Contention`]: crate::Contention
     pub fn granted(&self, grant: Grant) {
-        let _ = self.0.try_send(WaiterEvent::Granted(grant));
+        self.tell(WaiterEvent::Granted(grant));
     }
 
     /// Tells the waiter to look again.
     pub fn try_again(&self) {
-        let _ = self.0.try_send(WaiterEvent::TryAgain);
+        self.tell(WaiterEvent::TryAgain);
     }
 
     /// Whether the waiter has gone, so that nobody would hear.
     pub fn is_closed(&self) -> bool {
-        self.0.is_closed()
+        self.0.strong_count() == 0
+    }
+
+    fn tell(&self, event: WaiterEvent) {
+        let Some(mailbox) = self.0.upgrade() else { return };
+        mailbox.event.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(event);
+        mailbox.arrived.notify_one();
+    }
+}
+
+impl WaiterEvents {
+    /// Waits for the next event.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no event.
+    pub(crate) async fn next(&self) -> WaiterEvent {
+        loop {
+            if let Some(event) = self.take() {
+                return event;
+            }
+            self.0.arrived.notified().await;
+        }
+    }
+
+    fn take(&self) -> Option<WaiterEvent> {
+        self.0.event.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc::Receiver;
 use tokio::time::{timeout, timeout_at};
 use tracing::debug;
 
@@ -10,7 +9,7 @@ use super::claim_state::{ClaimEvent, ClaimState};
 use super::options::ClientOptions;
 use super::progress::{Progress, Try};
 use super::telemetry::waits_for_foreign_key;
-use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent, WaiterHandle};
+use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent, WaiterEvents, WaiterHandle};
 use crate::model::{
     BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, LockName, Moment,
     Outcome, Wait,
@@ -50,7 +49,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         listener: &Listener,
         state: &mut ClaimState,
     ) -> Result<Lease, LockError> {
-        let (waiter, mut events) = WaiterHandle::channel();
+        let (waiter, events) = WaiterHandle::channel();
         let mut progress = Progress::new(wait, self.limits.request_timeout);
         let waiter = progress.waits().then_some(&waiter);
         loop {
@@ -68,7 +67,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             if progress.is_over() {
                 return Err(progress.into_error(&claim.name, self.name()));
             }
-            if let Some(grant) = self.next_event(&mut events, &progress).await
+            if let Some(grant) = self.next_event(&events, &progress).await
                 && let Some(lease) = self.pushed_lease(claim, &grant, &progress, *state)
             {
                 debug!(token = lease.token.get(), "handed over");
@@ -132,15 +131,11 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
     }
 
     /// Sleeps until the next look at the server is due, or a message comes; returns a pushed grant.
-    async fn next_event(
-        &self,
-        events: &mut Receiver<WaiterEvent>,
-        progress: &Progress,
-    ) -> Option<Grant> {
+    async fn next_event(&self, events: &WaiterEvents, progress: &Progress) -> Option<Grant> {
         let pause = progress.pause(self.backend.capabilities().wakeup);
-        match timeout(pause, events.recv()).await {
-            Ok(Some(WaiterEvent::Granted(grant))) => Some(grant),
-            Ok(Some(WaiterEvent::TryAgain) | None) | Err(_) => None,
+        match timeout(pause, events.next()).await {
+            Ok(WaiterEvent::Granted(grant)) => Some(grant),
+            Ok(WaiterEvent::TryAgain) | Err(_) => None,
         }
     }
 
