@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::news::News;
 use crate::orders::Orders;
-use crate::sale::{Failure, WORKERS};
+use crate::sale::Failure;
 use crate::stop;
 
 /// A crew that says nothing for so long is stuck.
@@ -25,11 +25,14 @@ pub(crate) struct Crew {
 
 impl Crew {
     /// Starts the workers: this very program, with other arguments.
-    pub(crate) fn hire(url: &str, orders: impl Fn(u32) -> Orders) -> Result<Self, Failure> {
+    pub(crate) fn hire(
+        url: &str,
+        workers: u32,
+        orders: impl Fn(u32) -> Orders,
+    ) -> Result<Self, Failure> {
         let (sender, lines) = mpsc::channel();
-        let workers = Vec::new();
-        let mut crew = Self { workers, lines };
-        for number in 0..WORKERS {
+        let mut crew = Self { workers: Vec::new(), lines };
+        for number in 0..workers {
             let mut worker = start(url, &orders(number))?;
             let stdout = worker.stdout.take();
             crew.workers.push(worker);
@@ -41,7 +44,7 @@ impl Crew {
 
     /// Lets the buyers in, once all workers stand ready, so that all start at the same time.
     pub(crate) fn open_doors(&mut self) -> Result<(), Failure> {
-        for _ in 0..WORKERS {
+        for _ in 0..self.workers.len() {
             match self.next_news()? {
                 Some((_, News::Ready)) => {}
                 _ => return Err("a worker did not come to work".into()),

@@ -10,6 +10,13 @@
 //! write ruins a shop that trusts the lock alone, and is refused by a shop that checks fencing
 //! tokens.
 //!
+//! A sale of another size is played under the lock alone, with and without hand-off inside each process:
+//!
+//! ```sh
+//! cargo run --release --features redis --example flash_sale -- --url redis://127.0.0.1/ \
+//!     --workers 4 --tasks 16 --items 1 --buyers 10000
+//! ```
+//!
 //! The shop is files in a temporary directory whatever the locks come from, so every `--url` tells
 //! the same story. The program ends with a picture of who held the lock when, and with exit code 0
 //! only if each act came out as told.
@@ -50,7 +57,7 @@ use leasehold::Connector;
 use crate::act::Act;
 use crate::orders::{Args, Role};
 use crate::played::Played;
-use crate::sale::Failure;
+use crate::sale::{Failure, Sale};
 use crate::stage::Stage;
 
 /// Plays the sale on the locks that `connector` opens, as the arguments of this process say.
@@ -63,7 +70,8 @@ pub fn main(connector: Connector) -> ExitCode {
         (Some(url), Some(Role::Worker(orders))) => {
             worker::run(&connector, &url, orders).map(|()| ExitCode::SUCCESS)
         }
-        (url, _) => show(&connector, url),
+        (url, _) if args.sale == Sale::told() => show(&connector, url),
+        (url, _) => rush(&connector, url, args.sale),
     };
     done.unwrap_or_else(|error| {
         eprintln!("flash_sale: {}", telling::with_causes(&*error));
@@ -77,12 +85,22 @@ fn show(connector: &Connector, url: Option<String>) -> Result<ExitCode, Failure>
     telling::opening(&stage);
     let mut played = Vec::new();
     for act in Act::ALL {
-        let result = stage.play(act)?;
+        let result = stage.play(act, Sale::told())?;
         telling::act(&result);
         played.push(result);
     }
     telling::summary(&played);
     println!("\nWho held the lock when: {}", paint(&played)?);
+    Ok(judge(&played))
+}
+
+/// Plays a sale of another size under the lock, with and without hand-off inside the processes.
+fn rush(connector: &Connector, url: Option<String>, sale: Sale) -> Result<ExitCode, Failure> {
+    let stage = Stage::set(connector, url)?;
+    let ways = [false, true].map(|no_local_hand_off| Sale { no_local_hand_off, ..sale });
+    let played = ways.iter().map(|way| stage.play(Act::WithLock, *way));
+    let played = played.collect::<Result<Vec<_>, _>>()?;
+    telling::rush(&stage, &played);
     Ok(judge(&played))
 }
 

@@ -6,12 +6,15 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::act::Act;
+use crate::sale::Sale;
 
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// Where the locks are; a directory of its own if it is not said.
     #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) sale: Sale,
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
 }
@@ -33,16 +36,20 @@ pub(crate) struct Orders {
     pub(crate) lock: String,
     /// The shop's directory.
     pub(crate) shop: PathBuf,
+    #[command(flatten)]
+    pub(crate) sale: Sale,
 }
 
 impl Orders {
-    pub(crate) fn to_args(&self) -> [OsString; 5] {
-        [
+    pub(crate) fn to_args(&self) -> Vec<OsString> {
+        let mut args = vec![
             "worker".into(),
             self.act.key().into(),
             self.worker.to_string().into(),
             self.lock.as_str().into(),
             self.shop.as_os_str().to_owned(),
-        ]
+        ];
+        args.extend(self.sale.to_args());
+        args
     }
 }

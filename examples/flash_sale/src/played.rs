@@ -7,6 +7,7 @@ use leasehold::FencingToken;
 
 use crate::act::Act;
 use crate::news::News;
+use crate::sale::Sale;
 
 /// Everything that was said, and by which worker.
 pub(crate) type Heard = Vec<(u32, News)>;
@@ -15,6 +16,7 @@ pub(crate) type Heard = Vec<(u32, News)>;
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) act: Act,
+    pub(crate) sale: Sale,
     pub(crate) began: Duration,
     pub(crate) took: Duration,
     pub(crate) heard: Heard,

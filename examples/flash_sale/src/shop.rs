@@ -8,7 +8,7 @@ use leasehold::file::FileFence;
 use leasehold::{Fence as _, FenceError, FencingToken};
 use tempfile::NamedTempFile;
 
-use crate::sale::{Failure, STOCK};
+use crate::sale::Failure;
 
 /// Why a buyer got nothing.
 #[derive(Debug)]
@@ -46,9 +46,9 @@ pub(crate) struct Shop {
 
 impl Shop {
     /// Fills the shelves of a new shop.
-    pub(crate) fn found(dir: &Path) -> io::Result<()> {
+    pub(crate) fn found(dir: &Path, items: u32) -> io::Result<()> {
         fs::create_dir_all(dir)?;
-        fs::write(dir.join("stock.txt"), STOCK.to_string())?;
+        fs::write(dir.join("stock.txt"), items.to_string())?;
         fs::write(dir.join("sales.log"), "")
     }
 

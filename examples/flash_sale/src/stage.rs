@@ -12,7 +12,7 @@ use crate::crew::Crew;
 use crate::news::{News, now};
 use crate::orders::Orders;
 use crate::played::{Heard, Played, Stop};
-use crate::sale::{BUYERS, Failure};
+use crate::sale::{Failure, Sale};
 use crate::shop::Shop;
 
 /// Where the acts are played. Its files are gone when it is dropped.
@@ -34,17 +34,19 @@ impl Stage {
         Ok(Self { url, backend, dir })
     }
 
-    pub(crate) fn play(&self, act: Act) -> Result<Played, Failure> {
+    pub(crate) fn play(&self, act: Act, sale: Sale) -> Result<Played, Failure> {
         let dir = self.dir.path().join(act.key());
-        Shop::found(&dir)?;
-        let mut crew = Crew::hire(&self.url, |worker| self.orders(act, worker, &dir))?;
+        Shop::found(&dir, sale.items)?;
+        let orders = |worker| self.orders(act, sale, worker, &dir);
+        let mut crew = Crew::hire(&self.url, sale.workers, orders)?;
         crew.open_doors()?;
         let (began, clock) = (now(), Instant::now());
-        let (heard, stop) = listen(act, &crew)?;
+        let (heard, stop) = listen(act, sale, &crew)?;
         crew.go_home()?;
         let shop = Shop::enter(&dir, false)?;
         Ok(Played {
             act,
+            sale,
             began,
             took: clock.elapsed(),
             heard,
@@ -54,10 +56,10 @@ impl Stage {
         })
     }
 
-    fn orders(&self, act: Act, worker: u32, shop: &Path) -> Orders {
+    fn orders(&self, act: Act, sale: Sale, worker: u32, shop: &Path) -> Orders {
         // Several shows may share a server.
         let lock = format!("flash-sale:{}:{}", std::process::id(), act.key());
-        Orders { act, worker, lock, shop: shop.to_owned() }
+        Orders { act, worker, lock, shop: shop.to_owned(), sale }
     }
 }
 
@@ -72,9 +74,9 @@ fn look_at(connector: &Connector, url: &str) -> Result<&'static str, Failure> {
 }
 
 /// Listens until all workers have gone home, and plays the system that stops one of them.
-fn listen(act: Act, crew: &Crew) -> Result<(Heard, Option<Stop>), Failure> {
+fn listen(act: Act, sale: Sale, crew: &Crew) -> Result<(Heard, Option<Stop>), Failure> {
     let (mut heard, mut stop, mut sold) = (Vec::new(), None, 0);
-    let progress = progress(act);
+    let progress = progress(act, sale);
     while let Some((worker, news)) = crew.next_news()? {
         interfere(crew, worker, news, &mut stop)?;
         sold += u32::from(matches!(news, News::Sold { .. }));
@@ -106,8 +108,8 @@ fn interfere(crew: &Crew, worker: u32, news: News, stop: &mut Option<Stop>) -> R
 }
 
 /// A bar on standard error; none if that is not a terminal.
-fn progress(act: Act) -> ProgressBar {
-    let bar = ProgressBar::new(BUYERS.into());
+fn progress(act: Act, sale: Sale) -> ProgressBar {
+    let bar = ProgressBar::new(sale.buyers.into());
     let style = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} buyers served, {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.with_prefix(act.key())

@@ -6,7 +6,7 @@ use std::iter::successors;
 
 use crate::act::Act;
 use crate::played::{LateWrite, Played, Stop};
-use crate::sale::{BUYERS, STOCK, WORKERS};
+use crate::sale::{BUYERS, STOCK, Sale, WORKERS};
 use crate::stage::Stage;
 
 pub(crate) fn opening(stage: &Stage) {
@@ -98,6 +98,24 @@ fn sales(played: &Played) {
     );
     if left > 0 {
         println!("  The stock still says {left}.");
+    }
+}
+
+/// A sale of another size, each time that it was played.
+pub(crate) fn rush(stage: &Stage, played: &[Played]) {
+    for played in played {
+        let Sale { workers, tasks, items, buyers, no_local_hand_off } = played.sale;
+        let tasks = tasks.unwrap_or_else(|| played.act.tills());
+        let passes = if no_local_hand_off { "asks for each hold" } else { "passes its hold on" };
+        println!(
+            "{buyers} buyers, {items} items, {workers} processes of {tasks} tasks on {}, each {passes}: \
+             {} sold, {} turned away, {} left, in {:.2} s.",
+            stage.backend,
+            played.sold,
+            played.turned_away(),
+            played.left,
+            played.took.as_secs_f64()
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::act::Act;
 use crate::played::{Hold, LateWrite, Played};
-use crate::sale::{BUYERS, STOCK};
+use crate::sale::STOCK;
 
 /// What is wrong with an act; nothing if it came out as told.
 pub(crate) fn objections(played: &Played) -> Vec<String> {
@@ -24,7 +24,9 @@ fn oversold(played: &Played) -> Option<String> {
 
 fn exact(played: &Played) -> Option<String> {
     let (sold, left, turned_away) = (played.sold, played.left, played.turned_away());
-    let right = (sold, left, turned_away) == (STOCK, 0, (BUYERS - STOCK) as usize);
+    let (items, buyers) = (played.sale.items, played.sale.buyers);
+    let wanted = items.min(buyers);
+    let right = (sold, left, turned_away) == (wanted, items - wanted, (buyers - wanted) as usize);
     (!right).then(|| format!("{sold} paid, {turned_away} were turned away, {left} are left"))
 }
 

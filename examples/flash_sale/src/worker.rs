@@ -5,13 +5,15 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use leasehold::{Connector, FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait};
+use leasehold::{
+    ClientOptions, Connector, FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait,
+};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::news::{News, now};
 use crate::orders::Orders;
-use crate::sale::{BUYERS, Failure, STOCK, WORKERS};
+use crate::sale::{Failure, STOCK};
 use crate::shop::{NoSale, Shop};
 use crate::stop;
 
@@ -37,7 +39,7 @@ pub(crate) fn run(connector: &Connector, url: &str, orders: Orders) -> Result<()
         let worker = Worker::new(connector, url, orders).await?;
         say(News::Ready);
         doors.await?;
-        let tills = 0..worker.orders.act.tills();
+        let tills = 0..worker.tills();
         try_join_all(tills.map(|till| worker.till(till))).await?;
         worker.locks.shutdown().await;
         Ok(())
@@ -70,16 +72,21 @@ struct Worker {
 
 impl Worker {
     async fn new(connector: &Connector, url: &str, orders: Orders) -> Result<Self, Failure> {
-        let locks = connector.connect(url).await?;
+        let options = ClientOptions::new().local_hand_off(!orders.sale.no_local_hand_off);
+        let locks = connector.connect_with(url, options).await?;
         let shop = Shop::enter(&orders.shop, orders.act.is_fenced())?;
         Ok(Self { orders, locks, shop })
     }
 
+    /// How many buyers are served at a time.
+    fn tills(&self) -> u32 {
+        self.orders.sale.tasks.unwrap_or_else(|| self.orders.act.tills())
+    }
+
     /// Serves every buyer who came to this till, one after the other.
     async fn till(&self, till: u32) -> Result<(), Failure> {
-        let first = self.orders.worker * BUYERS / WORKERS;
-        let came_here = |buyer: &u32| buyer % self.orders.act.tills() == till;
-        for buyer in (first..first + BUYERS / WORKERS).filter(came_here) {
+        let came_here = |buyer: &u32| buyer % self.tills() == till;
+        for buyer in self.orders.sale.buyers_of(self.orders.worker).filter(came_here) {
             while !self.serve(buyer).await? {}
         }
         Ok(())
