@@ -55,14 +55,21 @@ mod blocking;
 mod directory;
 mod fault;
 mod fence;
+mod hand_over;
+mod listener;
 mod locked_file;
 mod machine;
 #[cfg_attr(target_os = "linux", path = "platform/linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "platform/elsewhere.rs")]
 mod platform;
+mod queue;
+mod queue_entry;
 mod record;
 mod replacement;
 mod slots;
+#[cfg_attr(target_os = "linux", path = "sockets/linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "sockets/elsewhere.rs")]
+mod sockets;
 mod state_file;
 #[cfg(test)]
 mod testing;

@@ -1,0 +1,94 @@
+//! Processes that are killed at any byte of any change of a queue.
+
+use std::path::Path;
+
+use super::*;
+
+use crate::directory::Queueing;
+use crate::locked_file::{LockTimeout, LockedFile};
+use crate::record::Record;
+use crate::slots::FILE_BYTES;
+use crate::state_file::{StateFile, StateOf};
+
+/// What a file says: who holds the lock, under which token, and who waits.
+#[derive(Clone, Debug, PartialEq)]
+struct View {
+    holder: Option<String>,
+    token: FencingToken,
+    waiters: Vec<OwnerId>,
+}
+
+/// Reads a file as every operation does.
+fn view(path: &Path) -> View {
+    let state_file = StateFile { path: path.to_owned(), of: StateOf::UnknownLock };
+    let file = LockedFile::find(&state_file, LockTimeout::new()).expect("readable");
+    let file = file.expect("there");
+    let record = Record::decode(file.value().expect("a value")).expect("a record");
+    let now = Machine::this().expect("Linux").now();
+    let waiters = record.queue(&now).alive(&file, &now);
+    View {
+        holder: record.holder(&now).and_then(|holder| holder.owner),
+        token: record.token,
+        waiters: waiters.map(|queued| queued.expect("readable").entry.owner).collect(),
+    }
+}
+
+/// The files that a change may leave which is cut short: it writes the entries in order, and the record last.
+fn torn(before: &[u8], after: &[u8]) -> Vec<Vec<u8>> {
+    let mut old = before.to_vec();
+    old.resize(before.len().max(after.len()), 0);
+    let mut new = after.to_vec();
+    new.resize(old.len(), 0);
+    let mut files = Vec::new();
+    for range in [FILE_BYTES..old.len(), 0..FILE_BYTES] {
+        for at in range {
+            if old[at] != new[at] {
+                old[at] = new[at];
+                files.push(old.clone());
+            }
+        }
+    }
+    files
+}
+
+#[tokio::test]
+async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_after() {
+    let (home, lock) = home();
+    let claims: Vec<_> = (0..24).map(|_| claim("a")).collect();
+    granted(&lock, &claims[0]).await;
+    let (path, elsewhere) = (only_file(&home), tempdir().expect("a directory"));
+    let copy = elsewhere.path().join("copy");
+    let mut before = fs::read(&path).expect("readable");
+    let join = async |claim| drop(lock.try_once(claim, Queueing::Polling).await.expect("queued"));
+    let mut cuts = 0;
+    // Arrivals, the last of which finds no room; a second look; departures from all positions; and turns.
+    for step in 0..30 {
+        match step {
+            0..17 => join(&claims[1 + step]).await,
+            17 => join(&claims[3]).await,
+            18 | 19 | 20 => {
+                let leaver = &claims[[1, 17, 5][step - 18]];
+                lock.withdraw(&leaver.name, leaver.owner).await.expect("withdrawn");
+            }
+            _ => drop(lock.evict(&claims[0].name).await.expect("evicted")),
+        }
+        let after = fs::read(&path).expect("readable");
+        fs::write(&copy, &before).expect("written");
+        let old = view(&copy);
+        let new = view(&path);
+        for file in torn(&before, &after) {
+            fs::write(&copy, file).expect("written");
+            let seen = view(&copy);
+            // One that changes its own entry may lose its place, and finds another.
+            let without_own = |view: &View| View {
+                waiters: view.waiters.iter().copied().filter(|at| *at != claims[3].owner).collect(),
+                ..view.clone()
+            };
+            let is_own = step == 17 && seen == without_own(&old);
+            assert!(seen == old || seen == new || is_own, "step {step}: {seen:?}");
+            cuts += 1;
+        }
+        before = after;
+    }
+    assert!(cuts > 1000, "{cuts}");
+}
