@@ -1,7 +1,7 @@
 //! The locks in a directory: each operation once, as the thread sees it that does it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, Withdrawals};
 use lock_core::{
@@ -12,14 +12,14 @@ use uuid::Uuid;
 
 use crate::blocking::Caller;
 use crate::fault::{self, BACKEND};
-use crate::hand_over::{Notification, hand_over, successor};
+use crate::hand_over::{Notification, first_waiter, grant_to, hand_over};
 use crate::locked_file::{LockTimeout, LockedFile};
 use crate::machine::{Machine, Now};
 use crate::platform;
-use crate::queue::LONGEST_IDLE_FILE;
+use crate::queue::{LONGEST_IDLE_FILE, Queue};
 use crate::queue_entry::QueueEntry;
 use crate::record::{Hold, Record};
-use crate::sockets::Sockets;
+use crate::sockets::{Sockets, Told};
 use crate::state_file::{StateFile, StateOf};
 
 /// How the file of a lock ends.
@@ -30,7 +30,7 @@ const EXTENSION: &str = "lock";
 pub(crate) struct Directory {
     path: PathBuf,
     machine: Machine,
-    sockets: Sockets,
+    sockets: Arc<Sockets>,
     /// C19: only this process has requests of these claims, so its memory is enough.
     withdrawn: Mutex<Withdrawals>,
 }
@@ -51,12 +51,12 @@ impl Directory {
         platform::create_directory(path).map_err(|error| unusable("create", path, error))?;
         refuse_network_mount(path)?;
         platform::check_rights(path).map_err(|error| unusable("read and write", path, error))?;
-        let sockets = Sockets::of(path);
+        let sockets = Arc::new(Sockets::of(path));
         Ok(Self { path: path.clone(), machine, sockets, withdrawn: Mutex::default() })
     }
 
     /// The sockets by which waiters hear.
-    pub(crate) fn sockets(&self) -> &Sockets {
+    pub(crate) fn sockets(&self) -> &Arc<Sockets> {
         &self.sockets
     }
 
@@ -97,19 +97,20 @@ impl Directory {
         queueing: Queueing,
         now: &Now,
     ) -> Result<Attempt, BackendError> {
-        match successor(&file, free, Some(claim.owner), &self.sockets, now)? {
+        let queue = free.queue(now);
+        match first_waiter(&file, free, now)? {
             // C27: the first of the waiters is served, whoever asks.
-            Some(other) if other.owner() != claim.owner => {
-                let (record, notification) = other.granted(free, now)?;
+            Some(other) if other.entry.owner != claim.owner => {
+                let (record, notification) = grant_to(&other, free, now)?;
                 let (record, seen) = queue_up(&file, record, claim, queueing, now)?;
                 write(&mut file, &record)?;
-                tell(file, notification);
+                drop(file);
+                self.tell(&claim.name, notification);
                 Ok(Attempt::Busy(seen))
             }
             own => {
-                let queue = own.map(|own| free.queue(now).after(own.queued()));
-                let record = granted(Some(free), claim, now)?;
-                take(file, record.with_queue(queue.unwrap_or_default()), claim)
+                let queue = own.map_or_else(Queue::default, |own| queue.after(&own));
+                take(file, granted(Some(free), claim, now)?.with_queue(queue), claim)
             }
         }
     }
@@ -161,11 +162,37 @@ impl Directory {
     }
 
     /// Ends the hold, for the first waiter if there is one.
-    fn pass_on(&self, mut file: LockedFile, record: Record, now: &Now) -> Result<(), BackendError> {
-        let (record, notification) = hand_over(&file, record, &self.sockets, now)?;
-        write(&mut file, &record)?;
-        tell(file, notification);
+    fn pass_on(&self, file: LockedFile, record: Record, now: &Now) -> Result<(), BackendError> {
+        let name = record.name.clone();
+        let notification = end(file, record, now)?;
+        self.tell(&name, notification);
         Ok(())
+    }
+
+    /// Tells a waiter of its grant. The file is no longer locked then: the waiter may be slow to hear.
+    ///
+    /// C28: where nobody hears, the waiter is dead, and the next one is served at once.
+    fn tell(&self, name: &LockName, mut next: Option<Notification>) {
+        while let Some(told) = next {
+            if self.sockets.tell(told.socket, &told.message) == Told::Sent {
+                return;
+            }
+            // What was asked for is done, whatever becomes of this: a grant that nobody claims is short.
+            next = self.take_from(name, told.owner).ok().flatten();
+        }
+    }
+
+    /// Ends the hold of a dead waiter; returns what the next one is to be told.
+    fn take_from(
+        &self,
+        name: &LockName,
+        dead: OwnerId,
+    ) -> Result<Option<Notification>, BackendError> {
+        let now = self.machine.now();
+        match self.find(name, LockTimeout::new())? {
+            Some((file, record)) if record.is_held_by(dead, &now) => end(file, record, &now),
+            _ => Ok(None),
+        }
     }
 
     pub(crate) fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
@@ -348,12 +375,15 @@ fn write(file: &mut LockedFile, record: &Record) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Lets go of the file, and tells the waiter then.
-fn tell(file: LockedFile, notification: Option<Notification>) {
-    drop(file);
-    if let Some(notification) = notification {
-        notification.send();
-    }
+/// Writes that the hold is over, or that the lock is the next waiter's; returns what that one is to be told.
+fn end(
+    mut file: LockedFile,
+    record: Record,
+    now: &Now,
+) -> Result<Option<Notification>, BackendError> {
+    let (record, notification) = hand_over(&file, record, now)?;
+    write(&mut file, &record)?;
+    Ok(notification)
 }
 
 fn record_of(name: &LockName, file: &LockedFile) -> Result<Option<Record>, BackendError> {

@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
@@ -16,13 +17,13 @@ use crate::sockets::{HearingSocket, Sockets};
 /// Listens on a socket of one backend's own (C26).
 #[derive(Debug)]
 pub(crate) struct Listener {
-    sockets: Sockets,
+    sockets: Arc<Sockets>,
     /// Whether the runtime was built without I/O. Then nobody hears, and waiters poll.
     is_deaf: AtomicBool,
 }
 
 impl Listener {
-    pub(crate) fn new(sockets: Sockets) -> Self {
+    pub(crate) fn new(sockets: Arc<Sockets>) -> Self {
         Self { sockets, is_deaf: AtomicBool::new(false) }
     }
 }

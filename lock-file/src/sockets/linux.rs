@@ -4,10 +4,8 @@
 //! locks. Its name is random and never used again. So a socket that refuses is the socket of a process that
 //! is dead, and stays dead.
 //!
-//! - The folder is private, as the directory is: nobody else can send to a socket. And a datagram proves
-//!   itself: it names the owner id of a waiter, which is a capability. Any other is passed over.
-//! - A socket is addressed by way of `/proc/self/fd`, since the path of a socket must be shorter than 108
-//!   bytes, and that of a directory need not be.
+//! The folder is private, as the directory is: nobody else can send to a socket. And a datagram proves
+//! itself: it names the owner id of a waiter, which is a capability. Any other is passed over.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -16,6 +14,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::net::UnixDatagram;
@@ -30,25 +29,25 @@ const SETTLED: Duration = Duration::from_secs(10);
 /// More than any message of ours has.
 const LONGEST_MESSAGE: usize = 256;
 
+/// The path of a socket is shorter.
+const PATH_LIMIT: usize = 108;
+
 /// The sockets in a directory of locks.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Sockets {
     folder: PathBuf,
+    /// By which this process tells others. It has no name, and is made when it is first needed.
+    sender: OnceLock<net::UnixDatagram>,
 }
 
-/// Whether a process can be told.
-#[derive(Debug)]
-pub(crate) enum Reach {
-    Alive(Line),
+/// What came of telling a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It hears; or the message is lost, and a poll finds what it told of (C28).
+    Sent,
     /// Nobody has that socket: its process is dead, or waits for nothing more.
-    Gone,
-    /// The system refused to tell.
-    Unknown,
+    Nobody,
 }
-
-/// The way to one process.
-#[derive(Debug)]
-pub(crate) struct Line(net::UnixDatagram);
 
 /// A socket of this process, which nobody reads yet.
 #[derive(Debug)]
@@ -73,7 +72,7 @@ struct SocketFile {
 
 impl Sockets {
     pub(crate) fn of(directory: &Path) -> Self {
-        Self { folder: directory.join("waiters") }
+        Self { folder: directory.join("waiters"), sender: OnceLock::new() }
     }
 
     /// Makes a socket for this process, and removes those of dead ones.
@@ -81,12 +80,37 @@ impl Sockets {
         self.create_folder()?;
         self.remove_dead()?;
         let name = Uuid::new_v4();
-        let folder = File::open(&self.folder)?;
-        let socket = net::UnixDatagram::bind(short_path(&folder, name))?;
+        let socket = self.at_path_of(name, |path| net::UnixDatagram::bind(path))?;
         let file = SocketFile { name, path: self.path_of(name) };
         // Tokio takes no other.
         socket.set_nonblocking(true)?;
         Ok(BoundSocket { socket, file })
+    }
+
+    /// Tells the process that has the socket called `name`.
+    pub(crate) fn tell(&self, name: Uuid, message: &str) -> Told {
+        match self.send(name, message).map_err(|error| error.kind()) {
+            Err(ErrorKind::NotFound) => Told::Nobody,
+            Err(ErrorKind::ConnectionRefused) => {
+                let _ = fs::remove_file(self.path_of(name));
+                Told::Nobody
+            }
+            Ok(()) | Err(_) => Told::Sent,
+        }
+    }
+
+    fn send(&self, name: Uuid, message: &str) -> io::Result<()> {
+        let sender = self.sender()?;
+        self.at_path_of(name, |path| sender.send_to(message.as_bytes(), path)).map(drop)
+    }
+
+    fn sender(&self) -> io::Result<&net::UnixDatagram> {
+        if let Some(sender) = self.sender.get() {
+            return Ok(sender);
+        }
+        let sender = net::UnixDatagram::unbound()?;
+        sender.set_write_timeout(Some(SEND_TIMEOUT))?;
+        Ok(self.sender.get_or_init(|| sender))
     }
 
     fn create_folder(&self) -> io::Result<()> {
@@ -96,26 +120,6 @@ impl Sockets {
         }
     }
 
-    /// Looks for the process that has the socket called `name`.
-    pub(crate) fn reach(&self, name: Uuid) -> Reach {
-        match self.connect(name) {
-            Ok(socket) => Reach::Alive(Line(socket)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Reach::Gone,
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                let _ = fs::remove_file(self.path_of(name));
-                Reach::Gone
-            }
-            Err(_) => Reach::Unknown,
-        }
-    }
-
-    fn connect(&self, name: Uuid) -> io::Result<net::UnixDatagram> {
-        let folder = File::open(&self.folder)?;
-        let socket = net::UnixDatagram::unbound()?;
-        socket.connect(short_path(&folder, name))?;
-        Ok(socket)
-    }
-
     fn remove_dead(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -123,7 +127,8 @@ impl Sockets {
             let age = entry.metadata().and_then(|file| file.modified());
             let age = age.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
             if let Some(name) = name.filter(|_| age >= SETTLED) {
-                self.reach(name);
+                // What nobody waits for is passed over.
+                self.tell(name, "");
             }
         }
         Ok(())
@@ -132,17 +137,15 @@ impl Sockets {
     fn path_of(&self, name: Uuid) -> PathBuf {
         self.folder.join(name.as_simple().to_string())
     }
-}
 
-fn short_path(folder: &File, name: Uuid) -> PathBuf {
-    format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), name.as_simple()).into()
-}
-
-impl Line {
-    /// Tells the process. What is lost is found by a poll (C28).
-    pub(crate) fn send(&self, message: &str) {
-        let _ = self.0.set_write_timeout(Some(SEND_TIMEOUT));
-        let _ = self.0.send(message.as_bytes());
+    /// Does something at the path of a socket; by way of the open folder, if the path is too long for one.
+    fn at_path_of<T>(&self, name: Uuid, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+        let path = self.path_of(name);
+        if path.as_os_str().len() < PATH_LIMIT {
+            return act(&path);
+        }
+        let folder = File::open(&self.folder)?;
+        act(format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), name.as_simple()).as_ref())
     }
 }
 

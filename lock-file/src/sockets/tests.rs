@@ -26,8 +26,7 @@ fn dead(sockets: &Sockets) -> Uuid {
 }
 
 async fn heard(sockets: &Sockets, socket: &HearingSocket, message: &str) -> String {
-    let Reach::Alive(line) = sockets.reach(socket.name()) else { panic!("nobody is found") };
-    line.send(message);
+    assert_eq!(sockets.tell(socket.name(), message), Told::Sent);
     socket.recv().await.expect("a message")
 }
 
@@ -52,7 +51,7 @@ async fn the_folder_is_private_and_a_socket_goes_with_its_owner() {
     let name = socket.name();
     drop(socket);
     assert_eq!(files(&sockets), 0, "R1");
-    assert!(matches!(sockets.reach(name), Reach::Gone));
+    assert_eq!(sockets.tell(name, ""), Told::Nobody);
 }
 
 #[tokio::test]
@@ -60,9 +59,9 @@ async fn c28_the_socket_of_a_dead_process_is_gone_and_its_file_is_removed() {
     let (_home, sockets) = sockets();
     let alive = sockets.bind().expect("bound");
     let dead = dead(&sockets);
-    assert!(matches!(sockets.reach(dead), Reach::Gone));
+    assert_eq!(sockets.tell(dead, ""), Told::Nobody);
     assert_eq!(files(&sockets), 1);
-    assert!(matches!(sockets.reach(alive.file.name), Reach::Alive(_)));
+    assert_eq!(sockets.tell(alive.file.name, ""), Told::Sent);
 }
 
 #[tokio::test]
