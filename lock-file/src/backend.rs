@@ -95,7 +95,11 @@ impl FileBackend {
         Ok(Self { directory, notifications: Arc::new(Notifications::new(listener)) })
     }
 
-    async fn try_once(&self, claim: &Claim, queueing: Queueing) -> Result<Attempt, BackendError> {
+    pub(crate) async fn try_once(
+        &self,
+        claim: &Claim,
+        queueing: Queueing,
+    ) -> Result<Attempt, BackendError> {
         let (directory, claim) = (self.directory.clone(), claim.clone());
         blocking(move |caller| directory.try_acquire(&claim, queueing, caller)).await
     }

@@ -105,7 +105,7 @@ impl Directory {
                 let (record, seen) = queue_up(&file, record, claim, queueing, now)?;
                 write(&mut file, &record)?;
                 drop(file);
-                self.tell(&claim.name, notification);
+                self.tell(notification);
                 Ok(Attempt::Busy(seen))
             }
             own => {
@@ -163,34 +163,29 @@ impl Directory {
 
     /// Ends the hold, for the first waiter if there is one.
     fn pass_on(&self, file: LockedFile, record: Record, now: &Now) -> Result<(), BackendError> {
-        let name = record.name.clone();
-        let notification = end(file, record, now)?;
-        self.tell(&name, notification);
+        self.tell(end(file, record, now)?);
         Ok(())
     }
 
     /// Tells a waiter of its grant. The file is no longer locked then: the waiter may be slow to hear.
     ///
     /// C28: where nobody hears, the waiter is dead, and the next one is served at once.
-    fn tell(&self, name: &LockName, mut next: Option<Notification>) {
+    fn tell(&self, mut next: Option<Notification>) {
         while let Some(told) = next {
             if self.sockets.tell(told.socket, &told.message) == Told::Sent {
                 return;
             }
             // What was asked for is done, whatever becomes of this: a grant that nobody claims is short.
-            next = self.take_from(name, told.owner).ok().flatten();
+            next = self.take_back(&told.granted).ok().flatten();
         }
     }
 
-    /// Ends the hold of a dead waiter; returns what the next one is to be told.
-    fn take_from(
-        &self,
-        name: &LockName,
-        dead: OwnerId,
-    ) -> Result<Option<Notification>, BackendError> {
+    /// Ends the hold that was granted to a dead waiter; returns what the next one is to be told. A waiter that
+    /// nobody could tell may have found its grant by itself, and then keeps it (S3).
+    fn take_back(&self, granted: &Record) -> Result<Option<Notification>, BackendError> {
         let now = self.machine.now();
-        match self.find(name, LockTimeout::new())? {
-            Some((file, record)) if record.is_held_by(dead, &now) => end(file, record, &now),
+        match self.find(&granted.name, LockTimeout::new())? {
+            Some((file, record)) if record.is_unclaimed(granted, &now) => end(file, record, &now),
             _ => Ok(None),
         }
     }
@@ -406,3 +401,6 @@ pub(crate) fn hex_digest(bytes: impl AsRef<[u8]>) -> String {
     let digest = Sha256::digest(bytes.as_ref());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,8 @@
 //! The grant is in the record before the waiter is told, and counts though the waiter is never told: its next
 //! poll finds it.
 
+use lock_core::BackendError;
 use lock_core::backend::UNCLAIMED_GRANT_TTL;
-use lock_core::{BackendError, OwnerId};
 use uuid::Uuid;
 
 use crate::fault;
@@ -22,7 +22,8 @@ use crate::record::{Hold, Record};
 /// What a waiter is to be told of its grant, and where.
 #[derive(Debug)]
 pub(crate) struct Notification {
-    pub(crate) owner: OwnerId,
+    /// The lock, as it is in the hands of the waiter until that claims it.
+    pub(crate) granted: Record,
     pub(crate) socket: Uuid,
     pub(crate) message: String,
 }
@@ -61,8 +62,10 @@ pub(crate) fn grant_to(
     let record = Record::granted(&last.name, Some(last), hold, now);
     let record = record.map_err(fault::out_of_tokens)?;
     let record = record.with_queue(last.queue(now).after(next));
-    let (owner, token) = (entry.owner, record.token);
+    let (owner, token) = (entry.owner.expose(), record.token);
     let (millis, at) = (ttl.as_millis(), now.server_time().0.as_micros());
-    let message = format!("{}:{token}:{millis}:{at}", owner.expose());
-    Ok((record, entry.socket.map(|socket| Notification { owner, socket, message })))
+    let message = format!("{owner}:{token}:{millis}:{at}");
+    let notification =
+        entry.socket.map(|socket| Notification { granted: record.clone(), socket, message });
+    Ok((record, notification))
 }

@@ -99,6 +99,12 @@ impl Record {
         self.hold(now).is_some_and(|hold| hold.owner == owner)
     }
 
+    /// Whether the hold that was `granted` is still in force as it was. Its holder makes it last longer when
+    /// it claims it.
+    pub(crate) fn is_unclaimed(&self, granted: &Self, now: &Now) -> bool {
+        self.token == granted.token && self.hold(now).is_some() && self.hold == granted.hold
+    }
+
     /// The holder, as seen from outside.
     pub(crate) fn holder(&self, now: &Now) -> Option<Holder> {
         let hold = self.hold(now)?;

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::directory::Queueing;
 use crate::slots::FILE_BYTES;
+use crate::testing::queue_at;
 
 /// A claim of "a" by somebody of this name.
 fn claim_by(who: &str) -> lock_core::backend::Claim {
@@ -24,8 +25,7 @@ async fn queue(lock: &FileBackend, claim: &lock_core::backend::Claim) -> u64 {
 
 /// Who holds "a", by its label.
 async fn holder(lock: &FileBackend) -> Option<Label> {
-    let state = lock.inspect(&claim("a").name).await.expect("an answer");
-    state.holder.map(|holder| holder.label)
+    crate::testing::holder(lock, "a").await.map(|holder| holder.label)
 }
 
 async fn waiters(lock: &FileBackend) -> u64 {
@@ -129,8 +129,7 @@ async fn c28_a_waiter_whose_socket_nobody_has_is_passed_over() {
     let (_home, lock) = home();
     let (held, dead, alive) = (claim_by("holder"), claim_by("dead"), claim_by("alive"));
     granted(&lock, &held).await;
-    let listening = lock.try_once(&dead, Queueing::Listening(Uuid::new_v4())).await;
-    assert!(matches!(listening, Ok(Attempt::Busy(_))));
+    queue_at(&lock, &dead, Uuid::new_v4()).await;
     queue(&lock, &alive).await;
     release(&lock, &held).await;
     assert_eq!(holder(&lock).await, label("alive"));

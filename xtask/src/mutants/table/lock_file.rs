@@ -50,7 +50,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a waiter whose process is dead keeps its grant",
         file: "lock-file/src/directory.rs",
-        from: "next = self.take_from(name, told.owner).ok().flatten();",
+        from: "next = self.take_back(&told.granted).ok().flatten();",
         to: "next = None;",
         test: "-p lock-file --lib c28_a_waiter_whose_socket_nobody_has_is_passed_over",
     },
@@ -124,5 +124,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "path.as_os_str().len() < PATH_LIMIT",
         to: "path.as_os_str().len() < PATH_LIMIT * 100",
         test: "-p lock-file --lib a_directory_may_be_deep",
+    },
+    Mutant {
+        name: "a hold that was claimed is taken back",
+        file: "lock-file/src/record.rs",
+        from: "self.hold(now).is_some() && self.hold == granted.hold",
+        to: "self.hold(now).is_some() && granted.hold.is_some()",
+        test: "-p lock-file --lib s3_a_waiter_that_found_its_grant_before_it_could_not_be_told_keeps_it",
     },
 ];
