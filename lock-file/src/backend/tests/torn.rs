@@ -63,13 +63,15 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
     let mut before = fs::read(&path).expect("readable");
     let join = async |claim| drop(lock.try_once(claim, Queueing::Polling).await.expect("queued"));
     let mut cuts = 0;
-    // Arrivals, the last of which finds no room; a second look; departures from all positions; and turns.
-    for step in 0..30 {
+    // Arrivals with a gap between them, the last of which finds no room; a second look; departures from all
+    // positions; and turns.
+    for step in 0..31 {
         match step {
-            0..17 => join(&claims[1 + step]).await,
-            17 => join(&claims[3]).await,
-            18 | 19 | 20 => {
-                let leaver = &claims[[1, 17, 5][step - 18]];
+            0..10 => join(&claims[1 + step]).await,
+            11..18 => join(&claims[step]).await,
+            18 => join(&claims[3]).await,
+            10 | 19 | 20 | 21 => {
+                let leaver = &claims[[5, 1, 17, 8][step.saturating_sub(18)]];
                 lock.withdraw(&leaver.name, leaver.owner).await.expect("withdrawn");
             }
             _ => drop(lock.evict(&claims[0].name).await.expect("evicted")),
@@ -84,7 +86,7 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
             // One that is killed while it writes its own entry anew may lose its place, which it needs no more.
             let mut without_own = old.clone();
             without_own.waiters.retain(|owner| *owner != claims[3].owner);
-            let is_own = step == 17 && seen == without_own;
+            let is_own = step == 18 && seen == without_own;
             assert!(seen == old || seen == new || is_own, "step {step}: {seen:?}");
             cuts += 1;
         }
