@@ -1,18 +1,25 @@
 //! The locks in a directory: each operation once, as the thread sees it that does it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, Withdrawals};
-use lock_core::{BackendError, Finding, Holder, LockError, LockName, LockState, Outcome, OwnerId};
+use lock_core::{
+    BackendError, Contention, Finding, Holder, LockError, LockName, LockState, Outcome, OwnerId,
+};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use crate::blocking::Caller;
 use crate::fault::{self, BACKEND};
+use crate::hand_over::{Notification, first_waiter, grant_to, hand_over};
 use crate::locked_file::{LockTimeout, LockedFile};
 use crate::machine::{Machine, Now};
 use crate::platform;
-use crate::record::Record;
+use crate::queue::{LONGEST_IDLE_FILE, Queue};
+use crate::queue_entry::QueueEntry;
+use crate::record::{Hold, Record};
+use crate::sockets::{Sockets, Told};
 use crate::state_file::{StateFile, StateOf};
 
 /// How the file of a lock ends.
@@ -23,8 +30,18 @@ const EXTENSION: &str = "lock";
 pub(crate) struct Directory {
     path: PathBuf,
     machine: Machine,
+    sockets: Arc<Sockets>,
     /// C19: only this process has requests of these claims, so its memory is enough.
     withdrawn: Mutex<Withdrawals>,
+}
+
+/// Whether a claim takes a place in the queue, and how it is told of its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Queueing {
+    No,
+    Polling,
+    /// By a datagram to the socket of this name.
+    Listening(Uuid),
 }
 
 impl Directory {
@@ -34,12 +51,19 @@ impl Directory {
         platform::create_directory(path).map_err(|error| unusable("create", path, error))?;
         refuse_network_mount(path)?;
         platform::check_rights(path).map_err(|error| unusable("read and write", path, error))?;
-        Ok(Self { path: path.clone(), machine, withdrawn: Mutex::default() })
+        let sockets = Arc::new(Sockets::of(path));
+        Ok(Self { path: path.clone(), machine, sockets, withdrawn: Mutex::default() })
+    }
+
+    /// The sockets by which waiters hear.
+    pub(crate) fn sockets(&self) -> &Arc<Sockets> {
+        &self.sockets
     }
 
     pub(crate) fn try_acquire(
         &self,
         claim: &Claim,
+        queueing: Queueing,
         caller: &Caller,
     ) -> Result<Attempt, BackendError> {
         let mut file = LockedFile::create(&self.state_file(&claim.name), LockTimeout::new())?;
@@ -47,17 +71,48 @@ impl Directory {
         self.refuse_withdrawn(claim)?;
         let found = record_of(&claim.name, &file)?;
         let now = self.machine.now();
-        let record = match found {
+        match found {
             // C16: a repeat finds its own grant, with the same token.
-            Some(own) if own.is_held_by(claim.owner, &now) => own.extended(claim.ttl, &now),
-            Some(record) => match record.hold(&now) {
-                Some(other) => return Ok(Attempt::Busy(other.contention(&now))),
-                None => granted(Some(record), claim, &now)?,
-            },
-            None => granted(None, claim, &now)?,
-        };
-        file.replace(record.encode())?;
-        Ok(Attempt::Granted(Grant::new(record.token, claim.ttl.as_duration())))
+            Some(own) if own.is_held_by(claim.owner, &now) => {
+                take(file, own.extended(claim.ttl, &now), claim)
+            }
+            Some(held) if held.hold(&now).is_some() => {
+                let (record, seen) = queue_up(&file, held.clone(), claim, queueing, &now)?;
+                if record != held {
+                    write(&mut file, &record)?;
+                }
+                Ok(Attempt::Busy(seen))
+            }
+            Some(free) => self.take_in_turn(file, &free, claim, queueing, &now),
+            None => take(file, granted(None, claim, &now)?, claim),
+        }
+    }
+
+    /// Takes a lock whose hold is over, if nobody waits before `claim`.
+    fn take_in_turn(
+        &self,
+        mut file: LockedFile,
+        free: &Record,
+        claim: &Claim,
+        queueing: Queueing,
+        now: &Now,
+    ) -> Result<Attempt, BackendError> {
+        let queue = free.queue(now);
+        match first_waiter(&file, free, now)? {
+            // C27: the first of the waiters is served, whoever asks.
+            Some(other) if other.entry.owner != claim.owner => {
+                let (record, notification) = grant_to(&other, free, now)?;
+                let (record, seen) = queue_up(&file, record, claim, queueing, now)?;
+                write(&mut file, &record)?;
+                drop(file);
+                self.tell(notification);
+                Ok(Attempt::Busy(seen))
+            }
+            own => {
+                let queue = own.map_or_else(Queue::default, |own| queue.after(&own));
+                take(file, granted(Some(free), claim, now)?.with_queue(queue), claim)
+            }
+        }
     }
 
     pub(crate) fn extend(
@@ -77,51 +132,87 @@ impl Directory {
     }
 
     pub(crate) fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let Some((mut file, record)) = self.find(name, LockTimeout::new())? else {
+        let Some((file, record)) = self.find(name, LockTimeout::new())? else {
             return Ok(Release::NotHeld);
         };
-        if !record.is_held_by(owner, &self.machine.now()) {
+        let now = self.machine.now();
+        if !record.is_held_by(owner, &now) {
             return Ok(Release::NotHeld);
         }
-        file.replace(record.released().encode())?;
+        self.pass_on(file, record, &now)?;
         Ok(Release::Released)
     }
 
-    /// C19: remembers the withdrawal first. An attempt that comes after the release is then refused, and
-    /// an attempt that came before the release is undone by it.
+    /// C19: remembers the withdrawal first. An attempt that comes after it is then refused, and an attempt
+    /// that came before it is undone by what follows.
     pub(crate) fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.withdrawn().remember(owner, self.machine.now().uptime);
-        self.release(name, owner).map(drop)
+        let Some((mut file, record)) = self.find(name, LockTimeout::new())? else {
+            return Ok(());
+        };
+        let now = self.machine.now();
+        if record.is_held_by(owner, &now) {
+            return self.pass_on(file, record, &now);
+        }
+        let (before, after) = (record.queue(&now), record.queue(&now).without(&file, owner, &now)?);
+        if before != after {
+            write(&mut file, &record.with_queue(after))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the hold, for the first waiter if there is one.
+    fn pass_on(&self, file: LockedFile, record: Record, now: &Now) -> Result<(), BackendError> {
+        self.tell(end(file, record, now)?);
+        Ok(())
+    }
+
+    /// Tells a waiter of its grant. The file is no longer locked then: the waiter may be slow to hear.
+    ///
+    /// C28: where nobody hears, the waiter is dead, and the next one is served at once.
+    fn tell(&self, mut next: Option<Notification>) {
+        while let Some(told) = next {
+            if self.sockets.tell(told.socket, &told.message) == Told::Sent {
+                return;
+            }
+            // What was asked for is done, whatever becomes of this: a grant that nobody claims is short.
+            next = self.take_back(&told.granted).ok().flatten();
+        }
+    }
+
+    /// Ends the hold that was granted to a dead waiter; returns what the next one is to be told. A waiter that
+    /// nobody could tell may have found its grant by itself, and then keeps it (S3).
+    fn take_back(&self, granted: &Record) -> Result<Option<Notification>, BackendError> {
+        let now = self.machine.now();
+        match self.find(&granted.name, LockTimeout::new())? {
+            Some((file, record)) if record.is_unclaimed(granted, &now) => end(file, record, &now),
+            _ => Ok(None),
+        }
     }
 
     pub(crate) fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let found = self.find(name, LockTimeout::new())?;
-        let holder = found.and_then(|(_, record)| record.holder(&self.machine.now()));
-        Ok(LockState::new(name.clone(), holder, None))
+        match self.find(name, LockTimeout::new())? {
+            Some((file, record)) => self.state(&file, record),
+            None => Ok(LockState::new(name.clone(), None, Some(0))),
+        }
     }
 
     pub(crate) fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let (mut held, timeout) = (Vec::new(), LockTimeout::new());
+        let (mut states, timeout) = (Vec::new(), LockTimeout::new());
         for path in self.files()? {
-            if let Some(record) = self.record_in(path, timeout)?
-                && record.name.as_str().starts_with(prefix)
-                && let Some(holder) = record.holder(&self.machine.now())
-            {
-                held.push(LockState::new(record.name, Some(holder), None));
-            }
+            states.extend(self.state_in(path, timeout)?);
         }
-        held.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        held.truncate(limit);
-        Ok(held)
+        Ok(LockState::listed(states, prefix, limit))
     }
 
     pub(crate) fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        let Some((mut file, record)) = self.find(name, LockTimeout::new())? else {
+        let Some((file, record)) = self.find(name, LockTimeout::new())? else {
             return Ok(None);
         };
-        let ended = record.holder(&self.machine.now());
+        let now = self.machine.now();
+        let ended = record.holder(&now);
         if ended.is_some() {
-            file.replace(record.released().encode())?;
+            self.pass_on(file, record, &now)?;
         }
         Ok(ended)
     }
@@ -154,17 +245,27 @@ impl Directory {
         Ok(paths.filter(|path| is_lock_file(path)).collect())
     }
 
-    /// What the file at `path` says; `None` if it is not the file of the lock that it names, such as a
+    /// The lock in the file at `path`; `None` if it is not the file of the lock that it names, such as a
     /// copy that somebody made.
-    fn record_in(
+    fn state_in(
         &self,
         path: PathBuf,
         timeout: LockTimeout,
-    ) -> Result<Option<Record>, BackendError> {
+    ) -> Result<Option<LockState>, BackendError> {
         let state_file = StateFile { path, of: StateOf::UnknownLock };
-        let file = LockedFile::find(&state_file, timeout)?;
-        let record = file.and_then(|file| file.value().and_then(Record::decode));
-        Ok(record.filter(|record| self.path_of(&record.name) == state_file.path))
+        let Some(file) = LockedFile::find(&state_file, timeout)? else {
+            return Ok(None);
+        };
+        let record = file.value().and_then(Record::decode);
+        let record = record.filter(|record| self.path_of(&record.name) == state_file.path);
+        record.map(|record| self.state(&file, record)).transpose()
+    }
+
+    fn state(&self, file: &LockedFile, record: Record) -> Result<LockState, BackendError> {
+        let now = self.machine.now();
+        let (holder, queue) = (record.holder(&now), record.queue(&now));
+        let waiters = queue.alive(file, &now).collect::<Result<Vec<_>, _>>()?;
+        Ok(LockState::new(record.name, holder, Some(waiters.len() as u64)))
     }
 
     /// The file of a lock, locked, and what it says; `None` if the lock was never granted.
@@ -230,11 +331,54 @@ pub(crate) fn unusable(doing: &str, path: &Path, error: std::io::Error) -> LockE
     LockError::Backend { operation: "open the locks", name: None, source }
 }
 
-fn granted(last: Option<Record>, claim: &Claim, now: &Now) -> Result<Record, BackendError> {
-    let last = last.map(|record| record.token);
-    Record::granted(last, claim, now).map_err(|error| {
-        BackendError::permanent(BACKEND, Outcome::NotApplied, "out of tokens", error)
-    })
+fn granted(last: Option<&Record>, claim: &Claim, now: &Now) -> Result<Record, BackendError> {
+    let hold = Hold::new(claim.owner, claim.label.clone(), claim.ttl.as_duration(), now);
+    Record::granted(&claim.name, last, hold, now).map_err(fault::out_of_tokens)
+}
+
+/// Writes that `claim` holds the lock.
+fn take(mut file: LockedFile, record: Record, claim: &Claim) -> Result<Attempt, BackendError> {
+    write(&mut file, &record)?;
+    Ok(Attempt::Granted(Grant::new(record.token, claim.ttl.as_duration())))
+}
+
+/// Gives `claim` a place in the queue of a lock that is held, and says what it is to know.
+fn queue_up(
+    file: &LockedFile,
+    record: Record,
+    claim: &Claim,
+    queueing: Queueing,
+    now: &Now,
+) -> Result<(Record, Contention), BackendError> {
+    let mut seen = record.hold(now).map_or_else(Contention::unknown, |hold| hold.contention(now));
+    let socket = match queueing {
+        Queueing::No => return Ok((record, seen)),
+        Queueing::Polling => None,
+        Queueing::Listening(socket) => Some(socket),
+    };
+    let entry = QueueEntry::of(claim, socket, now);
+    let (queue, before) = record.queue(now).join(file, &entry, now)?;
+    seen.position = Some(before);
+    Ok((record.with_queue(queue), seen))
+}
+
+fn write(file: &mut LockedFile, record: &Record) -> Result<(), BackendError> {
+    file.replace(record.encode())?;
+    if record.has_no_queue() {
+        file.cut_if_longer_than(LONGEST_IDLE_FILE);
+    }
+    Ok(())
+}
+
+/// Writes that the hold is over, or that the lock is the next waiter's; returns what that one is to be told.
+fn end(
+    mut file: LockedFile,
+    record: Record,
+    now: &Now,
+) -> Result<Option<Notification>, BackendError> {
+    let (record, notification) = hand_over(&file, record, now)?;
+    write(&mut file, &record)?;
+    Ok(notification)
 }
 
 fn record_of(name: &LockName, file: &LockedFile) -> Result<Option<Record>, BackendError> {
@@ -257,3 +401,6 @@ pub(crate) fn hex_digest(bytes: impl AsRef<[u8]>) -> String {
     let digest = Sha256::digest(bytes.as_ref());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests;

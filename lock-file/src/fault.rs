@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use lock_core::{BackendError, Outcome};
+use lock_core::{BackendError, InvalidToken, Outcome};
 
 use crate::state_file::{StateFile, StateOf};
 
@@ -62,4 +62,9 @@ pub(crate) fn unusable(file: &StateFile, why: &'static str) -> BackendError {
     }
     let context = format!("cannot use {file}: {}", file.remedy());
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, why)
+}
+
+/// The wall clock, or a token before, has come to the end of all tokens.
+pub(crate) fn out_of_tokens(error: InvalidToken) -> BackendError {
+    BackendError::permanent(BACKEND, Outcome::NotApplied, "out of tokens", error)
 }

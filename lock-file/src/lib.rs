@@ -16,7 +16,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - [`FileBackend`] is the backend: a directory with one small file per lock.
+//! - [`FileBackend`] is the backend: a directory with one small file per lock. Waiters are served first come,
+//!   first served, and are told.
 //! - [`FileFence`] stands with a resource that is itself a file, and refuses stale holders.
 //!
 //! # Which lock should you use
@@ -34,6 +35,9 @@
 //! sequence number. So a process that is killed at any byte leaves the old record or the new one.
 //! There is no temporary file and no rename, hence never a second file to lock.
 //!
+//! Waiters queue behind the slots of the same file. An entry is written first, and the record that names it
+//! last. So what was said of a record holds for the queue as well.
+//!
 //! Nothing is synced to the disk, on purpose. What a process wrote is seen by all others at once,
 //! and stays when that process dies: the page cache belongs to the kernel. Only a crash of the
 //! machine can lose it, and that ends every hold anyway: a record names the boot in which it was
@@ -48,6 +52,8 @@
 //!   record holds the owner id, which is a capability.
 //! - Files are left alone while any process uses them. Each name that was ever used keeps a file of
 //!   2 KiB, since the token must go on; delete them only when nobody uses the directory.
+//! - A Tokio runtime with I/O, for those who wait: they hear of their turn by a socket in the folder `waiters`
+//!   of the directory. In a runtime without it they look each second.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backend;
@@ -55,14 +61,21 @@ mod blocking;
 mod directory;
 mod fault;
 mod fence;
+mod hand_over;
+mod listener;
 mod locked_file;
 mod machine;
 #[cfg_attr(target_os = "linux", path = "platform/linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "platform/elsewhere.rs")]
 mod platform;
+mod queue;
+mod queue_entry;
 mod record;
 mod replacement;
 mod slots;
+#[cfg_attr(target_os = "linux", path = "sockets/linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "sockets/elsewhere.rs")]
+mod sockets;
 mod state_file;
 #[cfg(test)]
 mod testing;

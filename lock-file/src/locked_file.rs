@@ -67,6 +67,8 @@ enum Absent {
 pub(crate) struct LockedFile {
     state_file: StateFile,
     file: File,
+    /// How long it was when it was locked.
+    length: u64,
     version: Option<Version>,
 }
 
@@ -98,14 +100,15 @@ impl LockedFile {
         }
     }
 
-    fn read(state_file: &StateFile, file: File) -> Result<Self, BackendError> {
+    fn read(state_file: &StateFile, locked: (File, u64)) -> Result<Self, BackendError> {
+        let (file, length) = locked;
         // Made first, so that the file is unlocked whatever its content.
-        let mut locked = Self { state_file: state_file.clone(), file, version: None };
+        let mut locked = Self { state_file: state_file.clone(), file, length, version: None };
         let mut bytes = Vec::with_capacity(FILE_BYTES);
         let mut content = (&locked.file).take(FILE_BYTES as u64);
         content
             .read_to_end(&mut bytes)
-            .map_err(|error| fault::refused("read", state_file, Outcome::NotApplied, error))?;
+            .map_err(|error| locked.refused("read", Outcome::NotApplied, error))?;
         locked.version = slots::newest(&bytes)
             .map_err(|_| fault::unusable(state_file, "neither of its records is whole"))?;
         Ok(locked)
@@ -128,22 +131,46 @@ impl LockedFile {
         let sequence = self.version.as_ref().map_or(0, |old| old.sequence + 1);
         let version = Version { sequence, payload };
         let (offset, slot) = slots::encode(&version);
-        self.write_at(offset, &slot)
-            .map_err(|error| fault::refused("write", &self.state_file, Outcome::Unknown, error))?;
+        self.write_at(offset, &slot)?;
         self.version = Some(version);
         Ok(())
     }
 
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    /// What the file holds from `offset` on: `length` bytes, or fewer if it ends there.
+    pub(crate) fn read_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, BackendError> {
+        let (mut file, mut bytes) = (&self.file, Vec::with_capacity(length));
+        file.seek(SeekFrom::Start(offset))
+            .and_then(|_| file.take(length as u64).read_to_end(&mut bytes))
+            .map_err(|error| self.refused("read", Outcome::NotApplied, error))?;
+        Ok(bytes)
+    }
+
+    /// Writes `bytes` at `offset`.
+    ///
+    /// After an error the outcome is unknown: all of it may have been written.
+    pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {
         let mut file = &self.file;
-        file.seek(SeekFrom::Start(offset))?;
-        file.write_all(bytes)
+        file.seek(SeekFrom::Start(offset))
+            .and_then(|_| file.write_all(bytes))
+            .map_err(|error| self.refused("write", Outcome::Unknown, error))
+    }
+
+    /// Cuts off what lies behind the value, if the file was longer than `longest`. It is of no use, so that it
+    /// may stay as well.
+    pub(crate) fn cut_if_longer_than(&self, longest: u64) {
+        if self.length > longest {
+            let _ = self.file.set_len(FILE_BYTES as u64);
+        }
+    }
+
+    fn refused(&self, doing: &str, outcome: Outcome, error: io::Error) -> BackendError {
+        fault::refused(doing, &self.state_file, outcome, error)
     }
 
     /// Makes the value outlast a crash of the machine.
     pub(crate) fn sync(&self) -> Result<(), BackendError> {
         let synced = self.file.sync_data();
-        synced.map_err(|error| fault::refused("sync", &self.state_file, Outcome::Unknown, error))
+        synced.map_err(|error| self.refused("sync", Outcome::Unknown, error))
     }
 }
 
@@ -173,7 +200,7 @@ impl OpenError {
     }
 }
 
-/// Locks the file that has the path now.
+/// Locks the file that has the path now, and says how long it is.
 ///
 /// A file that was deleted between opening and locking has no path any more: the others open the file
 /// that took its place.
@@ -181,13 +208,13 @@ fn lock_current(
     state_file: &StateFile,
     absent: Absent,
     timeout: LockTimeout,
-) -> Result<File, OpenError> {
+) -> Result<(File, u64), OpenError> {
     loop {
         let file = open(&state_file.path, absent).map_err(OpenError::Open)?;
         lock(&file, timeout)?;
         let metadata = file.metadata().map_err(OpenError::Lock)?;
         if !platform::is_deleted(&metadata) {
-            return Ok(file);
+            return Ok((file, metadata.len()));
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::LockError;
+use lock_core::backend::ServerTime;
 
 use crate::platform;
 
@@ -44,6 +45,13 @@ impl Machine {
             uptime: (self.uptime)(),
             wall_micros: (self.wall)().as_micros() as u64,
         }
+    }
+}
+
+impl Now {
+    /// The uptime as notifications tell it, in whole microseconds.
+    pub(crate) fn server_time(&self) -> ServerTime {
+        ServerTime(Duration::from_micros(self.uptime.as_micros() as u64))
     }
 }
 

@@ -3,22 +3,26 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use lock_core::backend::{Claim, next_token};
+use lock_core::backend::next_token;
 use lock_core::{Contention, FencingToken, Holder, InvalidToken, Label, LockName, OwnerId, Ttl};
 
 use crate::machine::Now;
+use crate::queue::Queue;
 
 /// The state of a lock.
 ///
 /// Written as lines of text, which cannot run into each other because names and labels hold no
-/// control characters: name, token, and if it is held owner, deadline in ns, boot id, label, and since
-/// when it is held, in µs since 1970.
+/// control characters: name, token, and if it is held owner, deadline in ns, boot id, label, since
+/// when it is held, in µs since 1970, and if somebody waits which entries of the file are the queue. An
+/// earlier version, which knows of no queue, refuses the record of a lock that somebody waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record {
     pub(crate) name: LockName,
     /// The last token granted. It stays when the hold ends, so that the next one is greater.
     pub(crate) token: FencingToken,
     hold: Option<Hold>,
+    /// Who waits for the end of the hold. Without a hold, nobody does.
+    queue: Queue,
 }
 
 /// A hold, which may be over.
@@ -34,22 +38,19 @@ pub(crate) struct Hold {
 }
 
 impl Record {
-    /// The lock in the hands of `claim`, with the token that follows `last`.
+    /// The lock called `name` with a new hold, under the token that follows that of `last`. Nobody waits.
     pub(crate) fn granted(
-        last: Option<FencingToken>,
-        claim: &Claim,
+        name: &LockName,
+        last: Option<&Self>,
+        hold: Hold,
         now: &Now,
     ) -> Result<Self, InvalidToken> {
+        let last = last.map(|record| record.token);
         Ok(Self {
-            name: claim.name.clone(),
+            name: name.clone(),
             token: next_token(last, Duration::from_micros(now.wall_micros))?,
-            hold: Some(Hold {
-                owner: claim.owner,
-                deadline: now.uptime + claim.ttl.as_duration(),
-                boot: now.boot.clone(),
-                label: claim.label.clone(),
-                since_micros: now.wall_micros,
-            }),
+            hold: Some(hold),
+            queue: Queue::default(),
         })
     }
 
@@ -64,10 +65,27 @@ impl Record {
         self
     }
 
-    /// The lock without a holder.
+    /// The lock with these waiters.
+    #[must_use]
+    pub(crate) fn with_queue(self, queue: Queue) -> Self {
+        Self { queue, ..self }
+    }
+
+    /// Whether the record names no waiters.
+    pub(crate) fn has_no_queue(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Who waits, as far as they can be alive: nobody outlives a boot.
+    pub(crate) fn queue(&self, now: &Now) -> Queue {
+        let is_of_this_boot = self.hold.as_ref().is_some_and(|hold| hold.boot == now.boot);
+        if is_of_this_boot { self.queue } else { Queue::default() }
+    }
+
+    /// The lock without a holder, and without anybody who waits.
     #[must_use]
     pub(crate) fn released(self) -> Self {
-        Self { hold: None, ..self }
+        Self { hold: None, queue: Queue::default(), ..self }
     }
 
     /// The hold that is not over.
@@ -79,6 +97,12 @@ impl Record {
     /// Whether `owner` holds the lock.
     pub(crate) fn is_held_by(&self, owner: OwnerId, now: &Now) -> bool {
         self.hold(now).is_some_and(|hold| hold.owner == owner)
+    }
+
+    /// Whether the hold that was `granted` is still in force as it was. Its holder makes it last longer when
+    /// it claims it.
+    pub(crate) fn is_unclaimed(&self, granted: &Self, now: &Now) -> bool {
+        self.token == granted.token && self.hold(now).is_some() && self.hold == granted.hold
     }
 
     /// The holder, as seen from outside.
@@ -98,6 +122,9 @@ impl Record {
             let (owner, nanos) = (hold.owner.expose(), hold.deadline.as_nanos());
             let (label, since) = (hold.label.as_str(), hold.since_micros);
             text += &format!("\n{owner}\n{nanos}\n{}\n{label}\n{since}", hold.boot);
+            if !self.queue.is_empty() {
+                text += &format!("\n{}", self.queue.to_line());
+            }
         }
         text.into_bytes()
     }
@@ -111,17 +138,25 @@ impl Record {
             Some(owner) => Some(Hold::decode(owner, &mut lines)?),
             None => None,
         };
+        let queue = lines.next().map_or(Some(Queue::default()), Queue::from_line)?;
         let complete = lines.next().is_none();
-        complete.then_some(Self { name, token, hold })
+        complete.then_some(Self { name, token, hold, queue })
     }
 }
 
 impl Hold {
+    /// A hold that begins now and lasts for `ttl`.
+    pub(crate) fn new(owner: OwnerId, label: Label, ttl: Duration, now: &Now) -> Self {
+        let (deadline, boot) = (now.uptime + ttl, now.boot.clone());
+        Self { owner, deadline, boot, label, since_micros: now.wall_micros }
+    }
+
     /// What a claim that found it is told.
     pub(crate) fn contention(&self, now: &Now) -> Contention {
         let mut contention = Contention::unknown();
         contention.ttl_left = Some(self.left(now));
         contention.holder = Some(self.label.clone());
+        contention.at = Some(now.server_time());
         contention
     }
 
@@ -159,6 +194,8 @@ mod tests {
                 label: Label::new("l".repeat(MAX_LABEL_BYTES)).expect("a label"),
                 since_micros: u64::MAX,
             }),
+            queue: Queue::from_line(&format!("{} {1} {1}", u32::MAX - 1, u32::MAX))
+                .expect("a queue"),
         }
     }
 
@@ -190,12 +227,18 @@ mod tests {
     #[test]
     fn what_is_not_a_record_is_none() {
         let whole = String::from_utf8(largest().encode()).expect("text");
-        let without_since = whole.rsplit_once('\n').expect("lines").0;
+        let without_queue = whole.rsplit_once('\n').expect("lines").0;
+        let without_since = without_queue.rsplit_once('\n').expect("lines").0;
         let without_label = without_since.rsplit_once('\n').expect("lines").0;
-        let read =
-            Record::decode(without_since.as_bytes()).expect("a record of an earlier version");
-        assert_eq!(read.hold.map(|hold| hold.since_micros), Some(0));
-        for bad in ["", "a", "a\n", "a\n0", "a\n1\n", without_label, &format!("{whole}\n")] {
+        for earlier in [without_since, without_queue] {
+            let read = Record::decode(earlier.as_bytes()).expect("a record of an earlier version");
+            assert_eq!((read.hold.is_some(), read.queue), (true, Queue::default()));
+        }
+        let unsound = ["2 1 3", "0 2 1", "1 1 1", "0 1", "0 1 1 1", "0 1 4294967296", ""];
+        let unsound = unsound.map(|queue| format!("{without_queue}\n{queue}"));
+        let longer = format!("{whole}\n");
+        let bad = ["", "a", "a\n", "a\n0", "a\n1\n", without_label, &longer];
+        for bad in bad.into_iter().chain(unsound.iter().map(|bad| &**bad)) {
             assert_eq!(Record::decode(bad.as_bytes()), None, "{bad:?}");
         }
         assert_eq!(Record::decode(b"\xff\n1"), None);

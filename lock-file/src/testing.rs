@@ -4,9 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim, Grant, Renewal};
-use lock_core::{DistributedLock, FencingToken, LockRequest, Ttl};
+use lock_core::{DistributedLock, FencingToken, Holder, LockAdmin, LockRequest, Ttl};
+use uuid::Uuid;
 
 use crate::FileBackend;
+use crate::directory::Queueing;
 use crate::machine::Machine;
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
@@ -39,6 +41,17 @@ pub(crate) async fn granted(lock: &FileBackend, claim: &Claim) -> Grant {
 pub(crate) async fn is_busy(lock: &FileBackend, claim: &Claim) -> bool {
     let attempt = lock.try_acquire(claim, None).await.expect("an answer");
     matches!(attempt, Attempt::Busy(_))
+}
+
+/// Queues a claim whose process is said to hear at the socket of this name.
+pub(crate) async fn queue_at(lock: &FileBackend, claim: &Claim, socket: Uuid) {
+    let attempt = lock.try_once(claim, Queueing::Listening(socket)).await.expect("an answer");
+    assert!(matches!(attempt, Attempt::Busy(_)), "{} was free", claim.name);
+}
+
+/// Who holds the lock called `name`.
+pub(crate) async fn holder(lock: &FileBackend, name: &str) -> Option<Holder> {
+    lock.inspect(&claim(name).name).await.expect("an answer").holder
 }
 
 /// The locks in `dir` on a machine whose clocks stand still.

@@ -3,6 +3,8 @@
 mod clients;
 mod files;
 mod holds;
+mod queue;
+mod torn;
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, UNIX_EPOCH};
 
-use lock_core::backend::Attempt;
+use lock_core::backend::{Attempt, ServerTime};
 use lock_core::{FencingToken, LockClient, LockError, LockRequest, Outcome, Wait};
 use tempfile::{TempDir, tempdir};
 use tokio::time::{sleep, timeout};

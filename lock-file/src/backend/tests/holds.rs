@@ -27,7 +27,8 @@ async fn c14_busy_says_what_is_known_of_the_holder() {
     };
     assert_eq!(seen.ttl_left, Some(Duration::from_secs(20)));
     assert_eq!(seen.holder.expect("a label").as_str(), "the test");
-    assert_eq!((seen.position, seen.at), (None, None));
+    let at = ServerTime(Duration::from_secs(110));
+    assert_eq!((seen.position, seen.at), (None, Some(at)));
 }
 
 #[tokio::test]

@@ -1,0 +1,32 @@
+//! What comes between the grant to a waiter and the telling of it.
+
+use std::time::Duration;
+
+use tempfile::tempdir;
+
+use super::*;
+use crate::testing::{claim, granted, holder, on, queue_at};
+
+#[tokio::test]
+async fn s3_a_waiter_that_found_its_grant_before_it_could_not_be_told_keeps_it() {
+    let home = tempdir().expect("a directory");
+    let start = on(home.path(), "boot", || Duration::ZERO, || Duration::ZERO);
+    let later = on(home.path(), "boot", || Duration::from_micros(1), || Duration::ZERO);
+    let machine =
+        Machine { boot: "boot".into(), uptime: || Duration::ZERO, wall: || Duration::ZERO };
+    let directory = Directory::open(home.path(), machine).expect("opens");
+    for claims in [false, true] {
+        let (held, waiter) = (claim("a"), claim("a"));
+        granted(&start, &held).await;
+        queue_at(&start, &waiter, Uuid::new_v4()).await;
+        let (file, record) =
+            directory.find(&held.name, LockTimeout::new()).expect("readable").expect("there");
+        let told = end(file, record, &directory.machine.now()).expect("written");
+        if claims {
+            granted(&later, &waiter).await;
+        }
+        directory.tell(told);
+        let holder = holder(&later, "a").await;
+        assert_eq!(holder.is_some(), claims, "nobody has the socket");
+    }
+}

@@ -1,0 +1,134 @@
+//! One waiter's place in the queue of a lock.
+
+use std::time::Duration;
+
+use crc32fast::Hasher;
+use lock_core::backend::{Claim, WAITER_LIVENESS};
+use lock_core::{Label, OwnerId, Ttl};
+use uuid::Uuid;
+
+use crate::machine::Now;
+
+/// How many bytes an entry takes in the file. A write of it lies within one page.
+pub(crate) const ENTRY_BYTES: usize = 256;
+
+/// The entry as it lies in the file: `crc32 (4) · length of the label (4) · seen in ns (8) · TTL in ns (8) ·
+/// socket (16) · owner (32) · label · zeros`, integers in little endian, the checksum over all that follows
+/// it. An entry of zeros, or one that is not whole, is nobody's.
+pub(crate) type EntryBytes = [u8; ENTRY_BYTES];
+
+const LABEL_AT: usize = 72;
+
+/// A waiter, in the order of whose arrival the lock is granted (C27).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueEntry {
+    pub(crate) owner: OwnerId,
+    pub(crate) ttl: Duration,
+    pub(crate) label: Label,
+    /// The socket by which its process hears; `None` if the waiter looks for itself.
+    pub(crate) socket: Option<Uuid>,
+    /// When it last showed that it is alive, as uptime of the boot of the hold that it waits for.
+    pub(crate) seen: Duration,
+}
+
+impl QueueEntry {
+    /// The place of `claim`, as it is taken or kept now.
+    pub(crate) fn of(claim: &Claim, socket: Option<Uuid>, now: &Now) -> Self {
+        let (owner, ttl, label) = (claim.owner, claim.ttl.as_duration(), claim.label.clone());
+        Self { owner, ttl, label, socket, seen: now.uptime }
+    }
+
+    /// C28: whether it looked lately, as every waiter does each second.
+    pub(crate) fn is_alive(&self, now: &Now) -> bool {
+        now.uptime.saturating_sub(self.seen) <= WAITER_LIVENESS
+    }
+
+    pub(crate) fn encode(&self) -> EntryBytes {
+        let mut bytes = [0; ENTRY_BYTES];
+        let label = self.label.as_str().as_bytes();
+        let socket = self.socket.unwrap_or(Uuid::nil());
+        bytes[4..8].copy_from_slice(&(label.len() as u32).to_le_bytes());
+        bytes[8..16].copy_from_slice(&(self.seen.as_nanos() as u64).to_le_bytes());
+        bytes[16..24].copy_from_slice(&(self.ttl.as_nanos() as u64).to_le_bytes());
+        bytes[24..40].copy_from_slice(socket.as_bytes());
+        bytes[40..LABEL_AT].copy_from_slice(self.owner.expose().as_bytes());
+        bytes[LABEL_AT..LABEL_AT + label.len()].copy_from_slice(label);
+        let crc = checksum(&bytes);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote; `None` if it is something else.
+    pub(crate) fn decode(bytes: &EntryBytes) -> Option<Self> {
+        let crc = u32::from_le_bytes(bytes[..4].try_into().ok()?);
+        if crc != checksum(bytes) {
+            return None;
+        }
+        let length = u32::from_le_bytes(bytes[4..8].try_into().ok()?) as usize;
+        let nanos = |at: usize| Some(u64::from_le_bytes(bytes[at..at + 8].try_into().ok()?));
+        let text = |range| std::str::from_utf8(bytes.get(range)?).ok();
+        let socket = Uuid::from_slice(&bytes[24..40]).ok()?;
+        Some(Self {
+            owner: text(40..LABEL_AT)?.parse().ok()?,
+            ttl: Ttl::new(Duration::from_nanos(nanos(16)?)).ok()?.as_duration(),
+            label: Label::new(text(LABEL_AT..LABEL_AT.checked_add(length)?)?).ok()?,
+            socket: (!socket.is_nil()).then_some(socket),
+            seen: Duration::from_nanos(nanos(8)?),
+        })
+    }
+}
+
+fn checksum(bytes: &EntryBytes) -> u32 {
+    let mut hasher = Hasher::new();
+    hasher.update(&bytes[4..]);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::MAX_LABEL_BYTES;
+
+    use super::*;
+
+    fn entry(label: usize) -> QueueEntry {
+        QueueEntry {
+            owner: OwnerId::random(),
+            ttl: Duration::from_secs(30),
+            label: Label::new("l".repeat(label)).expect("a label"),
+            socket: Some(Uuid::new_v4()),
+            seen: Duration::from_nanos(123_456_789),
+        }
+    }
+
+    #[test]
+    fn the_largest_entry_fits_and_is_read_again() {
+        for label in [0, 1, MAX_LABEL_BYTES] {
+            let listening = entry(label);
+            let polling = QueueEntry { socket: None, ..listening.clone() };
+            for entry in [listening, polling] {
+                assert_eq!(QueueEntry::decode(&entry.encode()), Some(entry));
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_torn_at_any_byte_is_the_old_one_the_new_one_or_nobodys() {
+        let old = entry(MAX_LABEL_BYTES);
+        let refreshed = QueueEntry { seen: old.seen * 3, ..old.clone() };
+        let erased = [0; ENTRY_BYTES];
+        for (before, after) in [
+            (erased, old.encode()),
+            (old.encode(), refreshed.encode()),
+            (old.encode(), entry(3).encode()),
+            (old.encode(), erased),
+        ] {
+            for cut in 0..=ENTRY_BYTES {
+                let mut torn = before;
+                torn[..cut].copy_from_slice(&after[..cut]);
+                let seen = QueueEntry::decode(&torn);
+                let whole = [QueueEntry::decode(&before), QueueEntry::decode(&after)];
+                assert!(seen.is_none() || whole.contains(&seen), "{cut}");
+            }
+        }
+    }
+}

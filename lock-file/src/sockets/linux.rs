@@ -1,0 +1,191 @@
+//! The sockets by which processes hear of grants.
+//!
+//! Each backend that has a waiter has one datagram socket, in the folder `waiters` of the directory of its
+//! locks. Its name is random and never used again. So a socket that refuses is the socket of a process that
+//! is dead, and stays dead.
+//!
+//! The folder is private, as the directory is: nobody else can send to a socket. And a datagram proves
+//! itself: it names the owner id of a waiter, which is a capability. Any other is passed over.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net;
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tokio::net::UnixDatagram;
+use uuid::Uuid;
+
+/// A process that does not read for longer is not waited for: its waiter looks for itself, within a poll.
+const SEND_TIMEOUT: Duration = Duration::from_millis(5);
+
+/// A younger socket that refuses may be one that is just being made.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// More than any message of ours has.
+const LONGEST_MESSAGE: usize = 256;
+
+/// The path of a socket is shorter.
+const PATH_LIMIT: usize = 108;
+
+/// The sockets in a directory of locks.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    folder: PathBuf,
+    /// By which this process tells others. It has no name, and is made when it is first needed.
+    sender: OnceLock<net::UnixDatagram>,
+}
+
+/// What came of telling a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It hears; or the message is lost, and a poll finds what it told of (C28).
+    Sent,
+    /// Nobody has that socket: its process is dead, or waits for nothing more.
+    Nobody,
+}
+
+/// A socket of this process, which nobody reads yet.
+#[derive(Debug)]
+pub(crate) struct BoundSocket {
+    socket: net::UnixDatagram,
+    file: SocketFile,
+}
+
+/// A socket of this process, which is read.
+#[derive(Debug)]
+pub(crate) struct HearingSocket {
+    socket: UnixDatagram,
+    file: SocketFile,
+}
+
+/// The name of a socket in the file system, for as long as this lives.
+#[derive(Debug)]
+struct SocketFile {
+    name: Uuid,
+    path: PathBuf,
+}
+
+impl Sockets {
+    pub(crate) fn of(directory: &Path) -> Self {
+        Self { folder: directory.join("waiters"), sender: OnceLock::new() }
+    }
+
+    /// Makes a socket for this process, and removes those of dead ones.
+    pub(crate) fn bind(&self) -> io::Result<BoundSocket> {
+        self.create_folder()?;
+        self.remove_dead()?;
+        let name = Uuid::new_v4();
+        let socket = self.at_path_of(name, |path| net::UnixDatagram::bind(path))?;
+        let file = SocketFile { name, path: self.path_of(name) };
+        // Tokio takes no other.
+        socket.set_nonblocking(true)?;
+        Ok(BoundSocket { socket, file })
+    }
+
+    /// Tells the process that has the socket called `name`.
+    pub(crate) fn tell(&self, name: Uuid, message: &str) -> Told {
+        match self.send(name, message).map_err(|error| error.kind()) {
+            Err(ErrorKind::NotFound) => Told::Nobody,
+            Err(ErrorKind::ConnectionRefused) => {
+                let _ = fs::remove_file(self.path_of(name));
+                Told::Nobody
+            }
+            Ok(()) | Err(_) => Told::Sent,
+        }
+    }
+
+    fn send(&self, name: Uuid, message: &str) -> io::Result<()> {
+        let sender = self.sender()?;
+        self.at_path_of(name, |path| sender.send_to(message.as_bytes(), path)).map(drop)
+    }
+
+    fn sender(&self) -> io::Result<&net::UnixDatagram> {
+        if let Some(sender) = self.sender.get() {
+            return Ok(sender);
+        }
+        let sender = net::UnixDatagram::unbound()?;
+        sender.set_write_timeout(Some(SEND_TIMEOUT))?;
+        Ok(self.sender.get_or_init(|| sender))
+    }
+
+    fn create_folder(&self) -> io::Result<()> {
+        match DirBuilder::new().mode(0o700).create(&self.folder) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn remove_dead(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_str().and_then(|name| Uuid::try_parse(name).ok());
+            let age = entry.metadata().and_then(|file| file.modified());
+            let age = age.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
+            if let Some(name) = name.filter(|_| age >= SETTLED) {
+                // What nobody waits for is passed over.
+                self.tell(name, "");
+            }
+        }
+        Ok(())
+    }
+
+    fn path_of(&self, name: Uuid) -> PathBuf {
+        self.folder.join(name.as_simple().to_string())
+    }
+
+    /// Does something at the path of a socket; by way of the open folder, if the path is too long for one.
+    fn at_path_of<T>(&self, name: Uuid, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+        let path = self.path_of(name);
+        if path.as_os_str().len() < PATH_LIMIT {
+            return act(&path);
+        }
+        let folder = File::open(&self.folder)?;
+        act(format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), name.as_simple()).as_ref())
+    }
+}
+
+impl BoundSocket {
+    /// Reads it on the runtime that this is called in.
+    pub(crate) fn hear(self) -> io::Result<HearingSocket> {
+        let Self { socket, file } = self;
+        // Tokio panics in a runtime that was built without I/O.
+        let socket = catch_unwind(|| UnixDatagram::from_std(socket));
+        let socket = socket.unwrap_or_else(|_| Err(ErrorKind::Unsupported.into()))?;
+        Ok(HearingSocket { socket, file })
+    }
+}
+
+impl HearingSocket {
+    pub(crate) fn name(&self) -> Uuid {
+        self.file.name
+    }
+
+    /// The next message.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no message.
+    pub(crate) async fn recv(&self) -> io::Result<String> {
+        let mut message = [0; LONGEST_MESSAGE];
+        let length = self.socket.recv(&mut message).await?;
+        Ok(String::from_utf8_lossy(&message[..length]).into_owned())
+    }
+
+    /// Whether others find it: nobody has removed its file.
+    pub(crate) fn is_found(&self) -> bool {
+        self.file.path.symlink_metadata().is_ok()
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests;
