@@ -22,3 +22,8 @@ pub(crate) trait Client: Send {
     /// The same client in the hands of another task: it shares what clients of its kind share.
     fn another(&self) -> Box<dyn Client>;
 }
+
+/// A lock's name that nobody has had.
+pub(crate) fn fresh_name(what: &str) -> String {
+    format!("{what}-{:016x}", rand::random::<u64>())
+}

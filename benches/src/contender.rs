@@ -2,7 +2,7 @@
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
-use crate::client::{Client, Connecting, Result};
+use crate::client::{Client, Connecting, Result, fresh_name};
 
 /// How many clients connect at once. To start a session is work for a server.
 const AT_ONCE: usize = 4;
@@ -24,8 +24,12 @@ impl Contender {
         self.name.starts_with(OURS)
     }
 
+    /// A client that has gone through one cycle: it is connected, and what is prepared once is.
     pub(crate) async fn client(self, url: &str) -> Result<Box<dyn Client>> {
-        (self.connect)(url.to_owned()).await
+        let (mut client, name) = ((self.connect)(url.to_owned()).await?, fresh_name("first"));
+        client.acquire(&name).await?;
+        client.release(&name).await?;
+        Ok(client)
     }
 
     /// So many clients, each with connections of its own, as if on hosts of their own.

@@ -53,7 +53,9 @@ async fn bench(options: &Options) -> Result<()> {
         for workload in options.workloads() {
             for _ in 0..workload.rounds(effort) {
                 let round = Round { backend, store: &*store, effort, figures: &mut figures };
-                workload.run(round).await?;
+                if let Err(error) = workload.run(round).await {
+                    eprintln!("{}, {workload:?}: {error}", backend.name());
+                }
             }
             report::lines(&figures, backend, workload);
         }

@@ -1,6 +1,7 @@
 //! One round of a workload.
 
 use crate::backend::Backend;
+use crate::client::Result;
 use crate::contender::Contender;
 use crate::effort::Effort;
 use crate::figures::{Case, Figures, Key, REQUESTS};
@@ -32,6 +33,13 @@ impl Round<'_> {
         }
     }
 
+    /// Tells of a contender that failed, and goes on with the others: its figures are missing.
+    pub(crate) fn bear(&self, what: &str, contender: Contender, outcome: Result<()>) {
+        if let Err(error) = outcome {
+            eprintln!("{}, {what}: {} failed: {error}", self.backend.name(), contender.name);
+        }
+    }
+
     /// Those that are compared, the project first.
     pub(crate) fn contenders(&self) -> &'static [Contender] {
         self.backend.contenders()
@@ -46,9 +54,4 @@ impl Round<'_> {
     pub(crate) fn ours(&self) -> impl Iterator<Item = Contender> + use<> {
         self.contenders().iter().copied().filter(|contender| contender.is_ours())
     }
-}
-
-/// A lock's name that no other round has.
-pub(crate) fn fresh_name(what: &str) -> String {
-    format!("{what}-{:016x}", rand::random::<u64>())
 }

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use crate::client::Result;
+use crate::client::{Result, fresh_name};
 use crate::contender::Contender;
 use crate::figures::{Case, LAST_BY_FIRST, P50};
-use crate::round::{Round, fresh_name};
+use crate::round::Round;
 use crate::times::Times;
 
 pub(crate) const NAME: &str = "age";
@@ -31,7 +31,6 @@ async fn live(round: &mut Round<'_>, name: &'static str, contender: Contender) -
         client.acquire(&lock).await?;
         client.release(&lock).await?;
         match cycle {
-            // The very first connect, prepare and load.
             early if early < cycles / 10 => first.note(begun.elapsed())?,
             late if late >= cycles - cycles / 10 => last.note(begun.elapsed())?,
             _ => {}

@@ -6,10 +6,10 @@ use leasehold::{LockClient, LockRequest};
 
 use super::held::{PERIOD, hold};
 use crate::backend::Backend;
-use crate::client::{Result, TTL};
+use crate::client::{Result, TTL, fresh_name};
 use crate::contender::OURS;
 use crate::figures::{Case, P50, P99};
-use crate::round::{Round, fresh_name};
+use crate::round::Round;
 use crate::times::Times;
 
 pub(crate) const ALONE: &str = "one more lock, alone";

@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::hot::slowest_by_fastest;
-use crate::client::{Client, Result};
+use crate::client::{Client, Result, fresh_name};
 use crate::contender::Contender;
 use crate::figures::{Case, FAIRNESS, P50, P99};
-use crate::round::{Round, fresh_name};
+use crate::round::Round;
 use crate::times::{Times, nanos_since};
 
 pub(crate) const NAME: &str = "hand-off";
@@ -33,7 +33,8 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     for clients in CLIENTS {
         wake_ups(round, clients).await?;
         for contender in round.contenders() {
-            turns(round, *contender, clients).await?;
+            let turns = turns(round, *contender, clients).await;
+            round.bear(NAME, *contender, turns);
         }
     }
     Ok(())

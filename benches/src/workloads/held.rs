@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use crate::child::{self, Child};
-use crate::client::Result;
+use crate::client::{Result, fresh_name};
 use crate::contender::OURS;
 use crate::cpu;
 use crate::figures::{BYTES, CLIENT_CORES, Case, LOST, RENEWALS};
-use crate::round::{Round, fresh_name};
+use crate::round::Round;
 
 pub(crate) const NAME: &str = "held";
 

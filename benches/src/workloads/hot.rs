@@ -7,10 +7,10 @@ use clap::Args;
 use super::cycles;
 use crate::backend::Backend;
 use crate::child::{self, Child};
-use crate::client::Result;
+use crate::client::{Result, fresh_name};
 use crate::contender::Contender;
 use crate::figures::{CYCLES, Case, FAIRNESS};
-use crate::round::{Round, fresh_name};
+use crate::round::Round;
 
 pub(crate) const ONE_CLIENT: &str = "hot lock";
 pub(crate) const PROCESSES: &str = "hot lock, 4 processes";
@@ -20,9 +20,11 @@ const CHILDREN: usize = 4;
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     for contender in round.contenders() {
-        one_client(round, *contender).await?;
+        let worked = one_client(round, *contender).await;
+        round.bear(ONE_CLIENT, *contender, worked);
         if round.backend != Backend::Memory {
-            processes(round, *contender).await?;
+            let worked = processes(round, *contender).await;
+            round.bear(PROCESSES, *contender, worked);
         }
     }
     Ok(())

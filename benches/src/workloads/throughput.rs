@@ -1,11 +1,11 @@
 //! Many tasks of one client, each with a lock of its own.
 
 use super::cycles;
-use crate::client::Result;
+use crate::client::{Result, fresh_name};
 use crate::contender::Contender;
 use crate::cpu;
 use crate::figures::{CPU, CYCLES, Case};
-use crate::round::{Round, fresh_name};
+use crate::round::Round;
 
 pub(crate) const NAME: &str = "throughput";
 
@@ -13,7 +13,8 @@ pub(crate) const TASKS: usize = 64;
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     for contender in round.with_floor() {
-        work(round, contender).await?;
+        let worked = work(round, contender).await;
+        round.bear(NAME, contender, worked);
     }
     Ok(())
 }

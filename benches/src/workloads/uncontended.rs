@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use crate::backend::Backend;
-use crate::client::{Client, Result};
+use crate::client::{Client, Result, fresh_name};
 use crate::figures::{Case, P50, P99};
-use crate::round::{Round, fresh_name};
+use crate::round::Round;
 use crate::times::Times;
 
 pub(crate) const IN_A_LOOP: &str = "uncontended";
@@ -52,15 +52,13 @@ async fn after_a_pause(round: &mut Round<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One of each contender, warm.
+/// One of each contender.
 async fn workers(round: &Round<'_>) -> Result<Vec<Worker>> {
     let mut workers = Vec::new();
     for contender in round.with_floor() {
         let client = contender.client(round.store.url()).await?;
         let name = fresh_name("alone");
-        let mut worker = Worker { who: contender.name, name, client, times: Times::new()? };
-        worker.cycle().await?;
-        workers.push(Worker { times: Times::new()?, ..worker });
+        workers.push(Worker { who: contender.name, name, client, times: Times::new()? });
     }
     Ok(workers)
 }

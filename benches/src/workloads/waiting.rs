@@ -11,12 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::backend::Backend;
-use crate::client::Result;
+use crate::client::{Result, fresh_name};
 use crate::contender::OURS;
 use crate::cpu;
 use crate::effort::Effort;
 use crate::figures::{CLIENT_CORES, Case, SERVER_CORES};
-use crate::round::{Round, fresh_name};
+use crate::round::Round;
 
 pub(crate) const NAME: &str = "waiting";
 
