@@ -29,15 +29,15 @@ impl Child {
         Ok(self.lines.next_line().await?.ok_or("the child ended too soon")?)
     }
 
-    /// Lets it begin.
+    /// Lets it go on.
     pub(crate) async fn go(&mut self) -> Result<()> {
         Ok(self.input.write_all(b"go\n").await?)
     }
 }
 
-/// In the child: says that it is ready, and waits until it may begin.
-pub(crate) async fn ready() -> Result<()> {
-    println!("ready");
+/// In the child: says something, and waits until it may go on.
+pub(crate) async fn say_and_wait(line: &str) -> Result<()> {
+    println!("{line}");
     let mut input: Lines<BufReader<Stdin>> = BufReader::new(stdin()).lines();
     input.next_line().await?.ok_or("the parent ended")?;
     Ok(())

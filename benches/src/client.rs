@@ -21,6 +21,9 @@ pub(crate) trait Client: Send {
 
     /// The same client in the hands of another task: it shares what clients of its kind share.
     fn another(&self) -> Box<dyn Client>;
+
+    /// Leaves nothing behind that goes on beside the next contender's work.
+    async fn close(&mut self) {}
 }
 
 /// A lock's name that nobody has had.

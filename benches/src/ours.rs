@@ -37,4 +37,8 @@ impl Client for Leasehold {
     fn another(&self) -> Box<dyn Client> {
         Box::new(Self { client: self.client.clone(), held: None })
     }
+
+    async fn close(&mut self) {
+        self.client.shutdown().await;
+    }
 }

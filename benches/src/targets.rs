@@ -14,6 +14,9 @@ use crate::figures::{
 use crate::stores::postgres::ADVISORY;
 use crate::workloads::{age, beside, handoff, held, hot, throughput, uncontended, waiting};
 
+/// Beside their requests clients ask now and then whether their connections live.
+const PINGS: f64 = 1.05;
+
 /// One figure of ours, by itself or by another, and how far it may go.
 struct Target {
     number: u8,
@@ -70,7 +73,7 @@ fn redis() -> Vec<Target> {
     let of = |number, name, workers, figure| Target::new(Redis, number, name, workers, figure);
     let mut targets = vec![
         of(1, uncontended::IN_A_LOOP, 1, P50).by("SET NX PX").at_most(1.2),
-        of(2, throughput::NAME, throughput::TASKS, REQUESTS).at_most(2.05),
+        of(2, throughput::NAME, throughput::TASKS, REQUESTS).at_most(2.0 * PINGS),
         of(3, throughput::NAME, throughput::TASKS, CYCLES).by("rslock").at_least(0.9),
         of(3, throughput::NAME, throughput::TASKS, CPU).at_most(20.0),
         of(5, hot::ONE_CLIENT, hot::TASKS, CYCLES).by("rslock").at_least(10.0),
@@ -80,7 +83,7 @@ fn redis() -> Vec<Target> {
         let most = if clients > 64 { 1.6 } else { 1.3 };
         targets.push(of(4, handoff::NAME, clients, P50).by_wake_up().at_most(most));
         targets.push(of(4, handoff::NAME, clients, P99).by_wake_up().at_most(4.0));
-        targets.push(of(4, handoff::NAME, clients, REQUESTS).at_most(2.05));
+        targets.push(of(4, handoff::NAME, clients, REQUESTS).at_most(2.0 * PINGS));
     }
     targets
 }
@@ -90,7 +93,7 @@ fn etcd() -> Vec<Target> {
     let mut targets = vec![
         of(1, uncontended::IN_A_LOOP, 1, P50).by("put and delete").at_most(1.1),
         of(1, uncontended::AFTER_A_PAUSE, 1, P50).by("put and delete").at_most(1.1),
-        of(2, throughput::NAME, throughput::TASKS, REQUESTS).at_most(2.05),
+        of(2, throughput::NAME, throughput::TASKS, REQUESTS).at_most(2.0 * PINGS),
         of(3, throughput::NAME, throughput::TASKS, CYCLES).by("Lock RPC").at_least(1.2),
     ];
     for clients in handoff::CLIENTS {
@@ -142,7 +145,7 @@ fn scale(backend: Backend, effort: Effort) -> Vec<Target> {
         of(6, beside::BESIDE, effort.beside, figure).by_case(alone).at_most(most)
     };
     let mut targets = vec![
-        of(2, held::NAME, effort.held, RENEWALS).at_most(1.0),
+        of(2, held::NAME, effort.held, RENEWALS).at_most(1.0 * PINGS),
         of(6, held::NAME, effort.held, CLIENT_CORES).at_most(0.03),
         of(6, held::NAME, effort.held, BYTES).at_most(2.5 * 1024.0),
         beside(P50, 1.2),
@@ -217,8 +220,8 @@ impl Target {
             }
         };
         let (bound, reached) = match self.bound {
-            Bound::AtMost(most) => (format!("≤ {most}"), value <= most),
-            Bound::AtLeast(least) => (format!("≥ {least}"), value >= least),
+            Bound::AtMost(most) => (format!("≤ {most:.2}"), value <= most),
+            Bound::AtLeast(least) => (format!("≥ {least:.2}"), value >= least),
         };
         let what = self.what(by);
         Some(Verdict { target: self.number, what, value, bound, reached })

@@ -37,8 +37,9 @@ struct Curve {
 }
 
 pub(crate) fn svg(figures: &Figures) -> Result<String> {
+    // A curve by itself tells nothing.
     let panels = Backend::ALL.map(|backend| (backend, curves(figures, backend)));
-    let panels: Vec<_> = panels.into_iter().filter(|(_, curves)| !curves.is_empty()).collect();
+    let panels: Vec<_> = panels.into_iter().filter(|(_, curves)| curves.len() > 1).collect();
     let (columns, rows) = (2, panels.len().div_ceil(2).max(1));
     let size = (PANEL.0 * columns as u32, PANEL.1 * rows as u32);
     let mut svg = String::new();
@@ -71,8 +72,9 @@ fn points(figures: &Figures, backend: Backend, peer: &'static str) -> Vec<(f64, 
 }
 
 fn panel(area: &Area<'_>, backend: Backend, curves: &[Curve]) -> Result<()> {
-    let heights = || curves.iter().flat_map(|curve| &curve.points).map(|(_, p50)| *p50);
-    let (low, high) = (heights().fold(f64::MAX, f64::min), heights().fold(0.0, f64::max));
+    let powers = || curves.iter().flat_map(|curve| &curve.points).map(|(_, p50)| p50.log10());
+    let low = powers().map(f64::floor).fold(f64::MAX, f64::min);
+    let high = powers().map(f64::ceil).fold(low + 1.0, f64::max);
     let last = (handoff::CLIENTS.len() - 1) as f64;
     let mut chart = ChartBuilder::on(area)
         .caption(format!("{}: hand-off, p50 in µs", backend.name()), text(16, INK))
@@ -80,7 +82,7 @@ fn panel(area: &Area<'_>, backend: Backend, curves: &[Curve]) -> Result<()> {
         .margin_right(NAMES)
         .x_label_area_size(36)
         .y_label_area_size(64)
-        .build_cartesian_2d(0.0..last, (low / 1.5..high * 1.5).log_scale())?;
+        .build_cartesian_2d(0.0..last, (10f64.powf(low)..10f64.powf(high)).log_scale())?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)

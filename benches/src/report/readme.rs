@@ -55,30 +55,37 @@ fn cases() -> Vec<(Case, &'static str)> {
     cases
 }
 
+/// What a case is called in the table.
+fn label(case: Case) -> String {
+    let workers = case.workers;
+    match case.name {
+        throughput::NAME => format!("{workers} tasks, a lock each: cycles/s"),
+        hot::ONE_CLIENT => format!("{workers} tasks of one client, one lock: cycles/s"),
+        handoff::NAME => format!("hand-off among {workers} clients: µs"),
+        name => format!("{name}: µs"),
+    }
+}
+
+/// `None` if the case was not measured.
 fn row(figures: &Figures, backend: Backend, case: Case, figure: &'static str) -> Option<String> {
-    let told = |peer| {
-        let median = |figure| figures.median(Key { backend, case, peer, figure }).map(short);
-        let p99 = median(P99).filter(|_| figure == P50);
-        Some((peer, median(figure)? + &p99.map_or(String::new(), |p99| format!(" ({p99})"))))
-    };
-    let floor = backend.floor().map(|floor| floor.name).into_iter().chain([backend.wake_up()]);
-    let floor = floor.filter_map(told).map(named).next().unwrap_or_default();
+    let told = |peer| Some((peer, told(figures, Key { backend, case, peer, figure })?));
     let (ours, peers): (Vec<Contender>, Vec<Contender>) =
         backend.contenders().iter().partition(|contender| contender.is_ours());
     let names = |contenders: Vec<Contender>| contenders.into_iter().map(|contender| contender.name);
     let ours: Vec<_> = names(ours).filter_map(told).map(without_our_name).collect();
     let peers: Vec<_> = names(peers).filter_map(told).map(named).collect();
-    let unit = if figure == P50 { "µs" } else { "cycles/s" };
-    (!ours.is_empty()).then(|| {
-        format!(
-            "| {}, {}, {}, {unit} | {floor} | {} | {} |\n",
-            backend.name(),
-            case.name,
-            case.workers,
-            ours.join(" · "),
-            peers.join(" · ")
-        )
-    })
+    let floors = backend.floor().map(|floor| floor.name).into_iter().chain([backend.wake_up()]);
+    let floor = floors.filter_map(told).map(named).next().unwrap_or_default();
+    let (backend, label) = (backend.name(), label(case));
+    let (row, peers) = (ours.join(" · "), peers.join(" · "));
+    (!row.is_empty()).then(|| format!("| {backend}, {label} | {floor} | {row} | {peers} |\n"))
+}
+
+/// A figure as the table has it: behind a p50 stands the p99.
+fn told(figures: &Figures, key: Key) -> Option<String> {
+    let told = short(figures.median(key)?);
+    let p99 = figures.median(Key { figure: P99, ..key }).filter(|_| key.figure == P50);
+    Some(p99.map_or(told.clone(), |p99| format!("{told} ({})", short(p99))))
 }
 
 fn named((peer, value): (&str, String)) -> String {

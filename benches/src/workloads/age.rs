@@ -36,6 +36,7 @@ async fn live(round: &mut Round<'_>, name: &'static str, contender: Contender) -
             _ => {}
         }
     }
+    client.close().await;
     let case = Case { name, workers: cycles };
     let (first, last) = (first.quantile(0.5), last.quantile(0.5));
     round.note(case, contender.name, P50, last);

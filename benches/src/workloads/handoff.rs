@@ -131,6 +131,7 @@ impl Track {
             client.release(&self.name).await?;
             let _ = timeout(AWAY, entries.wait_for(|entries| *entries > mine)).await;
         }
+        client.close().await;
         Ok(turns)
     }
 

@@ -33,6 +33,8 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     child.go().await?;
     let seen: Seen = serde_json::from_str(&child.line().await?)?;
     let after = round.store.requests().await?;
+    child.go().await?;
+    child.line().await?;
     round.note(case, OURS, CLIENT_CORES, seen.cores);
     round.note(case, OURS, BYTES, seen.bytes_per_hold);
     round.note(case, OURS, LOST, seen.lost as f64);
@@ -66,7 +68,7 @@ impl Hold {
         let memory = cpu::resident()?;
         let held = hold(&client, self.count).await?;
         let memory = cpu::resident()?.saturating_sub(memory);
-        child::ready().await?;
+        child::say_and_wait("ready").await?;
         let cpu = cpu::own();
         sleep(PERIOD).await;
         let cpu = cpu::own() - cpu;
@@ -75,9 +77,10 @@ impl Hold {
             bytes_per_hold: memory as f64 / self.count as f64,
             lost: held.iter().filter(|guard| !guard.is_held()).count(),
         };
-        println!("{}", serde_json::to_string(&seen)?);
+        child::say_and_wait(&serde_json::to_string(&seen)?).await?;
         drop(held);
         client.shutdown().await;
+        println!("done");
         Ok(())
     }
 }

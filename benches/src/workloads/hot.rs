@@ -32,9 +32,10 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
 
 async fn one_client(round: &mut Round<'_>, contender: Contender) -> Result<()> {
     let span = round.effort.span;
-    let client = contender.client(round.store.url()).await?;
+    let mut client = contender.client(round.store.url()).await?;
     let names = std::iter::repeat_n(fresh_name("hot"), TASKS);
     let counts = cycles::count(cycles::tasks(&*client, names), span).await?;
+    client.close().await;
     note(round, Case { name: ONE_CLIENT, workers: TASKS }, contender, &counts);
     Ok(())
 }
@@ -78,12 +79,13 @@ impl Share {
     pub(crate) async fn play(self) -> Result<()> {
         let contenders = self.backend.contenders();
         let contender = contenders.iter().find(|contender| contender.name == self.contender);
-        let client = contender.ok_or("no such contender")?.client(&self.url).await?;
+        let mut client = contender.ok_or("no such contender")?.client(&self.url).await?;
         let names = std::iter::repeat_n(self.name, self.tasks);
         let tasks = cycles::tasks(&*client, names);
-        child::ready().await?;
+        child::say_and_wait("ready").await?;
         let counts = cycles::count(tasks, Duration::from_millis(self.millis)).await?;
         println!("{}", counts.iter().sum::<u64>());
+        client.close().await;
         Ok(())
     }
 }

@@ -21,13 +21,14 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
 
 async fn work(round: &mut Round<'_>, contender: Contender) -> Result<()> {
     let (span, case) = (round.effort.span, Case { name: NAME, workers: TASKS });
-    let client = contender.client(round.store.url()).await?;
+    let mut client = contender.client(round.store.url()).await?;
     let names = (0..TASKS).map(|_| fresh_name("own"));
     let tasks = cycles::tasks(&*client, names);
     let (requests, cpu) = (round.store.requests().await?, cpu::own());
     let cycles: u64 = cycles::count(tasks, span).await?.into_iter().sum();
     let (cpu, by) = (cpu::own() - cpu, cycles.max(1) as f64);
     let requests = round.store.requests().await?.zip(requests).map(|(now, then)| now - then);
+    client.close().await;
     round.note(case, contender.name, CYCLES, cycles as f64 / span.as_secs_f64());
     round.note(case, contender.name, CPU, cpu.as_secs_f64() * 1e6 / by);
     round.note_requests(case, contender, requests.map(|requests| requests as f64 / by));

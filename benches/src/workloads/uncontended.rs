@@ -32,7 +32,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
             worker.cycle().await?;
         }
     }
-    note(round, IN_A_LOOP, workers);
+    note(round, IN_A_LOOP, workers).await;
     match round.backend {
         Backend::Etcd => after_a_pause(round).await,
         _ => Ok(()),
@@ -48,7 +48,7 @@ async fn after_a_pause(round: &mut Round<'_>) -> Result<()> {
             worker.cycle().await?;
         }
     }
-    note(round, AFTER_A_PAUSE, workers);
+    note(round, AFTER_A_PAUSE, workers).await;
     Ok(())
 }
 
@@ -72,9 +72,10 @@ impl Worker {
     }
 }
 
-fn note(round: &mut Round<'_>, name: &'static str, workers: Vec<Worker>) {
+async fn note(round: &mut Round<'_>, name: &'static str, workers: Vec<Worker>) {
     let case = Case { name, workers: 1 };
-    for Worker { who, times, .. } in workers {
+    for Worker { who, times, mut client, .. } in workers {
+        client.close().await;
         round.note(case, who, P50, times.quantile(0.5));
         round.note(case, who, P99, times.quantile(0.99));
     }
