@@ -1,7 +1,9 @@
-//! What the README's commands do: install what the tests need, test, lint, and prove that the tests
-//! notice faults.
+//! What the README's commands do: install what the tests need, test, lint, measure, and prove that the
+//! tests notice faults.
 
+mod bench;
 mod examples;
+mod instructions;
 mod lint;
 mod mutants;
 mod setup;
@@ -29,6 +31,19 @@ enum Task {
     Examples,
     /// Check format, clauses, circles of files, links, lints with every set of features, and docs.
     Lint,
+    /// Measure the project beside its peers, and beside the least that each store could do: `--help` tells how.
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Handed to the bench as they are.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Count the instructions of an acquire and a release, and fail if they are a tenth more than accepted.
+    Instructions {
+        /// Accept what is counted.
+        #[arg(long)]
+        accept: bool,
+    },
     /// Prove that named tests fail when the code is broken in named ways.
     Mutants {
         /// Only the mutants whose name contains this.
@@ -45,6 +60,8 @@ fn main() -> ExitCode {
         Task::Setup => setup::run(),
         Task::Test { args } => test::run(&args),
         Task::Examples => examples::run(),
+        Task::Bench { args } => bench::run(&args),
+        Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
         Task::Mutants { name, package } => mutants::run(&name, package.as_deref()),
     };

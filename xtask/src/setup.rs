@@ -82,6 +82,15 @@ const NEEDS: &[Need] = &[
         brew: &["tmux"],
     },
     Need {
+        what: "valgrind, for `cargo xtask instructions`",
+        is_there: || !cfg!(target_os = "linux") || program("valgrind").is_some(),
+        apt: &["valgrind"],
+        dnf: &["valgrind"],
+        apk: &["valgrind"],
+        pacman: &["valgrind"],
+        brew: &[],
+    },
+    Need {
         what: "openssl, the command",
         is_there: || program("openssl").is_some(),
         apt: &["openssl"],

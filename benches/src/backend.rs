@@ -1,0 +1,74 @@
+//! The backends that are measured.
+
+use clap::ValueEnum;
+
+use crate::client::Result;
+use crate::contender::Contender;
+use crate::stores::{Store, etcd, file, memory, postgres, redis};
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Backend {
+    Redis,
+    Memory,
+    File,
+    Etcd,
+    Postgres,
+}
+
+impl Backend {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Redis, Self::Memory, Self::File, Self::Etcd, Self::Postgres];
+
+    /// A store of its own, which ends with the value.
+    pub(crate) async fn start(self) -> Result<Box<dyn Store>> {
+        Ok(match self {
+            Self::Redis => Box::new(redis::Redis::start().await),
+            Self::Memory => Box::new(memory::Memory),
+            Self::File => Box::new(file::Directory::start()?),
+            Self::Etcd => Box::new(etcd::Etcd::start().await),
+            Self::Postgres => Box::new(postgres::Postgres::start().await?),
+        })
+    }
+
+    /// Those that are compared, the project first.
+    pub(crate) fn contenders(self) -> &'static [Contender] {
+        match self {
+            Self::Redis => redis::CONTENDERS,
+            Self::Memory => memory::CONTENDERS,
+            Self::File => file::CONTENDERS,
+            Self::Etcd => etcd::CONTENDERS,
+            Self::Postgres => postgres::CONTENDERS,
+        }
+    }
+
+    /// The least that an acquire and a release could cost: no lock, but as many requests of the same weight.
+    pub(crate) fn floor(self) -> Option<Contender> {
+        match self {
+            Self::Redis => Some(redis::FLOOR),
+            Self::Memory | Self::File => None,
+            Self::Etcd => Some(etcd::FLOOR),
+            Self::Postgres => Some(postgres::FLOOR),
+        }
+    }
+
+    /// What the least is called that a hand-off could cost.
+    pub(crate) fn wake_up(self) -> &'static str {
+        match self {
+            Self::Redis => "PUBLISH",
+            Self::Memory => "none",
+            Self::File => "a unix datagram",
+            Self::Etcd => "put to watch",
+            Self::Postgres => "commit and NOTIFY",
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Redis => "redis",
+            Self::Memory => "memory",
+            Self::File => "file",
+            Self::Etcd => "etcd",
+            Self::Postgres => "postgres",
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Another process of this program, which plays a part in a workload.
+
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, stdin};
+use tokio::process::{ChildStdin, ChildStdout, Command};
+
+use crate::client::Result;
+
+/// It is killed with the value.
+pub(crate) struct Child {
+    _process: tokio::process::Child,
+    input: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Child {
+    pub(crate) fn start(args: &[&str]) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut process = command.spawn()?;
+        let input = process.stdin.take().ok_or("the input is a pipe")?;
+        let output = process.stdout.take().ok_or("the output is a pipe")?;
+        Ok(Self { _process: process, input, lines: BufReader::new(output).lines() })
+    }
+
+    /// The next line it prints.
+    pub(crate) async fn line(&mut self) -> Result<String> {
+        Ok(self.lines.next_line().await?.ok_or("the child ended too soon")?)
+    }
+
+    /// Lets it go on.
+    pub(crate) async fn go(&mut self) -> Result<()> {
+        Ok(self.input.write_all(b"go\n").await?)
+    }
+}
+
+/// In the child: says something, and waits until it may go on.
+pub(crate) async fn say_and_wait(line: &str) -> Result<()> {
+    println!("{line}");
+    let mut input: Lines<BufReader<Stdin>> = BufReader::new(stdin()).lines();
+    input.next_line().await?.ok_or("the parent ended")?;
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! Those that are compared.
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use crate::client::{Client, Connecting, Result, fresh_name};
+
+/// How many clients connect at once. To start a session is work for a server.
+const AT_ONCE: usize = 4;
+
+/// What the project is called among contenders. Its modes begin with the same word.
+pub(crate) const OURS: &str = "leasehold";
+
+/// Somebody who does the work of a workload.
+#[derive(Clone, Copy)]
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    /// Connects a client of its own to the store at a URL.
+    pub(crate) connect: fn(String) -> Connecting,
+}
+
+impl Contender {
+    /// Whether it is the project, in one of its modes.
+    pub(crate) fn is_ours(self) -> bool {
+        self.name.starts_with(OURS)
+    }
+
+    /// A client that has gone through one cycle: it is connected, and what is prepared once is.
+    pub(crate) async fn client(self, url: &str) -> Result<Box<dyn Client>> {
+        let (mut client, name) = ((self.connect)(url.to_owned()).await?, fresh_name("first"));
+        client.acquire(&name).await?;
+        client.release(&name).await?;
+        Ok(client)
+    }
+
+    /// So many clients, each with connections of its own, as if on hosts of their own.
+    pub(crate) async fn clients(self, url: &str, count: usize) -> Result<Vec<Box<dyn Client>>> {
+        let connecting = (0..count).map(|_| self.client(url));
+        stream::iter(connecting).buffer_unordered(AT_ONCE).try_collect().await
+    }
+}

@@ -1,0 +1,104 @@
+//! What was measured.
+
+use serde::Serialize;
+
+use crate::backend::Backend;
+
+/// Half of the times are shorter, in µs.
+pub(crate) const P50: &str = "p50_us";
+/// 99 of 100 times are shorter, in µs.
+pub(crate) const P99: &str = "p99_us";
+pub(crate) const CYCLES: &str = "cycles_per_s";
+/// What the clients' process uses for an acquire and a release.
+pub(crate) const CPU: &str = "client_cpu_us_per_cycle";
+/// For an acquire and a release, those of waiters included.
+pub(crate) const REQUESTS: &str = "requests_per_cycle";
+/// How often the slowest came in, by how often the fastest did.
+pub(crate) const FAIRNESS: &str = "slowest_by_fastest";
+/// How much of a core the clients' process uses.
+pub(crate) const CLIENT_CORES: &str = "client_cores";
+/// How much of a core the server uses.
+pub(crate) const SERVER_CORES: &str = "server_cores";
+pub(crate) const BYTES: &str = "bytes_per_hold";
+/// In a third of the TTL, which is how often a hold is renewed.
+pub(crate) const RENEWALS: &str = "requests_per_100_renewals";
+pub(crate) const LOST: &str = "lost";
+/// The p50 at the end of a long life, by that at its beginning.
+pub(crate) const LAST_BY_FIRST: &str = "last_by_first";
+
+/// What is done, and how many do it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub(crate) struct Case {
+    #[serde(rename = "workload")]
+    pub(crate) name: &'static str,
+    pub(crate) workers: usize,
+}
+
+/// Which figure of whom, in which case, on which backend.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub(crate) struct Key {
+    #[serde(serialize_with = "by_name")]
+    pub(crate) backend: Backend,
+    #[serde(flatten)]
+    pub(crate) case: Case,
+    pub(crate) peer: &'static str,
+    pub(crate) figure: &'static str,
+}
+
+/// One figure, of each round.
+#[derive(Debug, Serialize)]
+pub(crate) struct Figure {
+    #[serde(flatten)]
+    pub(crate) key: Key,
+    median: f64,
+    rounds: Vec<f64>,
+}
+
+#[derive(Default)]
+pub(crate) struct Figures(Vec<Figure>);
+
+impl Figures {
+    pub(crate) fn note(&mut self, key: Key, value: f64) {
+        match self.0.iter_mut().find(|figure| figure.key == key) {
+            Some(figure) => {
+                figure.rounds.push(value);
+                figure.median = median(figure.rounds.clone());
+            }
+            None => self.0.push(Figure { key, median: value, rounds: vec![value] }),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Figure> {
+        self.0.iter()
+    }
+
+    pub(crate) fn median(&self, key: Key) -> Option<f64> {
+        self.find(key).map(|figure| figure.median)
+    }
+
+    /// The median of what one is by the other in each round: what slows both in a round cancels out.
+    pub(crate) fn ratio(&self, one: Key, other: Key) -> Option<f64> {
+        let (one, other) = (self.find(one)?, self.find(other)?);
+        let pairs = one.rounds.iter().zip(&other.rounds);
+        Some(median(pairs.map(|(one, other)| one / other).collect()))
+    }
+
+    fn find(&self, key: Key) -> Option<&Figure> {
+        self.0.iter().find(|figure| figure.key == key)
+    }
+}
+
+impl Figure {
+    pub(crate) fn median(&self) -> f64 {
+        self.median
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn by_name<S: serde::Serializer>(backend: &Backend, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(backend.name())
+}

@@ -1,0 +1,9 @@
+//! The least that each store could do: requests without a lock, and messages without a queue.
+
+pub(crate) mod commit_and_notify;
+pub(crate) mod datagram;
+pub(crate) mod pings;
+pub(crate) mod publish;
+pub(crate) mod put_and_delete;
+pub(crate) mod put_to_watch;
+pub(crate) mod upserts;

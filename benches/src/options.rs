@@ -1,0 +1,66 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, ValueEnum};
+
+use crate::backend::Backend;
+use crate::effort::Effort;
+use crate::workloads::{Role, Workload};
+
+/// Measures the project beside its peers and beside the least that each store could do.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) options: Options,
+    /// What a process that the bench itself starts has to do.
+    #[command(subcommand)]
+    pub(crate) role: Option<Role>,
+}
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only this backend; may be given several times.
+    #[arg(long, value_name = "B")]
+    backend: Vec<Backend>,
+    /// Only this workload; may be given several times.
+    #[arg(long, value_name = "W")]
+    workload: Vec<Workload>,
+    /// One short round of each: to see that all works. Its figures are rough.
+    #[arg(long)]
+    quick: bool,
+    /// Writes each figure and each target as a line of JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draws the hand-off of each backend.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Writes the table and the picture of the README.
+    #[arg(long)]
+    pub(crate) readme: bool,
+}
+
+impl Options {
+    pub(crate) fn backends(&self) -> Vec<Backend> {
+        chosen_or_all(&self.backend)
+    }
+
+    pub(crate) fn workloads(&self) -> Vec<Workload> {
+        chosen_or_all(&self.workload)
+    }
+
+    pub(crate) fn effort(&self) -> Effort {
+        match self.quick {
+            true => Effort::QUICK,
+            false => Effort::FULL,
+        }
+    }
+}
+
+fn chosen_or_all<T: ValueEnum + Clone>(chosen: &[T]) -> Vec<T> {
+    match chosen {
+        [] => T::value_variants().to_vec(),
+        chosen => chosen.to_vec(),
+    }
+}

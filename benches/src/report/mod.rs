@@ -1,0 +1,31 @@
+//! What is told of the figures.
+
+mod json;
+mod picture;
+mod readme;
+mod table;
+
+use std::fs;
+
+use crate::client::Result;
+use crate::figures::Figures;
+use crate::options::Options;
+use crate::targets;
+
+pub(crate) use self::table::lines;
+
+/// Prints how the targets came out, and writes the files that were asked for.
+pub(crate) fn write(figures: &Figures, options: &Options) -> Result<()> {
+    let verdicts = targets::verdicts(figures, options.effort());
+    table::verdicts(&verdicts);
+    if let Some(path) = &options.json {
+        fs::write(path, json::lines(figures, &verdicts)?)?;
+    }
+    if let Some(path) = &options.svg {
+        fs::write(path, picture::svg(figures)?)?;
+    }
+    match options.readme {
+        true => readme::write(figures),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,101 @@
+//! The table and the picture of the README, from the figures of this run.
+
+use std::fs;
+use std::path::Path;
+
+use super::picture;
+use super::table::short;
+use crate::backend::Backend;
+use crate::client::Result;
+use crate::contender::{Contender, OURS};
+use crate::figures::{CYCLES, Case, Figures, Key, P50, P99};
+use crate::workloads::{handoff, hot, throughput, uncontended};
+
+const BEGIN: &str = "<!-- Written by `cargo xtask bench --readme`: -->";
+const END: &str = "<!-- until here. -->";
+
+const PICTURE: &str = "docs/handoff.svg";
+
+/// Rewrites what stands between the marks.
+pub(crate) fn write(figures: &Figures) -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (path, picture) = (root.join("README.md"), root.join(PICTURE));
+    let text = with_table(&fs::read_to_string(&path)?, &table(figures))?;
+    fs::write(path, text)?;
+    Ok(fs::write(picture, picture::svg(figures)?)?)
+}
+
+fn with_table(readme: &str, table: &str) -> Result<String> {
+    let (before, rest) = readme.split_once(BEGIN).ok_or("the README has no mark")?;
+    let (_, after) = rest.split_once(END).ok_or("the README's mark has no end")?;
+    Ok(format!(
+        "{before}{BEGIN}\n\n![Hand-off, by number of clients]({PICTURE})\n\n{table}\n{END}{after}"
+    ))
+}
+
+fn table(figures: &Figures) -> String {
+    let mut table = "| | floor | Leasehold | peers |\n| --- | --- | --- | --- |\n".to_owned();
+    for backend in Backend::ALL {
+        for (case, figure) in cases() {
+            table.extend(row(figures, backend, case, figure));
+        }
+    }
+    table
+}
+
+/// What the table tells of each backend.
+fn cases() -> Vec<(Case, &'static str)> {
+    let handoffs = handoff::CLIENTS.map(|workers| (Case { name: handoff::NAME, workers }, P50));
+    let mut cases = vec![
+        (Case { name: uncontended::IN_A_LOOP, workers: 1 }, P50),
+        (Case { name: throughput::NAME, workers: throughput::TASKS }, CYCLES),
+        (Case { name: hot::ONE_CLIENT, workers: hot::TASKS }, CYCLES),
+    ];
+    cases.extend(handoffs);
+    cases
+}
+
+/// What a case is called in the table.
+fn label(case: Case) -> String {
+    let workers = case.workers;
+    match case.name {
+        throughput::NAME => format!("{workers} tasks, a lock each: cycles/s"),
+        hot::ONE_CLIENT => format!("{workers} tasks of one client, one lock: cycles/s"),
+        handoff::NAME => format!("hand-off among {workers} clients: µs"),
+        name => format!("{name}: µs"),
+    }
+}
+
+/// `None` if the case was not measured.
+fn row(figures: &Figures, backend: Backend, case: Case, figure: &'static str) -> Option<String> {
+    let told = |peer| Some((peer, told(figures, Key { backend, case, peer, figure })?));
+    let (ours, peers): (Vec<Contender>, Vec<Contender>) =
+        backend.contenders().iter().partition(|contender| contender.is_ours());
+    let names = |contenders: Vec<Contender>| contenders.into_iter().map(|contender| contender.name);
+    let ours: Vec<_> = names(ours).filter_map(told).map(without_our_name).collect();
+    let peers: Vec<_> = names(peers).filter_map(told).map(named).collect();
+    let floors = backend.floor().map(|floor| floor.name).into_iter().chain([backend.wake_up()]);
+    let floor = floors.filter_map(told).map(named).next().unwrap_or_default();
+    let (backend, label) = (backend.name(), label(case));
+    let (row, peers) = (ours.join(" · "), peers.join(" · "));
+    (!row.is_empty()).then(|| format!("| {backend}, {label} | {floor} | {row} | {peers} |\n"))
+}
+
+/// A figure as the table has it: behind a p50 stands the p99.
+fn told(figures: &Figures, key: Key) -> Option<String> {
+    let told = short(figures.median(key)?);
+    let p99 = figures.median(Key { figure: P99, ..key }).filter(|_| key.figure == P50);
+    Some(p99.map_or(told.clone(), |p99| format!("{told} ({})", short(p99))))
+}
+
+fn named((peer, value): (&str, String)) -> String {
+    format!("{peer} {value}")
+}
+
+/// The column says who it is; a mode is named.
+fn without_our_name((peer, value): (&str, String)) -> String {
+    match peer.strip_prefix(OURS).map(str::trim) {
+        None | Some("") => format!("**{value}**"),
+        Some(mode) => format!("{mode} **{value}**"),
+    }
+}

@@ -1,0 +1,39 @@
+//! What stands on the screen.
+
+use crate::backend::Backend;
+use crate::figures::Figures;
+use crate::targets::Verdict;
+use crate::workloads::Workload;
+
+/// The figures of a workload: a line for each contender in each case.
+pub(crate) fn lines(figures: &Figures, backend: Backend, workload: Workload) {
+    let of_workload = |name| workload.cases().contains(&name);
+    let figures = figures.iter().filter(|figure| figure.key.backend == backend);
+    let figures = figures.filter(|figure| of_workload(figure.key.case.name));
+    let mut line = None;
+    for figure in figures {
+        let (case, peer) = (figure.key.case, figure.key.peer);
+        if line != Some((case, peer)) {
+            line = Some((case, peer));
+            print!("\n{:9}{:30}{:>7}  {peer:20}", backend.name(), case.name, case.workers);
+        }
+        print!(" {} {}", figure.key.figure, short(figure.median()));
+    }
+    println!();
+}
+
+pub(crate) fn verdicts(verdicts: &[Verdict]) {
+    println!("\ntargets, as ratios in this run");
+    for verdict in verdicts {
+        println!("{}", verdict.line());
+    }
+}
+
+/// Three digits at least, and none that means nothing.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        much if much >= 100.0 => format!("{value:.0}"),
+        some if some >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

@@ -1,0 +1,57 @@
+//! One round of a workload.
+
+use crate::backend::Backend;
+use crate::client::Result;
+use crate::contender::Contender;
+use crate::effort::Effort;
+use crate::figures::{Case, Figures, Key, REQUESTS};
+use crate::stores::Store;
+
+/// What a workload is given: where to work, how much, and where its figures go.
+pub(crate) struct Round<'a> {
+    pub(crate) backend: Backend,
+    pub(crate) store: &'a dyn Store,
+    pub(crate) effort: Effort,
+    pub(crate) figures: &'a mut Figures,
+}
+
+impl Round<'_> {
+    pub(crate) fn note(
+        &mut self,
+        case: Case,
+        peer: &'static str,
+        figure: &'static str,
+        value: f64,
+    ) {
+        self.figures.note(Key { backend: self.backend, case, peer, figure }, value);
+    }
+
+    /// The requests of a contender whose every request the store tells from what its scripts call.
+    pub(crate) fn note_requests(&mut self, case: Case, contender: Contender, value: Option<f64>) {
+        if let (true, Some(value)) = (contender.is_ours(), value) {
+            self.note(case, contender.name, REQUESTS, value);
+        }
+    }
+
+    /// Tells of a contender that failed, and goes on with the others: its figures are missing.
+    pub(crate) fn bear(&self, what: &str, contender: Contender, outcome: Result<()>) {
+        if let Err(error) = outcome {
+            eprintln!("{}, {what}: {} failed: {error}", self.backend.name(), contender.name);
+        }
+    }
+
+    /// Those that are compared, the project first.
+    pub(crate) fn contenders(&self) -> &'static [Contender] {
+        self.backend.contenders()
+    }
+
+    /// The same, and the floor before them.
+    pub(crate) fn with_floor(&self) -> Vec<Contender> {
+        self.backend.floor().into_iter().chain(self.contenders().iter().copied()).collect()
+    }
+
+    /// The project alone, in each of its modes.
+    pub(crate) fn ours(&self) -> impl Iterator<Item = Contender> + use<> {
+        self.contenders().iter().copied().filter(|contender| contender.is_ours())
+    }
+}

@@ -1,0 +1,40 @@
+//! Where locks live: servers of the bench's own, a directory, this process.
+
+pub(crate) mod etcd;
+pub(crate) mod file;
+pub(crate) mod memory;
+pub(crate) mod postgres;
+pub(crate) mod redis;
+
+use std::any::Any;
+
+use async_trait::async_trait;
+
+use crate::client::Result;
+use crate::wake_up::WakeUp;
+
+#[async_trait]
+pub(crate) trait Store: Sync {
+    /// What the project, and most peers, connect by.
+    fn url(&self) -> &str;
+
+    /// The floor of a hand-off.
+    async fn wake_up(&self) -> Result<Option<Box<dyn WakeUp>>> {
+        Ok(None)
+    }
+
+    /// How many requests the store has taken so far, if it counts them.
+    async fn requests(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// The process of the store, if it is one.
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
+    /// A reader that sees the store as it was when it began, for as long as the value lives, if there are such.
+    async fn snapshot(&self) -> Result<Option<Box<dyn Any + Send>>> {
+        Ok(None)
+    }
+}

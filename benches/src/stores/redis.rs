@@ -1,0 +1,61 @@
+//! A Redis server.
+
+use async_trait::async_trait;
+use lock_testkit::{RedisServer, Reply};
+
+use super::Store;
+use crate::client::Result;
+use crate::contender::Contender;
+use crate::floors::{pings, publish};
+use crate::ours::LEASEHOLD;
+use crate::peers::{rslock, set_nx};
+use crate::wake_up::WakeUp;
+
+pub(crate) const CONTENDERS: &[Contender] = &[LEASEHOLD, set_nx::SET_NX, rslock::RSLOCK];
+
+pub(crate) const FLOOR: Contender = pings::PINGS;
+
+/// What the project's clients send. The server counts as well what their scripts call: none of these.
+const SENT: [&str; 7] =
+    ["eval", "evalsha", "ping", "subscribe", "unsubscribe", "ssubscribe", "sunsubscribe"];
+
+pub(crate) struct Redis {
+    server: RedisServer,
+    url: String,
+}
+
+impl Redis {
+    pub(crate) async fn start() -> Self {
+        let server = RedisServer::start().await;
+        Self { url: server.url(), server }
+    }
+}
+
+#[async_trait]
+impl Store for Redis {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    async fn wake_up(&self) -> Result<Option<Box<dyn WakeUp>>> {
+        Ok(Some(Box::new(publish::Publish::at(&self.url).await?)))
+    }
+
+    async fn requests(&self) -> Result<Option<u64>> {
+        let Reply::Text(stats) = self.server.cli(&["INFO", "commandstats"]) else {
+            return Ok(None);
+        };
+        Ok(Some(stats.lines().filter_map(calls_by_clients).sum()))
+    }
+
+    fn pid(&self) -> Option<u32> {
+        Some(self.server.pid())
+    }
+}
+
+/// From a line such as `cmdstat_evalsha:calls=12,usec=…`.
+fn calls_by_clients(line: &str) -> Option<u64> {
+    let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+    let (calls, _) = rest.split_once(',')?;
+    SENT.contains(&command).then(|| calls.parse().ok())?
+}

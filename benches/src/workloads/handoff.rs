@@ -1,0 +1,159 @@
+//! Clients that take turns.
+//!
+//! Each is a client of its own, as if on a host of its own. It holds the lock for 1 ms, and after a release
+//! stays away until another has been in, so that each acquisition changes hands. Measured is the time from
+//! the call of release to the next holder's return.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout, timeout_at};
+
+use super::hot::slowest_by_fastest;
+use crate::client::{Client, Result, fresh_name};
+use crate::contender::Contender;
+use crate::figures::{Case, FAIRNESS, P50, P99};
+use crate::round::Round;
+use crate::times::{Times, nanos_since};
+
+pub(crate) const NAME: &str = "hand-off";
+
+pub(crate) const CLIENTS: [usize; 4] = [2, 16, 64, 256];
+
+/// How long a lock is held.
+const HOLD: Duration = Duration::from_millis(1);
+
+/// How long to wait until another has the lock. Peers that poll need a while.
+const AWAY: Duration = Duration::from_millis(500);
+
+pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
+    for clients in CLIENTS {
+        wake_ups(round, clients).await?;
+        for contender in round.contenders() {
+            let turns = turns(round, *contender, clients).await;
+            round.bear(NAME, *contender, turns);
+        }
+    }
+    Ok(())
+}
+
+/// The floor, measured beside each number of clients, because machines have moods.
+async fn wake_ups(round: &mut Round<'_>, clients: usize) -> Result<()> {
+    let Some(mut wake_up) = round.store.wake_up().await? else {
+        return Ok(());
+    };
+    let (mut times, end) = (Times::new()?, Instant::now() + round.effort.span);
+    while Instant::now() < end {
+        times.note(wake_up.once().await?)?;
+        sleep(HOLD).await;
+    }
+    note_times(round, clients, round.backend.wake_up(), &times);
+    Ok(())
+}
+
+async fn turns(round: &mut Round<'_>, contender: Contender, clients: usize) -> Result<()> {
+    let workers = contender.clients(round.store.url(), clients).await?;
+    let requests = round.store.requests().await?;
+    let span = round.effort.span.max(round.effort.each * u32::try_from(clients)?);
+    let track = Arc::new(Track::new(span));
+    let tasks = workers.into_iter().map(|client| tokio::spawn(track.clone().run(client)));
+    let (mut times, mut turns) = (Times::new()?, Vec::new());
+    for worked in try_join_all(tasks).await? {
+        let turn = worked?;
+        times.add(&turn.gaps)?;
+        turns.push(turn.count);
+    }
+    let requests = round.store.requests().await?.zip(requests).map(|(now, then)| now - then);
+    let case = note_times(round, clients, contender.name, &times);
+    round.note(case, contender.name, FAIRNESS, slowest_by_fastest(&turns));
+    let acquisitions = turns.iter().sum::<u64>().max(1) as f64;
+    round.note_requests(case, contender, requests.map(|requests| requests as f64 / acquisitions));
+    Ok(())
+}
+
+fn note_times(round: &mut Round<'_>, workers: usize, who: &'static str, times: &Times) -> Case {
+    let case = Case { name: NAME, workers };
+    // Some peers do not change hands once.
+    if !times.is_empty() {
+        round.note(case, who, P50, times.quantile(0.5));
+        round.note(case, who, P99, times.quantile(0.99));
+    }
+    case
+}
+
+/// What the workers share. Moments are in ns since the track began.
+struct Track {
+    name: String,
+    begun: Instant,
+    end: Instant,
+    /// When the lock was last given back, or 0.
+    released: AtomicU64,
+    inside: AtomicUsize,
+    entries: watch::Sender<u64>,
+}
+
+/// What one worker saw.
+struct Turns {
+    count: u64,
+    /// For how long the lock was free before each.
+    gaps: Times,
+}
+
+impl Track {
+    fn new(span: Duration) -> Self {
+        let begun = Instant::now();
+        Self {
+            name: fresh_name("turns"),
+            begun,
+            end: begun + span,
+            released: AtomicU64::new(0),
+            inside: AtomicUsize::new(0),
+            entries: watch::Sender::new(0),
+        }
+    }
+
+    /// Takes turns until the end.
+    async fn run(self: Arc<Self>, mut client: Box<dyn Client>) -> Result<Turns> {
+        let mut turns = Turns { count: 0, gaps: Times::new()? };
+        let mut entries = self.entries.subscribe();
+        while Instant::now() < self.end {
+            let last = (self.end + AWAY).into();
+            let Ok(acquired) = timeout_at(last, client.acquire(&self.name)).await else {
+                break;
+            };
+            acquired?;
+            let mine = self.enter(&mut turns)?;
+            sleep(HOLD).await;
+            self.leave();
+            client.release(&self.name).await?;
+            let _ = timeout(AWAY, entries.wait_for(|entries| *entries > mine)).await;
+        }
+        client.close().await;
+        Ok(turns)
+    }
+
+    /// The number of this entry among those of all.
+    fn enter(&self, turns: &mut Turns) -> Result<u64> {
+        let now = nanos_since(self.begun);
+        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two holders at once");
+        turns.count += 1;
+        match self.released.load(Ordering::SeqCst) {
+            0 => {}
+            released => turns.gaps.note(Duration::from_nanos(now.saturating_sub(released)))?,
+        }
+        let mut mine = 0;
+        self.entries.send_modify(|entries| {
+            *entries += 1;
+            mine = *entries;
+        });
+        Ok(mine)
+    }
+
+    fn leave(&self) {
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        self.released.store(nanos_since(self.begun), Ordering::SeqCst);
+    }
+}

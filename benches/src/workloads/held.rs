@@ -1,0 +1,97 @@
+//! A process that holds many locks.
+
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use leasehold::{LockClient, LockError, LockGuard, LockRequest};
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use crate::child::{self, Child};
+use crate::client::{Result, fresh_name};
+use crate::contender::OURS;
+use crate::cpu;
+use crate::figures::{BYTES, CLIENT_CORES, Case, LOST, RENEWALS};
+use crate::round::Round;
+
+pub(crate) const NAME: &str = "held";
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// Each hold is renewed once meanwhile.
+pub(crate) const PERIOD: Duration = Duration::from_secs(10);
+
+/// How many locks are acquired at once.
+const AT_ONCE: usize = 64;
+
+pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
+    let (held, case) = (round.effort.held, Case { name: NAME, workers: round.effort.held });
+    let mut child = Child::start(&["hold", round.store.url(), &held.to_string()])?;
+    child.line().await?;
+    let before = round.store.requests().await?;
+    child.go().await?;
+    let seen: Seen = serde_json::from_str(&child.line().await?)?;
+    let after = round.store.requests().await?;
+    child.go().await?;
+    child.line().await?;
+    round.note(case, OURS, CLIENT_CORES, seen.cores);
+    round.note(case, OURS, BYTES, seen.bytes_per_hold);
+    round.note(case, OURS, LOST, seen.lost as f64);
+    if let Some((after, before)) = after.zip(before) {
+        let requests = after - before;
+        round.note(case, OURS, RENEWALS, requests as f64 * 100.0 / held as f64);
+    }
+    Ok(())
+}
+
+/// What a child needs to know.
+#[derive(Args)]
+pub(crate) struct Hold {
+    url: String,
+    count: usize,
+}
+
+/// What it sees of itself.
+#[derive(Deserialize, Serialize)]
+struct Seen {
+    cores: f64,
+    bytes_per_hold: f64,
+    lost: usize,
+}
+
+impl Hold {
+    pub(crate) async fn play(self) -> Result<()> {
+        let client = leasehold::connect(&self.url).await?;
+        // What a client needs for its first lock is not of the hold.
+        client.acquire(LockRequest::new(fresh_name("first")).ttl(TTL)).await?.release().await?;
+        let memory = cpu::resident()?;
+        let held = hold(&client, self.count).await?;
+        let memory = cpu::resident()?.saturating_sub(memory);
+        child::say_and_wait("ready").await?;
+        let cpu = cpu::own();
+        sleep(PERIOD).await;
+        let cpu = cpu::own() - cpu;
+        let seen = Seen {
+            cores: cpu.as_secs_f64() / PERIOD.as_secs_f64(),
+            bytes_per_hold: memory as f64 / self.count as f64,
+            lost: held.iter().filter(|guard| !guard.is_held()).count(),
+        };
+        child::say_and_wait(&serde_json::to_string(&seen)?).await?;
+        drop(held);
+        client.shutdown().await;
+        println!("done");
+        Ok(())
+    }
+}
+
+/// So many holds of one client, each of a name of its own.
+pub(crate) async fn hold(
+    client: &LockClient,
+    count: usize,
+) -> std::result::Result<Vec<LockGuard>, LockError> {
+    let prefix = fresh_name("held");
+    let requests = (0..count).map(|i| LockRequest::new(format!("{prefix}-{i}")).ttl(TTL));
+    let acquiring = requests.map(|request| client.acquire(request));
+    stream::iter(acquiring).buffer_unordered(AT_ONCE).try_collect().await
+}

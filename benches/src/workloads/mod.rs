@@ -1,0 +1,94 @@
+//! What is done with the locks, and what is measured of it.
+
+pub(crate) mod age;
+pub(crate) mod beside;
+mod cycles;
+pub(crate) mod handoff;
+pub(crate) mod held;
+pub(crate) mod hot;
+pub(crate) mod throughput;
+pub(crate) mod uncontended;
+pub(crate) mod waiting;
+
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+
+use crate::client::Result;
+use crate::effort::Effort;
+use crate::floors::datagram;
+use crate::round::Round;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Workload {
+    /// One client takes and gives back a lock that nobody else wants.
+    Uncontended,
+    /// 64 tasks of one client, each with a lock of its own.
+    Throughput,
+    /// Clients that take turns: 2, 16, 64 and 256.
+    Handoff,
+    /// 64 tasks on one lock: of one client, and of four processes.
+    Hot,
+    /// A process that holds thousands of locks; one more lock beside them; thousands that wait.
+    Scale,
+    /// The cost of one name's cycles, at first and in the end.
+    Age,
+}
+
+impl Workload {
+    pub(crate) async fn run(self, mut round: Round<'_>) -> Result<()> {
+        let round = &mut round;
+        match self {
+            Self::Uncontended => uncontended::run(round).await,
+            Self::Throughput => throughput::run(round).await,
+            Self::Handoff => handoff::run(round).await,
+            Self::Hot => hot::run(round).await,
+            Self::Scale => {
+                held::run(round).await?;
+                beside::run(round).await?;
+                waiting::run(round).await
+            }
+            Self::Age => age::run(round).await,
+        }
+    }
+
+    /// One long life is enough.
+    pub(crate) fn rounds(self, effort: Effort) -> usize {
+        match self {
+            Self::Age => 1,
+            _ => effort.rounds,
+        }
+    }
+
+    /// What its cases are called.
+    pub(crate) fn cases(self) -> &'static [&'static str] {
+        match self {
+            Self::Uncontended => &[uncontended::IN_A_LOOP, uncontended::AFTER_A_PAUSE],
+            Self::Throughput => &[throughput::NAME],
+            Self::Handoff => &[handoff::NAME],
+            Self::Hot => &[hot::ONE_CLIENT, hot::PROCESSES],
+            Self::Scale => &[held::NAME, beside::ALONE, beside::BESIDE, waiting::NAME],
+            Self::Age => &[age::NAME, age::BESIDE_A_SNAPSHOT],
+        }
+    }
+}
+
+/// The part of a process that the bench itself starts.
+#[derive(Subcommand)]
+#[command(hide = true)]
+pub(crate) enum Role {
+    /// Tasks of one client that want one lock.
+    Share(hot::Share),
+    /// Holds many locks.
+    Hold(held::Hold),
+    /// Sends datagrams back.
+    Echo { socket: PathBuf },
+}
+
+pub(crate) async fn play(role: Role) -> Result<()> {
+    match role {
+        Role::Share(share) => share.play().await,
+        Role::Hold(hold) => hold.play().await,
+        Role::Echo { socket } => datagram::echo(&socket),
+    }
+}

@@ -1,0 +1,82 @@
+//! A lock that nobody else wants, by one client.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use crate::backend::Backend;
+use crate::client::{Client, Result, fresh_name};
+use crate::figures::{Case, P50, P99};
+use crate::round::Round;
+use crate::times::Times;
+
+pub(crate) const IN_A_LOOP: &str = "uncontended";
+pub(crate) const AFTER_A_PAUSE: &str = "uncontended, after a pause";
+
+/// What a client has ready for a hot lock may be gone by then.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// One contender at work.
+struct Worker {
+    who: &'static str,
+    name: String,
+    client: Box<dyn Client>,
+    times: Times,
+}
+
+pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
+    let mut workers = workers(round).await?;
+    let end = Instant::now() + round.effort.span * workers.len() as u32;
+    while Instant::now() < end {
+        for worker in &mut workers {
+            worker.cycle().await?;
+        }
+    }
+    note(round, IN_A_LOOP, workers).await;
+    match round.backend {
+        Backend::Etcd => after_a_pause(round).await,
+        _ => Ok(()),
+    }
+}
+
+/// A lock that is taken every few seconds.
+async fn after_a_pause(round: &mut Round<'_>) -> Result<()> {
+    let mut workers = workers(round).await?;
+    for _ in 0..round.effort.after_a_pause {
+        sleep(PAUSE).await;
+        for worker in &mut workers {
+            worker.cycle().await?;
+        }
+    }
+    note(round, AFTER_A_PAUSE, workers).await;
+    Ok(())
+}
+
+/// One of each contender.
+async fn workers(round: &Round<'_>) -> Result<Vec<Worker>> {
+    let mut workers = Vec::new();
+    for contender in round.with_floor() {
+        let client = contender.client(round.store.url()).await?;
+        let name = fresh_name("alone");
+        workers.push(Worker { who: contender.name, name, client, times: Times::new()? });
+    }
+    Ok(workers)
+}
+
+impl Worker {
+    async fn cycle(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        self.client.acquire(&self.name).await?;
+        self.client.release(&self.name).await?;
+        self.times.note(begun.elapsed())
+    }
+}
+
+async fn note(round: &mut Round<'_>, name: &'static str, workers: Vec<Worker>) {
+    let case = Case { name, workers: 1 };
+    for Worker { who, times, mut client, .. } in workers {
+        client.close().await;
+        round.note(case, who, P50, times.quantile(0.5));
+        round.note(case, who, P99, times.quantile(0.99));
+    }
+}

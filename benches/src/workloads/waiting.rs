@@ -1,0 +1,102 @@
+//! Very many that wait for one lock: what it costs while nothing happens.
+
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use leasehold::{LockClient, LockError, LockGuard, LockRequest};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::backend::Backend;
+use crate::client::{Result, fresh_name};
+use crate::contender::OURS;
+use crate::cpu;
+use crate::effort::Effort;
+use crate::figures::{CLIENT_CORES, Case, SERVER_CORES};
+use crate::round::Round;
+
+pub(crate) const NAME: &str = "waiting";
+
+/// For how long the CPU is looked at.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// By when all must wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many clients connect at once.
+const AT_ONCE: usize = 4;
+
+pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
+    let (clients, tasks) = shape(round.backend, round.effort);
+    let case = Case { name: NAME, workers: clients * tasks };
+    let (url, name) = (round.store.url(), fresh_name("waited-for"));
+    let holder = leasehold::connect(url).await?;
+    let held = holder.acquire(LockRequest::new(&*name)).await?;
+    let clients = connect(url, clients).await?;
+    let waiting = wait(&clients, tasks, &name).await?;
+    look(round, case).await?;
+    drop(waiting);
+    join_all(clients.iter().map(LockClient::shutdown)).await;
+    Ok(held.release().await?)
+}
+
+/// How many wait.
+pub(crate) fn count(backend: Backend, effort: Effort) -> usize {
+    let (clients, tasks) = shape(backend, effort);
+    clients * tasks
+}
+
+/// How many clients, and how many tasks of each. Etcd's work grows with the clients.
+fn shape(backend: Backend, effort: Effort) -> (usize, usize) {
+    match backend {
+        Backend::Etcd => (1_000 / effort.fewer_waiters, 1),
+        _ => (8, 1_250 / effort.fewer_waiters),
+    }
+}
+
+async fn connect(url: &str, count: usize) -> std::result::Result<Vec<LockClient>, LockError> {
+    let connecting = (0..count).map(|_| leasehold::connect(url));
+    stream::iter(connecting).buffer_unordered(AT_ONCE).try_collect().await
+}
+
+type Waiters = JoinSet<std::result::Result<LockGuard, LockError>>;
+
+/// Tasks of each client that wait for the lock. The first of each client waits for all its tasks (C26), so
+/// it is enough that each client has been told of the holder.
+async fn wait(clients: &[LockClient], tasks: usize, name: &str) -> Result<Waiters> {
+    let (mut waiters, told) = (JoinSet::new(), Arc::new(Semaphore::new(0)));
+    for client in clients {
+        let first = Arc::new(Once::new());
+        for _ in 0..tasks {
+            let (client, told, first) = (client.clone(), told.clone(), first.clone());
+            let request =
+                LockRequest::new(name).on_wait(move |_| first.call_once(|| told.add_permits(1)));
+            waiters.spawn(async move { client.acquire(request).await });
+        }
+    }
+    let all = u32::try_from(clients.len())?;
+    tokio::select! {
+        told = timeout(PATIENCE, told.acquire_many(all)) => drop(told??),
+        Some(ended) = waiters.join_next() => {
+            drop(ended??);
+            return Err("a waiter got the lock".into());
+        }
+    }
+    Ok(waiters)
+}
+
+async fn look(round: &mut Round<'_>, case: Case) -> Result<()> {
+    let server = || round.store.pid().map(cpu::of).transpose();
+    let before = (cpu::own(), server()?);
+    sleep(LOOK).await;
+    let after = (cpu::own(), server()?);
+    let cores = |used: Duration| used.as_secs_f64() / LOOK.as_secs_f64();
+    round.note(case, OURS, CLIENT_CORES, cores(after.0 - before.0));
+    if let Some((after, before)) = after.1.zip(before.1) {
+        round.note(case, OURS, SERVER_CORES, cores(after - before));
+    }
+    Ok(())
+}
