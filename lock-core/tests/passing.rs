@@ -2,17 +2,18 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use lock_core::{
-    ClientOptions, FencingToken, LockClient, LockError, LockGuard, LockRequest, LostReason,
-    MemoryBackend, Wait,
+    ClientOptions, FakeClock, FencingToken, LockClient, LockError, LockGuard, LockRequest,
+    LostReason, MemoryBackend, Wait,
 };
 use lock_testkit::{Fault, Faulty, Operation, eventually};
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(10);
@@ -22,6 +23,9 @@ struct Store {
     faulty: Faulty,
     locks: LockClient,
 }
+
+/// An acquisition that waits.
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + 'a>>;
 
 impl Store {
     fn new() -> Self {
@@ -43,6 +47,19 @@ impl Store {
 
     fn grants_asked(&self) -> usize {
         self.faulty.calls(Operation::TryAcquire)
+    }
+
+    /// The next holder, once `first` is released, and the one that waits behind it: so tokens are left.
+    async fn two_after(&self, first: LockGuard) -> (LockGuard, Waiting<'_>) {
+        let mut second: Waiting<'_> = Box::pin(self.locks.acquire("a"));
+        let mut third: Waiting<'_> = Box::pin(self.locks.acquire("a"));
+        assert!((&mut second).now_or_never().is_none(), "it waits");
+        assert!((&mut third).now_or_never().is_none(), "it waits");
+        std::thread::sleep(Duration::from_millis(1));
+        first.release().await.expect("held to the end");
+        let second = second.await.expect("its turn comes");
+        assert_eq!(self.grants_asked(), 1, "it was passed on");
+        (second, third)
     }
 
     /// The next holder, once `first` is released.
@@ -112,24 +129,21 @@ async fn c26_a_line_yields_to_other_clients_after_64_passes() {
     assert!((1..=65).contains(&served), "{served} went before the other client");
 }
 
-/// C26: a client keeps a lock for 20 ms at the most while another waits.
+/// C26: a client keeps a lock for 20 ms at the most while another waits, however many tokens are left.
 #[tokio::test(start_paused = true)]
 async fn c26_a_line_yields_to_other_clients_after_20_ms() {
     let store = Store::new();
     let other = LockClient::new(store.memory.clone());
     let first = store.hold().await;
     let theirs = tokio::spawn(async move { other.acquire("a").await.expect("its turn comes") });
-    let second = store.after(first, async { store.locks.acquire("a").await.expect("its turn") });
-    let second = second.await;
-    assert_eq!(store.grants_asked(), 1, "it was passed on");
-    let third = store.locks.acquire("a");
-    let end = async {
-        sleep(Duration::from_millis(21)).await;
-        second.release().await.expect("held to the end");
-        theirs.await.expect("the other client is next").release().await.expect("held to the end");
-    };
-    let (third, ()) = tokio::join!(third, end);
-    third.expect("its turn comes").release().await.expect("held to the end");
+    let (second, third) = store.two_after(first).await;
+    sleep(Duration::from_millis(21)).await;
+    let token = second.token();
+    second.release().await.expect("held to the end");
+    let theirs = theirs.await.expect("the other client is next");
+    assert!(theirs.token() > token);
+    theirs.release().await.expect("held to the end");
+    third.await.expect("its turn comes").release().await.expect("held to the end");
 }
 
 /// A client may do without it.
@@ -154,34 +168,34 @@ async fn c28_a_waiter_with_a_shorter_ttl_is_granted_its_own_hold() {
     assert_eq!(store.grants_asked(), 2);
 }
 
-/// C5, C7: a hold whose TTL is nearly over is not passed on.
+/// C5, C6: a hold whose TTL is nearly over, as after a suspend, is not passed on.
 #[tokio::test(start_paused = true)]
 async fn c05_a_hold_that_is_nearly_over_is_not_passed_on() {
-    let store = Store::new();
+    let clock = Arc::new(FakeClock::new());
+    let store = Store::with_options(ClientOptions::new().clock(clock.clone()));
     store.faulty.always(Operation::ExtendAll, Fault::Refused);
     let first = store.hold().await;
-    advance(TTL * 95 / 100).await;
-    let second = async { store.locks.acquire("a").await.expect("its turn comes") };
-    let second = store.after(first, second).await;
-    assert!(second.remaining() > TTL / 2);
-    assert!(store.grants_asked() > 1);
+    let mut second = Box::pin(store.locks.acquire("a"));
+    assert!((&mut second).now_or_never().is_none(), "it waits");
+    std::thread::sleep(Duration::from_millis(1));
+    clock.suspend(first.remaining() - TTL / 20);
+    first.release().await.expect("held to the end");
+    let second = second.await.expect("its turn comes");
+    assert!(second.remaining() > TTL / 2, "{:?}", second.remaining());
+    assert_eq!(store.grants_asked(), 2);
 }
 
-/// C10: a hold that was lost is not passed on.
+/// C10: a hold that was lost is not passed on, though tokens are left.
 #[tokio::test(start_paused = true)]
 async fn c10_a_lost_hold_is_not_passed_on() {
     let store = Store::new();
     let first = store.hold().await;
-    let second = store.after(first, async { store.locks.acquire("a").await.expect("its turn") });
-    let second = second.await;
+    let (second, third) = store.two_after(first).await;
     store.locks.evict("a").await.expect("an answer");
-    let reason = second.lost().await;
-    assert_eq!(reason, LostReason::Evicted);
-    let (third, ()) = tokio::join!(store.locks.acquire("a"), async {
-        tokio::task::yield_now().await;
-        second.release().await.expect_err("it was lost");
-    });
-    let third = third.expect("its turn comes");
+    second.extend(TTL).await.expect_err("it was lost");
+    assert_eq!(second.lost().now_or_never(), Some(LostReason::Evicted));
+    second.release().await.expect_err("it was lost");
+    let third = third.await.expect("its turn comes");
     assert!(third.is_held());
     assert_eq!(store.grants_asked(), 2, "by a grant of its own");
 }

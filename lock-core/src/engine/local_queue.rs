@@ -93,7 +93,28 @@ impl<H> Entry<H> {
     }
 }
 
+/// What the head of a line does next.
+enum NextStep<H> {
+    Take(H),
+    Wait(Instant),
+    AskServer,
+}
+
 impl<H> Line<H> {
+    fn next_step(&self) -> NextStep<H> {
+        let mut state = self.state();
+        if let Some(hold) = state.passed.take() {
+            return NextStep::Take(hold);
+        }
+        match state.holder {
+            Some((_, until)) if until > Instant::now() => NextStep::Wait(until),
+            _ => {
+                state.head_asks_server = true;
+                NextStep::AskServer
+            }
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, LineState<H>> {
         locked(&self.state)
     }
@@ -111,16 +132,6 @@ struct Member<H> {
     line: Arc<Line<H>>,
 }
 
-impl<H> Member<H> {
-    /// The line counts one member more.
-    fn again(&self) -> Self {
-        if let Some(entry) = locked(&self.lines).get_mut(&self.name) {
-            entry.members += 1;
-        }
-        Self { lines: self.lines.clone(), name: self.name.clone(), line: self.line.clone() }
-    }
-}
-
 impl<H> Drop for Member<H> {
     fn drop(&mut self) {
         let mut lines = locked(&self.lines);
@@ -136,13 +147,13 @@ impl<H> Drop for Member<H> {
 /// A place in line, of one that waits.
 #[derive(Debug)]
 struct WaiterPlace<H> {
-    member: Member<H>,
+    member: Arc<Member<H>>,
 }
 
 impl<H> WaiterPlace<H> {
     fn new(member: Member<H>) -> Self {
         member.line.state().waiters += 1;
-        Self { member }
+        Self { member: Arc::new(member) }
     }
 }
 
@@ -172,29 +183,26 @@ impl<H> Turn<H> {
     /// If the future is dropped, a hold that was passed stays for the next head.
     pub(crate) async fn passed(&self) -> Option<H> {
         let line = &self.place.member.line;
-        loop {
+        let mut next = line.next_step();
+        while let NextStep::Wait(until) = next {
             let mut changed = pin!(line.changed.notified());
+            // Listens first, and looks then: so nothing is passed in between.
             changed.as_mut().enable();
-            let until = {
-                let mut state = line.state();
-                if let Some(passed) = state.passed.take() {
-                    return Some(passed);
-                }
-                match state.holder {
-                    Some((_, until)) if until > Instant::now() => until,
-                    _ => {
-                        state.head_asks_server = true;
-                        return None;
-                    }
-                }
-            };
-            let _ = timeout_at(until, changed).await;
+            next = line.next_step();
+            if matches!(next, NextStep::Wait(_)) {
+                let _ = timeout_at(until, changed).await;
+                next = line.next_step();
+            }
+        }
+        match next {
+            NextStep::Take(hold) => Some(hold),
+            NextStep::AskServer | NextStep::Wait(_) => None,
         }
     }
 
     /// Leaves the line as a holder that may pass its hold on. The next head waits for that `until` then.
     pub(crate) fn holds(self, until: Instant) -> LineHolder<H> {
-        let member = self.place.member.again();
+        let member = self.place.member.clone();
         let mut state = member.line.state();
         state.drawn += 1;
         let id = state.drawn;
@@ -213,7 +221,7 @@ impl<H> Drop for Turn<H> {
 /// One of the line that holds the lock. The head goes on to the server once this is dropped.
 #[derive(Debug)]
 pub(crate) struct LineHolder<H> {
-    member: Member<H>,
+    member: Arc<Member<H>>,
     id: u64,
 }
 
@@ -331,8 +339,10 @@ mod tests {
     async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
         let queue = LocalQueue::<Arc<()>>::default();
         let passed = Arc::new(());
-        let turn = queue.turn(&name()).await;
-        let holder = turn.holds(Instant::now() + Duration::from_secs(1));
+        let until = Instant::now() + Duration::from_secs(1);
+        // The line outlives its waiters.
+        let _lost_long_ago = queue.turn(&name()).await.holds(until);
+        let holder = queue.turn(&name()).await.holds(until);
         let turn = queue.turn(&name()).await;
         assert!(holder.pass(passed.clone()).is_ok());
         drop(turn);

@@ -441,7 +441,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-core/src/engine/local_queue.rs",
         from: "let untaken = if state.waiters == 0 { state.passed.take() } else { None };",
         to: "let untaken: Option<H> = None;",
-        test: "-p lock-core --all-features --test passing c19_a_hold_that_is_passed_to_one_that_leaves_is_given_back",
+        test: "-p lock-core --lib c19_a_hold_that_nobody_is_left_to_take_is_dropped",
     },
     Mutant {
         name: "a passed hold is renewed under its own token",
