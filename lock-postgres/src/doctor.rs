@@ -137,7 +137,7 @@ async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError>
     }
     const NAME: &str = "leasehold-doctor";
     let probe = match server.names.is_advisory() {
-        true => server.call("look").text(NAME).number(0),
+        true => server.call("look").text(NAME).number(0).number(0),
         false => {
             let probe = server.call("withdraw").text(NAME).owner(OwnerId::random());
             probe.number(server.clock_limit())
