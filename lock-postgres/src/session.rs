@@ -30,13 +30,15 @@ pub(crate) async fn listening(options: &PgConnectOptions) -> Result<PgListener, 
 
 /// A session for one lock. It may wait for the lock for as long as it takes, so no statement of it has a
 /// time-out of the server. The server notices within some ten seconds that our machine is gone, which is
-/// long after we have noticed its silence.
+/// long after we have noticed its silence. The newest grant is looked for by its key, whatever the server's
+/// statistics say: they do not count the old versions that a long transaction keeps.
 const SETTINGS: &str = "SET search_path = pg_catalog, pg_temp; \
     SET default_transaction_isolation = 'read committed'; \
     SET statement_timeout = 0; SET lock_timeout = 1000; \
     SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; \
     SET tcp_user_timeout = 10000; \
     SET client_min_messages = debug1; \
+    SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; \
     DO $$ BEGIN PERFORM set_config('log_parameter_max_length', '0', false); \
     EXCEPTION WHEN insufficient_privilege THEN NULL; END $$; \
     DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '500', false); \

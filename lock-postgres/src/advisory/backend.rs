@@ -14,8 +14,9 @@ use lock_core::{
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::claim::{ClaimTask, Command, Shared, Standing, Tried};
+use super::claim::{ClaimTask, Shared};
 use super::claims::{ClaimHandle, Claims, Found};
+use super::command::{Command, Standing, Tried};
 use super::rows::Rows;
 use super::sessions::Sessions;
 use crate::doctor;

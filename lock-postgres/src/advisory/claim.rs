@@ -20,12 +20,13 @@ use futures_util::stream::BoxStream;
 use lock_core::backend::{
     Attempt, Claim, Extension, Grant, Release, ServerTime, UNCLAIMED_GRANT_TTL, WaiterHandle,
 };
-use lock_core::{BackendError, FencingToken, LostReason, Outcome, Ttl};
+use lock_core::{BackendError, Outcome};
 use sqlx::Error;
 use sqlx::postgres::PgRow;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
+use super::command::{Command, Standing, Tried};
 use super::hold::Hold;
 use super::rows::{Rows, Waits, contention};
 use super::sessions::Sessions;
@@ -42,29 +43,6 @@ pub(super) struct Shared {
     pub(super) sessions: Sessions,
 }
 
-/// How a claim stands, as far as its holder is concerned.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Standing {
-    Pending,
-    Held(FencingToken),
-    Over(LostReason),
-}
-
-/// What came of a request of the claim.
-#[derive(Debug)]
-pub(super) enum Tried {
-    Answered(Result<Attempt, BackendError>),
-    /// It is in the server's queue, by the session that this process of the server serves.
-    Waiting(i32),
-}
-
-/// What a caller wants of a claim that has begun.
-pub(super) enum Command {
-    Try(Option<WaiterHandle>, oneshot::Sender<Tried>),
-    Extend(FencingToken, Ttl, oneshot::Sender<Result<Extension, BackendError>>),
-    Release(oneshot::Sender<Result<Release, BackendError>>),
-}
-
 /// Owns the session. Its end, by return or by abort, closes the connection and so frees the lock, unless
 /// the lock was freed before.
 pub(super) struct ClaimTask {
@@ -78,40 +56,44 @@ pub(super) struct ClaimTask {
 
 impl ClaimTask {
     /// Answers the request that began the claim, and looks after what comes of it.
-    ///
-    /// It is one request also if the lock is waited for: the server first tells that the lock is busy, and then,
-    /// once it has the lock, of the grant.
-    pub(super) async fn run(mut self, first: oneshot::Sender<Tried>) {
-        let answer = |attempt| first.send(Tried::Answered(attempt)).is_ok();
-        let call = self.shared.rows.call_to_take(&self.claim, Waits(self.waiter.is_some()));
+    pub(super) async fn run(self, first: oneshot::Sender<Tried>) {
         let end = Instant::now() + ATTEMPT_LIMIT;
-        let turn = self.shared.sessions.turn().await;
-        let mut session = match self.session(end).await {
-            Ok(session) => session,
-            Err(error) => {
-                answer(Err(error));
-                return;
-            }
-        };
+        let session = async { self.shared.sessions.get().await.map_err(classify) };
+        match self.in_time(end, session).await {
+            Ok((session, turn)) => self.ask(session, turn, end, first).await,
+            Err(error) => _ = tell(first, Err(error)),
+        }
+    }
+
+    /// Takes the lock, in one request also if it is waited for: the server first tells that the lock is busy, and
+    /// then, once the session has it, of the grant.
+    async fn ask(
+        mut self,
+        mut session: LockSession,
+        turn: OwnedSemaphorePermit,
+        end: Instant,
+        first: oneshot::Sender<Tried>,
+    ) {
+        let call = self.shared.rows.call_to_take(&self.claim, Waits(self.waiter.is_some()));
         let process = session.process;
         let mut rows = session.rows(&call);
         let attempt = self.in_time(end, self.attempt(&mut rows, process)).await;
         drop(turn);
         match attempt {
-            Err(error) => _ = answer(Err(error)),
+            Err(error) => _ = tell(first, Err(error)),
             Ok(Attempt::Granted(grant)) => {
-                // C28: a grant of which nobody hears is given back.
-                let heard = answer(Ok(Attempt::Granted(grant)));
                 drop(rows);
+                // C28: a grant of which nobody hears is given back.
+                let heard = tell(first, Ok(Attempt::Granted(grant)));
                 self.hold(session, grant, heard).await;
             }
             Ok(busy) if self.waiter.is_none() => {
                 drop(rows);
                 self.shared.sessions.put_back(session);
-                answer(Ok(busy));
+                tell(first, Ok(busy));
             }
             Ok(busy) => {
-                answer(Ok(busy));
+                tell(first, Ok(busy));
                 let granted = self.wait(&mut rows, process).await;
                 drop(rows);
                 match granted {
@@ -123,10 +105,6 @@ impl ClaimTask {
                 }
             }
         }
-    }
-
-    async fn session(&self, end: Instant) -> Result<LockSession, BackendError> {
-        self.in_time(end, async { self.shared.sessions.get().await.map_err(classify) }).await
     }
 
     async fn in_time<T>(
@@ -144,18 +122,14 @@ impl ClaimTask {
     /// Reads what came of the attempt to take the lock.
     async fn attempt(&self, rows: &mut Answer<'_>, process: i32) -> Result<Attempt, BackendError> {
         let row = next(rows).await?;
-        match self.grant(&row, process)? {
-            Some(grant) => {
-                read_to_the_end(rows).await?;
-                Ok(Attempt::Granted(grant))
-            }
-            None => {
-                if self.waiter.is_none() {
-                    read_to_the_end(rows).await?;
-                }
-                Ok(Attempt::Busy(contention(&row, 2)?))
-            }
+        let grant = self.grant(&row, process)?;
+        if grant.is_some() || self.waiter.is_none() {
+            read_to_the_end(rows).await?;
         }
+        Ok(match grant {
+            Some(grant) => Attempt::Granted(grant),
+            None => Attempt::Busy(contention(&row, 2)?),
+        })
     }
 
     /// Reads a grant: process, token, the server's time. The process that took the lock is the one that serves
@@ -228,7 +202,8 @@ impl ClaimTask {
     }
 
     async fn hold(mut self, session: LockSession, grant: Grant, heard: bool) {
-        let hold = Hold::new(&self.shared, &self.claim, session, grant, heard);
+        let Shared { rows, sessions } = &*self.shared;
+        let hold = Hold::new(rows, sessions, &self.claim, session, grant, heard);
         let reason = hold.run(&mut self.commands).await;
         self.standing.send_replace(Standing::Over(reason));
         // One who still waits begins anew.
@@ -240,6 +215,11 @@ impl ClaimTask {
             wake(waiter);
         }
     }
+}
+
+/// Whether the caller has heard.
+fn tell(caller: oneshot::Sender<Tried>, attempt: Result<Attempt, BackendError>) -> bool {
+    caller.send(Tried::Answered(attempt)).is_ok()
 }
 
 /// What the server tells, one row after the other.

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::claim::{Command, Standing};
+use super::command::{Command, Standing};
 use crate::error::BACKEND;
 
 /// What the callers of a claim have of its task. Dropping it ends the session, and with it the wait or the

@@ -17,8 +17,9 @@ use sqlx::{Error, Row};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::claim::{Command, Shared, Tried};
-use super::rows::{ANSWER_LIMIT, millis};
+use super::command::{Command, Tried};
+use super::rows::{ANSWER_LIMIT, Rows, millis};
+use super::sessions::Sessions;
 use crate::error::{RequestError, classify, ends_session, unreadable};
 use crate::reply::micros;
 use crate::session::LockSession;
@@ -33,7 +34,8 @@ const TELL_WITHIN: Duration = Duration::from_millis(50);
 
 /// The session of a lock that is held.
 pub(super) struct Hold<'a> {
-    shared: &'a Shared,
+    rows: &'a Rows,
+    sessions: &'a Sessions,
     claim: &'a Claim,
     token: FencingToken,
     session: LockSession,
@@ -45,7 +47,8 @@ pub(super) struct Hold<'a> {
 
 impl<'a> Hold<'a> {
     pub(super) fn new(
-        shared: &'a Shared,
+        rows: &'a Rows,
+        sessions: &'a Sessions,
         claim: &'a Claim,
         session: LockSession,
         grant: Grant,
@@ -53,7 +56,15 @@ impl<'a> Hold<'a> {
     ) -> Self {
         // C28: one of which nobody has heard yet waits no longer for that.
         let lasts = if heard { grant.ttl } else { grant.ttl.min(UNCLAIMED_GRANT_TTL) };
-        Self { shared, claim, token: grant.token, session, heard, ends_at: Instant::now() + lasts }
+        Self {
+            rows,
+            sessions,
+            claim,
+            token: grant.token,
+            session,
+            heard,
+            ends_at: Instant::now() + lasts,
+        }
     }
 
     /// Keeps the session until the hold is over, and says how it ended.
@@ -138,10 +149,10 @@ impl<'a> Hold<'a> {
 
     /// Frees the lock, and leaves the session to others if the server says that it is free.
     async fn release(mut self) -> Result<Release, BackendError> {
-        let call = self.shared.rows.call_to_release(self.claim, self.token);
+        let call = self.rows.call_to_release(self.claim, self.token);
         match self.row(&call).await {
             Ok(row) if row.try_get(0).unwrap_or(false) => {
-                self.shared.sessions.put_back(self.session);
+                self.sessions.put_back(self.session);
                 Ok(Release::Released)
             }
             Ok(_) => Err(unreadable("the answer to an unlock")),
@@ -163,12 +174,12 @@ impl<'a> Hold<'a> {
     }
 
     async fn reason(&self) -> LostReason {
-        let told = self.shared.rows.how_it_ended(self.claim, self.token);
+        let told = self.rows.how_it_ended(self.claim, self.token);
         timeout(TELL_WITHIN, told).await.unwrap_or(LostReason::Disconnected)
     }
 
     fn call(&self, function: &str, token: FencingToken) -> Call {
-        self.shared.rows.call_of(function, &self.claim.name, self.claim.owner, token)
+        self.rows.call_of(function, &self.claim.name, self.claim.owner, token)
     }
 
     /// Asks over the session. One that is silent for too long is over: whatever it answers later, nobody

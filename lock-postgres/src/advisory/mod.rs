@@ -3,6 +3,7 @@
 mod backend;
 mod claim;
 mod claims;
+mod command;
 mod hold;
 mod rows;
 mod sessions;

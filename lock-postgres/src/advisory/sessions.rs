@@ -1,10 +1,11 @@
 //! The sessions of one client: where a claim gets one, and where one goes that holds nothing any more.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use sqlx::Error;
 use sqlx::postgres::PgConnectOptions;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::RequestError;
 use crate::session::LockSession;
@@ -16,29 +17,31 @@ pub(super) struct Sessions {
     options: PgConnectOptions,
     /// Some attempts may be under way at a time, and as many sessions are kept that hold nothing.
     at_most: usize,
-    attempts: Semaphore,
+    attempts: Arc<Semaphore>,
     idle: Mutex<Vec<(LockSession, Instant)>>,
 }
 
 impl Sessions {
     pub(super) fn new(options: PgConnectOptions, at_most: usize) -> Self {
-        Self { options, at_most, attempts: Semaphore::new(at_most), idle: Mutex::default() }
+        Self {
+            options,
+            at_most,
+            attempts: Arc::new(Semaphore::new(at_most)),
+            idle: Mutex::default(),
+        }
     }
 
-    /// Waits for a turn, which ends when it is dropped.
-    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        // The error would be that the semaphore is closed, which it never is.
-        self.attempts.acquire().await.ok()
-    }
-
-    /// A session that holds nothing: one that was kept, or a new one.
-    pub(super) async fn get(&self) -> Result<LockSession, RequestError> {
+    /// A session that holds nothing, one that was kept or a new one; and a turn at an attempt, which ends when it
+    /// is dropped.
+    pub(super) async fn get(&self) -> Result<(LockSession, OwnedSemaphorePermit), RequestError> {
+        let turn = self.attempts.clone().acquire_owned().await;
+        let turn = turn.map_err(|_| RequestError::Connect(Error::PoolClosed))?;
         while let Some(mut kept) = self.take() {
             if !kept.is_over() {
-                return Ok(kept);
+                return Ok((kept, turn));
             }
         }
-        LockSession::open(&self.options).await
+        Ok((LockSession::open(&self.options).await?, turn))
     }
 
     /// The one that was used last, so that those that are not needed come to be closed.

@@ -4,8 +4,10 @@
 -- is written by that session, in the request that took the lock. `lock_key` is the key of the advisory lock,
 -- which the client makes of the name.
 
--- Reserves tokens, ten seconds ahead of one that is about to be told, and returns that one. After a crash the
--- one is greater than all that were reserved before, and so than all that were told (C22).
+-- Reserves tokens, a second ahead of one that is about to be told, and returns that one. After a crash the one
+-- is greater than all that were reserved before, and so than all that were told (C22). It is told once the clock
+-- has passed those, unless the clock was set back: so it is ahead of no clock that is right, and what a failover
+-- forgets is behind the clock as ever.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_reserve"(wanted bigint) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
@@ -17,9 +19,12 @@ BEGIN
     IF NOT EXISTS (SELECT FROM "@schema@"."@table@_grants" g WHERE g.name = '') THEN
         INSERT INTO "@schema@"."@table@_grants" (name, token) VALUES ('', before)
             ON CONFLICT DO NOTHING;
+        IF before - wanted BETWEEN 0 AND 1000000 THEN
+            PERFORM pg_sleep((before - wanted) / 1000000.0);
+        END IF;
         wanted := greatest(wanted, before + 1);
     END IF;
-    ahead := wanted + 10000000;
+    ahead := wanted + 1000000;
     -- Others see it once it is on disk.
     PERFORM "@schema@"."@table@_v2_durably"();
     INSERT INTO "@schema@"."@table@_tokens" VALUES (ahead) ON CONFLICT DO NOTHING;
