@@ -17,6 +17,9 @@ const OLDEST: i64 = 130_000;
 /// With fewer free connections than this the server may soon have none.
 const HEADROOM: i64 = 10;
 
+/// A snapshot that is open for longer keeps old versions of rows for longer than a report takes.
+const SNAPSHOT_TOLERANCE: Duration = Duration::from_secs(5 * 60);
+
 /// Looks at a server (C31).
 pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendError> {
     let facts = Facts::learn(server).await?;
@@ -25,6 +28,8 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendErro
         role(&facts),
         pooler(server.is_direct()),
         durability(&facts),
+        snapshot(server).await?,
+        logging(server.is_direct(), &facts),
         encoding(&facts),
         schema(server, &facts).await?,
         connections(&facts),
@@ -37,7 +42,8 @@ struct Facts(HashMap<String, String>);
 
 const FACTS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (\
     'server_version', 'server_version_num', 'synchronous_commit', 'fsync', 'full_page_writes', \
-    'server_encoding', 'max_connections') \
+    'server_encoding', 'max_connections', 'synchronous_standby_names', 'log_statement', \
+    'log_min_duration_statement', 'log_min_duration_sample', 'log_parameter_max_length') \
     UNION ALL SELECT 'standby', pg_is_in_recovery()::text \
     UNION ALL SELECT 'connections', count(*)::text FROM pg_catalog.pg_stat_activity \
     WHERE backend_type = 'client backend'";
@@ -101,7 +107,14 @@ fn durability(facts: &Facts) -> Finding {
         .into_iter()
         .filter(|setting| facts.get(setting) == "off")
         .collect();
+    let waits_for_standbys = !facts.get("synchronous_standby_names").is_empty();
     match off.as_slice() {
+        [] if waits_for_standbys && facts.get("synchronous_commit") == "local" => Finding::risk(
+            "durability",
+            "synchronous_commit is local: a grant does not wait for the synchronous standbys, and a \
+             failover to one of them can grant the lock twice",
+            "set synchronous_commit on for the user of the locks",
+        ),
         [] => Finding::good("durability", "what is committed is on disk"),
         // Grants, renewals and fences turn it on for themselves; releases do not.
         ["synchronous_commit"] => Finding::risk(
@@ -114,6 +127,73 @@ fn durability(facts: &Facts) -> Finding {
             "durability",
             format!("{} off: a crash of the machine can lose locks and tokens", off.join(" and ")),
             "turn them on",
+        ),
+    }
+}
+
+/// What keeps old versions of rows from being cleared away, in the whole database.
+async fn snapshot(server: &Server) -> Result<Finding, BackendError> {
+    const WHAT: &str = "the oldest snapshot";
+    let rows = server.ask(OLDEST_SNAPSHOT).await?;
+    let Some(row) = rows.first() else {
+        return Ok(Finding::good("snapshot", "nobody else has one open"));
+    };
+    let who = format!(
+        "process {} ({})",
+        reply::get::<i32>(row, 0, WHAT)?,
+        reply::get::<String>(row, 1, WHAT)?
+    );
+    let age = reply::get::<Option<i64>>(row, 2, WHAT)?;
+    Ok(oldest_snapshot(&who, age.map(reply::micros)))
+}
+
+/// A vacuum's own does not count. Whose it is, and since when, the server tells to some users only.
+const OLDEST_SNAPSHOT: &str = "SELECT pid, coalesce(nullif(application_name, ''), 'unnamed'), \
+    (extract(epoch FROM clock_timestamp() - xact_start) * 1000000)::bigint \
+    FROM pg_catalog.pg_stat_activity \
+    WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() \
+    AND backend_type IS DISTINCT FROM 'autovacuum worker' \
+    ORDER BY age(backend_xmin) DESC, xact_start LIMIT 1";
+
+fn oldest_snapshot(who: &str, age: Option<Duration>) -> Finding {
+    let Some(age) = age else {
+        let seen =
+            format!("the oldest snapshot is that of {who}; the server does not tell its age");
+        return Finding::unknown("snapshot", seen, "ask as a member of pg_read_all_stats");
+    };
+    let seen = format!("the oldest snapshot is {age:.0?} old: {who}");
+    match age <= SNAPSHOT_TOLERANCE {
+        true => Finding::good("snapshot", seen),
+        false => Finding::risk(
+            "snapshot",
+            seen,
+            "end what keeps it open, and bound it by idle_in_transaction_session_timeout: old versions \
+             of rows stay meanwhile, and tables grow",
+        ),
+    }
+}
+
+/// C3: whether the server writes owner ids to its log: as values beside a statement, or within its text.
+fn logging(is_direct: bool, facts: &Facts) -> Finding {
+    let logs_statements = facts.get("log_statement") == "all"
+        || ["log_min_duration_statement", "log_min_duration_sample"]
+            .iter()
+            .any(|setting| !matches!(facts.get(setting), "" | "-1"));
+    let logs_values = !is_direct || facts.get("log_parameter_max_length") != "0";
+    match (logs_statements, logs_values) {
+        (false, _) => Finding::good("logging", "statements are not logged"),
+        (true, false) => Finding::good("logging", "statements are logged without their values"),
+        (true, true) if is_direct => Finding::risk(
+            "logging",
+            "statements are logged with their values, and so with owner ids, which are passwords of holds",
+            "ALTER ROLE … SET log_parameter_max_length = 0 for the user of the locks",
+        ),
+        (true, true) => Finding::risk(
+            "logging",
+            "statements are logged, and behind this pooler they hold owner ids, which are passwords of \
+             holds",
+            "turn off log_statement and log_min_duration_statement for the user of the locks, or connect \
+             directly",
         ),
     }
 }
@@ -137,7 +217,7 @@ async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError>
     }
     const NAME: &str = "leasehold-doctor";
     let probe = match server.names.is_advisory() {
-        true => server.call("look").text(NAME).number(0),
+        true => server.call("look").text(NAME).number(0).number(0),
         false => {
             let probe = server.call("withdraw").text(NAME).owner(OwnerId::random());
             probe.number(server.clock_limit())
@@ -208,11 +288,36 @@ mod tests {
             health(durability, &[("fsync", "on"), ("synchronous_commit", "local")]),
             Health::Good
         );
+        let standbys = ("synchronous_standby_names", "one");
+        assert_eq!(health(durability, &[("synchronous_commit", "local"), standbys]), Health::Risk);
+        assert_eq!(health(durability, &[("synchronous_commit", "on"), standbys]), Health::Good);
         assert_eq!(health(durability, &[("synchronous_commit", "off")]), Health::Risk);
         assert_eq!(health(durability, &[("full_page_writes", "off")]), Health::Risk);
         assert_eq!(health(encoding, &[("server_encoding", "LATIN1")]), Health::Risk);
         let full = [("connections", "95"), ("max_connections", "100")];
         assert_eq!(health(connections, &full), Health::Risk);
+    }
+
+    #[test]
+    fn c31_logging_is_judged_by_what_it_shows() {
+        let health = |is_direct, given: &[_]| logging(is_direct, &facts(given)).health;
+        let (all, no_values) = (("log_statement", "all"), ("log_parameter_max_length", "0"));
+        assert_eq!(health(true, &[("log_statement", "ddl")]), Health::Good);
+        assert_eq!(health(true, &[all, no_values]), Health::Good);
+        assert_eq!(health(true, &[all, ("log_parameter_max_length", "-1")]), Health::Risk);
+        assert_eq!(health(false, &[all, no_values]), Health::Risk);
+        let slow = ("log_min_duration_statement", "250");
+        assert_eq!(health(false, &[("log_statement", "none"), slow]), Health::Risk);
+        assert_eq!(health(false, &[("log_min_duration_statement", "-1")]), Health::Good);
+    }
+
+    #[test]
+    fn c31_a_snapshot_is_judged_by_its_age() {
+        let of = |age| oldest_snapshot("process 7 (report)", age);
+        assert_eq!(of(Some(Duration::from_secs(2))).health, Health::Good);
+        assert_eq!(of(Some(SNAPSHOT_TOLERANCE * 2)).health, Health::Risk);
+        assert_eq!(of(None).health, Health::Unknown);
+        assert!(of(Some(SNAPSHOT_TOLERANCE * 2)).seen.contains("600s old: process 7 (report)"));
     }
 
     #[test]

@@ -20,14 +20,9 @@ pub(crate) fn code_of(error: &RequestError) -> Option<String> {
     error.error().as_database_error()?.code().map(|code| code.into_owned())
 }
 
-/// Whether the session is over, on the word of the server or of the connection: a time-out is
-/// neither.
+/// Whether the session is over: the server said so, or the connection failed or was silent for too long.
 pub(crate) fn ends_session(error: &RequestError) -> bool {
-    match error.error() {
-        Error::Database(error) => error.code().is_some_and(|code| code.starts_with("57P")),
-        Error::Io(error) => error.kind() != io::ErrorKind::TimedOut,
-        _ => true,
-    }
+    code_of(error).is_none_or(|code| code.starts_with("57P"))
 }
 
 /// Classifies an error of the driver by what the caller can do about it (C15).

@@ -56,13 +56,17 @@
 //!   the queue, and poll every 100 ms.
 //!
 //! # Protocol of advisory locks
-//! Each claim that waits or holds has a connection of its own. It takes the lock by `pg_try_advisory_lock`,
-//! or waits in `pg_advisory_lock`, first come, first served, and writes its token into the row in the same
-//! request. A wait has no time-out in the server, which may grant a lock whose wait it gave up: it is
-//! cancelled, and its connection closed. The hold ends with its session. The connection is read all the time,
-//! so that its end is told at once; it is asked for a sign of life once a second, and given up after 2 s of
-//! silence. A request that fails is no loss. If our process is stopped, the server ends the session a second
+//! Each claim that waits or holds has a connection of its own, and takes the lock by one request. That
+//! tries `pg_try_advisory_lock`, tells that the lock is busy, waits in `pg_advisory_lock`, first come, first
+//! served, and appends the grant with its token. A wait has no time-out in the server, which may grant a lock
+//! whose wait it gave up: its session is ended. The hold ends with its session. The connection is read all the
+//! time, so that its end is told at once; it is asked for a sign of life once a second, and given up after 2 s
+//! of silence. A request that fails is no loss. If our process is stopped, the server ends the session a second
 //! after its TTL (`idle_session_timeout`, Postgres 14 or newer).
+//!
+//! Grants are rows of a table that a crash empties, as it ends all holds. So neither a grant nor a release waits
+//! for the disk. The tokens survive all the same: a number a second ahead is on disk before a token up to it is
+//! told, and after a crash the next token is greater than that number.
 //!
 //! Another client that attached the lease extends the hold in the row, if the process that the row names
 //! holds the lock at that moment. It looks once a second whether that process still does.

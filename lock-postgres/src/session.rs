@@ -5,15 +5,17 @@
 
 use std::time::Duration;
 
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
-use sqlx::{Acquire, Error, Executor, PgConnection};
+use sqlx::{Acquire, Connection, Error, Executor, PgConnection};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::connections::CONNECT_LIMIT;
 use crate::error::RequestError;
 use crate::sql::Call;
-use crate::transaction::{Form, Request, read_to_the_end, send};
+use crate::transaction::{Form, Request, send};
 
 /// A connection that the driver does not replace by itself. The driver makes such a connection from a
 /// pool only, so it has a pool of its own.
@@ -28,12 +30,15 @@ pub(crate) async fn listening(options: &PgConnectOptions) -> Result<PgListener, 
 
 /// A session for one lock. It may wait for the lock for as long as it takes, so no statement of it has a
 /// time-out of the server. The server notices within some ten seconds that our machine is gone, which is
-/// long after we have noticed its silence.
+/// long after we have noticed its silence. The newest grant is looked for by its key, whatever the server's
+/// statistics say: they do not count the old versions that a long transaction keeps.
 const SETTINGS: &str = "SET search_path = pg_catalog, pg_temp; \
     SET default_transaction_isolation = 'read committed'; \
     SET statement_timeout = 0; SET lock_timeout = 1000; \
     SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; \
     SET tcp_user_timeout = 10000; \
+    SET client_min_messages = debug1; \
+    SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; \
     DO $$ BEGIN PERFORM set_config('log_parameter_max_length', '0', false); \
     EXCEPTION WHEN insufficient_privilege THEN NULL; END $$; \
     DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '500', false); \
@@ -48,8 +53,6 @@ pub(crate) struct LockSession {
     runtime: Handle,
     /// The process of the server that serves it.
     pub(crate) process: i32,
-    /// Whether an answer is still to be read that did not come in time.
-    unread: bool,
 }
 
 impl LockSession {
@@ -59,47 +62,34 @@ impl LockSession {
             let mut listener = listening(options).await?;
             let row = listener.fetch_one(sqlx::raw_sql(SETTINGS)).await?;
             let process = sqlx::Row::try_get(&row, 0)?;
-            Ok(Self {
-                listener: Some(listener),
-                runtime: Handle::current(),
-                process,
-                unread: false,
-            })
+            Ok(Self { listener: Some(listener), runtime: Handle::current(), process })
         });
         let opened = opened.await.unwrap_or_else(|_| Err(timed_out()));
         opened.map_err(RequestError::Connect)
     }
 
-    /// Makes a call, and waits for as long as it takes.
-    pub(crate) async fn call(&mut self, call: &Call) -> Result<Vec<PgRow>, RequestError> {
-        let unread = std::mem::replace(&mut self.unread, true);
-        let rows = self.exchange(unread, call).await;
-        self.unread = false;
-        rows.map_err(RequestError::Execute)
+    /// Makes a call. Its rows come one by one, each as soon as the server tells it.
+    ///
+    /// # Cancel safety
+    /// After a drop before the end the session is to be dropped as well.
+    pub(crate) fn rows<'a>(
+        &'a mut self,
+        call: &'a Call,
+    ) -> BoxStream<'a, Result<PgRow, RequestError>> {
+        let rows = async move { Ok(self.connection().await?.fetch(call.as_query())) };
+        rows.try_flatten_stream().map_err(RequestError::Execute).boxed()
     }
 
-    async fn exchange(&mut self, unread: bool, call: &Call) -> Result<Vec<PgRow>, Error> {
-        let connection = self.connection().await?;
-        if unread {
-            read_to_the_end(connection).await?;
-        }
-        send(connection, Form::Prepared, &Request::Call(call)).await
-    }
-
-    /// Makes a call whose answer is one row, within a limit.
-    pub(crate) async fn row_within(
-        &mut self,
-        limit: Duration,
-        call: &Call,
-    ) -> Result<PgRow, RequestError> {
-        let silent =
-            || RequestError::Execute(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
-        timeout(limit, self.row(call)).await.unwrap_or_else(|_| Err(silent()))
-    }
-
-    /// Makes a call whose answer is one row.
+    /// Makes a call whose answer is one row, and waits for as long as it takes.
+    ///
+    /// # Cancel safety
+    /// After a drop nobody reads the answer: the session is to be dropped as well.
     pub(crate) async fn row(&mut self, call: &Call) -> Result<PgRow, RequestError> {
-        let rows = self.call(call).await?;
+        let exchange = async {
+            let connection = self.connection().await?;
+            send(connection, Form::Prepared, &Request::Call(call)).await
+        };
+        let rows = exchange.await.map_err(RequestError::Execute)?;
         rows.into_iter().next().ok_or(RequestError::Execute(Error::RowNotFound))
     }
 
@@ -107,11 +97,16 @@ impl LockSession {
     pub(crate) async fn answers_within(&mut self, limit: Duration) -> bool {
         let ping = async {
             match self.connection().await {
-                Ok(connection) => read_to_the_end(connection).await.is_ok(),
+                Ok(connection) => connection.ping().await.is_ok(),
                 Err(_) => false,
             }
         };
         timeout(limit, ping).await.unwrap_or(false)
+    }
+
+    /// Whether the session is known to be over.
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.ended().now_or_never().is_some()
     }
 
     /// Completes when the session is over: the server said so, or the connection was cut.

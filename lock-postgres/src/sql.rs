@@ -18,7 +18,8 @@ use sqlx::{AssertSqlSafe, query};
 /// A call of a function: `SELECT … FROM function(…)`.
 pub(crate) struct Call {
     columns: String,
-    function: String,
+    /// One, or several that are called one after the other with the same values.
+    functions: Vec<String>,
     arguments: Vec<Argument>,
 }
 
@@ -40,7 +41,13 @@ impl Call {
 
     /// A call that selects `columns`, which SQL may compute from those of the answer.
     pub(crate) fn of_columns(columns: String, function: String) -> Self {
-        Self { columns, function, arguments: Vec::new() }
+        Self { columns, functions: vec![function], arguments: Vec::new() }
+    }
+
+    /// Calls another function after it, in the same request, with the same values.
+    pub(crate) fn then(mut self, function: String) -> Self {
+        self.functions.push(function);
+        self
     }
 
     pub(crate) fn text(self, text: &str) -> Self {
@@ -99,7 +106,9 @@ impl Call {
     fn with_arguments(&self, written: impl Fn(usize, &Argument) -> String) -> String {
         let written = |(at, argument)| written(at, argument);
         let arguments: Vec<String> = self.arguments.iter().enumerate().map(written).collect();
-        format!("SELECT {} FROM {}({})", self.columns, self.function, arguments.join(","))
+        let (columns, arguments) = (&self.columns, arguments.join(","));
+        let one = |function| format!("SELECT {columns} FROM {function}({arguments})");
+        self.functions.iter().map(one).collect::<Vec<_>>().join(" UNION ALL ")
     }
 }
 

@@ -120,7 +120,7 @@ async fn c08_a_server_that_is_slow_to_answer_is_no_loss() {
     let (guard, other) = (held(&client, &fresh_name()).await, held(&client, &fresh_name()).await);
     let mut stranger = PgConnection::connect(&server.url()).await.expect("a connection");
     let mut busy = stranger.begin().await.expect("begun");
-    busy.execute("LOCK TABLE leasehold.locks_advisory").await.expect("locked");
+    busy.execute("LOCK TABLE leasehold.locks_advisory_grants").await.expect("locked");
     guard.extend(MINUTE).await.expect_err("the table is locked");
     assert!(server.log().contains("lock timeout"));
     busy.rollback().await.expect("rolled back");
@@ -310,6 +310,8 @@ async fn c19_a_wait_that_is_given_up_leaves_the_queue() {
     let refused = waiter.acquire(request).await;
     assert!(matches!(refused, Err(LockError::Timeout { .. })), "{refused:?}");
     eventually("it has left", LIMIT, async || locks(&server) == 1).await;
+    // It was told, and did not have to find out by itself that nobody is there.
+    assert!(server.log().contains("administrator command"), "{}", server.log());
     released(guard).await;
     released(held(&holder, &name).await).await;
 }

@@ -3,6 +3,8 @@
 use leasehold::Health;
 use lock_testkit::{PgBouncer, PostgresServer};
 
+use sqlx::{Connection, Executor, PgConnection};
+
 use crate::support::client;
 
 const SAFE: [&str; 2] = ["fsync=on", "full_page_writes=on"];
@@ -38,4 +40,53 @@ async fn c31_a_standby_is_named() {
     drop(client(&server.url()).await);
     let standby = server.standby().await;
     assert_eq!(ills(&standby.url()).await, [("role", Health::Risk), ("schema", Health::Unknown)]);
+}
+
+/// What the doctor sees of one thing.
+async fn seen(url: &str, check: &str) -> (Health, String) {
+    let findings = client(url).await.doctor().await.expect("an answer");
+    let finding = findings.into_iter().find(|finding| finding.check == check).expect("looked at");
+    (finding.health, finding.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_commits_that_do_not_wait_for_synchronous_standbys_are_named() {
+    let local = ["synchronous_commit=local", "synchronous_standby_names=nobody"];
+    let server = PostgresServer::start_with(&[SAFE.as_slice(), &local].concat()).await;
+    let (health, text) = seen(&server.url(), "durability").await;
+    assert!(health == Health::Risk && text.contains("synchronous_commit is local"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_the_oldest_snapshot_is_named() {
+    let server = PostgresServer::start_with(&SAFE).await;
+    let (health, text) = seen(&server.url(), "snapshot").await;
+    assert!(health == Health::Good && text.contains("nobody else"), "{text}");
+    let mut report = PgConnection::connect(&server.url()).await.expect("a connection");
+    report.execute("SET application_name = 'night report'").await.expect("set");
+    let mut open = report.begin().await.expect("begun");
+    open.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").await.expect("set");
+    open.execute("SELECT 1").await.expect("a snapshot");
+    let (health, text) = seen(&server.url(), "snapshot").await;
+    assert!(health == Health::Good && text.contains("night report"), "{text}");
+    open.rollback().await.expect("rolled back");
+}
+
+/// C3: with the text form, or where the user may not say otherwise, the log holds owner ids.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_log_that_holds_owner_ids_is_named() {
+    let logged = ["log_min_duration_statement=0"];
+    let server = PostgresServer::start_with(&[SAFE.as_slice(), &logged].concat()).await;
+    let pooler = PgBouncer::start(&server).await;
+    // The owner of the server turns values off for itself.
+    assert_eq!(seen(&server.url(), "logging").await.0, Health::Good);
+    let (health, text) = seen(&pooler.url(), "logging").await;
+    assert!(health == Health::Risk && text.contains("pooler"), "{text}");
+    server.psql("CREATE ROLE app LOGIN");
+    crate::security::let_in(&server, "app");
+    let app = server.url_as("app", "postgres");
+    let (health, text) = seen(&app, "logging").await;
+    assert!(health == Health::Risk && text.contains("log_parameter_max_length"), "{text}");
+    server.psql("ALTER ROLE app SET log_parameter_max_length = 0");
+    assert_eq!(seen(&app, "logging").await.0, Health::Good);
 }

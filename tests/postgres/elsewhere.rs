@@ -29,7 +29,7 @@ async fn c08_an_attached_lease_is_lost_with_the_session_that_holds_it() {
     let (taker, attacher) = (advisory(&server).await, LockClient::new(advisory(&server).await));
     for (sql, reason) in [
         (TERMINATE, LostReason::Disconnected),
-        ("UPDATE leasehold.locks_advisory SET owner = NULL", LostReason::Evicted),
+        ("UPDATE leasehold.locks_advisory_grants SET owner = NULL", LostReason::Evicted),
     ] {
         let lease = taker.acquire_lease(&patient(&fresh_name())).await.expect("a free lock");
         let guard = attacher.attach(lease).await.expect("still held");
@@ -71,23 +71,24 @@ async fn c14_an_eviction_that_comes_too_late_ends_no_session() {
     let guard = held(&client, &name).await;
     let process = server.psql("SELECT pid FROM pg_locks WHERE locktype = 'advisory'");
 
-    // Both find the row busy: the release waits for it first, and then the eviction.
+    // The eviction has seen that the lock is held, and waits for the row. What is written to the row meanwhile
+    // is what a release writes.
     let mut stranger = PgConnection::connect(&server.url()).await.expect("a connection");
-    let mut busy = stranger.begin().await.expect("begun");
-    let lock = format!("SELECT 1 FROM leasehold.locks_advisory WHERE name = '{name}' FOR UPDATE");
-    busy.execute(AssertSqlSafe(lock)).await.expect("locked");
-    let releasing = tokio::spawn(guard.release());
-    until_blocked(&server, 1).await;
-    let evicting = tokio::spawn(async move {
-        operator.evict(&name.parse().expect("a good name")).await.expect("an answer")
+    let mut release = stranger.begin().await.expect("begun");
+    let written =
+        format!("UPDATE leasehold.locks_advisory_grants SET owner = NULL WHERE name = '{name}'");
+    release.execute(AssertSqlSafe(written)).await.expect("written");
+    let evicting = tokio::spawn({
+        let name = name.parse().expect("a good name");
+        async move { operator.evict(&name).await.expect("an answer") }
     });
-    until_blocked(&server, 2).await;
-    busy.rollback().await.expect("rolled back");
+    until_blocked(&server, 1).await;
+    release.commit().await.expect("committed");
 
-    releasing.await.expect("no panic").expect("it was held to the end");
     assert_eq!(evicting.await.expect("no panic"), None);
     let alive = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {process}");
     assert_eq!(number(&server, &alive), 1);
+    released(guard).await;
     released(held(&client, &fresh_name()).await).await;
     assert_eq!(number(&server, &alive), 1);
 }

@@ -4,7 +4,7 @@
 
 mod access;
 mod advisory;
-
+mod advisory_tokens;
 mod conformance;
 mod doctor;
 mod elsewhere;

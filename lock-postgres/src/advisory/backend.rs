@@ -8,18 +8,17 @@ use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
-    LockName, LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
+    LockName, LockState, Order, Outcome, OwnerId, Renewals, TokenDurability, Wakeup,
 };
 
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use super::claim_handle::{Callers, ClaimHandle, End, Standing};
-use super::claim_task::ClaimTask;
-use super::holds::Holds;
-use super::registry::Registry;
-use super::shared::Shared;
-use super::spares::Spares;
+use super::claim::{ClaimTask, Shared};
+use super::claims::{ClaimHandle, Claims, Found};
+use super::command::{Command, Standing, Tried};
+use super::rows::Rows;
+use super::sessions::Sessions;
 use crate::doctor;
 use crate::error::BACKEND;
 use crate::fence::PostgresFence;
@@ -39,7 +38,7 @@ use crate::server::{Server, end_of_connecting};
 #[derive(Clone)]
 pub struct AdvisoryBackend {
     shared: Arc<Shared>,
-    registry: Arc<Registry>,
+    claims: Arc<Claims>,
     /// Where the sessions live.
     runtime: Handle,
 }
@@ -65,72 +64,85 @@ impl AdvisoryBackend {
         if server.is_standby(end).await? {
             return Err(refused("the server is a standby, whose advisory locks are its own"));
         }
+        server.forget_unused().await;
         let shared = Shared {
-            holds: Holds { server },
-            spares: Spares::new(options.connections),
-            attempts: Semaphore::new(options.connections),
+            sessions: Sessions::new(server.connections.options().clone(), options.connections),
+            rows: Rows { server },
         };
-        let (registry, runtime) = (Arc::new(Registry::new()), Handle::current());
-        Ok(Self { shared: Arc::new(shared), registry, runtime })
+        let (claims, runtime) = (Arc::new(Claims::new()), Handle::current());
+        Ok(Self { shared: Arc::new(shared), claims, runtime })
     }
 
     /// The fence of a resource in this database.
     pub fn fence(&self, resource: impl Into<String>) -> PostgresFence {
-        PostgresFence::new(self.shared.holds.server.clone(), resource.into())
+        PostgresFence::new(self.shared.rows.server.clone(), resource.into())
     }
 
-    /// Begins to look after a claim, on the runtime of the sessions: it comes to its end also if its caller
-    /// leaves.
-    fn begin(&self, claim: &Claim, waits: bool) -> ClaimHandle {
-        let (commands, receiver) = mpsc::channel(16);
-        let (standing, seen) = watch::channel(Standing::Trying);
-        let callers = Arc::new(Callers::default());
-        let task = ClaimTask {
-            shared: self.shared.clone(),
-            claim: claim.clone(),
-            waits,
-            callers: callers.clone(),
-            standing,
-            commands: receiver,
-        };
-        ClaimHandle { callers, commands, standing: seen, task: self.runtime.spawn(task.run()) }
-    }
-
-    /// How the claim of an owner stands, which is begun if there is none; `None` if it has just ended.
+    /// Asks for the lock: the task of the claim, or one that is begun. `None` if the claim has just ended.
     async fn attempt(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Option<Attempt>, BackendError> {
-        let begin = || self.begin(claim, waiter.is_some());
-        let (handle, is_new) = self.registry.alive_or(claim.owner, begin)?;
-        match handle.tried(waiter).await {
-            Standing::Held(grant) if is_new.0 => Ok(Some(handle.grant(grant))),
-            Standing::Held(grant) => handle.grant_again(&grant, claim.ttl).await,
-            Standing::Waiting(process, _) if !is_new.0 => self.look(claim, process).await,
-            Standing::Waiting(_, seen) | Standing::Over(End::Busy(seen)) => {
-                Ok(Some(Attempt::Busy(seen)))
+        let begin = || self.begin(claim, waiter.cloned());
+        let tried = match self.claims.alive_or(claim.owner, begin)? {
+            Found::Begun(first) => first.await.map_err(|_| runtime_ended())?,
+            Found::Alive(alive) => {
+                let again = alive.ask(|reply| Command::Try(waiter.cloned(), reply)).await;
+                let Some(tried) = again else { return Ok(None) };
+                tried
             }
-            Standing::Over(End::Failed(error)) => Err(error),
-            Standing::Over(End::Lost(_)) | Standing::Trying => Ok(None),
+        };
+        match tried {
+            Tried::Answered(attempt) => attempt.map(Some),
+            Tried::Waiting(process) => self.look(claim, process).await,
         }
+    }
+
+    /// Begins to look after a claim, on the runtime of the sessions: it comes to its end also if its caller
+    /// leaves.
+    fn begin(
+        &self,
+        claim: &Claim,
+        waiter: Option<WaiterHandle>,
+    ) -> (ClaimHandle, oneshot::Receiver<Tried>) {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let (standing, seen) = watch::channel(Standing::Pending);
+        let (first, tried) = oneshot::channel();
+        let (shared, claim) = (self.shared.clone(), claim.clone());
+        let task = ClaimTask { shared, claim, waiter, standing, commands: receiver };
+        let task = self.runtime.spawn(task.run(first));
+        (ClaimHandle { commands, standing: seen, task }, tried)
     }
 
     /// What is known of the holder of a lock that our session waits for. A wait whose session is gone,
     /// which a network that swallows does not tell, is given up.
     async fn look(&self, claim: &Claim, process: i32) -> Result<Option<Attempt>, BackendError> {
-        let seen = self.shared.holds.look(&claim.name, process).await?;
+        let seen = self.shared.rows.look(&claim.name, process).await?;
+        if seen.is_none() {
+            self.claims.forget(claim.owner);
+        }
         Ok(seen.map(Attempt::Busy))
+    }
+
+    /// The claim of an owner that waits or holds.
+    fn alive(&self, owner: OwnerId) -> Option<Arc<ClaimHandle>> {
+        self.claims.known(owner).filter(|claim| !claim.is_over())
     }
 
     /// Extends a hold on its own session, or one of another client in its row.
     async fn extend_one(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
-        let claim = self.registry.alive(renewal.owner);
+        let claim = self.alive(renewal.owner);
         match claim.filter(|claim| claim.holds(renewal.token)) {
             Some(claim) => claim.extend(renewal.token, renewal.ttl).await,
-            None => self.shared.holds.extend(renewal).await,
+            None => self.shared.rows.extend(renewal).await,
         }
     }
+}
+
+fn runtime_ended() -> BackendError {
+    let context = "the runtime that keeps the sessions has ended";
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, context)
 }
 
 fn refused(why: &str) -> LockError {
@@ -166,8 +178,6 @@ impl DistributedLock for AdvisoryBackend {
             if let Some(attempt) = self.attempt(claim, waiter).await? {
                 return Ok(attempt);
             }
-            // The hold that the owner had is over.
-            self.registry.unregister(claim.owner);
         }
     }
 
@@ -176,12 +186,12 @@ impl DistributedLock for AdvisoryBackend {
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        if let Some(claim) = self.registry.alive(owner) {
+        if let Some(claim) = self.alive(owner) {
             let released = claim.release().await;
-            self.registry.unregister(owner);
+            self.claims.forget(owner);
             return released;
         }
-        match self.shared.holds.end(name, Some(owner)).await? {
+        match self.shared.rows.end(name, Some(owner)).await? {
             Some(_) => Ok(Release::Released),
             None => Ok(Release::NotHeld),
         }
@@ -189,18 +199,18 @@ impl DistributedLock for AdvisoryBackend {
 
     async fn withdraw(&self, _name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         // C19: from here on every request of the claim is refused.
-        self.registry.withdraw(owner);
-        match self.registry.alive(owner) {
+        self.claims.withdraw(owner);
+        match self.alive(owner) {
             Some(claim) => claim.release().await.map(drop),
             None => Ok(()),
         }
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        let claim = self.registry.known(lease.owner());
+        let claim = self.claims.known(lease.owner());
         Some(match claim.filter(|claim| claim.is_over() || claim.holds(lease.token())) {
             Some(claim) => Box::pin(claim.watch()),
-            None => Box::pin(self.shared.holds.watch(lease)),
+            None => Box::pin(self.shared.rows.watch(lease)),
         })
     }
 }
@@ -208,7 +218,7 @@ impl DistributedLock for AdvisoryBackend {
 #[async_trait]
 impl LockAdmin for AdvisoryBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let state = self.shared.holds.states(name.as_str(), true, 1).await?.pop();
+        let state = self.shared.rows.states(name.as_str(), true, 1).await?.pop();
         Ok(state.unwrap_or_else(|| LockState::new(name.clone(), None, None)))
     }
 
@@ -218,21 +228,21 @@ impl LockAdmin for AdvisoryBackend {
             return Ok(Vec::new());
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.shared.holds.states(prefix, false, limit).await
+        self.shared.rows.states(prefix, false, limit).await
     }
 
     async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.shared.holds.end(name, None).await
+        self.shared.rows.end(name, None).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(&self.shared.holds.server).await
+        doctor::examine(&self.shared.rows.server).await
     }
 }
 
 impl std::fmt::Debug for AdvisoryBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = &self.shared.holds.server.names;
+        let names = &self.shared.rows.server.names;
         f.debug_struct("AdvisoryBackend").field("names", names).finish_non_exhaustive()
     }
 }

@@ -1,12 +1,11 @@
 //! The mode in which locks are advisory locks of sessions.
 
 mod backend;
-mod claim_handle;
-mod claim_task;
+mod claim;
+mod claims;
+mod command;
 mod hold;
-mod holds;
-mod registry;
-mod shared;
-mod spares;
+mod rows;
+mod sessions;
 
 pub use self::backend::AdvisoryBackend;

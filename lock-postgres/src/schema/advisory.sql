@@ -1,78 +1,36 @@
 -- The functions of the mode in which locks are advisory locks of sessions.
 --
--- The lock itself is the server's. A row tells of it: token, owner, label, and the process of the server
--- whose session holds it. It is written by that session alone, so it never names another's process.
+-- A row tells of a grant: token, owner, label, and the process of the server whose session holds the lock. It
+-- is written by that session, in the request that took the lock. `lock_key` is the key of the advisory lock,
+-- which the client makes of the name.
 
--- Makes sure that the lock has a row, and locks it.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_enter"(lock_name text) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
-    IF NOT FOUND THEN
-        INSERT INTO "@schema@"."@table@" (name, token) VALUES (lock_name, 0)
-            ON CONFLICT DO NOTHING;
-        PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
-    END IF;
-END
-$$;
-
--- Grants the lock, and returns the new token: one more than the last, or the time in microseconds,
--- whichever is greater (C22). While the clock is ahead of the last token, the token is therefore the
--- time of the grant (C45).
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant"(
-    lock_name text, new_owner uuid, ttl_ms bigint, new_label text, clock_limit bigint,
-    new_process integer
-) RETURNS bigint
+-- Reserves tokens, a second ahead of one that is about to be told, and returns that one. After a crash the one
+-- is greater than all that were reserved before, and so than all that were told (C22). It is told once the clock
+-- has passed those, unless the clock was set back: so it is ahead of no clock that is right, and what a failover
+-- forgets is behind the clock as ever.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_reserve"(wanted bigint) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    now_us bigint := "@schema@"."@table@_v2_now_us"();
-    granted bigint;
+    before bigint := coalesce(
+        (SELECT max(t.reserved) FROM "@schema@"."@table@_tokens" t), 0);
+    ahead bigint;
 BEGIN
-    IF now_us > clock_limit THEN
-        RAISE EXCEPTION USING ERRCODE = 'LH002',
-            MESSAGE = 'the clock of the server is more than a day ahead of the client';
+    IF NOT EXISTS (SELECT FROM "@schema@"."@table@_grants" g WHERE g.name = '') THEN
+        INSERT INTO "@schema@"."@table@_grants" (name, token) VALUES ('', before)
+            ON CONFLICT DO NOTHING;
+        IF before - wanted BETWEEN 0 AND 1000000 THEN
+            PERFORM pg_sleep((before - wanted) / 1000000.0);
+        END IF;
+        wanted := greatest(wanted, before + 1);
     END IF;
+    ahead := wanted + 1000000;
+    -- Others see it once it is on disk.
     PERFORM "@schema@"."@table@_v2_durably"();
-    UPDATE "@schema@"."@table@" l
-        SET token = greatest(l.token + 1, now_us), owner = new_owner, label = new_label,
-            expires_at = clock_timestamp() + ttl_ms * interval '1 millisecond',
-            process = new_process
-        WHERE l.name = lock_name
-        RETURNING l.token INTO granted;
-    RETURN granted;
+    INSERT INTO "@schema@"."@table@_tokens" VALUES (ahead) ON CONFLICT DO NOTHING;
+    DELETE FROM "@schema@"."@table@_tokens" t WHERE t.reserved < ahead;
+    RETURN wanted;
 END
-$$;
-
--- The key of the advisory lock: that of the name space, a zero byte and the name.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_lock_key"(lock_name text) RETURNS bigint
-LANGUAGE sql IMMUTABLE
-SET search_path = pg_catalog, pg_temp AS $$
-    SELECT "@schema@"."@table@_v2_key"(
-        convert_to('@schema@.@table@', 'UTF8') || '\x00'::bytea || convert_to(lock_name, 'UTF8'))
-$$;
-
--- The sessions that hold the lock, or wait for it.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_sessions"(
-    lock_name text, OUT process integer, OUT holds boolean
-) RETURNS SETOF record
-LANGUAGE sql VOLATILE
-SET search_path = pg_catalog, pg_temp AS $$
-    SELECT k.pid, k.granted FROM pg_locks k
-    WHERE k.locktype = 'advisory' AND k.objsubid = 1
-    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-    AND (k.classid::bigint << 32 | k.objid::bigint) = "@schema@"."@table@_v2_lock_key"(lock_name)
-$$;
-
--- Whether a row says the truth: the process that it names holds the lock right now. If another process
--- holds it, that one is about to write its own grant, and the hold of the row is over.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_lives"(lock_name text, of_process integer)
-RETURNS boolean
-LANGUAGE sql VOLATILE
-SET search_path = pg_catalog, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM "@schema@"."@table@_v2_sessions"(lock_name) s
-        WHERE s.process = of_process AND s.holds)
 $$;
 
 -- The server ends a session that is silent for so long: its process is stopped, or its machine is gone.
@@ -87,26 +45,49 @@ BEGIN
 END
 $$;
 
--- Writes the hold of this session, which has the advisory lock, into its row. A row that somebody keeps is
--- waited for no longer than by any other request.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_hold"(
-    lock_name text, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
-    OUT now_us bigint, OUT token bigint
+-- Writes the grant of this session, which has the advisory lock. The token is one more than the last, or the
+-- time in microseconds, whichever is greater (C22). While the clock is ahead of the last token, the token is
+-- therefore the time of the grant (C45). A table that somebody keeps is waited for no longer than by any other
+-- request.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant"(
+    lock_name text, lock_key bigint, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
+    OUT token bigint, OUT now_us bigint
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+DECLARE
+    granted_at timestamptz := clock_timestamp();
+    floor_of_all bigint;
+    reserved bigint;
 BEGIN
-    PERFORM "@schema@"."@table@_v2_enter"(lock_name);
-    now_us := "@schema@"."@table@_v2_now_us"();
-    token := "@schema@"."@table@_v2_grant"(
-        lock_name, me, ttl_ms, my_label, clock_limit, pg_backend_pid());
-    PERFORM "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
+    now_us := extract(epoch FROM granted_at) * 1000000;
+    IF now_us > clock_limit THEN
+        RAISE EXCEPTION USING ERRCODE = 'LH002',
+            MESSAGE = 'the clock of the server is more than a day ahead of the client';
+    END IF;
+    -- One statement, so that a last token that is forgotten is found in the floor.
+    SELECT greatest(now_us, last.token + 1, lowest.token + 1), lowest.token, known.reserved
+        INTO token, floor_of_all, reserved
+        FROM (VALUES (1)) one (row)
+        LEFT JOIN LATERAL (SELECT g.token FROM "@schema@"."@table@_grants" g
+            WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1) last ON true
+        LEFT JOIN LATERAL (SELECT g.token FROM "@schema@"."@table@_grants" g
+            WHERE g.name = '' ORDER BY g.token DESC LIMIT 1) lowest ON true
+        LEFT JOIN LATERAL (SELECT t.reserved FROM "@schema@"."@table@_tokens" t
+            ORDER BY t.reserved DESC LIMIT 1) known ON true;
+    IF floor_of_all IS NULL OR token > reserved THEN
+        token := "@schema@"."@table@_v2_reserve"(token);
+    END IF;
+    INSERT INTO "@schema@"."@table@_grants"
+        (name, token, owner, label, expires_at, lock_key, process)
+        VALUES (lock_name, token, me, my_label,
+            granted_at + ttl_ms * interval '1 millisecond', lock_key, pg_backend_pid());
 END
 $$;
 
 -- Takes the lock if it is free. `token` is null if it is not; then the rest says what is known.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_take"(
-    lock_name text, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
+    lock_name text, lock_key bigint, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
     OUT process integer, OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text
 )
 LANGUAGE plpgsql SECURITY DEFINER
@@ -117,56 +98,95 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'read_only_sql_transaction',
             MESSAGE = 'the server is a standby, whose advisory locks are its own';
     END IF;
-    IF pg_try_advisory_lock("@schema@"."@table@_v2_lock_key"(lock_name)) THEN
-        SELECT h.now_us, h.token INTO now_us, token FROM "@schema@"."@table@_v2_hold"(
-            lock_name, me, ttl_ms, my_label, clock_limit) h;
+    IF pg_try_advisory_lock(lock_key) THEN
+        SELECT g.token, g.now_us INTO token, now_us FROM "@schema@"."@table@_v2_grant"(
+            lock_name, lock_key, me, ttl_ms, my_label, clock_limit) g;
+        PERFORM "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
     ELSE
         SELECT s.now_us, s.left_us, s.holder INTO now_us, left_us, holder
-            FROM "@schema@"."@table@_v2_look"(lock_name, process) s;
+            FROM "@schema@"."@table@_v2_look"(lock_name, lock_key, NULL) s;
     END IF;
 END
 $$;
 
--- Waits for the lock, first come, first served, and takes it. A time-out could leave it taken, so there is
--- none: a wait is given up by `leave`, and the connection is then closed.
+-- Waits for the lock, first come, first served, and takes it; no row if `take`, which is called before in the
+-- same statement, has taken it. A time-out could leave it taken, so there is none: a wait is given up by
+-- `leave`, and the connection is then closed. What need not be done between the release of another and this
+-- grant is done before.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_wait"(
-    lock_name text, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
-    OUT process integer, OUT token bigint, OUT now_us bigint
-)
+    lock_name text, lock_key bigint, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
+    OUT process integer, OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text
+) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = 0 AS $$
 BEGIN
     process := pg_backend_pid();
-    PERFORM pg_advisory_lock("@schema@"."@table@_v2_lock_key"(lock_name));
-    SELECT h.now_us, h.token INTO now_us, token FROM "@schema@"."@table@_v2_hold"(
-        lock_name, me, ttl_ms, my_label, clock_limit) h;
+    IF EXISTS (SELECT FROM (SELECT * FROM "@schema@"."@table@_grants" t
+            WHERE t.name = lock_name ORDER BY t.token DESC LIMIT 1) g
+        WHERE g.owner = me AND g.process = pg_backend_pid())
+    THEN
+        RETURN;
+    END IF;
+    PERFORM "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
+    -- A message is sent at once, and with it the answer of `take`: that the lock is busy.
+    RAISE DEBUG 'waiting';
+    PERFORM pg_advisory_lock(lock_key);
+    SELECT g.token, g.now_us INTO token, now_us FROM "@schema@"."@table@_v2_grant"(
+        lock_name, lock_key, me, ttl_ms, my_label, clock_limit) g;
+    RETURN NEXT;
 END
 $$;
 
--- Has a session of the caller's own give up its wait for the lock.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_leave"(lock_name text, of_process bigint)
-RETURNS void
+-- The sessions that hold the lock, or wait for it.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_sessions"(
+    lock_key bigint, OUT process integer, OUT holds boolean
+) RETURNS SETOF record
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT pg_cancel_backend(s.process) FROM "@schema@"."@table@_v2_sessions"(lock_name) s
-        WHERE s.process = of_process AND NOT s.holds
+    SELECT k.pid, k.granted FROM pg_locks k
+    WHERE k.locktype = 'advisory' AND k.objsubid = 1
+    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+    AND (k.classid::bigint << 32 | k.objid::bigint) = lock_key
 $$;
 
--- What is known of the holder, and whether the session still waits for the lock, or has it.
+-- The grant of the lock, if it is in force: the newest one, if the process that it names holds the lock right
+-- now. If another process holds the lock, that one is about to write its own grant.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_held"(lock_name text)
+RETURNS SETOF "@schema@"."@table@_grants"
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT g.* FROM (SELECT * FROM "@schema@"."@table@_grants" t
+        WHERE t.name = lock_name ORDER BY t.token DESC LIMIT 1) g
+    WHERE g.owner IS NOT NULL AND EXISTS (
+        SELECT FROM "@schema@"."@table@_v2_sessions"(g.lock_key) s
+        WHERE s.process = g.process AND s.holds)
+$$;
+
+-- What is known of the holder, and whether the session of this process still waits for the lock, or has it.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_look"(
-    lock_name text, of_process bigint,
+    lock_name text, lock_key bigint, of_process bigint,
     OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT is_there boolean
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     now_us := "@schema@"."@table@_v2_now_us"();
-    SELECT l.label, (extract(epoch FROM l.expires_at - clock_timestamp()) * 1000000)::bigint
-        INTO holder, left_us FROM "@schema@"."@table@" l
-        WHERE l.name = lock_name AND l.owner IS NOT NULL AND l.expires_at > clock_timestamp();
-    is_there := EXISTS (SELECT FROM "@schema@"."@table@_v2_sessions"(lock_name) s
-        WHERE s.process = of_process);
+    SELECT g.label, (extract(epoch FROM g.expires_at - clock_timestamp()) * 1000000)::bigint
+        INTO holder, left_us FROM (SELECT * FROM "@schema@"."@table@_grants" t
+            WHERE t.name = lock_name ORDER BY t.token DESC LIMIT 1) g
+        WHERE g.owner IS NOT NULL AND g.expires_at > clock_timestamp();
+    is_there := of_process IS NOT NULL AND EXISTS (
+        SELECT FROM "@schema@"."@table@_v2_sessions"(lock_key) s WHERE s.process = of_process);
 END
+$$;
+
+-- Ends a session of the caller's own that waits for the lock.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_leave"(lock_key bigint, of_process bigint)
+RETURNS boolean
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pg_terminate_backend(s.process) FROM "@schema@"."@table@_v2_sessions"(lock_key) s
+        WHERE s.process = of_process
 $$;
 
 -- Extends a hold that lives, from its own session or another; false if it is over.
@@ -178,15 +198,14 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     held_by integer;
 BEGIN
-    -- A crash of the server ends the hold in any case.
-    PERFORM set_config('synchronous_commit', 'off', true);
-    UPDATE "@schema@"."@table@" l
+    UPDATE "@schema@"."@table@_grants" g
         SET expires_at = greatest(
-            l.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond')
-        WHERE l.name = lock_name AND l.owner = me AND l.token = of_token
-            AND l.expires_at > clock_timestamp()
-            AND (l.process = pg_backend_pid() OR "@schema@"."@table@_v2_lives"(l.name, l.process))
-        RETURNING l.process INTO held_by;
+            g.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond')
+        WHERE g.name = lock_name AND g.token = of_token AND g.owner = me
+            AND g.expires_at > clock_timestamp()
+            AND (g.process = pg_backend_pid() OR EXISTS (
+                SELECT FROM "@schema@"."@table@_v2_held"(lock_name) h WHERE h.token = of_token))
+        RETURNING g.process INTO held_by;
     IF held_by = pg_backend_pid() THEN
         PERFORM "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
     END IF;
@@ -194,34 +213,52 @@ BEGIN
 END
 $$;
 
--- How long the hold of a row lasts, in microseconds, and whether its session holds the lock; no row if
--- the hold is over.
+-- How long a hold lasts, in microseconds, and whether its session holds the lock; no row if the hold is over.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_left"(
     lock_name text, me uuid, of_token bigint, OUT left_us bigint, OUT holds boolean
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT (extract(epoch FROM l.expires_at - clock_timestamp()) * 1000000)::bigint,
-        "@schema@"."@table@_v2_lives"(l.name, l.process)
-    FROM "@schema@"."@table@" l
-    WHERE l.name = lock_name AND l.owner = me AND l.token = of_token
-        AND l.expires_at > clock_timestamp()
+    SELECT (extract(epoch FROM g.expires_at - clock_timestamp()) * 1000000)::bigint,
+        EXISTS (SELECT FROM "@schema@"."@table@_v2_held"(lock_name) h WHERE h.token = of_token)
+    FROM "@schema@"."@table@_grants" g
+    WHERE g.name = lock_name AND g.token = of_token AND g.owner = me
+        AND g.expires_at > clock_timestamp()
 $$;
 
--- Ends the hold of this session; true if it had the lock. The next one writes its grant once this is
--- committed, since both write the row.
+-- Ends the hold of this session; true if it had the lock. The lock is free first, so that the next one need
+-- not wait for the rest. The grant is over before this session can take the lock again.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_release"(
-    lock_name text, me uuid, of_token bigint
+    lock_name text, lock_key bigint, of_token bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    released boolean := pg_advisory_unlock(lock_key);
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
-    UPDATE "@schema@"."@table@" l SET owner = NULL, label = '', expires_at = '-infinity'
-        WHERE l.name = lock_name AND l.owner = me AND l.token = of_token;
+    UPDATE "@schema@"."@table@_grants" g
+        SET owner = NULL, label = '', expires_at = '-infinity'
+        WHERE g.name = lock_name AND g.token = of_token;
+    DELETE FROM "@schema@"."@table@_grants" g WHERE g.name = lock_name AND g.token = (
+        SELECT b.token FROM "@schema@"."@table@_grants" b
+        WHERE b.name = lock_name AND b.token < of_token ORDER BY b.token DESC LIMIT 1);
     PERFORM "@schema@"."@table@_v2_bear_silence"(0);
-    RETURN pg_advisory_unlock("@schema@"."@table@_v2_lock_key"(lock_name));
+    RETURN released;
 END
+$$;
+
+-- Forgets the locks that nobody has used for a week. Their tokens are below the floor from then on.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_forget"() RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+    WITH forgotten AS (
+        DELETE FROM "@schema@"."@table@_grants" g
+        WHERE g.token < "@schema@"."@table@_v2_now_us"() - 7 * 86400000000 AND g.name <> ''
+            AND NOT (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())
+        RETURNING g.token)
+    INSERT INTO "@schema@"."@table@_grants" (name, token)
+        SELECT '', max(f.token) FROM forgotten f HAVING count(*) > 0
+        ON CONFLICT DO NOTHING
 $$;
 
 -- The locks that are held and whose names start with `prefix`, or the one lock called `prefix`. No more
@@ -233,22 +270,21 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_list"(
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT n.name, left(l.owner::text, 8), l.token,
-        greatest(0, (extract(epoch FROM l.expires_at - clock_timestamp()) * 1000000)::bigint),
-        l.label,
-        (SELECT count(*) FROM "@schema@"."@table@_v2_sessions"(n.name) s WHERE NOT s.holds)
+    SELECT h.name, left(h.owner::text, 8), h.token,
+        greatest(0, (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint),
+        h.label,
+        (SELECT count(*) FROM "@schema@"."@table@_v2_sessions"(h.lock_key) s WHERE NOT s.holds)
     FROM (SELECT prefix WHERE whole
-        UNION ALL SELECT t.name FROM "@schema@"."@table@" t
-        WHERE NOT whole AND t.owner IS NOT NULL AND starts_with(t.name, prefix)) n (name)
-    LEFT JOIN "@schema@"."@table@" l ON l.name = n.name AND l.owner IS NOT NULL
-        AND "@schema@"."@table@_v2_lives"(l.name, l.process)
-    WHERE whole OR l.name IS NOT NULL
-    ORDER BY n.name COLLATE "C" LIMIT at_most
+        UNION SELECT t.name FROM "@schema@"."@table@_grants" t
+        WHERE NOT whole AND t.owner IS NOT NULL AND starts_with(t.name, prefix)) n (name),
+    LATERAL (SELECT * FROM "@schema@"."@table@_v2_held"(n.name)) h
+    ORDER BY h.name COLLATE "C" LIMIT at_most
 $$;
 
 -- Ends the hold of `me`, or of anybody if that is null, in its row, and notes for its holder that it was
 -- ended so. Returns whose it was, and the process whose session the caller is to end. The row stays locked
--- until the caller's statement is done, so that the session cannot come to hold something else before.
+-- until the caller's statement is done. So a release of that session is not done before, and the session
+-- cannot come to hold something else.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_end"(
     lock_name text, me uuid,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
@@ -257,12 +293,14 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_end"(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    held "@schema@"."@table@";
+    held "@schema@"."@table@_grants";
 BEGIN
-    PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
-    SELECT * INTO held FROM "@schema@"."@table@" l
-        WHERE l.name = lock_name AND l.owner IS NOT NULL AND (me IS NULL OR l.owner = me)
-        AND "@schema@"."@table@_v2_lives"(l.name, l.process);
+    UPDATE "@schema@"."@table@_grants" g
+        SET owner = NULL, label = '', expires_at = '-infinity'
+        FROM "@schema@"."@table@_v2_held"(lock_name) h
+        WHERE g.name = h.name AND g.token = h.token AND g.owner = h.owner
+            AND (me IS NULL OR h.owner = me)
+        RETURNING h.* INTO held;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -270,8 +308,6 @@ BEGIN
     INSERT INTO "@schema@"."@table@_withdrawn" (owner, forget_at)
         VALUES (held.owner, clock_timestamp() + interval '@withdrawal_remembered_ms@ milliseconds')
         ON CONFLICT DO NOTHING;
-    UPDATE "@schema@"."@table@" l SET owner = NULL, label = '', expires_at = '-infinity'
-        WHERE l.name = lock_name;
     name := held.name;
     owner := left(held.owner::text, 8);
     token := held.token;
@@ -284,12 +320,14 @@ END
 $$;
 
 -- Whether somebody ended the hold of `me`. One who is about to is waited for.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_was_ended"(lock_name text, me uuid)
-RETURNS boolean
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_was_ended"(
+    lock_name text, me uuid, of_token bigint
+) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR SHARE;
+    PERFORM FROM "@schema@"."@table@_grants" g
+        WHERE g.name = lock_name AND g.token = of_token FOR SHARE;
     RETURN EXISTS (SELECT FROM "@schema@"."@table@_withdrawn" w WHERE w.owner = me);
 END
 $$;

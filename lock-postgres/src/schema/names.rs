@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use lock_core::LockError;
 
+use crate::sql::key;
+
 /// Postgres cuts identifiers to 63 bytes; the longest suffix of ours is `_advisory_withdrawn_forget`.
 const LONGEST_TABLE: usize = 37;
 const LONGEST_SCHEMA: usize = 63;
 
 /// How the tables are called that go with one: no set of locks may take another's for its own.
-const COMPANIONS: [&str; 4] = ["_queue", "_withdrawn", "_fences", ADVISORY];
+const COMPANIONS: [&str; 6] = ["_queue", "_withdrawn", "_fences", "_grants", "_tokens", ADVISORY];
 const ADVISORY: &str = "_advisory";
 
 /// The schema and the table of a set of locks. The table's name begins those of all that goes with it.
@@ -39,6 +41,11 @@ impl TableNames {
     /// The table of the same schema that advisory locks have to themselves.
     pub(crate) fn for_advisory_locks(&self) -> Self {
         Self { schema: self.schema.clone(), table: format!("{}{ADVISORY}", self.table).into() }
+    }
+
+    /// The key of the advisory lock that stands for a lock of this set.
+    pub(crate) fn advisory_key(&self, name: &str) -> i64 {
+        key(format!("{}.{}\0{name}", self.schema, self.table).as_bytes())
     }
 
     /// Whether the set is that of advisory locks.

@@ -25,17 +25,34 @@ const SHELL: &str = r#"
 "#;
 
 /// The same for a program that has child processes and leaves shared memory behind when it is killed:
-/// it is asked to quit (SIGQUIT), and after two seconds all that are left are killed.
+/// it is asked to quit (SIGQUIT), and ends once its children have.
+///
+/// The children are killed, stopped or not, and looked for again until the program has ended: a look may
+/// fail on a machine that is very busy, and the program may start more. After five seconds the program is
+/// killed as well, and never before its children: nobody would find those any more, once they have
+/// another parent.
 const FAMILY_SHELL: &str = r#"
     trap '' HUP
     "$@" </dev/null >"$0" 2>&1 &
     parent=$!
     echo $parent
     cat >/dev/null
-    family="$parent $(ps -A -o pid= -o ppid= | awk -v p=$parent '$2 == p { print $1 }')"
-    kill -CONT $family
+    kill_children() {
+        kill -9 $(ps -A -o pid= -o ppid= | awk -v p=$parent '$2 == p { print $1 }')
+    }
+    kill -CONT $parent
     kill -QUIT $parent
-    ( sleep 2; kill -9 $family ) >/dev/null 2>&1 &
+    (
+        looks=0
+        while [ $looks -lt 50 ]; do
+            kill_children
+            looks=$((looks + 1))
+            sleep 0.1
+        done
+        kill -STOP $parent
+        kill_children
+        kill -9 $parent
+    ) >/dev/null 2>&1 &
     killer=$!
     wait $parent
     kill $killer
@@ -142,6 +159,8 @@ mod tests {
     use super::*;
     use crate::process::signal;
 
+    const LIMIT: Duration = Duration::from_secs(10);
+
     #[tokio::test]
     async fn a_dropped_tether_takes_a_stopped_program_along() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -150,9 +169,22 @@ mod tests {
         let pid = sleeper.pid();
         signal::stop(pid);
         drop(sleeper);
-        crate::eventually("the sleeper is gone", Duration::from_secs(10), async || {
-            !signal::is_running(pid)
-        })
-        .await;
+        crate::eventually("the sleeper is gone", LIMIT, async || !signal::is_running(pid)).await;
+    }
+
+    /// A child that is started after the program was asked to quit, and is stopped, goes as well: here one
+    /// that the program then waits for.
+    #[tokio::test]
+    async fn a_dropped_tether_takes_a_late_and_stopped_child_along() {
+        const PROGRAM: &str = "trap 'sh -c \"echo \\$\\$; kill -STOP \\$\\$\"; exit' QUIT; echo ready; \
+            while :; do sleep 0.1; done";
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let log = folder.path().join("log");
+        let family = Tethered::start_family("sh", &["-c".to_owned(), PROGRAM.to_owned()], &log);
+        let told = || std::fs::read_to_string(&log).unwrap_or_default();
+        crate::eventually("it is ready", LIMIT, async || told().contains("ready")).await;
+        drop(family);
+        let child = told().lines().last().expect("it told").parse().expect("the child's id");
+        assert!(!signal::is_running(child), "process {child} is left");
     }
 }

@@ -20,7 +20,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "any session holds for the owner",
         file: "lock-postgres/src/schema/advisory.sql",
-        from: "WHERE s.process = of_process AND s.holds)",
+        from: "WHERE s.process = g.process AND s.holds)",
         to: "WHERE s.holds)",
         test: "-p leasehold --all-features --test postgres elsewhere::c10_an_attached_lease_is_not_extended_on_the_lock_of_another",
     },
@@ -204,36 +204,77 @@ SET search_path = public AS $$",
         test: "-p leasehold --all-features --test postgres advisory::c08_an_eviction_is_told_as_such_although_another_holds_by_then",
     },
     Mutant {
-        name: "a hold of which a caller has heard is given back",
+        name: "a grant of which nobody heard is kept",
         file: "lock-postgres/src/advisory/hold.rs",
-        from: "callers.heard();
-                        let extended",
-        to: "let extended",
-        test: "-p leasehold --all-features --test postgres advisory::c10_an_abandoned_attempt_ends_no_later_hold_of_its_owner",
+        from: "if !self.heard {",
+        to: "if false {",
+        test: "-p leasehold --all-features --test postgres advisory::c28_a_grant_that_nobody_heard_of_is_given_back",
     },
     Mutant {
         name: "a wait that is given up stays in the queue",
         file: "lock-postgres/src/schema/advisory.sql",
-        from: "WHERE s.process = of_process AND NOT s.holds
-",
-        to: "WHERE s.process = of_process AND s.holds
-",
+        from: "SELECT pg_terminate_backend(s.process) FROM",
+        to: "SELECT false FROM",
         test: "-p leasehold --all-features --test postgres advisory::c19_a_wait_that_is_given_up_leaves_the_queue",
     },
     Mutant {
         name: "the server waits for a stopped process for ever",
         file: "lock-postgres/src/schema/advisory.sql",
         from: "PERFORM \"@schema@\".\"@table@_v2_bear_silence\"(ttl_ms + 1000);
-END
-$$;
-
--- Takes the lock",
+    ELSE",
         to: "NULL;
-END
-$$;
-
--- Takes the lock",
+    ELSE",
         test: "-p leasehold --all-features --test postgres advisory::c28_a_process_that_dies_or_stops_frees_its_locks",
+    },
+    Mutant {
+        name: "an eviction ends what the session holds by then",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "AND g.token = h.token AND g.owner = h.owner",
+        to: "AND g.token = h.token",
+        test: "-p leasehold --all-features --test postgres elsewhere::c14_an_eviction_that_comes_too_late_ends_no_session",
+    },
+    Mutant {
+        name: "advisory tokens are told before they are reserved",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "IF floor_of_all IS NULL OR token > reserved THEN",
+        to: "IF floor_of_all IS NULL THEN",
+        test: "-p leasehold --all-features --test postgres advisory_tokens::c22_a_token_that_is_not_reserved_waits_for_the_disk",
+    },
+    Mutant {
+        name: "a crash forgets what was reserved",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "    PERFORM \"@schema@\".\"@table@_v2_durably\"();
+    INSERT INTO",
+        to: "    INSERT INTO",
+        test: "-p leasehold --all-features --test postgres advisory_tokens::c22_tokens_of_advisory_locks_grow_through_a_crash",
+    },
+    Mutant {
+        name: "after a crash tokens start from the time alone",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "wanted := greatest(wanted, before + 1);",
+        to: "NULL;",
+        test: "-p leasehold --all-features --test postgres advisory_tokens::c22_tokens_of_advisory_locks_grow_through_a_crash",
+    },
+    Mutant {
+        name: "old grants of advisory locks are kept",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "WHERE b.name = lock_name AND b.token < of_token",
+        to: "WHERE b.name = lock_name AND b.token < 0",
+        test: "-p leasehold --all-features --test postgres advisory_tokens::c27_an_open_snapshot_does_not_slow_a_hot_advisory_lock",
+    },
+    Mutant {
+        name: "the token of an advisory lock is forgotten with it",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "SELECT '', max(f.token) FROM forgotten f",
+        to: "SELECT '', 0 FROM forgotten f",
+        test: "-p leasehold --all-features --test postgres advisory_tokens::r4_advisory_locks_that_are_no_longer_used_are_forgotten",
+    },
+    Mutant {
+        name: "a hand-over of an advisory lock waits for the disk",
+        file: "lock-postgres/src/schema/advisory_tables.sql",
+        from: "CREATE UNLOGGED TABLE",
+        to: "CREATE TABLE",
+        test: "-p leasehold --all-features --test postgres advisory_tokens::c27_a_hand_over_of_an_advisory_lock_waits_for_no_disk",
     },
     Mutant {
         name: "an unknown parameter is left to the driver",

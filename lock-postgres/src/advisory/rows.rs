@@ -1,7 +1,7 @@
 //! What the server knows of advisory locks, whoever holds them.
 //!
-//! A row says whose the lock is, until when, and which process of the server holds it. The server's own
-//! list of locks says whether that process still does. A hold lives for as long as both say so.
+//! A row tells of a grant: whose it is, until when, and which process of the server holds the lock. The server's
+//! own list of locks says whether that process still does. A hold lives for as long as both say so.
 
 use std::time::Duration;
 
@@ -25,23 +25,51 @@ pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// How often a client that attached the lease of another looks at the hold.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Whether a lock that is busy is waited for.
+pub(super) struct Waits(pub(super) bool);
+
 /// The holds of one name space, of all clients.
 #[derive(Clone)]
-pub(super) struct Holds {
+pub(super) struct Rows {
     pub(super) server: Server,
 }
 
-impl Holds {
-    /// A call that takes the lock, `take` or `wait`.
-    pub(super) fn call_for(&self, function: &str, claim: &Claim) -> Call {
-        let call = self.server.call(function).text(claim.name.as_str()).owner(claim.owner);
-        let call = call.number(i64::try_from(claim.ttl.as_millis()).unwrap_or(i64::MAX));
-        call.text(claim.label.as_str()).number(self.server.clock_limit())
+impl Rows {
+    /// A call that takes the lock if it is free, and else waits for it if it is to.
+    pub(super) fn call_to_take(&self, claim: &Claim, waits: Waits) -> Call {
+        let call = self.call_about("take", &claim.name).number(self.key(&claim.name));
+        let call = call.owner(claim.owner).number(millis(claim.ttl)).text(claim.label.as_str());
+        let call = call.number(self.server.clock_limit());
+        match waits {
+            Waits(true) => call.then(self.server.names.function("wait")),
+            Waits(false) => call,
+        }
     }
 
     /// A call about one hold. The owner alone does not tell: it may be granted the lock anew.
-    pub(super) fn call_of(&self, function: &str, name: &LockName, owner: OwnerId) -> Call {
-        self.server.call(function).text(name.as_str()).owner(owner)
+    pub(super) fn call_of(
+        &self,
+        function: &str,
+        name: &LockName,
+        owner: OwnerId,
+        token: FencingToken,
+    ) -> Call {
+        self.call_about(function, name).owner(owner).number(number(token))
+    }
+
+    /// A call that frees the lock, over the session that holds it.
+    pub(super) fn call_to_release(&self, claim: &Claim, token: FencingToken) -> Call {
+        let call = self.call_about("release", &claim.name).number(self.key(&claim.name));
+        call.number(number(token))
+    }
+
+    fn call_about(&self, function: &str, name: &LockName) -> Call {
+        self.server.call(function).text(name.as_str())
+    }
+
+    /// The key of the advisory lock.
+    fn key(&self, name: &LockName) -> i64 {
+        self.server.names.advisory_key(name.as_str())
     }
 
     /// What is known of the holder; `None` if the session that waits for the lock is not there any more.
@@ -51,7 +79,7 @@ impl Holds {
         process: i32,
     ) -> Result<Option<Contention>, BackendError> {
         const WHAT: &str = "the holder of a lock";
-        let call = self.server.call("look").text(name.as_str()).number(process.into());
+        let call = self.call_about("look", name).number(self.key(name)).number(process.into());
         let row = self.server.row(&call, WHAT).await?;
         match get(&row, 3, WHAT)? {
             true => contention(&row, 0).map(Some),
@@ -59,9 +87,9 @@ impl Holds {
         }
     }
 
-    /// Has a session of ours give up its wait.
+    /// Ends a session of ours that waits.
     pub(super) async fn leave(&self, name: &LockName, process: i32) -> Result<(), BackendError> {
-        let call = self.server.call("leave").text(name.as_str()).number(process.into());
+        let call = self.server.call("leave").number(self.key(name)).number(process.into());
         self.server.rows(&call).await.map(drop)
     }
 
@@ -104,29 +132,17 @@ impl Holds {
     /// Extends a hold of any client, if it lives.
     pub(super) async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
         const WHAT: &str = "the answer to an extension";
-        let Renewal { name, owner, token, ttl, .. } = renewal;
-        let call = self.call_to_extend(name, *owner, *token, *ttl);
-        let row = self.server.row(&call, WHAT).await?;
+        let call = self.call_of("extend", &renewal.name, renewal.owner, renewal.token);
+        let row = self.server.row(&call.number(millis(renewal.ttl)), WHAT).await?;
         match get(&row, 0, WHAT)? {
-            true => Ok(Extension::Extended(ttl.as_duration())),
+            true => Ok(Extension::Extended(renewal.ttl.as_duration())),
             false => Ok(Extension::Lost),
         }
     }
 
-    pub(super) fn call_to_extend(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        token: FencingToken,
-        ttl: Ttl,
-    ) -> Call {
-        let call = self.call_of("extend", name, owner).number(token_number(token));
-        call.number(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
-    }
-
     /// How a hold ended whose session is over: as somebody said who ended it, else with its session.
-    pub(super) async fn how_it_ended(&self, name: &LockName, owner: OwnerId) -> LostReason {
-        let call = self.call_of("was_ended", name, owner);
+    pub(super) async fn how_it_ended(&self, claim: &Claim, token: FencingToken) -> LostReason {
+        let call = self.call_of("was_ended", &claim.name, claim.owner, token);
         match self.server.row(&call, "how a hold ended").await.map(|row| row.try_get(0)) {
             Ok(Ok(true)) => LostReason::Evicted,
             _ => LostReason::Disconnected,
@@ -135,8 +151,7 @@ impl Holds {
 
     /// Completes when a hold of another client is seen to be over.
     pub(super) fn watch(&self, lease: &Lease) -> impl Future<Output = LostReason> + Send + 'static {
-        let call = self.call_of("left", lease.name(), lease.owner());
-        let call = call.number(token_number(lease.token()));
+        let call = self.call_of("left", lease.name(), lease.owner(), lease.token());
         let server = self.server.clone();
         async move {
             loop {
@@ -154,8 +169,13 @@ impl Holds {
     }
 }
 
-pub(super) fn token_number(token: FencingToken) -> i64 {
+fn number(token: FencingToken) -> i64 {
     i64::try_from(token.get()).unwrap_or(i64::MAX)
+}
+
+/// A TTL as the server takes it.
+pub(super) fn millis(ttl: Ttl) -> i64 {
+    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Reads what is known of a holder, from the column `at` on: the server's time, time left, label.
