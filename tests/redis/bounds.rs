@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::LocalBoxFuture;
-use futures_util::join;
+use tokio::join;
 use leasehold::{ClientOptions, LockClient, LockError, LockRequest, Wait, connect, connect_with};
 use lock_testkit::{Mode, Proxy, RedisServer};
 use tokio::sync::oneshot;
