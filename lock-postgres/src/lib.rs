@@ -89,6 +89,7 @@ mod connections;
 mod doctor;
 mod error;
 mod fence;
+mod idle;
 mod options;
 mod reply;
 mod schema;

@@ -15,10 +15,10 @@ use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, query};
 
-/// A call of a function: `SELECT … FROM function(…)`.
+/// A call of a function, `SELECT … FROM function(…)`, or of a procedure, `CALL procedure(…)`.
 pub(crate) struct Call {
-    columns: String,
-    function: String,
+    /// What stands before the arguments.
+    head: String,
     arguments: Vec<Argument>,
 }
 
@@ -40,7 +40,12 @@ impl Call {
 
     /// A call that selects `columns`, which SQL may compute from those of the answer.
     pub(crate) fn of_columns(columns: String, function: String) -> Self {
-        Self { columns, function, arguments: Vec::new() }
+        Self { head: format!("SELECT {columns} FROM {function}"), arguments: Vec::new() }
+    }
+
+    /// A call of a procedure, which may commit amid its work.
+    pub(crate) fn of_procedure(procedure: &str) -> Self {
+        Self { head: format!("CALL {procedure}"), arguments: Vec::new() }
     }
 
     pub(crate) fn text(self, text: &str) -> Self {
@@ -99,7 +104,7 @@ impl Call {
     fn with_arguments(&self, written: impl Fn(usize, &Argument) -> String) -> String {
         let written = |(at, argument)| written(at, argument);
         let arguments: Vec<String> = self.arguments.iter().enumerate().map(written).collect();
-        format!("SELECT {} FROM {}({})", self.columns, self.function, arguments.join(","))
+        format!("{}({})", self.head, arguments.join(","))
     }
 }
 
