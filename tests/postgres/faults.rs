@@ -205,3 +205,17 @@ async fn c15_a_full_queue_of_messages_is_a_passing_failure() {
     server.psql("DROP TRIGGER full_queue ON leasehold.locks_grants");
     turn(&client, &name).await;
 }
+
+/// C20: a client that waited, and keeps the session for the next wait, may be dropped on any thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c20_a_client_that_waited_may_be_dropped_outside_a_runtime() {
+    let (server, name) = (PostgresServer::start().await, fresh_name());
+    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let guard = held(&holder, &name).await;
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    released(guard).await;
+    released(waiting.await.expect("no panic").expect("granted")).await;
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    eventually("the session is kept", LIMIT, async || server.psql(locks) == "0").await;
+    std::thread::spawn(move || drop(waiter)).join().expect("no panic outside a runtime");
+}

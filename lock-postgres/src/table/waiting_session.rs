@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_core::backend::Claim;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
 use sqlx::{Acquire, Error, Executor};
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::error::RequestError;
@@ -19,7 +20,12 @@ const CALL_LIMIT: Duration = Duration::from_secs(3);
 const OPEN_LIMIT: Duration = Duration::from_secs(2);
 
 /// Its advisory lock stands for the claim's channel, on which it listens once it is the first to wait.
-pub(super) struct WaitingSession(PgListener);
+pub(super) struct WaitingSession {
+    /// There until the drop.
+    listener: Option<PgListener>,
+    /// The runtime of the connection.
+    runtime: Handle,
+}
 
 /// How a claim stands in the chain.
 pub(super) enum Position {
@@ -34,9 +40,9 @@ pub(super) enum Position {
 impl WaitingSession {
     pub(super) async fn open(options: &PgConnectOptions) -> Result<Self, RequestError> {
         let opened = in_time(OPEN_LIMIT, async {
-            let mut session = listening(options).await?;
-            set_up(session.acquire().await?).await?;
-            Ok(Self(session))
+            let mut listener = listening(options).await?;
+            set_up(listener.acquire().await?).await?;
+            Ok(Self { listener: Some(listener), runtime: Handle::current() })
         });
         opened.await.map_err(RequestError::Connect)
     }
@@ -44,7 +50,7 @@ impl WaitingSession {
     /// Waits behind another claim, for a second at most, and looks how the claim stands.
     pub(super) async fn follow(&mut self, call: &Call) -> Result<Position, Error> {
         let rows = in_time(CALL_LIMIT, async {
-            let connection = self.0.acquire().await?;
+            let connection = self.listener()?.acquire().await?;
             send(connection, Form::Prepared, &Request::Call(call)).await
         });
         position(rows.await?.first().ok_or(Error::RowNotFound)?)
@@ -55,7 +61,7 @@ impl WaitingSession {
     /// # Cancel safety
     /// Nothing is lost.
     pub(super) async fn heard(&mut self, limit: Duration) -> Result<Option<String>, Error> {
-        match timeout(limit, self.0.try_recv()).await {
+        match timeout(limit, self.listener()?.try_recv()).await {
             Err(_) => Ok(None),
             Ok(Ok(Some(message))) => Ok(Some(message.payload().to_owned())),
             Ok(Ok(None)) => Err(Error::PoolClosed),
@@ -66,10 +72,23 @@ impl WaitingSession {
     /// Lets go of what it holds, and with that wakes the claim behind. It can be used for another claim then.
     pub(super) async fn leave(&mut self) -> Result<(), Error> {
         let leave = sqlx::raw_sql("SELECT pg_catalog.pg_advisory_unlock_all(); UNLISTEN *");
-        in_time(CALL_LIMIT, async { self.0.execute(leave).await }).await?;
+        let listener = self.listener()?;
+        in_time(CALL_LIMIT, async { listener.execute(leave).await }).await?;
         // What it heard meanwhile was for the claim that left.
-        while self.0.next_buffered().is_some() {}
+        while listener.next_buffered().is_some() {}
         Ok(())
+    }
+
+    fn listener(&mut self) -> Result<&mut PgListener, Error> {
+        self.listener.as_mut().ok_or(Error::PoolClosed)
+    }
+}
+
+impl Drop for WaitingSession {
+    /// C20: on any thread. The driver closes such a connection on a runtime, and panics outside.
+    fn drop(&mut self) {
+        let _entered = self.runtime.enter();
+        drop(self.listener.take());
     }
 }
 

@@ -403,4 +403,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "let floor = at.now;",
         test: "-p lock-core --lib c22_tokens_grow_also_where_the_register_was_lost_in_the_same_second",
     },
+    Mutant {
+        name: "all waiters look at one expiry",
+        file: "lock-core/src/engine/progress.rs",
+        from: "expiry + FIRST_POLL + self.stagger()",
+        to: "expiry + FIRST_POLL",
+        test: "-p lock-core --lib c28_waiters_do_not_all_look_at_the_same_expiry",
+    },
 ];
