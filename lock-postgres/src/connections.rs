@@ -23,10 +23,11 @@ use lock_core::LockName;
 use lock_core::backend::{PendingReply, ReplyMonitor};
 use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::{ConnectOptions, Error, PgConnection};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use crate::error::RequestError;
+use crate::idle::Idle;
 use crate::sql::Call;
 use crate::transaction::{
     Form, Request, keeps_connection, lost_statement, read_to_the_end, send, set_up,
@@ -40,11 +41,29 @@ pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// earlier has changed its mind.
 const SUSPECT_AFTER: Duration = Duration::from_millis(50);
 
-/// A connection that nobody used for this long is closed when another is taken or put back.
+/// A connection that nobody used for this long is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Attempts at one lock may use this part of the connections: several locks may be jammed at a time.
 const PART_OF_ONE_LOCK: usize = 4;
+
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Purpose<'a> {
+    /// An attempt at this lock.
+    Attempt(&'a LockName),
+    Renewal,
+    Any,
+}
+
+impl<'a> Purpose<'a> {
+    fn attempt_at(self) -> Option<&'a LockName> {
+        match self {
+            Self::Attempt(name) => Some(name),
+            Self::Renewal | Self::Any => None,
+        }
+    }
+}
 
 /// Connections to one server, at most so many at a time.
 pub(crate) struct Connections {
@@ -52,11 +71,13 @@ pub(crate) struct Connections {
     /// Whether each connection has a session of its own, as far as is known.
     is_direct: AtomicBool,
     at_most: usize,
-    idle: Mutex<Vec<Idle>>,
+    idle: Idle<IdleConnection>,
     /// Connections whose callers left before they were open. The next caller goes on with one, so that
     /// callers with little time get there together.
     left_opening: Mutex<Vec<Opening>>,
     permits: Semaphore,
+    /// Renewals have one connection to themselves, if there is more than one.
+    for_renewals: Semaphore,
     turns: Turns,
     replies: ReplyMonitor,
 }
@@ -66,9 +87,8 @@ struct Opening {
     opens: BoxFuture<'static, Result<PgConnection, RequestError>>,
 }
 
-struct Idle {
+struct IdleConnection {
     connection: PgConnection,
-    since: Instant,
     state: IdleState,
 }
 
@@ -80,11 +100,7 @@ enum IdleState {
     Unread(Option<LockName>),
 }
 
-impl Idle {
-    fn is_fresh(&self) -> bool {
-        self.since.elapsed() < IDLE_LIMIT
-    }
-
+impl IdleConnection {
     fn is_read(&self) -> bool {
         matches!(self.state, IdleState::Read)
     }
@@ -99,10 +115,20 @@ impl Connections {
         // C32: requests hold owner ids, which no log may show.
         let options = Arc::new(options.disable_statement_logging());
         let is_direct = AtomicBool::new(form == Form::Prepared);
-        let (permits, turns) =
-            (Semaphore::new(at_most), Turns::new((at_most / PART_OF_ONE_LOCK).max(1)));
-        let (idle, left_opening, replies) = Default::default();
-        Self { options, is_direct, at_most, idle, left_opening, permits, turns, replies }
+        let kept_free = usize::from(at_most > 1);
+        let turns = Turns::new((at_most / PART_OF_ONE_LOCK).max(1));
+        let (left_opening, replies) = Default::default();
+        Self {
+            options,
+            is_direct,
+            at_most,
+            idle: Idle::new(IDLE_LIMIT),
+            left_opening,
+            permits: Semaphore::new(at_most - kept_free),
+            for_renewals: Semaphore::new(kept_free),
+            turns,
+            replies,
+        }
     }
 
     /// The settings, for a connection of another kind.
@@ -120,12 +146,17 @@ impl Connections {
 
     /// Calls a function in a transaction of its own, and waits for the rows.
     pub(crate) async fn call(&self, call: &Call) -> Result<Vec<PgRow>, RequestError> {
-        self.send(None, &Request::Call(call)).await
+        self.send(Purpose::Any, &Request::Call(call)).await
     }
 
     /// Sends a text that holds no owner id, in a transaction of its own, and waits for the rows.
     pub(crate) async fn request(&self, sql: &str) -> Result<Vec<PgRow>, RequestError> {
-        self.send(None, &Request::Plain(sql)).await
+        self.send(Purpose::Any, &Request::Plain(sql)).await
+    }
+
+    /// Sends renewals. They have a connection although others use all the rest.
+    pub(crate) async fn renew(&self, call: &Call) -> Result<Vec<PgRow>, RequestError> {
+        self.send(Purpose::Renewal, &Request::Call(call)).await
     }
 
     /// Sends an attempt at a lock. Only a few attempts at the same lock are under way at a time.
@@ -136,15 +167,15 @@ impl Connections {
     ) -> Result<Vec<PgRow>, RequestError> {
         // C19: a jammed lock leaves connections for the others.
         let _turn = self.turns.turn(name).await;
-        self.send(Some(name), &Request::Call(call)).await
+        self.send(Purpose::Attempt(name), &Request::Call(call)).await
     }
 
     async fn send(
         &self,
-        attempt_at: Option<&LockName>,
+        purpose: Purpose<'_>,
         request: &Request<'_>,
     ) -> Result<Vec<PgRow>, RequestError> {
-        let mut exchange = self.exchange(attempt_at).await?;
+        let mut exchange = self.exchange(purpose).await?;
         let reply = self.pending_reply();
         let rows = exchange.send(request).await;
         reply.received();
@@ -179,8 +210,8 @@ impl Connections {
         if left.is_empty() { self.begin_to_open() } else { left.remove(0) }
     }
 
-    async fn exchange(&self, attempt_at: Option<&LockName>) -> Result<Exchange<'_>, RequestError> {
-        let permit = self.permits.acquire().await;
+    async fn exchange(&self, purpose: Purpose<'_>) -> Result<Exchange<'_>, RequestError> {
+        let permit = self.permit(purpose).await;
         let permit = permit.map_err(|_| RequestError::Connect(Error::PoolClosed))?;
         let mut exchange = Exchange {
             connections: self,
@@ -191,13 +222,24 @@ impl Connections {
             _permit: permit,
         };
         while exchange.connection.is_none() {
-            match self.take_idle(attempt_at) {
+            match self.take_idle(purpose) {
                 None => exchange.open().await?,
                 Some(idle) => exchange.take(idle).await,
             }
         }
-        (exchange.attempt_at, exchange.sent) = (attempt_at.cloned(), Instant::now());
+        (exchange.attempt_at, exchange.sent) = (purpose.attempt_at().cloned(), Instant::now());
         Ok(exchange)
+    }
+
+    async fn permit(&self, purpose: Purpose<'_>) -> Result<SemaphorePermit<'_>, AcquireError> {
+        match purpose {
+            // C12: a crowd of other requests does not delay renewals.
+            Purpose::Renewal if self.at_most > 1 => tokio::select! {
+                permit = self.permits.acquire() => permit,
+                permit = self.for_renewals.acquire() => permit,
+            },
+            Purpose::Renewal | Purpose::Attempt(_) | Purpose::Any => self.permits.acquire().await,
+        }
     }
 
     /// The idle connection to use next; `None` if a new one is better.
@@ -205,45 +247,32 @@ impl Connections {
     /// An attempt first goes on with one on which an earlier attempt at the same lock is unread: while
     /// the lock is jammed, one is enough to wait for it. Then comes the one that was used last, so that
     /// those that are not needed come to be closed. An answer to somebody else is waited for last of
-    /// all: it may be long in coming.
-    fn take_idle(&self, attempt_at: Option<&LockName>) -> Option<Idle> {
-        let mut idle = self.fresh();
-        let same = attempt_at
-            .and_then(|name| idle.iter().position(|idle| idle.is_unread_attempt_at(name)));
-        let in_use = self.at_most - self.permits.available_permits();
-        let may_open = idle.len() + in_use <= self.at_most;
-        let at = same.or_else(|| idle.iter().rposition(Idle::is_read));
-        let at = at.or_else(|| (!may_open && !idle.is_empty()).then_some(0))?;
-        Some(idle.remove(at))
+    /// all, since it may be long in coming, and never by a renewal.
+    fn take_idle(&self, purpose: Purpose<'_>) -> Option<IdleConnection> {
+        let free = self.permits.available_permits() + self.for_renewals.available_permits();
+        let in_use = self.at_most - free;
+        let attempt_at = purpose.attempt_at();
+        self.idle.take(|idle| {
+            let same = attempt_at
+                .and_then(|name| idle.iter().position(|(idle, _)| idle.is_unread_attempt_at(name)));
+            let may_open = idle.len() + in_use <= self.at_most || purpose == Purpose::Renewal;
+            let at = same.or_else(|| idle.iter().rposition(|(idle, _)| idle.is_read()));
+            at.or_else(|| (!may_open && !idle.is_empty()).then_some(0))
+        })
     }
 
     /// Keeps as many as may be in use at a time: holds that end together leave more.
     fn keep(&self, connection: PgConnection, state: IdleState) {
-        let mut idle = self.fresh();
-        idle.push(Idle { connection, since: Instant::now(), state });
-        if idle.len() > self.at_most {
-            idle.remove(0);
-        }
+        self.idle.put(IdleConnection { connection, state }, self.at_most);
     }
 
-    /// Closes those that nobody uses: one like them was silent.
+    /// Closes those that nobody uses: one like them was silent, or the client ends.
     pub(crate) fn give_up_all(&self) {
-        self.idle().clear();
+        self.idle.clear();
     }
 
     fn left_opening(&self) -> MutexGuard<'_, Vec<Opening>> {
         self.left_opening.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The idle ones, of which those are closed that nobody used for long.
-    fn fresh(&self) -> MutexGuard<'_, Vec<Idle>> {
-        let mut idle = self.idle();
-        idle.retain(Idle::is_fresh);
-        idle
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -277,7 +306,7 @@ impl Exchange<'_> {
 
     /// Uses an idle connection, once the answer is read that an earlier caller left. One that fails is
     /// let go.
-    async fn take(&mut self, idle: Idle) {
+    async fn take(&mut self, idle: IdleConnection) {
         let connection = self.connection.insert(idle.connection);
         let IdleState::Unread(attempt_at) = idle.state else { return };
         self.attempt_at = attempt_at;

@@ -12,6 +12,9 @@ const WITHDRAWN: &str = "LH001";
 const CLOCK: &str = "LH002";
 pub(crate) const STALE: &str = "LH003";
 
+/// What the server raises where no message fits into its queue.
+const QUEUE_FULL: &str = "54000";
+
 /// A failed request, and how far it got.
 pub(crate) type RequestError = lock_core::backend::RequestError<Error>;
 
@@ -72,14 +75,15 @@ fn classify_answer(error: Error) -> BackendError {
     // could leave that open, and it is of another class.
     let (outcome, context) = (Outcome::NotApplied, meaning(&code));
     match &*code {
-        "26000" | "42P05" | "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000" | "57P01"
-        | "57P02" | "57P03" | "57P05" => {
+        "26000" | "42P05" | "2D000" | "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000"
+        | "57P01" | "57P02" | "57P03" | "57P05" => {
             BackendError::transient(BACKEND, outcome, context, source(error))
         }
         _ if code.starts_with("53") => {
             BackendError::transient(BACKEND, outcome, context, source(error))
         }
-        _ if code.starts_with("08") || code.starts_with("58") || code.starts_with("XX") => {
+        // A release may have been committed before its message was refused.
+        _ if code == QUEUE_FULL || ["08", "58", "XX"].iter().any(|of| code.starts_with(of)) => {
             BackendError::transient(BACKEND, Outcome::Unknown, context, source(error))
         }
         _ => BackendError::permanent(BACKEND, outcome, context, source(error)),
@@ -98,9 +102,12 @@ fn meaning(code: &str) -> &'static str {
         "42501" => {
             "the user lacks rights: it needs USAGE on the schema and EXECUTE on its functions"
         }
-        "26000" | "42P05" => "a pooler gives each transaction another session",
+        "26000" | "42P05" | "2D000" => "a pooler gives each transaction another session",
         "3F000" | "42P01" | "42883" => {
             "the schema of the locks is missing: run what `leasehold schema postgres` prints"
+        }
+        QUEUE_FULL => {
+            "the server has no room for messages: a session that listens does not read them"
         }
         "22021" | "22P05" => "the database cannot hold this name: its encoding should be UTF8",
         "23514" => "the fencing counter is at its end or damaged: mend the row of this lock",

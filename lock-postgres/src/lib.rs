@@ -28,8 +28,8 @@
 //! in a statement of its own. Under `READ COMMITTED` that statement sees what others committed while it
 //! waited. Time is `clock_timestamp()`.
 //!
-//! - **Grants** are appended: a grant is a new row, and the one before it is deleted. The newest is found by
-//!   the key. One row that is updated for ever would grow slower under any open snapshot, without end.
+//! - **Grants** are appended: a grant is a new row in place of the one before it, under another key. The
+//!   newest is found by the key. One row that is updated for ever would grow slower under any open snapshot, without end.
 //!   A lock that nobody used for a week is forgotten; its next token starts from the time.
 //! - **Token**: one more than the last, or the server's time in µs, whichever is greater.
 //! - **Since when** a lock is held is read from the token, which is the time of the grant unless the last
@@ -40,14 +40,18 @@
 //!   release that nobody waits for does not wait for the disk: if a crash forgets it, the lock is held
 //!   until its TTL.
 //! - **Queue**: a waiter takes a place by order of arrival. A release grants the lock to the first waiter
-//!   that is alive. Its client is notified once that is committed: a message within the commit would hold
-//!   up all others of the cluster that notify. A client listens on a channel of its own, which nobody can guess. Its session holds an advisory lock, by which the releaser sees that the
-//!   session lives. Anyone may see the key of that lock; it is a hash, and does not tell the channel.
+//!   that is alive. Its client is notified once that is committed, by the same request: a message within the
+//!   commit would hold up all others of the cluster that notify. A waiter has a session of its own. The first
+//!   one listens, on a channel that nobody can guess. Each other one waits for an advisory lock that the
+//!   session before it holds, so that a message wakes one session, however many wait. By that lock the
+//!   releaser also sees whether a session lives. Anyone may see its key, which is a hash, and does not tell the
+//!   channel. A client has a few such sessions, and one more by which all its other waiters are told.
 //!   A pushed grant lasts 3 s until its holder renews it, so that a waiter that died in silence costs
-//!   the others no more.
+//!   the others no more. A waiter whose session is gone is passed over, and keeps its place for as long.
 //! - **Withdrawn claims** are remembered for 30 s, so that a request that comes late takes nothing.
 //! - **Jams**: an operation waits at most 1 s for the row of its lock. Attempts at one lock use at most a
-//!   quarter of the client's connections. So a lock whose row somebody else keeps costs no other lock.
+//!   quarter of the client's connections, and one is left to renewals. So a lock whose row somebody else
+//!   keeps costs no other lock.
 //! - **Sessions**: over a connection with a session of its own, settings are made once, and requests are
 //!   prepared statements. Their values go apart from their text, so that no owner id stands in
 //!   `pg_stat_activity` or in the log. Behind a pooler that gives each transaction another session,
@@ -93,6 +97,7 @@ mod connections;
 mod doctor;
 mod error;
 mod fence;
+mod idle;
 mod options;
 mod reply;
 mod schema;

@@ -98,7 +98,8 @@ impl PostgresOptions {
     }
 
     /// How many connections requests may use at a time; default 8, at least 1. They are opened when
-    /// they are needed. One more is opened when something first waits for a lock. Attempts at one lock use
+    /// they are needed, and closed when nobody used them for a minute. One is left to renewals, if there are two
+    /// or more. Up to 5 more are opened while something waits for a lock. Attempts at one lock use
     /// at most a quarter of them (at least one), so that a lock whose row is jammed leaves the others for
     /// other locks. Advisory mode has one more for each lock that is held, and keeps as many again, whose
     /// hold is over, for a minute.

@@ -67,6 +67,11 @@ impl Server {
         reply::only(self.rows(call).await?, what)
     }
 
+    /// Makes a call that renews holds.
+    pub(crate) async fn renew(&self, call: &Call) -> Result<PgRow, BackendError> {
+        reply::only(self.connections.renew(call).await.map_err(classify)?, "renewals")
+    }
+
     /// Sends a text that holds no owner id.
     pub(crate) async fn ask(&self, sql: &str) -> Result<Vec<PgRow>, BackendError> {
         self.connections.request(sql).await.map_err(classify)

@@ -15,11 +15,11 @@ use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, query};
 
-/// A call of a function: `SELECT … FROM function(…)`.
+/// A call of a function, `SELECT … FROM function(…)`, or of a procedure, `CALL procedure(…)`.
 pub(crate) struct Call {
-    columns: String,
-    /// One, or several that are called one after the other with the same values.
-    functions: Vec<String>,
+    /// What stands before the arguments: once, or for several functions that are called one after the other with
+    /// the same values.
+    heads: Vec<String>,
     arguments: Vec<Argument>,
 }
 
@@ -41,13 +41,18 @@ impl Call {
 
     /// A call that selects `columns`, which SQL may compute from those of the answer.
     pub(crate) fn of_columns(columns: String, function: String) -> Self {
-        Self { columns, functions: vec![function], arguments: Vec::new() }
+        Self { heads: vec![format!("SELECT {columns} FROM {function}")], arguments: Vec::new() }
     }
 
     /// Calls another function after it, in the same request, with the same values.
-    pub(crate) fn then(mut self, function: String) -> Self {
-        self.functions.push(function);
+    pub(crate) fn then(mut self, function: &str) -> Self {
+        self.heads.push(format!("SELECT * FROM {function}"));
         self
+    }
+
+    /// A call of a procedure, which may commit amid its work.
+    pub(crate) fn of_procedure(procedure: &str) -> Self {
+        Self { heads: vec![format!("CALL {procedure}")], arguments: Vec::new() }
     }
 
     pub(crate) fn text(self, text: &str) -> Self {
@@ -106,9 +111,9 @@ impl Call {
     fn with_arguments(&self, written: impl Fn(usize, &Argument) -> String) -> String {
         let written = |(at, argument)| written(at, argument);
         let arguments: Vec<String> = self.arguments.iter().enumerate().map(written).collect();
-        let (columns, arguments) = (&self.columns, arguments.join(","));
-        let one = |function| format!("SELECT {columns} FROM {function}({arguments})");
-        self.functions.iter().map(one).collect::<Vec<_>>().join(" UNION ALL ")
+        let arguments = arguments.join(",");
+        let one = |head| format!("{head}({arguments})");
+        self.heads.iter().map(one).collect::<Vec<_>>().join(" UNION ALL ")
     }
 }
 

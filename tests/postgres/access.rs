@@ -2,14 +2,14 @@
 
 use leasehold::postgres::{PostgresBackend, PostgresOptions};
 use leasehold::{LockClient, LockError, LockRequest, Outcome, Wait};
-use lock_testkit::PostgresServer;
+use lock_testkit::{PostgresServer, eventually};
 use sqlx::postgres::PgListener;
 
 use crate::security::let_in;
 use crate::server::shared;
 use crate::support::{
-    SECRET, client, fresh_name, held, patient, prefixes_keep_name_spaces_apart, queued, refusal,
-    released, served, works,
+    LIMIT, SECRET, client, fresh_name, held, patient, prefixes_keep_name_spaces_apart, queued,
+    refusal, released, served, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,6 +165,8 @@ async fn c03_the_lock_of_a_listener_does_not_tell_its_channel() {
     let name = fresh_name();
     let guard = held(&holder, &name).await;
     let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    eventually("its session holds a lock", LIMIT, async || server.psql(locks) == "1").await;
     let url = server.url_as("stranger", "postgres");
     let mut stranger = PgListener::connect(&url).await.expect("let in");
     let seen = "SELECT 'leasehold_' || to_hex(classid::bigint << 32 | objid::bigint) \

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::postgres::PostgresBackend;
-use leasehold::{LockError, LockGuard, LockRequest, Wait};
+use leasehold::{LockError, LockGuard, LockRequest, Outcome, Wait};
 use lock_testkit::{Mode, PostgresServer, Proxy, eventually};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -119,4 +119,103 @@ async fn c28_a_client_that_is_gone_costs_nothing() {
     eventually("its session has ended", LIMIT, async || server.psql(&alive) == "1").await;
     // The liveness bound would be three seconds, a poll one.
     served_within(Duration::from_millis(350) + SLACK, guard, waiting).await;
+}
+
+/// C28: a waiter whose session was cut is passed over, since it may be dead, and keeps its place, since it may
+/// come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place() {
+    let (server, name) = (shared().await, fresh_name());
+    drop(client(&server.url()).await);
+    let owner = |n: u32| format!("'00000000-0000-0000-{n:04}-{:012}'", std::process::id());
+    let call = |function: &str, n, rest: &str| {
+        let call = format!("leasehold.locks_v2_{function}('{name}', {}{rest})", owner(n));
+        server.psql(&format!("SELECT * FROM {call}"))
+    };
+    let queued_at = |n, listener: &str| {
+        call("acquire", n, &format!(", 60000, '', true, {listener}, 9007199254740991"))
+    };
+    let limit = ", 9007199254740991";
+    queued_at(1, "NULL");
+    // Nobody holds the lock that would stand for this channel.
+    assert!(queued_at(2, "42").ends_with("|0"));
+    assert!(queued_at(3, "NULL").ends_with("|1"));
+    call("release", 1, limit);
+    let holder =
+        || server.psql(&format!("SELECT owner FROM leasehold.locks_grants WHERE name = '{name}'"));
+    assert_eq!(
+        format!("'{}'", holder()),
+        owner(3),
+        "a waiter that may be dead holds up the others"
+    );
+    // It is back, and still the first.
+    assert!(queued_at(4, "NULL").ends_with("|1"));
+    assert!(queued_at(2, "NULL").ends_with("|0"), "it lost its place");
+    call("release", 3, limit);
+    assert_eq!(format!("'{}'", holder()), owner(2), "it lost its place");
+    for n in [2, 4] {
+        call("withdraw", n, limit);
+    }
+}
+
+/// C27: however many wait for a lock, one of them listens. Each other one waits in the server behind the one
+/// before it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_of_the_waiters_of_a_lock_one_listens() {
+    let server = PostgresServer::start().await;
+    let (holder, name) = (client(&server.url()).await, fresh_name());
+    let guard = held(&holder, &name).await;
+    let mut waiting = Vec::new();
+    for n in 1..=4 {
+        let waiter = client(&server.url()).await;
+        let request = patient(&name);
+        waiting.push(tokio::spawn(async move { waiter.acquire(request).await }));
+        until_waiting(&holder, &name, n).await;
+        // Those that wait behind another; a wait of a second is renewed.
+        let behind = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+        eventually("it is in the chain", LIMIT, async || {
+            server.psql(behind) == (n - 1).to_string()
+        })
+        .await;
+    }
+    let mut guard = guard;
+    for waiter in waiting {
+        released(guard).await;
+        let next = tokio::time::timeout(Duration::from_millis(700) + SLACK, waiter).await;
+        guard = next.expect("by push").expect("no panic").expect("granted");
+    }
+    released(guard).await;
+}
+
+/// C15: the release may have been committed before its message found no room. A retry may help.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_full_queue_of_messages_is_a_passing_failure() {
+    let server = PostgresServer::start().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    turn(&client, &name).await;
+    server.psql(
+        "CREATE FUNCTION full_queue() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END $$; \
+         CREATE TRIGGER full_queue BEFORE UPDATE ON leasehold.locks_grants \
+         FOR EACH ROW EXECUTE FUNCTION full_queue()",
+    );
+    let refused = client.acquire(LockRequest::new(&name).wait(Wait::Never)).await;
+    let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
+    assert!(source.is_transient() && source.outcome() == Outcome::Unknown, "{source:?}");
+    server.psql("DROP TRIGGER full_queue ON leasehold.locks_grants");
+    turn(&client, &name).await;
+}
+
+/// C20: a client that waited, and keeps the session for the next wait, may be dropped on any thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c20_a_client_that_waited_may_be_dropped_outside_a_runtime() {
+    let (server, name) = (PostgresServer::start().await, fresh_name());
+    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let guard = held(&holder, &name).await;
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    released(guard).await;
+    released(waiting.await.expect("no panic").expect("granted")).await;
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    eventually("the session is kept", LIMIT, async || server.psql(locks) == "0").await;
+    std::thread::spawn(move || drop(waiter)).join().expect("no panic outside a runtime");
 }

@@ -34,7 +34,8 @@ impl Harness for PostgresFaults {
     type Server = PostgresServer;
 
     /// Eight for requests, and one that listens.
-    const CONNECTIONS: usize = 9;
+    const CONNECTIONS: usize = 13;
+    const PUSHES: usize = 5;
 
     async fn start() -> PostgresServer {
         PostgresServer::start().await

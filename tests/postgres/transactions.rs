@@ -4,8 +4,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use leasehold::core::Ttl;
+use leasehold::core::backend::Renewal;
 use leasehold::postgres::PostgresBackend;
-use leasehold::{LockClient, LockGuard, LockRequest, OwnerId, Wait};
+use leasehold::{DistributedLock, LeaseExt, LockClient, LockGuard, LockRequest, OwnerId, Wait};
 use lock_testkit::{PostgresServer, eventually};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
@@ -73,6 +75,32 @@ async fn c19_a_crowd_at_a_jammed_lock_costs_no_other() {
         () = cost => {}
     }
     jam.end().await;
+}
+
+/// C12: attempts that use all the connections they may do not delay renewals.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c12_a_crowd_at_jammed_locks_does_not_delay_renewals() {
+    let server = PostgresServer::start().await;
+    let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
+    let lease = lock.acquire_lease(&patient(&fresh_name())).await.expect("a free lock");
+    server.psql("INSERT INTO leasehold.locks SELECT 'jam-' || n FROM generate_series(0, 9) n");
+    let mut stranger = connection(&server).await;
+    let jam = "BEGIN; SELECT 1 FROM leasehold.locks WHERE starts_with(name, 'jam-') FOR UPDATE";
+    stranger.execute(sqlx::raw_sql(jam)).await.expect("locked");
+    let crowd = (0..60).map(async |n| {
+        let claim = patient(&format!("jam-{}", n % 10)).claim().expect("a good claim");
+        while lock.try_acquire(&claim, None).await.is_err() {}
+    });
+    let renewal = async {
+        until_blocked(&server, 7).await;
+        let renewal = Renewal::new(&lease, Ttl::MAX);
+        let renewed = timeout(Duration::from_millis(700), lock.extend(&renewal)).await;
+        renewed.expect("not behind the crowd").expect("an answer");
+    };
+    tokio::select! {
+        _ = join_all(crowd) => panic!("no lock was jammed"),
+        () = renewal => {}
+    }
 }
 
 /// A client with a lock that is jammed, and another lock that it holds.

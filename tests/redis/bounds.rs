@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::LocalBoxFuture;
-use tokio::join;
 use leasehold::{ClientOptions, LockClient, LockError, LockRequest, Wait, connect, connect_with};
 use lock_testkit::{Mode, Proxy, RedisServer};
+use tokio::join;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

@@ -13,6 +13,9 @@ use crate::model::{
 /// The first pause of a backend that is polled.
 const FIRST_POLL: Duration = Duration::from_millis(1);
 
+/// How much later each next waiter looks at a lease that ends unannounced.
+const STAGGER: Duration = Duration::from_millis(20);
+
 /// After how long a wait warns of a holder that may stay for ever.
 const WARNS_AFTER: Duration = Duration::from_secs(1);
 
@@ -193,7 +196,14 @@ impl Progress {
         // A holder that died releases nothing: its lease ends unannounced.
         let expiry = self.seen.as_ref().and_then(|seen| seen.ttl_left).unwrap_or(pause);
         let left = self.give_up_at().map(|end| end.saturating_duration_since(Instant::now()));
-        pause.min(expiry + FIRST_POLL).min(left.unwrap_or(pause))
+        pause.min(expiry + FIRST_POLL + self.stagger()).min(left.unwrap_or(pause))
+    }
+
+    /// How much later than the first in the queue to look at an expiry: the first one is granted the lock, and
+    /// the others would all find it busy.
+    fn stagger(&self) -> Duration {
+        let ahead = self.seen.as_ref().and_then(|seen| seen.position).unwrap_or(0);
+        STAGGER.saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX))
     }
 
     /// What an acquisition comes to that ends like this (C14).
@@ -277,6 +287,21 @@ mod tests {
             other => panic!("{other}"),
         };
         Some((started.elapsed(), outcome))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c28_waiters_do_not_all_look_at_the_same_expiry() {
+        let pause_of = |position| {
+            let mut progress = Progress::new(Wait::Forever, TIMEOUT);
+            let mut seen = Contention::unknown();
+            (seen.ttl_left, seen.position) = (Some(50 * MS), position);
+            progress.busy(SystemClock.now(), seen);
+            progress.pause(Wakeup::Push)
+        };
+        assert_eq!(pause_of(Some(0)), 51 * MS);
+        assert_eq!(pause_of(None), 51 * MS);
+        assert!(pause_of(Some(1)) >= pause_of(Some(0)) + 10 * MS);
+        assert!(pause_of(Some(u64::MAX)) <= FALLBACK_POLL * 2, "the bound of a poll holds");
     }
 
     #[tokio::test(start_paused = true)]

@@ -41,7 +41,7 @@ impl Rows {
         let call = call.owner(claim.owner).number(millis(claim.ttl)).text(claim.label.as_str());
         let call = call.number(self.server.clock_limit());
         match waits {
-            Waits(true) => call.then(self.server.names.function("wait")),
+            Waits(true) => call.then(&self.server.names.function("wait")),
             Waits(false) => call,
         }
     }

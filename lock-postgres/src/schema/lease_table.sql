@@ -1,9 +1,15 @@
 -- The functions of the mode in which locks are rows of tables.
+--
+-- Each of them is as few statements as can be, and what is common stands first: a statement costs a few
+-- microseconds, and a call of another function more. Where each statement has an index,
+-- `enable_seqscan = off` lets it go by that: the server counts live rows alone, and so takes tables for small
+-- that hold many dead ones beside a long transaction. Where a statement has none it would be compiled first.
 
 -- Makes sure that the lock has a row, and locks it.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_enter"(lock_name text) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 BEGIN
     LOOP
         PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
@@ -18,12 +24,13 @@ $$;
 -- therefore the time of the grant (C45).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant"(
     lock_name text, last "@schema@"."@table@_grants", new_owner uuid, ttl_ms bigint,
-    new_label text, clock_limit bigint, told_at bigint DEFAULT NULL
+    new_label text, clock_limit bigint
 ) RETURNS bigint
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
-    now_us bigint := "@schema@"."@table@_v2_now_us"();
+    now_us bigint := extract(epoch FROM clock_timestamp()) * 1000000;
     granted bigint := greatest(coalesce(last.token, 0) + 1, now_us);
 BEGIN
     IF now_us > clock_limit THEN
@@ -31,68 +38,91 @@ BEGIN
             MESSAGE = 'the clock of the server is more than a day ahead of the client';
     END IF;
     -- A grant is on disk before it is told, whatever the session's default is.
-    PERFORM "@schema@"."@table@_v2_durably"();
-    INSERT INTO "@schema@"."@table@_grants"
-        (name, token, owner, label, expires_at, served, listener, short_ms, granted_us)
-        VALUES (lock_name, granted, new_owner, new_label,
-            clock_timestamp() + ttl_ms * interval '1 millisecond',
-            coalesce(last.served, 0), told_at, ttl_ms, now_us);
-    DELETE FROM "@schema@"."@table@_grants" g WHERE g.name = lock_name AND g.token = last.token;
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    -- The key changes with the token, so that the newest grant stands apart from its old versions.
+    UPDATE "@schema@"."@table@_grants" g
+        SET token = granted, owner = new_owner, label = new_label, served = last.served,
+            expires_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
+        WHERE g.name = lock_name AND g.token = last.token;
+    IF NOT FOUND THEN
+        INSERT INTO "@schema@"."@table@_grants" (name, token, owner, label, expires_at)
+            VALUES (lock_name, granted, new_owner, new_label,
+                clock_timestamp() + ttl_ms * interval '1 millisecond');
+    END IF;
     RETURN granted;
 END
 $$;
 
--- Grants the free lock to the first waiter that is alive. The waiter `me` is not granted anything: it is
--- only taken out of the queue. Returns the waiter's owner, or null if nobody waits (C27).
---
--- A waiter is alive that was seen lately, and whose listening session, if it has one, still holds the
--- advisory lock that stands for its channel. Anyone may see the keys of locks that are held, so a key
--- does not tell its channel. A pushed grant is short until its holder renews it (C28).
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_hand_over"(
-    lock_name text, last "@schema@"."@table@_grants", me uuid, clock_limit bigint
-) RETURNS uuid
-LANGUAGE plpgsql
+-- The key of the advisory lock that stands for a channel. Anyone may see which keys are held, so the key is a
+-- hash, which does not tell the channel.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_listener_key"(listener bigint) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE STRICT
 SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    waiter "@schema@"."@table@_queue";
 BEGIN
-    LOOP
-        SELECT * INTO waiter FROM "@schema@"."@table@_queue" q
-            WHERE q.name = lock_name AND q.place > coalesce(last.served, 0)
-            ORDER BY q.place LIMIT 1;
-        IF NOT FOUND THEN
-            RETURN NULL;
-        END IF;
-        DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = waiter.owner;
-        IF waiter.owner = me THEN
-            RETURN me;
-        END IF;
-        last.served := waiter.place;
-        IF waiter.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds'
-            AND (waiter.listener IS NULL OR NOT pg_try_advisory_xact_lock_shared(
-                "@schema@"."@table@_v2_key"(
-                    convert_to('leasehold_' || to_hex(waiter.listener), 'UTF8'))))
-        THEN
-            PERFORM "@schema@"."@table@_v2_grant"(
-                lock_name, last, waiter.owner, least(waiter.ttl_ms, @unclaimed_grant_ttl_ms@),
-                waiter.label, clock_limit, waiter.listener);
-            RETURN waiter.owner;
-        END IF;
-    END LOOP;
+    RETURN ('x' || encode(substr(
+        sha256(convert_to('leasehold_' || to_hex(listener), 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint;
 END
 $$;
 
--- Tells the waiter that was granted the lock. It is asked for after the commit of the grant: within, the
--- server would let no other transaction of the cluster that notifies commit at the same time. A message
--- that is lost so costs the waiter a poll.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_tell"(lock_name text) RETURNS void
-LANGUAGE sql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
-    SELECT pg_notify('leasehold_' || to_hex(g.listener), concat_ws(
-        ':', replace(g.owner::text, '-', ''), g.token, g.short_ms, g.granted_us))
-    FROM (SELECT * FROM "@schema@"."@table@_grants" t
-        WHERE t.name = lock_name ORDER BY t.token DESC LIMIT 1) g
-    WHERE g.listener IS NOT NULL AND g.owner IS NOT NULL
+-- Grants the free lock to the first waiter that is alive (C27). `winner` is null if there is none. The waiter
+-- `me` is not granted anything: it is only taken out of the queue. `message` is for the `channel` of the
+-- winner's client, if it listens, once the grant is committed: a message within the commit would let no other transaction of
+-- the cluster that notifies commit at the same time. A message that is lost so costs the waiter a poll.
+--
+-- A waiter is alive that was seen lately, and whose session, if it has one, still holds the advisory lock that
+-- stands for its channel.
+-- C28: a waiter whose session is gone is passed over. It keeps its place until it was not seen for too long,
+-- since its client may only have lost a connection. A pushed grant is short until its holder renews it.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_hand_over"(
+    lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, clock_limit bigint,
+    OUT winner uuid, OUT channel text, OUT message text
+)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+DECLARE
+    waiter "@schema@"."@table@_queue";
+    looked_at bigint := coalesce(last.served, 0);
+    passed_over bigint;
+    ttl_ms bigint;
+    now_us bigint;
+BEGIN
+    LOOP
+        SELECT * INTO waiter FROM "@schema@"."@table@_queue" q
+            WHERE q.name = lock_name AND q.place > looked_at ORDER BY q.place LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        looked_at := waiter.place;
+        IF waiter.owner IS DISTINCT FROM me AND waiter.listener IS NOT NULL
+            AND waiter.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds'
+            AND pg_try_advisory_xact_lock_shared(
+                "@schema@"."@table@_v2_listener_key"(waiter.listener))
+        THEN
+            passed_over := coalesce(passed_over, looked_at);
+            CONTINUE;
+        END IF;
+        DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = waiter.owner;
+        last.served := coalesce(passed_over - 1, looked_at);
+        IF waiter.owner = me THEN
+            winner := me;
+            RETURN;
+        END IF;
+        IF waiter.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds' THEN
+            winner := waiter.owner;
+            ttl_ms := least(waiter.ttl_ms, @unclaimed_grant_ttl_ms@);
+            now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+            last.token := "@schema@"."@table@_v2_grant"(
+                lock_name, last, winner, ttl_ms, waiter.label, clock_limit);
+            IF waiter.listener IS NOT NULL THEN
+                channel := 'leasehold_' || to_hex(waiter.listener);
+                message := concat_ws(
+                    ':', replace(winner::text, '-', ''), last.token, ttl_ms, now_us);
+            END IF;
+            RETURN;
+        END IF;
+    END LOOP;
+END
 $$;
 
 -- Tries to take the lock. `token` is null if it is busy; then the rest says what is known.
@@ -102,51 +132,72 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_acquire"(
     OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
     held "@schema@"."@table@_grants";
+    turn record;
     winner uuid;
     my_place bigint;
 BEGIN
-    SELECT * INTO held FROM "@schema@"."@table@_grants" g
-        WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
-    IF queues AND held.owner <> me AND held.expires_at > clock_timestamp() THEN
-        -- Held by another. A claim that has a place does not need the row.
-        UPDATE "@schema@"."@table@_queue" q
-            SET seen_at = clock_timestamp(), listener = my_listener
-            WHERE q.owner = me AND q.place > held.served RETURNING q.place INTO my_place;
+    IF queues THEN
+        SELECT * INTO held FROM "@schema@"."@table@_grants" g
+            WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
+        IF held.owner <> me AND held.expires_at > clock_timestamp() THEN
+            -- Held by another. A claim that has a place does not need the row.
+            UPDATE "@schema@"."@table@_queue" q
+                SET seen_at = clock_timestamp(), listener = my_listener
+                WHERE q.owner = me AND q.place > held.served RETURNING q.place INTO my_place;
+        END IF;
     END IF;
-    IF my_place IS NULL AND (queues OR held.owner IS NULL OR held.owner = me
-        OR held.expires_at <= clock_timestamp())
-    THEN
-        PERFORM "@schema@"."@table@_v2_enter"(lock_name);
+    IF my_place IS NULL THEN
+        PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
+        IF NOT FOUND THEN
+            PERFORM "@schema@"."@table@_v2_enter"(lock_name);
+        END IF;
         -- C19: a withdrawal marks its claim with the row locked. So the mark is there now, or the
         -- withdrawal comes later, and finds the grant.
         IF EXISTS (SELECT FROM "@schema@"."@table@_withdrawn" w WHERE w.owner = me) THEN
             RAISE EXCEPTION USING ERRCODE = 'LH001', MESSAGE = 'the claim was withdrawn';
         END IF;
-        -- Its row as well, so that an extension under way is waited for.
         SELECT * INTO held FROM "@schema@"."@table@_grants" g
-            WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
-        IF held.owner = me AND held.expires_at > clock_timestamp() THEN
-            now_us := "@schema@"."@table@_v2_now_us"();
-            PERFORM "@schema@"."@table@_v2_durably"();
-            UPDATE "@schema@"."@table@_grants" g
-                SET expires_at = greatest(
-                    g.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond')
-                WHERE g.name = lock_name AND g.token = held.token;
-            token := held.token;
-            RETURN;
+            WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
+        IF held.owner = me OR held.expires_at <= clock_timestamp() THEN
+            -- Its row as well, so that an extension under way is waited for. A lock that was released has
+            -- none.
+            IF held.owner IS NOT NULL THEN
+                SELECT * INTO held FROM "@schema@"."@table@_grants" g
+                    WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
+            END IF;
+            IF held.owner = me AND held.expires_at > clock_timestamp() THEN
+                now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+                IF current_setting('synchronous_commit') = 'off' THEN
+                    PERFORM set_config('synchronous_commit', 'on', true);
+                END IF;
+                UPDATE "@schema@"."@table@_grants" g
+                    SET expires_at = greatest(
+                        g.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond')
+                    WHERE g.name = lock_name AND g.token = held.token;
+                token := held.token;
+                RETURN;
+            END IF;
         END IF;
         IF held.owner IS NULL OR held.expires_at <= clock_timestamp() THEN
-            winner := "@schema@"."@table@_v2_hand_over"(lock_name, held, me, clock_limit);
+            IF EXISTS (SELECT FROM "@schema@"."@table@_queue" q
+                WHERE q.name = lock_name AND q.place > coalesce(held.served, 0))
+            THEN
+                SELECT * INTO turn
+                    FROM "@schema@"."@table@_v2_hand_over"(lock_name, held, me, clock_limit);
+                held := turn.last;
+                winner := turn.winner;
+            END IF;
             IF winner IS NULL OR winner = me THEN
-                now_us := "@schema@"."@table@_v2_now_us"();
+                now_us := extract(epoch FROM clock_timestamp()) * 1000000;
                 token := "@schema@"."@table@_v2_grant"(
                     lock_name, held, me, ttl_ms, my_label, clock_limit);
                 RETURN;
             END IF;
-            PERFORM "@schema@"."@table@_v2_tell"(lock_name);
+            PERFORM pg_notify(turn.channel, turn.message) WHERE turn.message IS NOT NULL;
             SELECT * INTO held FROM "@schema@"."@table@_grants" g
                 WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
         END IF;
@@ -164,7 +215,7 @@ BEGIN
                 RETURNING q.place INTO my_place;
         END IF;
     END IF;
-    now_us := "@schema@"."@table@_v2_now_us"();
+    now_us := extract(epoch FROM clock_timestamp()) * 1000000;
     left_us := greatest(
         0, (extract(epoch FROM held.expires_at - clock_timestamp()) * 1000000)::bigint);
     holder := held.label;
@@ -175,18 +226,77 @@ BEGIN
 END
 $$;
 
+-- Lets a waiter that has a place wait in a session of its own, which holds the advisory lock that stands for its
+-- channel. The first such waiter listens on its channel. Each other one is told of the waiter `ahead` of it, and
+-- the next call waits, as `behind`, until the session of that waiter lets go of its lock. So a message wakes
+-- one session, however many wait (C27). A wait of a second loses no place. `waits` is false if the place is gone;
+-- then `message` tells of the grant, if there is one.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_follow"(
+    lock_name text, me uuid, my_listener bigint, behind bigint,
+    OUT waits boolean, OUT ahead bigint, OUT message text
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+DECLARE
+    held "@schema@"."@table@_grants";
+    my_place bigint;
+    now_us bigint;
+BEGIN
+    IF behind IS NOT NULL THEN
+        BEGIN
+            PERFORM pg_advisory_xact_lock_shared("@schema@"."@table@_v2_listener_key"(behind));
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;
+        END;
+    ELSE
+        PERFORM pg_advisory_lock("@schema@"."@table@_v2_listener_key"(my_listener));
+    END IF;
+    -- Until this is committed, and it listens, nobody releases the lock.
+    PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
+    PERFORM set_config('synchronous_commit', 'off', true);
+    SELECT * INTO held FROM "@schema@"."@table@_grants" g
+        WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
+    now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+    IF held.owner = me AND held.expires_at > clock_timestamp() THEN
+        message := concat_ws(':', replace(me::text, '-', ''), held.token, floor(
+            extract(epoch FROM held.expires_at - clock_timestamp()) * 1000)::bigint, now_us);
+    ELSE
+        UPDATE "@schema@"."@table@_queue" q
+            SET seen_at = clock_timestamp(), listener = my_listener, chained = true
+            WHERE q.owner = me AND q.place > coalesce(held.served, 0)
+            RETURNING q.place INTO my_place;
+    END IF;
+    waits := my_place IS NOT NULL;
+    IF waits THEN
+        SELECT q.listener INTO ahead FROM "@schema@"."@table@_queue" q
+            WHERE q.name = lock_name AND q.place > coalesce(held.served, 0)
+            AND q.place < my_place AND q.chained
+            AND NOT pg_try_advisory_xact_lock_shared(
+                "@schema@"."@table@_v2_listener_key"(q.listener))
+            ORDER BY q.place DESC LIMIT 1;
+        IF ahead IS NULL THEN
+            EXECUTE format('LISTEN %I', 'leasehold_' || to_hex(my_listener));
+        END IF;
+    END IF;
+END
+$$;
+
 -- Answers for each hold 1 if it lasts that long from now, or 0 if it is over. It never shortens a hold.
 -- Rows are taken in the order of their names, so that batches do not wait for each other in a circle.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_extend"(
     names text[], owners uuid[], tokens bigint[], ttls_ms bigint[]
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
     answers text[] := array_fill('0'::text, ARRAY[cardinality(names)]);
     i bigint;
 BEGIN
-    PERFORM "@schema@"."@table@_v2_durably"();
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
     FOR i IN SELECT a.n FROM unnest(names) WITH ORDINALITY AS a(name, n)
         ORDER BY a.name COLLATE "C"
     LOOP
@@ -203,39 +313,64 @@ BEGIN
 END
 $$;
 
--- Ends the hold of `me` and hands the lock over. `released` says whether it was held, `tells` whether a waiter
--- is to be told of its grant, once this is committed.
+-- Ends the hold of `me` and hands the lock over. `released` says whether it was held. If there is a `message`,
+-- the waiter that was granted the lock is to be told it on its `channel`, once this is committed.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_release"(
-    lock_name text, me uuid, clock_limit bigint, OUT released boolean, OUT tells boolean
+    lock_name text, me uuid, clock_limit bigint,
+    OUT released boolean, OUT channel text, OUT message text
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
     held "@schema@"."@table@_grants";
-    winner uuid;
+    turn record;
 BEGIN
-    tells := false;
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
+    -- The row is locked, and only now the queue is looked at. A waiter that came before is seen, and one
+    -- that comes after finds the lock free.
     SELECT * INTO held FROM "@schema@"."@table@_grants" g
         WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
     released := coalesce(held.owner = me AND held.expires_at > clock_timestamp(), false);
     IF NOT released THEN
         RETURN;
     END IF;
-    -- The row is locked, and only now the queue is looked at. A waiter that came before is seen, and one
-    -- that comes after finds the lock free. If the clock cannot be trusted with a token, nothing is handed
-    -- over: the waiters find the lock free.
-    IF "@schema@"."@table@_v2_now_us"() <= clock_limit THEN
-        winner := "@schema@"."@table@_v2_hand_over"(lock_name, held, NULL, clock_limit);
+    -- If the clock cannot be trusted with a token, nothing is handed over: the waiters find the lock free.
+    IF EXISTS (SELECT FROM "@schema@"."@table@_queue" q
+        WHERE q.name = lock_name AND q.place > held.served)
+        AND extract(epoch FROM clock_timestamp()) * 1000000 <= clock_limit
+    THEN
+        SELECT * INTO turn
+            FROM "@schema@"."@table@_v2_hand_over"(lock_name, held, NULL, clock_limit);
+        IF turn.winner IS NOT NULL THEN
+            channel := turn.channel;
+            message := turn.message;
+            RETURN;
+        END IF;
     END IF;
-    tells := winner IS NOT NULL;
-    IF winner IS NULL THEN
-        -- Nobody counts on it: if a crash forgets it, the lock is held until its TTL. So the commit does not
-        -- wait for the disk.
-        UPDATE "@schema@"."@table@_grants" g
-            SET owner = NULL, label = '', expires_at = '-infinity', listener = NULL
-            WHERE g.name = lock_name AND g.token = held.token;
-        PERFORM set_config('synchronous_commit', 'off', true);
+    -- Nobody counts on it: if a crash forgets it, the lock is held until its TTL. So the commit does not wait
+    -- for the disk.
+    UPDATE "@schema@"."@table@_grants" g
+        SET owner = NULL, label = '', expires_at = '-infinity'
+        WHERE g.name = lock_name AND g.token = held.token;
+    PERFORM set_config('synchronous_commit', 'off', true);
+END
+$$;
+
+-- Ends a hold, and tells the next holder once that is committed, by one request. It may commit because it has
+-- no rights of its own, nor settings: whoever calls it needs those of `release`.
+CREATE OR REPLACE PROCEDURE "@schema@"."@table@_v2_release_and_tell"(
+    lock_name text, me uuid, clock_limit bigint, INOUT released boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    ended pg_catalog.record;
+BEGIN
+    SELECT * INTO ended FROM "@schema@"."@table@_v2_release"(lock_name, me, clock_limit);
+    released := ended.released;
+    IF ended.message IS NOT NULL THEN
+        COMMIT;
+        PERFORM pg_catalog.pg_notify(ended.channel, ended.message);
     END IF;
 END
 $$;
@@ -256,9 +391,7 @@ BEGIN
         ON CONFLICT (owner) DO UPDATE SET forget_at = excluded.forget_at;
     DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = me;
     SELECT * INTO ended FROM "@schema@"."@table@_v2_release"(lock_name, me, clock_limit);
-    IF ended.tells THEN
-        PERFORM "@schema@"."@table@_v2_tell"(lock_name);
-    END IF;
+    PERFORM pg_notify(ended.channel, ended.message) WHERE ended.message IS NOT NULL;
     -- What others left behind goes as well, except for rows that somebody else has locked. It goes last,
     -- since from here on rows of other locks are locked: two that then waited for each other's lock
     -- would never end.
@@ -340,8 +473,9 @@ BEGIN
     FOR name, owner, token, left_us, label, waiters IN
         SELECT * FROM "@schema@"."@table@_v2_list"(lock_name, true, 1) s WHERE s.owner IS NOT NULL
     LOOP
-        PERFORM "@schema@"."@table@_v2_release"(lock_name, held_by, clock_limit);
-        PERFORM "@schema@"."@table@_v2_tell"(lock_name);
+        PERFORM pg_notify(r.channel, r.message)
+            FROM "@schema@"."@table@_v2_release"(lock_name, held_by, clock_limit) r
+            WHERE r.message IS NOT NULL;
         RETURN NEXT;
     END LOOP;
 END

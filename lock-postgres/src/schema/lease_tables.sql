@@ -6,8 +6,8 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@" (
     name text COLLATE "C" PRIMARY KEY
 );
 
--- The grants. A new grant is a new row, and the one before it is deleted. So the newest is found by the key,
--- however many old versions a long transaction of somebody else makes the server keep. A lock is free if its
+-- The grants. A new grant is a new row in place of the one before it, with another key. So the newest is found by
+-- its key, however many old versions a long transaction of somebody else makes the server keep. A lock is free if its
 -- newest grant has no owner or its time is over.
 CREATE TABLE IF NOT EXISTS "@schema@"."@table@_grants" (
     name text COLLATE "C" NOT NULL,
@@ -17,10 +17,6 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_grants" (
     expires_at timestamptz NOT NULL DEFAULT '-infinity',
     -- The greatest place in the queue that was served.
     served bigint NOT NULL DEFAULT 0,
-    -- Where a waiter is to be told of this grant, for how long it was made, and when.
-    listener bigint,
-    short_ms bigint,
-    granted_us bigint,
     PRIMARY KEY (name, token)
 ) WITH (fillfactor = 50);
 
@@ -51,8 +47,20 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     -- The number of the channel on which the waiter's client listens; null if the waiter only polls.
     -- Only users of the locks may know it.
     listener bigint,
+    -- Whether that is a session of this waiter alone, behind which the next one waits.
+    chained boolean NOT NULL DEFAULT false,
     seen_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
+
+DO $migration$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attname = 'chained' AND NOT a.attisdropped
+        AND a.attrelid = to_regclass('"@schema@"."@table@_queue"'))
+    THEN
+        ALTER TABLE "@schema@"."@table@_queue" ADD COLUMN chained boolean NOT NULL DEFAULT false;
+    END IF;
+END
+$migration$;
 
 DO $migration$
 BEGIN

@@ -1,5 +1,5 @@
 -- Who may call the functions: nobody but those who are granted it. They work with the rights of their
--- owner, so that users of locks need none on the tables. Whoever was granted the table by an earlier version
+-- owner, so that users of locks need none on the tables. A procedure has no rights, and is nobody's secret. Whoever was granted the table by an earlier version
 -- of this script keeps its use.
 DO $migration$
 DECLARE
@@ -7,7 +7,7 @@ DECLARE
     granted oid;
 BEGIN
     FOR ours IN SELECT p.oid FROM pg_proc p
-        WHERE p.pronamespace = to_regnamespace('"@schema@"')
+        WHERE p.pronamespace = to_regnamespace('"@schema@"') AND p.prokind = 'f'
         AND (starts_with(p.proname, '@table@_v1_') OR starts_with(p.proname, '@table@_v2_'))
     LOOP
         -- What is left of version 1 was open to names of the caller's search_path.

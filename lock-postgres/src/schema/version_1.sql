@@ -36,9 +36,7 @@ DECLARE
     ended record;
 BEGIN
     SELECT * INTO ended FROM "@schema@"."@table@_v2_release"(lock_name, me, clock_limit);
-    IF ended.tells THEN
-        PERFORM "@schema@"."@table@_v2_tell"(lock_name);
-    END IF;
+    PERFORM pg_notify(ended.channel, ended.message) WHERE ended.message IS NOT NULL;
     RETURN ended.released;
 END
 $$;

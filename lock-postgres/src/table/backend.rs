@@ -13,6 +13,7 @@ use lock_core::{
 };
 
 use super::answers;
+use super::chain::{Chain, Seat};
 use super::listener::Listener;
 use crate::doctor;
 use crate::error::{BACKEND, classify};
@@ -21,6 +22,8 @@ use crate::options::{Mode, PostgresOptions};
 use crate::reply;
 use crate::server::Server;
 use crate::sql::{Call, Flag, granted_at};
+
+const RELEASE: &str = "the answer to a release";
 
 /// How often a waiter looks that no notification reaches.
 const POLL: Duration = Duration::from_millis(100);
@@ -33,8 +36,16 @@ const POLL: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub struct PostgresBackend {
     server: Server,
-    /// How the server tells waiters of their grants; `None` behind a pooler.
-    notifications: Option<Arc<Notifications<Listener>>>,
+    /// How waiters are told of their grants; `None` behind a pooler.
+    push: Option<Arc<Push>>,
+}
+
+/// How the server tells waiters of their grants.
+struct Push {
+    /// Those that wait in sessions of their own.
+    chain: Chain,
+    /// The others.
+    notifications: Notifications<Listener>,
 }
 
 impl PostgresBackend {
@@ -53,9 +64,8 @@ impl PostgresBackend {
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
         let server = Server::connect(options, Mode::Table).await?;
         server.forget_unused().await;
-        let listener = Listener::new(server.connections.options().clone());
-        let notifications = server.is_direct().then(|| Arc::new(Notifications::new(listener)));
-        Ok(Self { server, notifications })
+        let push = server.is_direct().then(|| Arc::new(Push::new(&server)));
+        Ok(Self { server, push })
     }
 
     /// Makes the tables and functions, or what of them is missing. [`connect`](Self::connect) does so
@@ -91,16 +101,66 @@ impl PostgresBackend {
         answers::attempt(claim, &row)
     }
 
-    /// How the claim of `waiter` can queue as things are; `None` if the session that listens has to be
-    /// opened first.
-    fn queueing(&self, owner: OwnerId, waiter: Option<&WaiterHandle>) -> Option<Queueing> {
-        match (waiter, &self.notifications) {
-            (None, _) => Some(Queueing::No),
-            (Some(_), None) => Some(Queueing::Polling),
-            (Some(waiter), Some(notifications)) => {
-                notifications.register(owner, waiter).map(Queueing::Listening)
-            }
+    /// Ends a hold, and tells the next holder, by one request that commits in between.
+    async fn release_and_tell(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+    ) -> Result<bool, BackendError> {
+        let call = Call::of_procedure(&self.server.names.function("release_and_tell"));
+        let call = call.text(name.as_str()).owner(owner).number(self.server.clock_limit());
+        let row = self.server.row(&call.flag(Flag(false)), RELEASE).await?;
+        reply::get(&row, 0, RELEASE)
+    }
+
+    /// The same behind a pooler: a text with settings before it is one transaction, in which nothing
+    /// commits.
+    async fn release_then_tell(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+    ) -> Result<bool, BackendError> {
+        let call = self.server.call("release").text(name.as_str()).owner(owner);
+        let row = self.server.row(&call.number(self.server.clock_limit()), RELEASE).await?;
+        let (channel, message): (Option<String>, Option<String>) =
+            (reply::get(&row, 1, RELEASE)?, reply::get(&row, 2, RELEASE)?);
+        if let (Some(channel), Some(message)) = (channel, message) {
+            let tell = Call::new("pg_catalog.pg_notify".to_owned()).text(&channel).text(&message);
+            // The release is done, whatever becomes of this: the waiter looks for itself within a poll (C28).
+            let _ = self.server.rows(&tell).await;
         }
+        reply::get(&row, 0, RELEASE)
+    }
+
+    /// Tries, and lets the claim wait in a session of its own if the lock is busy.
+    async fn try_in(
+        &self,
+        seat: Seat,
+        claim: &Claim,
+        waiter: &WaiterHandle,
+        chain: &Chain,
+    ) -> Result<Attempt, BackendError> {
+        let attempt = self.try_once(claim, Queueing::Polling).await?;
+        if let Attempt::Busy(_) = attempt {
+            chain.begin(seat, claim, waiter);
+        }
+        Ok(attempt)
+    }
+
+    /// Tries, and lets the claim be told over the session that all share if the lock is busy.
+    async fn try_beside(
+        &self,
+        claim: &Claim,
+        waiter: &WaiterHandle,
+        notifications: &Notifications<Listener>,
+    ) -> Result<Attempt, BackendError> {
+        let attempt = self.try_once(claim, Queueing::No).await?;
+        let Attempt::Busy(_) = attempt else { return Ok(attempt) };
+        // C28: it listens first and queues after, since a grant that is made in between would not be heard.
+        // A waiter whose session cannot be opened in time polls.
+        notifications.open().await?;
+        let channel = notifications.register(claim.owner, waiter);
+        self.try_once(claim, channel.map_or(Queueing::Polling, Queueing::Listening)).await
     }
 
     /// A call that tells of locks: what the function answers, and since when each is held.
@@ -109,6 +169,25 @@ impl PostgresBackend {
         let granted_at = granted_at("token", &format!("{}()", names.function("now_us")));
         let columns = format!("name, owner, token, left_us, label, {granted_at}, waiters");
         Call::of_columns(columns, names.function(function))
+    }
+}
+
+impl Push {
+    fn new(server: &Server) -> Self {
+        let listener = Listener::new(server.connections.options().clone());
+        Self { chain: Chain::new(server.clone()), notifications: Notifications::new(listener) }
+    }
+
+    /// How a claim queues that waits in a session of its own; `None` if it does not.
+    fn in_chain(&self, owner: OwnerId) -> Option<Queueing> {
+        let number = self.chain.number(owner)?;
+        Some(number.map_or(Queueing::Polling, Queueing::Listening))
+    }
+
+    /// Forgets whom to tell for `owner`.
+    fn forget(&self, owner: OwnerId) {
+        self.chain.end(owner);
+        self.notifications.unregister(owner);
     }
 }
 
@@ -124,7 +203,7 @@ enum Queueing {
 #[async_trait]
 impl DistributedLock for PostgresBackend {
     fn capabilities(&self) -> Capabilities {
-        let wakeup = if self.notifications.is_some() { Wakeup::Push } else { Wakeup::Poll(POLL) };
+        let wakeup = if self.push.is_some() { Wakeup::Push } else { Wakeup::Poll(POLL) };
         Capabilities::new(
             BACKEND,
             Order::Fifo,
@@ -142,19 +221,20 @@ impl DistributedLock for PostgresBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let queueing = self.queueing(claim.owner, waiter);
-        let mut attempt = self.try_once(claim, queueing.unwrap_or(Queueing::No)).await?;
-        if let (Attempt::Busy(_), None, Some(notifications)) =
-            (&attempt, queueing, &self.notifications)
-        {
-            // C28: it listens first and queues after, since a grant that is made in between would not
-            // be heard. A waiter whose session cannot be opened in time polls.
-            notifications.open().await?;
-            let queueing = self.queueing(claim.owner, waiter).unwrap_or(Queueing::Polling);
-            attempt = self.try_once(claim, queueing).await?;
-        }
-        if let (Attempt::Granted(_), Some(notifications)) = (&attempt, &self.notifications) {
-            notifications.unregister(claim.owner);
+        let (Some(waiter), Some(push)) = (waiter, &self.push) else {
+            return self.try_once(claim, waiter.map_or(Queueing::No, |_| Queueing::Polling)).await;
+        };
+        let attempt = if let Some(queueing) = push.in_chain(claim.owner) {
+            self.try_once(claim, queueing).await?
+        } else if let Some(seat) = push.chain.seat() {
+            self.try_in(seat, claim, waiter, &push.chain).await?
+        } else if let Some(channel) = push.notifications.register(claim.owner, waiter) {
+            self.try_once(claim, Queueing::Listening(channel)).await?
+        } else {
+            self.try_beside(claim, waiter, &push.notifications).await?
+        };
+        if let Attempt::Granted(_) = attempt {
+            push.forget(claim.owner);
         }
         Ok(attempt)
     }
@@ -166,7 +246,7 @@ impl DistributedLock for PostgresBackend {
         let tokens = renewals.iter().map(|renewal| renewal.token.get());
         let call = call.numbers(tokens.map(|token| i64::try_from(token).unwrap_or(i64::MAX)));
         let call = call.numbers(renewals.iter().map(|renewal| millis(renewal.ttl)));
-        let answers = self.server.row(&call, "renewals").await;
+        let answers = self.server.renew(&call).await;
         let answers = answers.and_then(|row| reply::get::<String>(&row, 0, "renewals"));
         match answers {
             Ok(answers) => {
@@ -181,25 +261,28 @@ impl DistributedLock for PostgresBackend {
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        const WHAT: &str = "the answer to a release";
-        let call = self.server.call("release").text(name.as_str()).owner(owner);
-        let row = self.server.row(&call.number(self.server.clock_limit()), WHAT).await?;
-        if reply::get(&row, 1, WHAT)? {
-            // The release is done, whatever becomes of this: the waiter looks for itself within a poll (C28).
-            let _ = self.server.rows(&self.server.call("tell").text(name.as_str())).await;
-        }
-        match reply::get(&row, 0, WHAT)? {
-            true => Ok(Release::Released),
-            false => Ok(Release::NotHeld),
-        }
+        let released = match self.server.is_direct() {
+            true => self.release_and_tell(name, owner).await?,
+            false => self.release_then_tell(name, owner).await?,
+        };
+        Ok(if released { Release::Released } else { Release::NotHeld })
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        if let Some(notifications) = &self.notifications {
-            notifications.unregister(owner);
+        if let Some(push) = &self.push {
+            push.forget(owner);
         }
         let call = self.server.call("withdraw").text(name.as_str()).owner(owner);
         self.server.rows(&call.number(self.server.clock_limit())).await.map(drop)
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        // C20, C26: what is idle. Other clients of this backend open what they need.
+        self.server.connections.give_up_all();
+        if let Some(push) = &self.push {
+            push.chain.close_idle();
+        }
+        Ok(())
     }
 }
 

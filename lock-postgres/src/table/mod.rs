@@ -2,6 +2,8 @@
 
 mod answers;
 mod backend;
+mod chain;
 mod listener;
+mod waiting_session;
 
 pub use self::backend::PostgresBackend;

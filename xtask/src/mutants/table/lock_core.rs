@@ -459,4 +459,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
             let answer",
         test: "-p lock-core --all-features --test passing c19_a_reservation_in_doubt_ends_the_turn",
     },
+    Mutant {
+        name: "all waiters look at one expiry",
+        file: "lock-core/src/engine/progress.rs",
+        from: "expiry + FIRST_POLL + self.stagger()",
+        to: "expiry + FIRST_POLL",
+        test: "-p lock-core --lib c28_waiters_do_not_all_look_at_the_same_expiry",
+    },
 ];

@@ -56,28 +56,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a release hands nothing over",
         file: "lock-postgres/src/schema/lease_table.sql",
-        from: "winner := \"@schema@\".\"@table@_v2_hand_over\"(lock_name, held, NULL, clock_limit);",
-        to: "NULL;",
+        from: "(lock_name, held, NULL, clock_limit);",
+        to: "(lock_name, held, NULL, clock_limit) LIMIT 0;",
         test: "-p leasehold --all-features --test postgres conformance::table::c28_a_waiter_is_queued_by_its_first_attempt",
     },
     Mutant {
         name: "a listening session is always taken for alive",
         file: "lock-postgres/src/schema/lease_table.sql",
-        from: "OR NOT pg_try_advisory_xact_lock_shared(",
-        to: "OR true OR pg_try_advisory_xact_lock_shared(",
+        from: "AND pg_try_advisory_xact_lock_shared(",
+        to: "AND false AND pg_try_advisory_xact_lock_shared(",
         test: "-p leasehold --all-features --test postgres faults::c28_a_client_that_is_gone_costs_nothing",
     },
     Mutant {
         name: "nobody is told of a grant",
-        file: "lock-postgres/src/table/backend.rs",
-        from: "if reply::get(&row, 1, WHAT)? {",
-        to: "if reply::get::<bool>(&row, 1, WHAT)? && false {",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "PERFORM pg_catalog.pg_notify(ended.channel, ended.message);",
+        to: "NULL;",
         test: "-p leasehold --all-features --test postgres conformance::table::c28_a_waiter_is_queued_by_its_first_attempt",
     },
     Mutant {
         name: "grants that a crash forgets",
-        file: "lock-postgres/src/schema/common.sql",
-        from: "IF current_setting('synchronous_commit') = 'off' THEN",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "-- A grant is on disk before it is told, whatever the session's default is.
+    IF current_setting('synchronous_commit') = 'off' THEN",
         to: "IF false THEN",
         test: "-p leasehold --all-features --test postgres tokens::c22_a_lock_and_its_token_survive_a_crash",
     },
@@ -150,14 +151,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "names mean what the caller's search_path says",
         file: "lock-postgres/src/schema/lease_table.sql",
-        from: "    new_label text, clock_limit bigint, told_at bigint DEFAULT NULL
+        from: "    new_label text, clock_limit bigint
 ) RETURNS bigint
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$",
-        to: "    new_label text, clock_limit bigint, told_at bigint DEFAULT NULL
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$",
+        to: "    new_label text, clock_limit bigint
 ) RETURNS bigint
 LANGUAGE plpgsql
-SET search_path = public AS $$",
+SET search_path = public
+SET enable_seqscan = off AS $$",
         test: "-p leasehold --all-features --test postgres security::c32_what_others_create_in_public_is_never_called",
     },
     Mutant {
@@ -282,5 +285,40 @@ SET search_path = public AS $$",
         from: "parameters.refuse_unless(is_known_to_the_driver)?;",
         to: "let _ = parameters.refuse_unless(is_known_to_the_driver);",
         test: "-p lock-postgres --lib c32_a_bad_url_is_refused_without_being_repeated",
+    },
+    Mutant {
+        name: "every waiter listens",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "AND q.place < my_place AND q.chained",
+        to: "AND q.place < my_place AND false",
+        test: "-p leasehold --all-features --test postgres faults::c27_of_the_waiters_of_a_lock_one_listens",
+    },
+    Mutant {
+        name: "a waiter whose session was cut loses its place",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "last.served := coalesce(passed_over - 1, looked_at);",
+        to: "last.served := looked_at;",
+        test: "-p leasehold --all-features --test postgres faults::c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place",
+    },
+    Mutant {
+        name: "renewals wait behind a crowd",
+        file: "lock-postgres/src/connections.rs",
+        from: "Purpose::Renewal if self.at_most > 1 =>",
+        to: "Purpose::Renewal if self.at_most > 1000 =>",
+        test: "-p leasehold --all-features --test postgres transactions::c12_a_crowd_at_jammed_locks_does_not_delay_renewals",
+    },
+    Mutant {
+        name: "a full queue of messages is final",
+        file: "lock-postgres/src/error.rs",
+        from: "_ if code == QUEUE_FULL || ",
+        to: "_ if ",
+        test: "-p leasehold --all-features --test postgres faults::c15_a_full_queue_of_messages_is_a_passing_failure",
+    },
+    Mutant {
+        name: "an idle client keeps its connections",
+        file: "lock-postgres/src/idle.rs",
+        from: "if kept.closer.is_none()",
+        to: "if false && kept.closer.is_none()",
+        test: "-p lock-postgres --lib c26_what_nobody_uses_is_closed_without_a_next_use",
     },
 ];

@@ -1,0 +1,120 @@
+//! What is kept for its next use, and closed when nobody used it for a while.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+/// Connections that nobody uses, the one that was used last at the end.
+///
+/// ```text
+///        put            nobody takes it for the limit
+///   ───────────▶ kept ───────────────────────────────▶ closed, by a task that ends with the last one
+///   ◀───────────
+///       take
+/// ```
+pub(crate) struct Idle<T> {
+    limit: Duration,
+    kept: Arc<Mutex<Kept<T>>>,
+}
+
+struct Kept<T> {
+    values: Vec<(T, Instant)>,
+    /// Closes what is too old, while there is anything.
+    closer: Option<JoinHandle<()>>,
+}
+
+impl<T: Send + 'static> Idle<T> {
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { limit, kept: Arc::new(Mutex::new(Kept { values: Vec::new(), closer: None })) }
+    }
+
+    /// Keeps a value, and no more than `at_most` of them.
+    pub(crate) fn put(&self, value: T, at_most: usize) {
+        let mut kept = lock(&self.kept);
+        kept.values.push((value, Instant::now()));
+        if kept.values.len() > at_most {
+            kept.values.remove(0);
+        }
+        // C20: a request may be dropped outside of a runtime. The next one that is kept makes up for it.
+        if kept.closer.is_none()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            kept.closer =
+                Some(runtime.spawn(close_the_old(Arc::downgrade(&self.kept), self.limit)));
+        }
+    }
+
+    /// Takes the value that `choose` finds among them, if it finds one.
+    pub(crate) fn take(&self, choose: impl FnOnce(&[(T, Instant)]) -> Option<usize>) -> Option<T> {
+        let mut kept = lock(&self.kept);
+        let at = choose(&kept.values)?;
+        Some(kept.values.remove(at).0)
+    }
+
+    /// Takes the one that was used last, so that those that are not needed come to be closed.
+    pub(crate) fn take_last(&self) -> Option<T> {
+        lock(&self.kept).values.pop().map(|(value, _)| value)
+    }
+
+    /// Closes all.
+    pub(crate) fn clear(&self) {
+        lock(&self.kept).values.clear();
+    }
+}
+
+impl<T> Drop for Idle<T> {
+    fn drop(&mut self) {
+        if let Some(closer) = lock(&self.kept).closer.take() {
+            closer.abort();
+        }
+    }
+}
+
+async fn close_the_old<T>(kept: Weak<Mutex<Kept<T>>>, limit: Duration) {
+    while let Some(next) = kept.upgrade().and_then(|kept| close_and_look(&kept, limit)) {
+        sleep_until(next).await;
+    }
+}
+
+/// Closes those that are too old; says when the next one will be, if there is one.
+fn close_and_look<T>(kept: &Mutex<Kept<T>>, limit: Duration) -> Option<Instant> {
+    let mut kept = lock(kept);
+    kept.values.retain(|(_, since)| since.elapsed() < limit);
+    let next = kept.values.iter().map(|(_, since)| *since + limit).min();
+    if next.is_none() {
+        // Under the lock, so that whatever is kept from now on has a new one.
+        kept.closer = None;
+    }
+    next
+}
+
+fn lock<T>(kept: &Mutex<Kept<T>>) -> MutexGuard<'_, Kept<T>> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn c26_what_nobody_uses_is_closed_without_a_next_use() {
+        let (idle, limit) = (Idle::new(Duration::from_secs(60)), Duration::from_secs(60));
+        for _ in 0..2 {
+            let value = Arc::new(());
+            let watch = Arc::downgrade(&value);
+            idle.put(value, 8);
+            sleep(limit / 2).await;
+            let taken = idle.take_last().expect("kept for half of the limit");
+            idle.put(taken, 8);
+            sleep(limit * 3 / 4).await;
+            assert!(watch.upgrade().is_some(), "closed before its time");
+            sleep(limit).await;
+            assert!(watch.upgrade().is_none(), "kept for ever");
+        }
+    }
+}
