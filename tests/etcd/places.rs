@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use leasehold::core::backend::Attempt;
 use leasehold::{DistributedLock, LockClient, Wait};
-use lock_testkit::faults::Harness;
 use lock_testkit::{Mode, Proxy, eventually};
 
 use crate::servers::{EtcdFaults, claims, one_member};

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::{DistributedLock, Lease, LockAdmin, Ttl};
-use lock_testkit::faults::Harness;
 use lock_testkit::{EtcdServer, eventually};
 use tokio::time::sleep;
 

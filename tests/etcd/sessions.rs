@@ -8,9 +8,7 @@ use futures_util::future::join_all;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::etcd::EtcdBackend;
 use leasehold::etcd::etcd_client::{Client, PutOptions};
-use leasehold::{
-    DistributedLock, Lease, LeaseExt, LockAdmin, LockRequest, LostReason, OwnerId, Ttl, Wait,
-};
+use leasehold::{DistributedLock, Lease, LeaseExt, LockRequest, LostReason, OwnerId, Ttl, Wait};
 use lock_testkit::faults::Harness;
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::time::{sleep, timeout};

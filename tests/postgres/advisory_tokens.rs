@@ -24,10 +24,21 @@ fn set_back(server: &PostgresServer) {
     ));
 }
 
-/// From now on a commit that waits for the disk waits for ever, for a standby that there is not.
-fn let_no_commit_wait(server: &PostgresServer) {
+/// From now on a commit that waits for the disk waits for ever, for a standby that there is not. Sessions that may not
+/// have heard of it yet are ended.
+async fn let_no_commit_wait(server: &PostgresServer) {
     server.psql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     server.psql("SELECT pg_reload_conf()");
+    let heard = "SELECT count(*) FROM pg_settings \
+                 WHERE name = 'synchronous_standby_names' AND setting = 'nobody'";
+    lock_testkit::eventually("it is heard of", crate::support::LIMIT, async || {
+        number(server, heard) == 1
+    })
+    .await;
+    server.psql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+    );
 }
 
 async fn try_once(client: &LockClient, name: &str) -> Result<FencingToken, LockError> {
@@ -70,7 +81,7 @@ async fn c22_a_token_that_is_not_reserved_waits_for_the_disk() {
     let (client, name) = (advisory(&server).await, fresh_name());
     turn(&client, &name).await;
     set_back(&server);
-    let_no_commit_wait(&server);
+    let_no_commit_wait(&server).await;
     let told = timeout(Duration::from_secs(1), try_once(&client, &name)).await;
     assert!(!matches!(told, Ok(Ok(_))), "{told:?} was told before it was reserved");
 }
@@ -82,7 +93,7 @@ async fn c27_a_hand_over_of_an_advisory_lock_waits_for_no_disk() {
     let (first, second, name) = (advisory(&server).await, advisory(&server).await, fresh_name());
     turn(&first, &name).await;
     server.psql("UPDATE leasehold.locks_advisory_tokens SET reserved = reserved + 3600000000");
-    let_no_commit_wait(&server);
+    let_no_commit_wait(&server).await;
     let guard = held(&first, &name).await;
     let waiting = queued(&second, &first, patient(&name), &name).await;
     released(guard).await;

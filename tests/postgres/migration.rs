@@ -52,9 +52,13 @@ async fn fall_silent(listener: TcpListener) -> [TcpStream; 2] {
 
 async fn let_in(listener: &TcpListener) -> TcpStream {
     let (mut peer, _) = listener.accept().await.expect("a peer");
-    peer.read_exact(&mut [0; 8]).await.expect("a request for TLS");
-    peer.write_all(b"N").await.expect("refused");
-    let length = peer.read_u32().await.expect("a greeting");
+    let mut length = peer.read_u32().await.expect("a greeting");
+    if length == 8 {
+        // It asks for TLS first, if it was built with it.
+        peer.read_u32().await.expect("a request for TLS");
+        peer.write_all(b"N").await.expect("refused");
+        length = peer.read_u32().await.expect("a greeting");
+    }
     peer.read_exact(&mut vec![0; length as usize - 4]).await.expect("its rest");
     // Let in, and ready.
     peer.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await.expect("let in");

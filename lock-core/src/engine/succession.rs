@@ -53,9 +53,11 @@ impl Succession {
         (tokens > 0).then(|| Reservation::new(lease, tokens as u32, yields))
     }
 
-    /// The server reserved `tokens`: the next turn begins.
+    /// The server reserved `tokens`: for the turn that began with its grant, or for another one, since nobody
+    /// waits there.
     pub(crate) fn reserved(self, tokens: TokenRange) -> Self {
-        Self { tokens: Some(tokens), ends: Instant::now() + LONGEST_TURN, ..self }
+        let ends = self.tokens.map_or(self.ends, |_| Instant::now() + LONGEST_TURN);
+        Self { tokens: Some(tokens), ends, ..self }
     }
 
     /// Whether the hold can be passed on now: somebody waits, and there is a token.

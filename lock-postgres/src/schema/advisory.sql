@@ -180,13 +180,27 @@ BEGIN
 END
 $$;
 
--- Ends a session of the caller's own that waits for the lock.
+-- Ends a session of the caller's own that waits for the lock, or is about to: it may have been told that the lock is
+-- busy, and not wait yet. Returns once it has left the queue.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_leave"(lock_key bigint, of_process bigint)
 RETURNS boolean
-LANGUAGE sql VOLATILE
+LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT pg_terminate_backend(s.process) FROM "@schema@"."@table@_v2_sessions"(lock_key) s
-        WHERE s.process = of_process
+BEGIN
+    FOR looks IN 1..200 LOOP
+        PERFORM pg_stat_clear_snapshot();
+        IF NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = of_process
+                AND strpos(a.query, '@table@_v2_take') > 0)
+            AND NOT EXISTS (SELECT FROM "@schema@"."@table@_v2_sessions"(lock_key) s
+                WHERE s.process = of_process)
+        THEN
+            RETURN true;
+        END IF;
+        PERFORM pg_terminate_backend(of_process::integer);
+        PERFORM pg_sleep(0.005);
+    END LOOP;
+    RETURN false;
+END
 $$;
 
 -- Extends a hold that lives, from its own session or another; false if it is over.

@@ -19,8 +19,8 @@ BEGIN
 END
 $$;
 
--- Grants the lock, whose newest grant is `last`, and returns the new token: one more than the last, or the
--- time in microseconds, whichever is greater (C22). While the clock is ahead of the last token, the token is
+-- Grants the lock, whose newest grant is `last`, and returns the new token: one more than the last that was
+-- granted or reserved, or the time in microseconds, whichever is greater (C22). While the clock is ahead of the last token, the token is
 -- therefore the time of the grant (C45).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant"(
     lock_name text, last "@schema@"."@table@_grants", new_owner uuid, ttl_ms bigint,
@@ -31,7 +31,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off AS $$
 DECLARE
     now_us bigint := extract(epoch FROM clock_timestamp()) * 1000000;
-    granted bigint := greatest(coalesce(last.token, 0) + 1, now_us);
+    granted bigint := greatest(coalesce(last.token + last.reserved, 0) + 1, now_us);
 BEGIN
     IF now_us > clock_limit THEN
         RAISE EXCEPTION USING ERRCODE = 'LH002',
@@ -43,7 +43,7 @@ BEGIN
     END IF;
     -- The key changes with the token, so that the newest grant stands apart from its old versions.
     UPDATE "@schema@"."@table@_grants" g
-        SET token = granted, owner = new_owner, label = new_label, served = last.served,
+        SET token = granted, reserved = 0, owner = new_owner, label = new_label, served = last.served,
             expires_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
         WHERE g.name = lock_name AND g.token = last.token;
     IF NOT FOUND THEN
@@ -249,8 +249,6 @@ BEGIN
         EXCEPTION WHEN lock_not_available THEN
             NULL;
         END;
-    ELSE
-        PERFORM pg_advisory_lock("@schema@"."@table@_v2_listener_key"(my_listener));
     END IF;
     -- Until this is committed, and it listens, nobody releases the lock.
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
@@ -310,6 +308,40 @@ BEGIN
         END IF;
     END LOOP;
     RETURN array_to_string(answers, '');
+END
+$$;
+
+-- Reserves tokens for the hold of `me`, from `first` on: as many as are wanted, but none that is ahead of the clock.
+-- `more` is 0 if there is none, if the hold is over, or if it yields to those who wait.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_reserve"(
+    lock_name text, me uuid, wanted bigint, yields boolean,
+    OUT first bigint, OUT more bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+DECLARE
+    held "@schema@"."@table@_grants";
+    now_us bigint;
+BEGIN
+    more := 0;
+    PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
+    SELECT * INTO held FROM "@schema@"."@table@_grants" g
+        WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
+    first := held.token + held.reserved + 1;
+    now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+    IF held.owner = me AND held.expires_at > clock_timestamp() AND first <= now_us
+        AND NOT (yields AND EXISTS (SELECT FROM "@schema@"."@table@_queue" q
+            WHERE q.name = lock_name AND q.place > held.served))
+    THEN
+        -- C22: the time stays ahead of them, and they are on disk before they are told.
+        more := least(wanted, now_us - first + 1);
+        IF current_setting('synchronous_commit') = 'off' THEN
+            PERFORM set_config('synchronous_commit', 'on', true);
+        END IF;
+        UPDATE "@schema@"."@table@_grants" g SET reserved = first + more - 1 - held.token
+            WHERE g.name = lock_name AND g.token = held.token;
+    END IF;
 END
 $$;
 

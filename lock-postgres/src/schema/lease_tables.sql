@@ -17,6 +17,8 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_grants" (
     expires_at timestamptz NOT NULL DEFAULT '-infinity',
     -- The greatest place in the queue that was served.
     served bigint NOT NULL DEFAULT 0,
+    -- How many tokens after this one are reserved for the holder's client.
+    reserved bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (name, token)
 ) WITH (fillfactor = 50);
 

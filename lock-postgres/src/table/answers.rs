@@ -1,6 +1,6 @@
 //! Reads what the functions of the table mode answer.
 
-use lock_core::backend::{Attempt, Claim, Grant, ServerTime};
+use lock_core::backend::{Attempt, Claim, Grant, ServerTime, TokenRange};
 use lock_core::{BackendError, Contention, Label, LockName, LockState};
 use sqlx::postgres::PgRow;
 
@@ -23,6 +23,17 @@ pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendErro
         get::<Option<i64>>(row, 4, WHAT)?.and_then(|ahead| u64::try_from(ahead).ok());
     contention.at = Some(at);
     Ok(Attempt::Busy(contention))
+}
+
+/// What the answer to a reservation is called in errors.
+pub(crate) const RESERVATION: &str = "the answer to a reservation";
+
+/// Reads the answer to a reservation: the first token, and how many there are.
+pub(crate) fn reserved(row: &PgRow) -> Result<Option<TokenRange>, BackendError> {
+    let count: i64 = get(row, 1, RESERVATION)?;
+    let Some(count) = u32::try_from(count).ok().filter(|count| *count > 0) else { return Ok(None) };
+    let first = fencing_token(get(row, 0, RESERVATION)?)?;
+    TokenRange::new(first, count).map(Some).map_err(|_| unreadable(RESERVATION))
 }
 
 /// Reads what a listing says of a lock: name, owner, token, time left, label, since when,

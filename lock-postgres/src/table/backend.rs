@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, Extension, Notifications, Release, Renewal, WaiterHandle,
+    Attempt, Claim, Extension, Notifications, Release, Renewal, Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
@@ -140,9 +140,15 @@ impl PostgresBackend {
         waiter: &WaiterHandle,
         chain: &Chain,
     ) -> Result<Attempt, BackendError> {
-        let attempt = self.try_once(claim, Queueing::Polling).await?;
+        let attempt = self.try_once(claim, Queueing::No).await?;
+        let Attempt::Busy(_) = attempt else { return Ok(attempt) };
+        // C28: its session stands for it before it queues, so that it is passed over if it dies from then on.
+        let Some(stand) = chain.stand().await else {
+            return self.try_once(claim, Queueing::Polling).await;
+        };
+        let attempt = self.try_once(claim, Queueing::Listening(stand.number)).await?;
         if let Attempt::Busy(_) = attempt {
-            chain.begin(seat, claim, waiter);
+            chain.begin(seat, claim, waiter, stand);
         }
         Ok(attempt)
     }
@@ -214,6 +220,7 @@ impl DistributedLock for PostgresBackend {
             "a failover to a standby that lacks the last commits can grant a lock twice; tokens \
              still grow unless the new server's clock is behind",
         )
+        .reserving_tokens()
     }
 
     async fn try_acquire(
@@ -266,6 +273,15 @@ impl DistributedLock for PostgresBackend {
             false => self.release_then_tell(name, owner).await?,
         };
         Ok(if released { Release::Released } else { Release::NotHeld })
+    }
+
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let call = self.server.call("reserve").text(hold.name.as_str()).owner(hold.owner);
+        let call = call.number(hold.tokens.into()).flag(Flag(hold.yields));
+        match answers::reserved(&self.server.row(&call, answers::RESERVATION).await?)? {
+            Some(tokens) => Ok(Reserved::Tokens(tokens)),
+            None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
+        }
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

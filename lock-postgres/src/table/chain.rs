@@ -59,6 +59,12 @@ struct Wait {
     _ends: watch::Sender<()>,
 }
 
+/// A session that stands for a claim, where it can be told by this number.
+pub(super) struct Stand {
+    session: WaitingSession,
+    pub(super) number: i64,
+}
+
 /// A session that a claim may wait in.
 pub(super) type Seat = OwnedSemaphorePermit;
 
@@ -74,15 +80,21 @@ impl Chain {
         self.free.clone().try_acquire_owned().ok()
     }
 
-    /// Lets a claim, which has a place in the queue, wait in a session.
-    pub(super) fn begin(&self, seat: Seat, claim: &Claim, waiter: &WaiterHandle) {
+    /// A session that stands for a claim which is about to queue; `None` if it cannot be had.
+    pub(super) async fn stand(&self) -> Option<Stand> {
+        self.shared.stand().await.ok()
+    }
+
+    /// Lets a claim, which has a place in the queue, wait in the session that stands for it.
+    pub(super) fn begin(&self, seat: Seat, claim: &Claim, waiter: &WaiterHandle, stand: Stand) {
         let (ends, ended) = watch::channel(());
-        self.shared.waits().insert(claim.owner, Wait { number: None, _ends: ends });
+        let wait = Wait { number: Some(stand.number), _ends: ends };
+        self.shared.waits().insert(claim.owner, wait);
         let (claim, waiter) = (claim.clone(), waiter.clone());
         let task = Waiting { shared: self.shared.clone(), claim, waiter, ended, _seat: seat };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(task.run());
+        tasks.spawn(task.run(stand));
     }
 
     /// Where a claim that waits can be told, if it can be; `None` if it does not wait in a session.
@@ -106,11 +118,15 @@ impl Shared {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn session(&self) -> Result<WaitingSession, RequestError> {
-        match self.idle.take_last() {
-            Some(session) => Ok(session),
-            None => WaitingSession::open(self.server.connections.options()).await,
-        }
+    async fn stand(&self) -> Result<Stand, RequestError> {
+        let mut session = match self.idle.take_last() {
+            Some(session) => session,
+            None => WaitingSession::open(self.server.connections.options()).await?,
+        };
+        let (number, _) = uuid::Uuid::new_v4().as_u64_pair();
+        let number = number as i64;
+        session.stand_for(number).await.map_err(RequestError::Execute)?;
+        Ok(Stand { session, number })
     }
 }
 
@@ -124,13 +140,19 @@ struct Waiting {
 }
 
 impl Waiting {
-    async fn run(mut self) {
-        while !self.is_over() {
-            if let Ok(mut session) = self.shared.session().await
-                && self.wait_in(&mut session).await.is_ok()
-                && session.leave().await.is_ok()
+    async fn run(mut self, stand: Stand) {
+        let mut stand = Some(stand);
+        // The first session is given back also if the wait was over before it began.
+        while stand.is_some() || !self.is_over() {
+            let stand = match stand.take() {
+                Some(stand) => Ok(stand),
+                None => self.shared.stand().await,
+            };
+            if let Ok(mut stand) = stand
+                && self.wait_in(&mut stand).await.is_ok()
+                && stand.session.leave().await.is_ok()
             {
-                self.shared.idle.put(session, SESSIONS);
+                self.shared.idle.put(stand.session, SESSIONS);
                 break;
             }
             // The session is lost, and what was told meanwhile. The claim keeps its place, and looks for itself
@@ -143,9 +165,9 @@ impl Waiting {
     }
 
     /// Waits until the claim is granted the lock or waits no more.
-    async fn wait_in(&mut self, session: &mut WaitingSession) -> Result<(), Error> {
-        let (number, _) = uuid::Uuid::new_v4().as_u64_pair();
-        let (number, mut behind) = (number as i64, None);
+    async fn wait_in(&mut self, stand: &mut Stand) -> Result<(), Error> {
+        let Stand { session, number } = stand;
+        let (number, mut behind) = (*number, None);
         while !self.is_over() {
             let call = self.shared.server.call("follow");
             behind =

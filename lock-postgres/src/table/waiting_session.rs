@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use lock_core::backend::Claim;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
-use sqlx::{Acquire, Error, Executor};
+use sqlx::{Acquire, AssertSqlSafe, Error, Executor};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::listener::channel;
 use crate::error::RequestError;
 use crate::session::listening;
-use crate::sql::Call;
+use crate::sql::{Call, key};
 use crate::transaction::{Form, Request, send, set_up};
 
 /// How long a call may take: a second behind the waiter ahead, a second for the lock's row, and some more.
@@ -45,6 +46,15 @@ impl WaitingSession {
             Ok(Self { listener: Some(listener), runtime: Handle::current() })
         });
         opened.await.map_err(RequestError::Connect)
+    }
+
+    /// Holds the lock that stands for a claim, as long as the session lasts.
+    pub(super) async fn stand_for(&mut self, number: i64) -> Result<(), Error> {
+        let lock =
+            format!("SELECT pg_catalog.pg_advisory_lock({})", key(channel(number).as_bytes()));
+        let listener = self.listener()?;
+        let held = listener.execute(sqlx::raw_sql(AssertSqlSafe(lock)));
+        in_time(CALL_LIMIT, held).await.map(drop)
     }
 
     /// Waits behind another claim, for a second at most, and looks how the claim stands.

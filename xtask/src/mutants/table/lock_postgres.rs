@@ -216,8 +216,8 @@ SET enable_seqscan = off AS $$",
     Mutant {
         name: "a wait that is given up stays in the queue",
         file: "lock-postgres/src/schema/advisory.sql",
-        from: "SELECT pg_terminate_backend(s.process) FROM",
-        to: "SELECT false FROM",
+        from: "PERFORM pg_terminate_backend(of_process::integer);",
+        to: "PERFORM of_process;",
         test: "-p leasehold --all-features --test postgres advisory::c19_a_wait_that_is_given_up_leaves_the_queue",
     },
     Mutant {
