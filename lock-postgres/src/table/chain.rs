@@ -35,6 +35,9 @@ const SESSIONS: usize = 4;
 /// C26: a session in which nobody has waited for this long is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
+/// A claim queues after so long without a session, and polls: it may be the only one that cannot have a new one.
+const STANDS_WITHIN: Duration = Duration::from_millis(200);
+
 /// The pause before a lost session is replaced.
 const RECONNECT_DELAY: Duration = Duration::from_millis(200);
 
@@ -80,9 +83,9 @@ impl Chain {
         self.free.clone().try_acquire_owned().ok()
     }
 
-    /// A session that stands for a claim which is about to queue; `None` if it cannot be had.
+    /// A session that stands for a claim which is about to queue; `None` if it cannot be had soon.
     pub(super) async fn stand(&self) -> Option<Stand> {
-        self.shared.stand().await.ok()
+        timeout(STANDS_WITHIN, self.shared.stand()).await.ok()?.ok()
     }
 
     /// Lets a claim, which has a place in the queue, wait in the session that stands for it.
