@@ -54,11 +54,6 @@ impl<T: Send + 'static> Idle<T> {
         Some(kept.values.remove(at).0)
     }
 
-    /// Takes the one that was used last, so that those that are not needed come to be closed.
-    pub(crate) fn take_last(&self) -> Option<T> {
-        lock(&self.kept).values.pop().map(|(value, _)| value)
-    }
-
     /// Closes all.
     pub(crate) fn clear(&self) {
         lock(&self.kept).values.clear();
@@ -109,7 +104,8 @@ mod tests {
             let watch = Arc::downgrade(&value);
             idle.put(value, 8);
             sleep(limit / 2).await;
-            let taken = idle.take_last().expect("kept for half of the limit");
+            let taken =
+                idle.take(|kept| kept.len().checked_sub(1)).expect("kept for half of the limit");
             idle.put(taken, 8);
             sleep(limit * 3 / 4).await;
             assert!(watch.upgrade().is_some(), "closed before its time");

@@ -158,35 +158,6 @@ async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place()
     }
 }
 
-/// C27: however many wait for a lock, one of them listens. Each other one waits in the server behind the one
-/// before it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c27_of_the_waiters_of_a_lock_one_listens() {
-    let server = PostgresServer::start().await;
-    let (holder, name) = (client(&server.url()).await, fresh_name());
-    let guard = held(&holder, &name).await;
-    let mut waiting = Vec::new();
-    for n in 1..=4 {
-        let waiter = client(&server.url()).await;
-        let request = patient(&name);
-        waiting.push(tokio::spawn(async move { waiter.acquire(request).await }));
-        until_waiting(&holder, &name, n).await;
-        // Those that wait behind another; a wait of a second is renewed.
-        let behind = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
-        eventually("it is in the chain", LIMIT, async || {
-            server.psql(behind) == (n - 1).to_string()
-        })
-        .await;
-    }
-    let mut guard = guard;
-    for waiter in waiting {
-        released(guard).await;
-        let next = tokio::time::timeout(Duration::from_millis(700) + SLACK, waiter).await;
-        guard = next.expect("by push").expect("no panic").expect("granted");
-    }
-    released(guard).await;
-}
-
 /// C15: the release may have been committed before its message found no room. A retry may help.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_full_queue_of_messages_is_a_passing_failure() {

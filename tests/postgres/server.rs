@@ -34,8 +34,7 @@ impl Harness for PostgresFaults {
     type Server = PostgresServer;
 
     /// Eight for requests, and one that listens.
-    const CONNECTIONS: usize = 13;
-    const PUSHES: usize = 5;
+    const CONNECTIONS: usize = 9;
 
     async fn start() -> PostgresServer {
         PostgresServer::start().await

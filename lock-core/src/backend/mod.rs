@@ -32,7 +32,7 @@ pub use self::bounds::{
 };
 pub use self::distributed_lock::{DistributedLock, LossWatch};
 pub use self::next_token::next_token;
-pub use self::notifications::{NotificationTransport, Notifications, told_grant};
+pub use self::notifications::{NotificationTransport, Notifications};
 pub use self::prefixed::Prefixed;
 pub use self::register::{ClockReading, Register};
 pub use self::reply_monitor::{PendingReply, ReplyMonitor};

@@ -270,7 +270,7 @@ impl<T: NotificationTransport> Shared<T> {
     /// Delivers the message of a grant. One that nobody waits for any more is withdrawn by the client
     /// that gave it up.
     fn wake(&self, message: &str) {
-        if let Some((owner, grant)) = told_grant(message)
+        if let Some((owner, grant)) = parse(message)
             && let Some(waiter) = self.waiters().remove(owner)
         {
             waiter.granted(grant);
@@ -282,9 +282,7 @@ impl<T: NotificationTransport> Shared<T> {
     }
 }
 
-/// Reads a message that tells of a grant, and to which owner it was made; `None` if it is not of the form that
-/// [`Notifications`] says.
-pub fn told_grant(message: &str) -> Option<(OwnerId, Grant)> {
+fn parse(message: &str) -> Option<(OwnerId, Grant)> {
     let mut parts = message.split(':');
     let owner = parts.next()?.parse().ok()?;
     let token: FencingToken = parts.next()?.parse().ok()?;
@@ -353,11 +351,11 @@ mod tests {
     fn a_message_is_read_as_it_is_written() {
         let owner = OwnerId::random();
         let message = format!("{}:7:3000:1795251431457582", owner.expose());
-        let (told, grant) = told_grant(&message).expect("a grant");
+        let (told, grant) = parse(&message).expect("a grant");
         assert_eq!((told, grant.token.get(), grant.ttl), (owner, 7, Duration::from_secs(3)));
         assert_eq!(grant.at, Some(ServerTime(Duration::from_micros(1_795_251_431_457_582))));
         for bad in ["", ":::", "x:7:3000:1", &message[..40], &format!("{}:0:1:1", owner.expose())] {
-            assert!(told_grant(bad).is_none(), "{bad}");
+            assert!(parse(bad).is_none(), "{bad}");
         }
     }
 }

@@ -49,20 +49,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     -- The number of the channel on which the waiter's client listens; null if the waiter only polls.
     -- Only users of the locks may know it.
     listener bigint,
-    -- Whether that is a session of this waiter alone, behind which the next one waits.
-    chained boolean NOT NULL DEFAULT false,
     seen_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
-
-DO $migration$
-BEGIN
-    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attname = 'chained' AND NOT a.attisdropped
-        AND a.attrelid = to_regclass('"@schema@"."@table@_queue"'))
-    THEN
-        ALTER TABLE "@schema@"."@table@_queue" ADD COLUMN chained boolean NOT NULL DEFAULT false;
-    END IF;
-END
-$migration$;
 
 DO $migration$
 BEGIN

@@ -13,7 +13,6 @@ use lock_core::{
 };
 
 use super::answers;
-use super::chain::{Chain, Seat};
 use super::listener::Listener;
 use crate::doctor;
 use crate::error::{BACKEND, classify};
@@ -36,16 +35,8 @@ const POLL: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub struct PostgresBackend {
     server: Server,
-    /// How waiters are told of their grants; `None` behind a pooler.
-    push: Option<Arc<Push>>,
-}
-
-/// How the server tells waiters of their grants.
-struct Push {
-    /// Those that wait in sessions of their own.
-    chain: Chain,
-    /// The others.
-    notifications: Notifications<Listener>,
+    /// How the server tells waiters of their grants; `None` behind a pooler.
+    notifications: Option<Arc<Notifications<Listener>>>,
 }
 
 impl PostgresBackend {
@@ -64,8 +55,9 @@ impl PostgresBackend {
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
         let server = Server::connect(options, Mode::Table).await?;
         server.forget_unused().await;
-        let push = server.is_direct().then(|| Arc::new(Push::new(&server)));
-        Ok(Self { server, push })
+        let listener = Listener::new(server.connections.options().clone());
+        let notifications = server.is_direct().then(|| Arc::new(Notifications::new(listener)));
+        Ok(Self { server, notifications })
     }
 
     /// Makes the tables and functions, or what of them is missing. [`connect`](Self::connect) does so
@@ -132,29 +124,8 @@ impl PostgresBackend {
         reply::get(&row, 0, RELEASE)
     }
 
-    /// Tries, and lets the claim wait in a session of its own if the lock is busy.
-    async fn try_in(
-        &self,
-        seat: Seat,
-        claim: &Claim,
-        waiter: &WaiterHandle,
-        chain: &Chain,
-    ) -> Result<Attempt, BackendError> {
-        let attempt = self.try_once(claim, Queueing::No).await?;
-        let Attempt::Busy(_) = attempt else { return Ok(attempt) };
-        // C28: its session stands for it before it queues, so that it is passed over if it dies from then on.
-        let Some(stand) = chain.stand().await else {
-            return self.try_once(claim, Queueing::Polling).await;
-        };
-        let attempt = self.try_once(claim, Queueing::Listening(stand.number)).await?;
-        if let Attempt::Busy(_) = attempt {
-            chain.begin(seat, claim, waiter, stand);
-        }
-        Ok(attempt)
-    }
-
-    /// Tries, and lets the claim be told over the session that all share if the lock is busy.
-    async fn try_beside(
+    /// Tries, and has the claim told over a session that is opened only now if the lock is busy.
+    async fn try_before_listening(
         &self,
         claim: &Claim,
         waiter: &WaiterHandle,
@@ -178,25 +149,6 @@ impl PostgresBackend {
     }
 }
 
-impl Push {
-    fn new(server: &Server) -> Self {
-        let listener = Listener::new(server.connections.options().clone());
-        Self { chain: Chain::new(server.clone()), notifications: Notifications::new(listener) }
-    }
-
-    /// How a claim queues that waits in a session of its own; `None` if it does not.
-    fn in_chain(&self, owner: OwnerId) -> Option<Queueing> {
-        let number = self.chain.number(owner)?;
-        Some(number.map_or(Queueing::Polling, Queueing::Listening))
-    }
-
-    /// Forgets whom to tell for `owner`.
-    fn forget(&self, owner: OwnerId) {
-        self.chain.end(owner);
-        self.notifications.unregister(owner);
-    }
-}
-
 /// Whether a claim takes a place in the queue, and how it is told of its turn.
 #[derive(Clone, Copy)]
 enum Queueing {
@@ -209,7 +161,7 @@ enum Queueing {
 #[async_trait]
 impl DistributedLock for PostgresBackend {
     fn capabilities(&self) -> Capabilities {
-        let wakeup = if self.push.is_some() { Wakeup::Push } else { Wakeup::Poll(POLL) };
+        let wakeup = if self.notifications.is_some() { Wakeup::Push } else { Wakeup::Poll(POLL) };
         Capabilities::new(
             BACKEND,
             Order::Fifo,
@@ -228,20 +180,15 @@ impl DistributedLock for PostgresBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let (Some(waiter), Some(push)) = (waiter, &self.push) else {
+        let (Some(waiter), Some(notifications)) = (waiter, &self.notifications) else {
             return self.try_once(claim, waiter.map_or(Queueing::No, |_| Queueing::Polling)).await;
         };
-        let attempt = if let Some(queueing) = push.in_chain(claim.owner) {
-            self.try_once(claim, queueing).await?
-        } else if let Some(seat) = push.chain.seat() {
-            self.try_in(seat, claim, waiter, &push.chain).await?
-        } else if let Some(channel) = push.notifications.register(claim.owner, waiter) {
-            self.try_once(claim, Queueing::Listening(channel)).await?
-        } else {
-            self.try_beside(claim, waiter, &push.notifications).await?
+        let attempt = match notifications.register(claim.owner, waiter) {
+            Some(channel) => self.try_once(claim, Queueing::Listening(channel)).await?,
+            None => self.try_before_listening(claim, waiter, notifications).await?,
         };
         if let Attempt::Granted(_) = attempt {
-            push.forget(claim.owner);
+            notifications.unregister(claim.owner);
         }
         Ok(attempt)
     }
@@ -285,8 +232,8 @@ impl DistributedLock for PostgresBackend {
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        if let Some(push) = &self.push {
-            push.forget(owner);
+        if let Some(notifications) = &self.notifications {
+            notifications.unregister(owner);
         }
         let call = self.server.call("withdraw").text(name.as_str()).owner(owner);
         self.server.rows(&call.number(self.server.clock_limit())).await.map(drop)
@@ -295,9 +242,6 @@ impl DistributedLock for PostgresBackend {
     async fn close(&self) -> Result<(), BackendError> {
         // C20, C26: what is idle. Other clients of this backend open what they need.
         self.server.connections.give_up_all();
-        if let Some(push) = &self.push {
-            push.chain.close_idle();
-        }
         Ok(())
     }
 }

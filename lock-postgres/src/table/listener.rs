@@ -62,6 +62,6 @@ fn executing(error: Error) -> BackendError {
 }
 
 /// The name of the channel, as the function `hand_over` writes it.
-pub(super) fn channel(number: i64) -> String {
+fn channel(number: i64) -> String {
     format!("leasehold_{number:x}")
 }

@@ -2,8 +2,6 @@
 
 mod answers;
 mod backend;
-mod chain;
 mod listener;
-mod waiting_session;
 
 pub use self::backend::PostgresBackend;

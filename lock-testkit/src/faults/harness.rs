@@ -17,9 +17,6 @@ pub trait Harness: 'static {
     /// The most connections that one client opens, whatever it does.
     const CONNECTIONS: usize;
 
-    /// How many connections for pushes a client may have (C26).
-    const PUSHES: usize = 1;
-
     /// How many locks one client may ask for at once, each of which it then gets in good time.
     const AT_ONCE: usize = 1200;
 

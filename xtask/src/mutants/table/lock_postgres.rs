@@ -287,13 +287,6 @@ SET enable_seqscan = off AS $$",
         test: "-p lock-postgres --lib c32_a_bad_url_is_refused_without_being_repeated",
     },
     Mutant {
-        name: "every waiter listens",
-        file: "lock-postgres/src/schema/lease_table.sql",
-        from: "AND q.place < my_place AND q.chained",
-        to: "AND q.place < my_place AND false",
-        test: "-p leasehold --all-features --test postgres faults::c27_of_the_waiters_of_a_lock_one_listens",
-    },
-    Mutant {
         name: "a waiter whose session was cut loses its place",
         file: "lock-postgres/src/schema/lease_table.sql",
         from: "last.served := coalesce(passed_over - 1, looked_at);",
