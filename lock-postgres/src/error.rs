@@ -53,7 +53,8 @@ fn classify_connect(error: Error) -> BackendError {
         // Too many connections, starting up, shutting down, and pgbouncer's own refusals.
         _ if code.starts_with("53") || code.starts_with("57") || code.starts_with("08") => true,
         // To the driver the end of a connection amid the handshake is an error of the protocol.
-        "" => matches!(error, Error::Io(_) | Error::Protocol(_)),
+        // A session that listens comes from a pool of its own, which tells a slow server by a time-out.
+        "" => matches!(error, Error::Io(_) | Error::Protocol(_) | Error::PoolTimedOut),
         _ => false,
     };
     if transient {
@@ -130,5 +131,19 @@ fn source(error: Error) -> BoxError {
         // The driver's settings hold the password.
         Error::Configuration(_) => "the driver does not accept the settings".into(),
         other => other.to_string().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c15_a_server_that_lets_nobody_in_for_a_while_is_a_passing_failure() {
+        for error in [Error::PoolTimedOut, Error::Io(std::io::ErrorKind::TimedOut.into())] {
+            let error = classify(RequestError::Connect(error));
+            assert!(error.is_transient(), "{error}");
+            assert_eq!(error.outcome(), Outcome::NotApplied);
+        }
     }
 }
