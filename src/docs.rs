@@ -32,6 +32,8 @@ mod guarantees {}
 mod observability {}
 #[doc = include_str!("../docs/operating.md")]
 mod operating {}
+#[doc = include_str!("../docs/performance.md")]
+mod performance {}
 #[doc = include_str!("../README.md")]
 mod readme {}
 #[cfg(feature = "testing")]
