@@ -169,7 +169,8 @@ impl LockGuard {
     /// Ends the hold, and tells one thing: whether it lasted until now (C47).
     ///
     /// `Ok` says that nobody else held the lock while the work was done, as far as this side and the server
-    /// know; a [`Fence`](crate::Fence) decides. It returns once the server has answered. **A server that
+    /// know; a [`Fence`](crate::Fence) decides. It returns once the server has answered, or at once where the
+    /// lock [passes](crate::ClientOptions::local_hand_off) to the next task of this client. **A server that
     /// does not answer is no error of the work**: the hold lasted all the same, the janitor goes on giving
     /// the lock back, and the TTL ends it at the latest; an event of `tracing` tells. Those who need the server's own word ask by [`release_confirmed`](Self::release_confirmed).
     ///

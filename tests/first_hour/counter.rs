@@ -35,6 +35,8 @@ pub(crate) struct Scene {
     pub(crate) counter: Counter,
     home: TempDir,
     ttl: Duration,
+    /// Whether a lock passes from one order to the next of an instance without a request.
+    pub(crate) local_hand_off: bool,
 }
 
 impl Scene {
@@ -46,7 +48,7 @@ impl Scene {
     pub(crate) async fn on(server: RedisServer, ttl: Duration) -> Self {
         reports::listen();
         let (proxy, home) = (Proxy::start(server.addr()).await, new_home());
-        Self { server, proxy, counter: Counter::default(), home, ttl }
+        Self { server, proxy, counter: Counter::default(), home, ttl, local_hand_off: true }
     }
 
     /// An instance of the service, over the network.
@@ -63,7 +65,8 @@ impl Scene {
         let options = ClientOptions::new()
             .ttl(self.ttl)
             .wait(Wait::AtMost(Duration::from_millis(600)))
-            .request_timeout(Duration::from_millis(500));
+            .request_timeout(Duration::from_millis(500))
+            .local_hand_off(self.local_hand_off);
         let locks = leasehold::connect_with(url, options).await.expect("a connection");
         let shelf = |item: &str| Shelf::open(self.home.path(), item).expect("a shelf");
         let shelves = items().map(|item| (item.clone(), shelf(&item)));

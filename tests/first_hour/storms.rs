@@ -40,10 +40,12 @@ async fn s4_the_stock_is_exact_through_outages_at_any_moment() {
     scene.assert_exact(&answers);
 }
 
-/// C47: whoever evicts a holder when, the service reports that its hold did not last.
+/// C47: whoever evicts a holder when, the service reports that its hold did not last, where each release asks the
+/// server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c47_no_eviction_goes_unreported() {
-    let scene = Scene::set(Duration::from_secs(30)).await;
+    let mut scene = Scene::set(Duration::from_secs(30)).await;
+    scene.local_hand_off = false;
     let shops = [scene.shop().await, scene.shop_beside().await];
     scene.counter.open();
     let end = Instant::now() + STORM / 2;

@@ -98,7 +98,9 @@ impl ClientOptions {
     /// It makes a lock that many tasks of one process want many times faster. Each task has a guard and a
     /// token of its own, as ever. A client keeps a lock so for 64 passes or 20 ms, whichever comes first,
     /// while other clients wait. Those who [inspect](crate::LockClient::inspect) the lock meanwhile see the
-    /// token and the label of the first of these tasks. A task that waits and is not polled when its turn
+    /// token and the label of the first of these tasks. A release that passes the lock on does not ask the
+    /// server: who was evicted just before is not told by it, and the fence keeps their writes out. Turn it off
+    /// where each release is to have the server's word. A task that waits and is not polled when its turn
     /// comes keeps the lock from the others for what is left of the TTL, at the most.
     pub fn local_hand_off(self, passes: bool) -> Self {
         Self { local_hand_off: passes, ..self }
