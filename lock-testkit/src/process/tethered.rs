@@ -171,20 +171,4 @@ mod tests {
         drop(sleeper);
         crate::eventually("the sleeper is gone", LIMIT, async || !signal::is_running(pid)).await;
     }
-
-    /// A child that is started after the program was asked to quit, and is stopped, goes as well: here one
-    /// that the program then waits for.
-    #[tokio::test]
-    async fn a_dropped_tether_takes_a_late_and_stopped_child_along() {
-        const PROGRAM: &str = "trap 'sh -c \"echo \\$\\$; kill -STOP \\$\\$\"; exit' QUIT; echo ready; \
-            while :; do sleep 0.1; done";
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let log = folder.path().join("log");
-        let family = Tethered::start_family("sh", &["-c".to_owned(), PROGRAM.to_owned()], &log);
-        let told = || std::fs::read_to_string(&log).unwrap_or_default();
-        crate::eventually("it is ready", LIMIT, async || told().contains("ready")).await;
-        drop(family);
-        let child = told().lines().last().expect("it told").parse().expect("the child's id");
-        assert!(!signal::is_running(child), "process {child} is left");
-    }
 }

@@ -13,8 +13,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "an end amid the handshake is a refusal",
         file: "lock-postgres/src/error.rs",
-        from: "matches!(error, Error::Io(_) | Error::Protocol(_))",
-        to: "matches!(error, Error::Io(_))",
+        from: "Error::Io(_) | Error::Protocol(_) | Error::PoolTimedOut",
+        to: "Error::Io(_) | Error::PoolTimedOut",
         test: "-p leasehold --all-features --test postgres faults::c15_a_connection_that_ends_amid_the_handshake_is_a_passing_failure",
     },
     Mutant {
