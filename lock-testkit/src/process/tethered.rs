@@ -171,4 +171,24 @@ mod tests {
         drop(sleeper);
         crate::eventually("the sleeper is gone", LIMIT, async || !signal::is_running(pid)).await;
     }
+
+    /// A child that is started after the program was asked to quit, and is stopped, goes as well: here one
+    /// that the program then waits for.
+    #[tokio::test]
+    async fn a_dropped_tether_takes_a_late_and_stopped_child_along() {
+        const PROGRAM: &str = "trap 'sh -c \"kill -STOP \\$\\$; exec sleep 60\" & echo $!; wait; exit' QUIT; echo ready; \
+            while :; do sleep 0.1; done";
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let log = folder.path().join("log");
+        // What a shell starts in the background ignores SIGQUIT, and another shell cannot change that.
+        let args = ["--default-signal=QUIT", "sh", "-c", PROGRAM].map(str::to_owned);
+        let family = Tethered::start_family("env", &args, &log);
+        let told = || std::fs::read_to_string(&log).unwrap_or_default();
+        crate::eventually("it is ready", LIMIT, async || told().contains("ready")).await;
+        drop(family);
+        // The program's shell may tell of the end of its children as well.
+        let child = told().lines().rev().find_map(|line| line.parse().ok());
+        let child = child.unwrap_or_else(|| panic!("no child was started: {:?}", told()));
+        assert!(!signal::is_running(child), "process {child} is left");
+    }
 }
