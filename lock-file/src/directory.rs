@@ -15,6 +15,7 @@ use crate::fault::{self, BACKEND};
 use crate::hand_over::{Notification, first_waiter, grant_to, hand_over};
 use crate::locked_file::{LockTimeout, LockedFile};
 use crate::machine::{Machine, Now};
+use crate::path::{absolute, refuse_network_mount, unusable};
 use crate::platform;
 use crate::queue::{LONGEST_IDLE_FILE, Queue};
 use crate::queue_entry::QueueEntry;
@@ -302,33 +303,6 @@ impl Directory {
         }
         Err(BackendError::withdrawn(BACKEND))
     }
-}
-
-/// Refuses a path whose file locks another machine would not see, or not at once.
-pub(crate) fn refuse_network_mount(path: &Path) -> Result<(), LockError> {
-    let mount = platform::network_mount(path);
-    match mount.map_err(|error| unusable("examine", path, error))? {
-        None => Ok(()),
-        Some(kind) => Err(LockError::Config {
-            message: format!(
-                "{} is on a network mount ({kind}): choose a directory on a local disk, \
-                 or a backend with a server",
-                path.display()
-            ),
-        }),
-    }
-}
-
-/// The path that means the same file wherever the process goes.
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf, LockError> {
-    std::path::absolute(path).map_err(|error| unusable("find", path, error))
-}
-
-/// A path that cannot be used, at least not now.
-pub(crate) fn unusable(doing: &str, path: &Path, error: std::io::Error) -> LockError {
-    let what = format!("{}, which this user has to be able to write", path.display());
-    let source = fault::refused(doing, &what, Outcome::NotApplied, error);
-    LockError::Backend { operation: "open the locks", name: None, source }
 }
 
 fn granted(last: Option<&Record>, claim: &Claim, now: &Now) -> Result<Record, BackendError> {

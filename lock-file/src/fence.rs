@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use lock_core::{BackendError, Fence, FenceError, FencingToken, LockError, Outcome};
 
 use crate::blocking::blocking;
-use crate::directory::{absolute, refuse_network_mount, unusable};
 use crate::fault;
 use crate::locked_file::{LockTimeout, LockedFile};
+use crate::path::{absolute, refuse_network_mount, unusable};
 use crate::replacement::Replacement;
 use crate::state_file::{StateFile, StateOf};
 

@@ -65,6 +65,7 @@ mod hand_over;
 mod listener;
 mod locked_file;
 mod machine;
+mod path;
 #[cfg_attr(target_os = "linux", path = "platform/linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "platform/elsewhere.rs")]
 mod platform;

@@ -16,6 +16,25 @@ use super::telemetry::AcquisitionReport;
 use super::wait::{Limits, Waiting};
 use crate::model::{Claim, Lease, LockError, LockRequest, Wait};
 
+/// Where an acquisition stands among those of its client, and how long it may wait from then on.
+enum Place {
+    /// In no line: it does not wait.
+    Beside(Wait),
+    /// At the head of the line.
+    Head(Turn<PassedHold>, Wait),
+    /// At the head of the line, and passed the hold of the one before it.
+    Successor(Turn<PassedHold>, PassedHold),
+}
+
+impl Place {
+    fn of(turn: Turn<PassedHold>, passed: Option<PassedHold>, wait: Wait) -> Self {
+        match passed {
+            Some(passed) => Self::Successor(turn, passed),
+            None => Self::Head(turn, wait),
+        }
+    }
+}
+
 /// An acquisition under way. Made before the first byte is sent; dropped at any point, it takes
 /// back whatever the server may have granted by then (C19).
 pub(crate) struct Acquisition {
@@ -70,16 +89,16 @@ impl Acquisition {
         &mut self,
         request: &LockRequest,
     ) -> Result<(Arc<Hold>, Option<Succession>), LockError> {
-        let (turn, passed, wait) = self.turn(request.wait_policy()).await?;
-        let (lease, succession) = match (turn, passed) {
-            (Some(turn), Some(passed)) => {
+        let (lease, succession) = match self.turn(request.wait_policy()).await? {
+            Place::Beside(wait) => (self.ask(wait, request).await?, None),
+            Place::Head(turn, wait) => {
+                let lease = self.ask(wait, request).await?;
+                (lease, self.hands_off().then(|| Succession::begin(turn)))
+            }
+            Place::Successor(turn, passed) => {
                 let (lease, claim, succession) = passed.take(self.claim.ttl, turn);
                 self.owned = claim;
                 (lease, Some(succession))
-            }
-            (turn, _) => {
-                let lease = self.ask(wait, request).await?;
-                (lease, turn.filter(|_| self.hands_off()).map(Succession::begin))
             }
         };
         let hold = self.shared.hold(lease, request.max_hold_span())?;
@@ -94,17 +113,13 @@ impl Acquisition {
         waiting.acquire(&self.claim, wait, request.listener(), self.owned.state()).await
     }
 
-    /// Waits to be first among this client's waiters (C26), or to be passed a hold of one of them; says how
-    /// much of the wait is left.
-    async fn turn(
-        &self,
-        wait: Wait,
-    ) -> Result<(Option<Turn<PassedHold>>, Option<PassedHold>, Wait), LockError> {
+    /// Waits to be first among this client's waiters (C26), or to be passed a hold of one of them.
+    async fn turn(&self, wait: Wait) -> Result<Place, LockError> {
         match wait {
-            Wait::Never | Wait::AtMost(Duration::ZERO) => Ok((None, None, wait)),
+            Wait::Never | Wait::AtMost(Duration::ZERO) => Ok(Place::Beside(wait)),
             Wait::Forever => {
                 let (turn, passed) = self.turn_or_hold().await;
-                Ok((Some(turn), passed, wait))
+                Ok(Place::of(turn, passed, wait))
             }
             Wait::AtMost(span) => {
                 let started = Instant::now();
@@ -114,7 +129,7 @@ impl Acquisition {
                 };
                 // Never zero, which would not wait at all.
                 let left = span.saturating_sub(started.elapsed()).max(Duration::from_nanos(1));
-                Ok((Some(turn), passed, Wait::AtMost(left)))
+                Ok(Place::of(turn, passed, Wait::AtMost(left)))
             }
         }
     }

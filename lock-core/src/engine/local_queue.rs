@@ -183,20 +183,15 @@ impl<H> Turn<H> {
     /// If the future is dropped, a hold that was passed stays for the next head.
     pub(crate) async fn passed(&self) -> Option<H> {
         let line = &self.place.member.line;
-        let mut next = line.next_step();
-        while let NextStep::Wait(until) = next {
-            let mut changed = pin!(line.changed.notified());
+        loop {
             // Listens first, and looks then: so nothing is passed in between.
+            let mut changed = pin!(line.changed.notified());
             changed.as_mut().enable();
-            next = line.next_step();
-            if matches!(next, NextStep::Wait(_)) {
-                let _ = timeout_at(until, changed).await;
-                next = line.next_step();
+            match line.next_step() {
+                NextStep::Take(hold) => return Some(hold),
+                NextStep::AskServer => return None,
+                NextStep::Wait(until) => drop(timeout_at(until, changed).await),
             }
-        }
-        match next {
-            NextStep::Take(hold) => Some(hold),
-            NextStep::AskServer | NextStep::Wait(_) => None,
         }
     }
 

@@ -24,7 +24,7 @@ use crate::model::{Lease, Moment, Ttl};
 /// no longer for this one.
 const LONGEST_TURN: Duration = Duration::from_millis(20);
 
-/// A hold passes within a client no more often than this, from one grant of the server.
+/// A hold passes within a client no more often than this before the server is asked again.
 const MOST_PASSES: usize = 64;
 
 /// Who of a client's line is next, and under which tokens.

@@ -101,9 +101,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "each waiting task a waiter of its own",
         file: "lock-core/src/engine/acquisition.rs",
-        from: "Ok((Some(turn), passed, Wait::AtMost(left)))",
-        to: "drop(turn);
-                Ok((None, passed, Wait::AtMost(left)))",
+        from: "Ok(Place::of(turn, passed, Wait::AtMost(left)))",
+        to: "drop((turn, passed));
+                Ok(Place::Beside(Wait::AtMost(left)))",
         test: "-p lock-core --test memory c26_waiters_of_a_client_share_one_place",
     },
     Mutant {
