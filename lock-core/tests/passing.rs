@@ -139,9 +139,10 @@ async fn c26_a_line_yields_to_other_clients_after_20_ms() {
     let (second, third) = store.two_after(first).await;
     sleep(Duration::from_millis(21)).await;
     let token = second.token();
+    let released = Instant::now();
     second.release().await.expect("held to the end");
     let theirs = theirs.await.expect("the other client is next");
-    assert!(theirs.token() > token);
+    assert!(theirs.token() > token && released.elapsed() < SECOND, "only the TTL let it in");
     theirs.release().await.expect("held to the end");
     third.await.expect("its turn comes").release().await.expect("held to the end");
 }
