@@ -34,6 +34,8 @@ mod observability {}
 mod operating {}
 #[doc = include_str!("../docs/performance.md")]
 mod performance {}
+#[doc = include_str!("../docs/primitives.md")]
+mod primitives {}
 #[doc = include_str!("../README.md")]
 mod readme {}
 #[cfg(feature = "testing")]

@@ -43,6 +43,7 @@ mod guard;
 mod lease_ext;
 mod memory;
 mod model;
+mod primitives;
 
 pub use crate::backend::{DistributedLock, LockAdmin, Release};
 pub use crate::client::{Finished, LockClient};

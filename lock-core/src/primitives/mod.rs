@@ -1,0 +1,4 @@
+//! What is built on a lock, once for all backends: one file for each primitive.
+//!
+//! A primitive is policy. It holds locks through a [`LockClient`](crate::LockClient), as an application does,
+//! and adds a method to it.
