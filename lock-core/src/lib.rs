@@ -55,9 +55,10 @@ pub use crate::memory::MemoryBackend;
 pub use crate::model::{
     BackendError, BoxError, Capabilities, Clock, Contention, Drift, FakeClock, FenceError,
     FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner,
-    InvalidToken, InvalidTtl, Label, Lease, LockError, LockName, LockRequest, LockState,
-    LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, Moment, Order, Outcome, OwnerId, Readable,
-    Renewals, SystemClock, TokenDurability, Ttl, Wait, Wakeup,
+    InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label, Lease, LockError, LockName,
+    LockRequest, LockState, LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_PERMITS, Moment,
+    Order, Outcome, OwnerId, Permits, Readable, Renewals, Slots, SystemClock, TokenDurability, Ttl,
+    Wait, Wakeup, Whom,
 };
 
 /// The former name of [`MemoryBackend`]: it is a store of locks, not a lock.
