@@ -44,6 +44,7 @@ mod lease_ext;
 mod memory;
 mod model;
 mod primitives;
+mod reentrance;
 
 pub use crate::backend::{DistributedLock, LockAdmin, Release};
 pub use crate::client::{Finished, LockClient};
@@ -57,8 +58,9 @@ pub use crate::model::{
     FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner,
     InvalidToken, InvalidTtl, Label, Lease, LockError, LockName, LockRequest, LockState,
     LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, Moment, Order, Outcome, OwnerId, Readable,
-    Renewals, SystemClock, TokenDurability, Ttl, Wait, Wakeup,
+    Reentrance, Renewals, SystemClock, TokenDurability, Ttl, Wait, Wakeup,
 };
+pub use crate::primitives::{MAX_NAMES, MultiGuard, MultiRequest};
 
 /// The former name of [`MemoryBackend`]: it is a store of locks, not a lock.
 #[deprecated(note = "it is called `MemoryBackend` now")]

@@ -24,7 +24,7 @@ use super::{
 /// | [`Backend`](Self::Backend) | not transient | no: rights, password | 500 |
 /// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
-/// | [`InvalidName`](Self::InvalidName), [`InvalidLabel`](Self::InvalidLabel), [`InvalidTtl`](Self::InvalidTtl) | | no | 400 if it came from the caller, else 500 |
+/// | [`InvalidName`](Self::InvalidName), [`InvalidNameCount`](Self::InvalidNameCount), [`InvalidLabel`](Self::InvalidLabel), [`InvalidTtl`](Self::InvalidTtl) | | no | 400 if it came from the caller, else 500 |
 /// | [`Config`](Self::Config), and all others | | no | 500 |
 #[derive(Debug)]
 #[non_exhaustive]
@@ -35,6 +35,11 @@ pub enum LockError {
     InvalidLabel(InvalidLabel),
     /// The TTL is outside 10 ms to 24 h. Nothing was sent.
     InvalidTtl(InvalidTtl),
+    /// There are 1 to 64 locks to be acquired at once. Nothing was sent.
+    InvalidNameCount {
+        /// How many there were, each counted once.
+        count: usize,
+    },
     /// The number is not a fencing token.
     InvalidToken(InvalidToken),
     /// The text is not an exported lease.
@@ -147,6 +152,9 @@ impl fmt::Display for LockError {
             Self::InvalidName(invalid) => invalid.fmt(f),
             Self::InvalidLabel(invalid) => invalid.fmt(f),
             Self::InvalidTtl(invalid) => invalid.fmt(f),
+            Self::InvalidNameCount { count } => {
+                write!(f, "1 to 64 locks are acquired at once, and not {count}")
+            }
             Self::InvalidToken(invalid) => invalid.fmt(f),
             Self::InvalidLease(invalid) => invalid.fmt(f),
             Self::Config { message } => f.write_str(message),
