@@ -44,8 +44,8 @@ type Tell = dyn Fn(&LockName, &Contention) + Send + Sync;
 
 impl MultiRequest {
     /// Asks for the locks with these names, in any order. One that is named twice is acquired once.
-    pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let names = names.into_iter().map(Into::into).collect();
+    pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let names = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         Self { names, each: LockRequest::new(""), max_hold: None, listener: None }
     }
 
@@ -102,7 +102,7 @@ impl MultiRequest {
     }
 }
 
-impl<N: Into<String>, I: IntoIterator<Item = N>> From<I> for MultiRequest {
+impl<N: AsRef<str>, I: IntoIterator<Item = N>> From<I> for MultiRequest {
     fn from(names: I) -> Self {
         Self::new(names)
     }

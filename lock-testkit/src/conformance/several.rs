@@ -19,7 +19,7 @@ fn two_names() -> [LockName; 2] {
 /// Asks for `names` in the opposite order, and for one of them twice.
 fn reversed(names: &[LockName; 2], ttl: Duration) -> MultiRequest {
     let [first, second] = names;
-    MultiRequest::new([second, first, second].map(LockName::as_str)).ttl(ttl)
+    MultiRequest::new([second, first, second]).ttl(ttl)
 }
 
 async fn until_all_free(harness: &dyn Harness, observer: &LockClient, names: &[LockName; 2]) {
@@ -93,7 +93,7 @@ pub async fn c39_opposite_orders_never_deadlock(harness: &dyn Harness) {
     let [first, second] = &names;
     let rounds = async |locks: &LockClient, order: [&LockName; 2]| {
         for _ in 0..10 {
-            let request = MultiRequest::new(order.map(LockName::as_str)).ttl(harness.limit());
+            let request = MultiRequest::new(order).ttl(harness.limit());
             let all = locks.acquire_all(request).await.expect("its turn comes");
             all.release().await.expect("held to the end");
         }
