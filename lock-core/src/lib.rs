@@ -59,6 +59,7 @@ pub use crate::model::{
     LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, Moment, Order, Outcome, OwnerId, Readable,
     Renewals, SystemClock, TokenDurability, Ttl, Wait, Wakeup,
 };
+pub use crate::primitives::{Election, Leader, Leadership, ListWatch, LockWatch, Observer};
 
 /// The former name of [`MemoryBackend`]: it is a store of locks, not a lock.
 #[deprecated(note = "it is called `MemoryBackend` now")]

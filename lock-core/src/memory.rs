@@ -1,13 +1,16 @@
 //! The executable specification: the whole contract within one process.
 
+mod watchers;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
+use self::watchers::Watchers;
 use crate::backend::{
-    Attempt, DistributedLock, Extension, Grant, LockAdmin, Release, Reserved, TokenRange,
+    Attempt, Changes, DistributedLock, Extension, Grant, LockAdmin, Release, Reserved, TokenRange,
     WaiterHandle, Withdrawals, next_token,
 };
 use crate::model::{
@@ -34,6 +37,7 @@ struct Store {
     /// The greatest token ever granted, of whatever lock.
     last_token: Option<FencingToken>,
     withdrawn: Withdrawals,
+    watchers: Watchers,
 }
 
 #[derive(Debug, Default)]
@@ -142,13 +146,15 @@ impl DistributedLock for MemoryBackend {
             return Ok(Attempt::Granted(grant.at(self.server_time(now))));
         }
         let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
-        Ok(Attempt::Busy(Contention {
+        let busy = Contention {
             ttl_left: lock.held.as_ref().map(|held| now.until(held.expires)),
             holder: lock.held.as_ref().map(|held| held.label.clone()),
             foreign_without_ttl: false,
             position,
             at: Some(self.server_time(now)),
-        }))
+        };
+        store.watchers.tell(&claim.name);
+        Ok(Attempt::Busy(busy))
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
@@ -169,6 +175,7 @@ impl DistributedLock for MemoryBackend {
             }
             None => Release::NotHeld,
         };
+        store.watchers.tell(name);
         store.forget_if_idle(name);
         Ok(released)
     }
@@ -201,6 +208,11 @@ impl LockAdmin for MemoryBackend {
         Ok(self.store().state(name, now))
     }
 
+    /// All but the end of a TTL, which is nobody's act.
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        Some(self.store().watchers.add(name))
+    }
+
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let now = self.clock.now();
         let store = self.store();
@@ -216,6 +228,7 @@ impl LockAdmin for MemoryBackend {
             lock.held = None;
         }
         self.hand_over(&mut store, name, now)?;
+        store.watchers.tell(name);
         store.forget_if_idle(name);
         Ok(ended)
     }
@@ -259,6 +272,7 @@ impl Store {
             since: SystemTime::now(),
             expires: now.after(claim.ttl.as_duration()),
         });
+        self.watchers.tell(&claim.name);
         Ok(Grant::new(token, claim.ttl.as_duration()))
     }
 

@@ -25,7 +25,7 @@ mod withdrawals;
 
 pub use async_trait::async_trait;
 
-pub use self::admin::LockAdmin;
+pub use self::admin::{Changes, LockAdmin};
 pub use self::answers::{Attempt, Extension, Grant, Release, Reserved, TokenRange};
 pub use self::bounds::{
     ClockLimit, FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,

@@ -115,6 +115,10 @@ impl LockRequest {
         Self { ttl: self.ttl.or(ttl), wait: self.wait.or(wait), label, ..self }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn listener(&self) -> &Listener {
         &self.listener
     }

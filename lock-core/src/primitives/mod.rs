@@ -2,3 +2,12 @@
 //!
 //! A primitive is policy. It holds locks through a [`LockClient`](crate::LockClient), as an application does,
 //! and adds a method to it.
+
+mod election;
+mod looks;
+mod observer;
+mod watch;
+
+pub use self::election::{Election, Leadership};
+pub use self::observer::{Leader, Observer};
+pub use self::watch::{ListWatch, LockWatch};
