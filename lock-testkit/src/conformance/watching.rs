@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::harness::Harness;
 use super::steps::{claim, client, eventually, fresh_name, granted, patient};
-use lock_core::{FencingToken, LockAdmin, LockName, LockState, LockWatch};
+use lock_core::{FencingToken, LockAdmin as _, LockName, LockState, LockWatch};
 
 /// How often a watch looks here.
 const POLL: Duration = Duration::from_millis(50);
@@ -29,7 +29,7 @@ pub async fn c44_what_is_told_is_shown_between_two_polls(harness: &dyn Harness) 
 
 /// C44: the end of a hold that nobody renews any more is a change. A renewal is none.
 pub async fn c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal(harness: &dyn Harness) {
-    let (client, name) = (client(harness).await, fresh_name());
+    let (client, backend, name) = (client(harness).await, harness.connect().await, fresh_name());
     let mut watch = client.watch(name.as_str()).poll_every(POLL);
     let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
     shows(harness, &mut watch, "a grant", is_held_under(guard.token())).await;
@@ -45,7 +45,7 @@ pub async fn c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal(harness: &dyn Har
     }
     guard.release().await.expect("held to the end");
     let dead = claim(&name, harness.ttl());
-    let token = granted(&harness.connect().await, &dead).await.token;
+    let token = granted(&backend, &dead).await.token;
     shows(harness, &mut watch, "a grant that nobody renews", is_held_under(token)).await;
     shows(harness, &mut watch, "the end of a TTL", is_free).await;
 }
