@@ -17,6 +17,9 @@ pub(super) const DEFAULT_POLL: Duration = Duration::from_secs(1);
 /// costs the store no more than a hundred looks a second.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
+/// A span that is longer stands for never.
+const LONGEST_POLL: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Looks at one thing again and again (C44): when it is told of a change, and when the poll is due.
 ///
 /// ```text
@@ -54,7 +57,7 @@ impl<T: Clone> Looks<T> {
     }
 
     pub(super) fn poll_every(self, span: Duration) -> Self {
-        Self { poll: span.max(SHORTEST_PAUSE), ..self }
+        Self { poll: span.clamp(SHORTEST_PAUSE, LONGEST_POLL), ..self }
     }
 
     pub(super) fn on_outage(self, listener: impl Fn(&LockError) + Send + Sync + 'static) -> Self {

@@ -56,7 +56,7 @@ impl Observer {
         Self { watch, filter: Filter::default() }
     }
 
-    /// How often to look without being told of a change; default 1 s, and 10 ms at the least.
+    /// How often to look without being told of a change; default 1 s, from 10 ms to a day.
     pub fn poll_every(self, span: Duration) -> Self {
         Self { watch: self.watch.poll_every(span), ..self }
     }

@@ -71,7 +71,7 @@ pub struct LockWatch {
 }
 
 impl LockWatch {
-    /// How often to look at the lock without being told of a change; default 1 s, and 10 ms at the least.
+    /// How often to look at the lock without being told of a change; default 1 s, from 10 ms to a day.
     pub fn poll_every(self, span: Duration) -> Self {
         Self { looks: self.looks.poll_every(span), ..self }
     }
@@ -123,7 +123,7 @@ pub struct ListWatch {
 }
 
 impl ListWatch {
-    /// How often to list the locks; default 1 s, and 10 ms at the least.
+    /// How often to list the locks; default 1 s, from 10 ms to a day.
     pub fn poll_every(self, span: Duration) -> Self {
         Self { looks: self.looks.poll_every(span), ..self }
     }
