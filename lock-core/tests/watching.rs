@@ -234,6 +234,21 @@ async fn c40_a_candidate_takes_no_hold_that_is_passed() {
     assert_eq!((leader.term, leader.label.as_str()), (leadership.term(), "candidate"));
 }
 
+/// Else those who look would be shown the leader of before, with the term of before.
+#[tokio::test(start_paused = true)]
+async fn c40_a_leader_passes_its_hold_to_nobody() {
+    let (client, _) = faulty_client();
+    let election = client.election("a");
+    let leadership = election.campaign("leader").await.expect("nobody else");
+    let plain = client.clone();
+    let plain = tokio::spawn(async move { plain.acquire("a").await });
+    sleep(SECOND / 1000).await;
+    leadership.resign().await.expect("it leads to the end");
+    let next = plain.await.expect("no panic").expect("its turn comes");
+    let leader = election.leader().await.expect("an answer").expect("it is held");
+    assert_eq!((leader.term, leader.label.as_str()), (next.token(), ""));
+}
+
 /// C40: a store whose answers are overtaken shows an observer no smaller term, and not one leader less in the
 /// end.
 #[tokio::test(start_paused = true)]

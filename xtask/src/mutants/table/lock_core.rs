@@ -485,7 +485,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-core/src/engine/acquisition.rs",
         from: "let passes = options.local_hand_off && !self.by_server;",
         to: "let passes = options.local_hand_off;",
-        test: "-p lock-core --test watching c40_each_leader_of_one_client_is_shown",
+        test: "-p lock-core --test watching c40_a_leader_passes_its_hold_to_nobody",
     },
     Mutant {
         name: "a candidate takes a hold that is passed",
