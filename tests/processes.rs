@@ -146,7 +146,7 @@ async fn wait_for_many() {
     let client = client().await;
     let waiting = (0..LOCKS).map(async |i| {
         let guard = client.acquire(request_for(&format!("{NAME}-{i}"))).await.expect("its turn");
-        let holder = client.inspect(guard.name()).await.expect("an answer").holder;
+        let holder = client.inspect(guard.name()).await.expect("an answer").holder().cloned();
         let ours = holder.and_then(|holder| holder.token) == Some(guard.token());
         child::say(if guard.is_held() && !ours { "two holders" } else { "right" });
         // The lock of a holder that was paused may be lost.

@@ -75,6 +75,7 @@ impl LockView {
 
 impl From<LockState> for LockView {
     fn from(state: LockState) -> Self {
+        let holder = state.holder().cloned();
         let free = Self {
             name: state.name,
             held: false,
@@ -85,7 +86,7 @@ impl From<LockState> for LockView {
             label: None,
             waiters: state.waiters,
         };
-        match state.holder {
+        match holder {
             None => free,
             Some(Holder { owner, token, ttl_left, label, since, .. }) => Self {
                 held: true,

@@ -14,12 +14,13 @@ pub(crate) async fn run(args: &args::Release, place: &Place<'_>) -> Result<Exit,
         return Err(Failure::new(Exit::Usage, refusal(&name)));
     }
     let client = place.connect().await?;
-    match client.evict(&name).await? {
-        None => print(format!("nobody held {name}"))?,
-        Some(holder) => {
-            let view = LockView::from(LockState::new(name, Some(holder), None));
-            print(format!("ended the hold of {} by {}", view.name, view.holder()))?;
-        }
+    let ended = client.evict(&name).await?;
+    if ended.is_empty() {
+        print(format!("nobody held {name}"))?;
+    }
+    for holder in ended {
+        let view = LockView::from(LockState::new(name.clone(), Some(holder), None));
+        print(format!("ended the hold of {} by {}", view.name, view.holder()))?;
     }
     Ok(Exit::Done)
 }

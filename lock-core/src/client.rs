@@ -9,7 +9,7 @@ use crate::fence::Fence;
 use crate::guard::LockGuard;
 use crate::model::{
     Capabilities, FenceError, Finding, Holder, Lease, LockError, LockName, LockRequest, LockState,
-    Wait,
+    Wait, Whom,
 };
 use crate::reentrance;
 
@@ -217,7 +217,7 @@ impl LockClient {
     /// # let locks = LockClient::new(MemoryBackend::new());
     /// let _guard = locks.acquire(LockRequest::new("nightly").label("host-7")).await?;
     /// let state = locks.inspect("nightly").await?;
-    /// assert_eq!(state.holder.expect("it is held").label.as_str(), "host-7");
+    /// assert_eq!(state.holder().expect("it is held").label.as_str(), "host-7");
     /// # Ok(()) }
     /// ```
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<LockState, LockError> {
@@ -251,8 +251,8 @@ impl LockClient {
         answer.map_err(|source| LockError::backend("list locks", None, source))
     }
 
-    /// Ends the hold of whoever has the lock, and lets the next waiter in; says whose it was, `None`
-    /// if nobody held it.
+    /// Ends the holds of all who have the lock, and lets the next waiters in; says whose they were, in the
+    /// order of their grants; none if nobody held it.
     ///
     /// It is for operators. The holder is not asked, and may go on believing, and writing, until its next
     /// renewal. A [`Fence`] keeps it out from the moment the next holder has advanced it;
@@ -273,20 +273,57 @@ impl LockClient {
     /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
     /// # let locks = LockClient::new(MemoryBackend::new());
     /// let hung = locks.acquire("nightly").await?;
-    /// let ended = locks.evict("nightly").await?.expect("it was held");
-    /// assert_eq!(ended.token, Some(hung.token()));
+    /// let ended = locks.evict("nightly").await?;
+    /// assert_eq!(ended[0].token, Some(hung.token()));
     /// // Whoever comes next has the greater token.
     /// assert!(locks.acquire("nightly").await?.token() > hung.token());
     /// # Ok(()) }
     /// ```
-    pub async fn evict(&self, name: impl AsRef<str>) -> Result<Option<Holder>, LockError> {
-        let name = LockName::new(name)?;
-        let answer = self.shared.request_once(self.shared.backend.evict(&name)).await;
-        answer.map_err(|source| LockError::backend("evict the holder of", Some(&name), source))
+    pub async fn evict(&self, name: impl AsRef<str>) -> Result<Vec<Holder>, LockError> {
+        self.evict_whom(&LockName::new(name)?, &Whom::All).await
     }
 
-    /// Ends the hold of whoever has the lock, as [`evict`](Self::evict) does, and advances `fence` past its
-    /// token (C46): so the one who was thrown out is refused even before the next holder comes.
+    /// Ends the hold of one owner, whose id begins with these 8 hex digits, as
+    /// [`Holder::owner`] shows them; `None` if it does not hold the lock. Those who hold the lock beside it
+    /// are left alone (C38).
+    ///
+    /// Otherwise it is as [`evict`](Self::evict).
+    ///
+    /// # Errors
+    /// As [`evict`](Self::evict).
+    ///
+    /// # Cancel safety
+    /// As [`evict`](Self::evict).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let hung = locks.acquire(LockRequest::new("licences").one_of(5)).await?;
+    /// let works = locks.acquire(LockRequest::new("licences").one_of(5)).await?;
+    /// let holders = locks.inspect("licences").await?.holders;
+    /// let owner = holders[0].owner.as_deref().expect("one of ours");
+    /// let ended = locks.evict_owner("licences", owner).await?.expect("it held a permit");
+    /// assert_eq!(ended.token, Some(hung.token()));
+    /// works.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn evict_owner(
+        &self,
+        name: impl AsRef<str>,
+        owner: impl Into<String>,
+    ) -> Result<Option<Holder>, LockError> {
+        let whom = Whom::Owner(owner.into());
+        Ok(self.evict_whom(&LockName::new(name)?, &whom).await?.pop())
+    }
+
+    async fn evict_whom(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, LockError> {
+        let answer = self.shared.request_once(self.shared.backend.evict(name, whom)).await;
+        answer.map_err(|source| LockError::backend("evict the holder of", Some(name), source))
+    }
+
+    /// Ends the holds of all who have the lock, as [`evict`](Self::evict) does, and advances `fence` past their
+    /// tokens (C46): so those who were thrown out are refused even before the next holder comes.
     ///
     /// A holder that is not one of ours has no token, and no fence knows it.
     ///
@@ -313,10 +350,10 @@ impl LockClient {
         &self,
         name: impl AsRef<str>,
         fence: &dyn Fence,
-    ) -> Result<Option<Holder>, LockError> {
+    ) -> Result<Vec<Holder>, LockError> {
         let name = LockName::new(name)?;
         let evicted = self.evict(&name).await?;
-        if let Some(token) = evicted.as_ref().and_then(|holder| holder.token) {
+        if let Some(token) = evicted.iter().filter_map(|holder| holder.token).max() {
             match fence.advance(token.successor()).await {
                 // A later holder was quicker.
                 Ok(()) | Err(FenceError::Stale { .. }) => {}

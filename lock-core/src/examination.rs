@@ -10,10 +10,10 @@ const CHECK: &str = "lock";
 /// The error of the look, unless it is an answer: that the name is in use for something else.
 pub(crate) fn finding(looked: Result<LockState, LockError>) -> Result<Finding, LockError> {
     match looked {
-        Ok(LockState { name, holder: None, .. }) => {
-            Ok(Finding::good(CHECK, format!("lock \"{name}\" is free")))
-        }
-        Ok(LockState { name, holder: Some(holder), .. }) => Ok(of_holder(&name, &holder)),
+        Ok(state) => Ok(match state.holder() {
+            Some(holder) => of_holder(&state.name, holder),
+            None => Finding::good(CHECK, format!("lock \"{}\" is free", state.name)),
+        }),
         Err(LockError::NotALock { name, found }) => Ok(of_no_lock(&name, &found)),
         Err(error) => Err(error),
     }

@@ -9,7 +9,9 @@ use crate::engine::{
     Acquired, Hold, LostSignal, OwnedClaim, Registration, Shared, Succession, is_worth_passing,
     while_held,
 };
-use crate::model::{FencingToken, Lease, LockError, LockName, LostReason, Moment, Reentrance, Ttl};
+use crate::model::{
+    FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Reentrance, Ttl,
+};
 
 /// A lock that is held.
 ///
@@ -77,6 +79,20 @@ impl LockGuard {
     /// the life of this hold.
     pub fn token(&self) -> FencingToken {
         self.hold.lease().token
+    }
+
+    /// Who may hold the lock beside this hold.
+    pub fn kind(&self) -> Kind {
+        self.hold.lease().kind
+    }
+
+    /// The slots of this hold, ascending: one, or as many as were [taken](crate::LockRequest::take) of
+    /// [`one_of`](crate::LockRequest::one_of); none for other kinds. They are constant for the life of this
+    /// hold, and nobody else has them meanwhile: a worker's id, a port, a seat of a licence (C36).
+    ///
+    /// Let each slot have a fence of its own: the token of slot 2 says nothing of slot 1.
+    pub fn slots(&self) -> Vec<u16> {
+        self.hold.lease().slots().to_vec()
     }
 
     /// When the holder must stop believing, on its own clock, unless a renewal moves it.

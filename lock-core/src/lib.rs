@@ -56,9 +56,10 @@ pub use crate::memory::MemoryBackend;
 pub use crate::model::{
     BackendError, BoxError, Capabilities, Clock, Contention, Drift, FakeClock, FenceError,
     FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner,
-    InvalidToken, InvalidTtl, Label, Lease, LockError, LockName, LockRequest, LockState,
-    LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, Moment, Order, Outcome, OwnerId, Readable,
-    Reentrance, Renewals, SystemClock, TokenDurability, Ttl, Wait, Wakeup,
+    InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label, Lease, LockError, LockName,
+    LockRequest, LockState, LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_PERMITS, Moment,
+    Order, Outcome, OwnerId, Permits, Readable, Reentrance, Renewals, Slots, SystemClock,
+    TokenDurability, Ttl, Wait, Wakeup, Whom,
 };
 pub use crate::primitives::{MAX_NAMES, MultiGuard, MultiRequest};
 

@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 
 use crate::backend::{
-    Attempt, DistributedLock, Extension, Grant, LockAdmin, Release, Reserved, TokenRange,
-    WaiterHandle, Withdrawals, next_token,
+    Admission, Attempt, DistributedLock, Extension, Grant, LockAdmin, Release, Reserved,
+    TokenRange, WaiterHandle, Withdrawals, next_token,
 };
 use crate::model::{
     BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder,
-    InvalidToken, Label, LockName, LockState, Moment, Order, Outcome, OwnerId, Renewal, Renewals,
-    Reservation, ServerTime, SystemClock, TokenDurability, Wakeup,
+    InvalidToken, Kind, Kinds, Label, LockName, LockState, Moment, Order, Outcome, OwnerId,
+    Renewal, Renewals, Reservation, ServerTime, Slots, SystemClock, TokenDurability, Wakeup, Whom,
 };
 
 /// Locks within one process: for tests, for programs that run as one process, and as the model
@@ -38,7 +38,8 @@ struct Store {
 
 #[derive(Debug, Default)]
 struct Lock {
-    held: Option<Held>,
+    /// In the order of their grants.
+    held: Vec<Held>,
     queue: VecDeque<Waiter>,
 }
 
@@ -46,6 +47,8 @@ struct Lock {
 struct Held {
     owner: OwnerId,
     token: FencingToken,
+    kind: Kind,
+    slots: Slots,
     label: Label,
     since: SystemTime,
     expires: Moment,
@@ -77,18 +80,31 @@ impl MemoryBackend {
         ServerTime(now.since(self.started))
     }
 
-    /// Grants a free lock to the first waiter that is still there.
+    /// Lets in all at the head of the queue that fit together (C34), and takes out those that have gone.
     fn hand_over(
         &self,
         store: &mut Store,
         name: &LockName,
         now: Moment,
     ) -> Result<(), BackendError> {
-        while let Some(waiter) = store.locks.get_mut(name).and_then(|lock| lock.queue.pop_front()) {
-            if !waiter.waiter.is_closed() {
-                let grant = store.grant(&waiter.claim, now)?;
-                waiter.waiter.granted(grant.at(self.server_time(now)));
-                return Ok(());
+        while let Some(lock) = store.locks.get_mut(name) {
+            let Some(first) = lock.queue.front() else { return Ok(()) };
+            let (claim, waiter) = (first.claim.clone(), first.waiter.clone());
+            if waiter.is_closed() {
+                lock.queue.pop_front();
+                continue;
+            }
+            match lock.admission(claim.kind) {
+                Admission::Waits => return Ok(()),
+                Admission::Fits(slots) => {
+                    lock.queue.pop_front();
+                    let grant = store.grant(&claim, slots, now)?;
+                    waiter.granted(grant.at(self.server_time(now)));
+                }
+                Admission::Conflicts(_) => {
+                    lock.queue.pop_front();
+                    waiter.try_again();
+                }
             }
         }
         Ok(())
@@ -114,6 +130,7 @@ impl DistributedLock for MemoryBackend {
             "the locks end with the process, and so do their holders",
         )
         .reserving_tokens()
+        .with_kinds(Kinds::Permits)
     }
 
     async fn try_acquire(
@@ -125,30 +142,30 @@ impl DistributedLock for MemoryBackend {
         let mut store = self.store();
         store.refuse_withdrawn(claim)?;
         store.expire(&claim.name, now);
-        if store.lock(&claim.name, now).held.is_none() {
-            store.lock(&claim.name, now).queue.retain(|waiter| !waiter.waiter.is_closed());
-            let first = store.lock(&claim.name, now).queue.front().map(|waiter| waiter.claim.owner);
-            if first.is_none_or(|owner| owner == claim.owner) {
-                store.lock(&claim.name, now).queue.pop_front();
-                let grant = store.grant(claim, now)?;
-                return Ok(Attempt::Granted(grant.at(self.server_time(now))));
-            }
-            self.hand_over(&mut store, &claim.name, now)?;
-        }
+        self.hand_over(&mut store, &claim.name, now)?;
         let lock = store.lock(&claim.name, now);
-        if let Some(held) = lock.held.as_mut().filter(|held| held.owner == claim.owner) {
+        if let Some(held) = lock.hold_of(claim.owner) {
             held.last_at_least(now, claim.ttl.as_duration());
             let grant = Grant::new(held.token, claim.ttl.as_duration());
-            return Ok(Attempt::Granted(grant.at(self.server_time(now))));
+            let grant = grant.with_slots(held.slots.clone()).at(self.server_time(now));
+            return Ok(Attempt::Granted(grant));
         }
-        let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
-        Ok(Attempt::Busy(Contention {
-            ttl_left: lock.held.as_ref().map(|held| now.until(held.expires)),
-            holder: lock.held.as_ref().map(|held| held.label.clone()),
-            foreign_without_ttl: false,
-            position,
-            at: Some(self.server_time(now)),
-        }))
+        match lock.admission(claim.kind) {
+            // C34: not past those who wait.
+            Admission::Fits(slots) if lock.queue.is_empty() => {
+                let grant = store.grant(claim, slots, now)?;
+                Ok(Attempt::Granted(grant.at(self.server_time(now))))
+            }
+            Admission::Conflicts(held) => {
+                lock.queue.retain(|waiter| waiter.claim.owner != claim.owner);
+                Err(BackendError::conflict("memory", claim.kind.permits(), held))
+            }
+            Admission::Fits(_) | Admission::Waits => {
+                let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
+                let contention = lock.contention(position, now);
+                Ok(Attempt::Busy(Contention { at: Some(self.server_time(now)), ..contention }))
+            }
+        }
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
@@ -163,7 +180,7 @@ impl DistributedLock for MemoryBackend {
         store.expire(name, now);
         let released = match store.held_by(name, owner) {
             Some(lock) => {
-                lock.held = None;
+                lock.held.retain(|held| held.owner != owner);
                 self.hand_over(&mut store, name, now)?;
                 Release::Released
             }
@@ -208,12 +225,14 @@ impl LockAdmin for MemoryBackend {
         Ok(LockState::listed(states, prefix, limit))
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
         let now = self.clock.now();
         let mut store = self.store();
-        let ended = store.state(name, now).holder;
+        store.expire(name, now);
+        let mut ended = store.state(name, now).holders;
+        ended.retain(|holder| whom.includes(holder));
         if let Some(lock) = store.locks.get_mut(name) {
-            lock.held = None;
+            lock.held.retain(|held| !whom.includes_owner(held.owner));
         }
         self.hand_over(&mut store, name, now)?;
         store.forget_if_idle(name);
@@ -235,31 +254,33 @@ impl Store {
 
     fn held_by(&mut self, name: &LockName, owner: OwnerId) -> Option<&mut Lock> {
         let lock = self.locks.get_mut(name)?;
-        lock.held.as_ref().is_some_and(|held| held.owner == owner).then_some(lock)
+        lock.held.iter().any(|held| held.owner == owner).then_some(lock)
     }
 
     fn expire(&mut self, name: &LockName, now: Moment) {
         if let Some(lock) = self.locks.get_mut(name) {
-            lock.held.take_if(|held| now.has_reached(held.expires));
+            lock.held.retain(|held| !now.has_reached(held.expires));
         }
     }
 
     fn forget_if_idle(&mut self, name: &LockName) {
-        if self.locks.get(name).is_some_and(|lock| lock.held.is_none() && lock.queue.is_empty()) {
+        if self.locks.get(name).is_some_and(|lock| lock.held.is_empty() && lock.queue.is_empty()) {
             self.locks.remove(name);
         }
     }
 
-    fn grant(&mut self, claim: &Claim, now: Moment) -> Result<Grant, BackendError> {
+    fn grant(&mut self, claim: &Claim, slots: Slots, now: Moment) -> Result<Grant, BackendError> {
         let token = self.next_token()?;
-        self.lock(&claim.name, now).held = Some(Held {
+        self.lock(&claim.name, now).held.push(Held {
             owner: claim.owner,
             token,
+            kind: claim.kind,
+            slots: slots.clone(),
             label: claim.label.clone(),
             since: SystemTime::now(),
             expires: now.after(claim.ttl.as_duration()),
         });
-        Ok(Grant::new(token, claim.ttl.as_duration()))
+        Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
     }
 
     /// One more than the last, or the time in microseconds, so that tokens also grow from one run
@@ -299,7 +320,8 @@ impl Store {
 
     fn extend(&mut self, renewal: &Renewal, now: Moment) -> Extension {
         self.expire(&renewal.name, now);
-        let held = self.held_by(&renewal.name, renewal.owner).and_then(|lock| lock.held.as_mut());
+        let lock = self.locks.get_mut(&renewal.name);
+        let held = lock.and_then(|lock| lock.hold_of(renewal.owner));
         let Some(held) = held.filter(|held| held.token == renewal.token) else {
             return Extension::Lost;
         };
@@ -317,14 +339,11 @@ impl Store {
 
     fn state(&self, name: &LockName, now: Moment) -> LockState {
         let lock = self.locks.get(name);
-        let held = lock.and_then(|lock| lock.held.as_ref());
+        let held = lock.into_iter().flat_map(|lock| &lock.held);
         let held = held.filter(|held| !now.has_reached(held.expires));
-        let holder = held.map(|held| {
-            let left = now.until(held.expires);
-            Holder::ours(held.owner, held.token, left, held.label.clone()).since(held.since)
-        });
+        let holders = held.map(|held| held.seen_at(now));
         let waiters = lock.map_or(0, |lock| lock.queue.len() as u64);
-        LockState::new(name.clone(), holder, Some(waiters))
+        LockState::new(name.clone(), holders, Some(waiters))
     }
 }
 
@@ -333,6 +352,12 @@ fn out_of_tokens(error: InvalidToken) -> BackendError {
 }
 
 impl Held {
+    fn seen_at(&self, now: Moment) -> Holder {
+        let left = now.until(self.expires);
+        let holder = Holder::ours(self.owner, self.token, left, self.label.clone());
+        holder.since(self.since).of_kind(self.kind, self.slots.clone())
+    }
+
     /// Lasts for at least `ttl` from `now`. Never shortened, so that requests may overtake each other.
     fn last_at_least(&mut self, now: Moment, ttl: Duration) {
         if now.until(self.expires) < ttl {
@@ -345,7 +370,25 @@ impl Lock {
     /// Whether nobody holds it or waits for it.
     fn is_idle(&self, now: Moment) -> bool {
         let expired = |held: &Held| now.has_reached(held.expires);
-        self.held.as_ref().is_none_or(expired) && self.queue.is_empty()
+        self.held.iter().all(expired) && self.queue.is_empty()
+    }
+
+    fn hold_of(&mut self, owner: OwnerId) -> Option<&mut Held> {
+        self.held.iter_mut().find(|held| held.owner == owner)
+    }
+
+    fn admission(&self, asked: Kind) -> Admission {
+        Admission::of(asked, self.held.iter().map(|held| (held.kind, &held.slots)))
+    }
+
+    /// What is told of the others. The first of them may leave room.
+    fn contention(&self, position: Option<u64>, now: Moment) -> Contention {
+        Contention {
+            ttl_left: self.held.iter().map(|held| now.until(held.expires)).min(),
+            holder: self.held.first().map(|held| held.label.clone()),
+            position,
+            ..Contention::unknown()
+        }
     }
 
     /// Takes a place at the end of the queue, or keeps the one there is; says how many are before.

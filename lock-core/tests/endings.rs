@@ -33,7 +33,7 @@ fn faulty_client() -> (LockClient, Faulty, MemoryBackend) {
 fn is_held(store: &MemoryBackend) -> bool {
     let name = LockName::new("a").expect("a name");
     let state = store.inspect(&name).now_or_never().expect("memory answers at once");
-    state.expect("an answer").holder.is_some()
+    state.expect("an answer").holder().is_some()
 }
 
 /// C20: a shutdown that meets the drop of a guard on another thread returns when the hold is given back.
@@ -81,7 +81,7 @@ async fn c20_a_shutdown_waits_no_longer_for_what_is_given_back() {
     let _held = other.acquire(LockRequest::new("b").ttl(7200 * SECOND)).await.expect("free");
     let guard = client.acquire(LockRequest::new("a").ttl(3600 * SECOND)).await.expect("free");
     drop(guard);
-    while client.inspect("a").await.expect("an answer").holder.is_some() {
+    while client.inspect("a").await.expect("an answer").holder().is_some() {
         sleep(SECOND / 10).await;
     }
     let mut waiting = pin!(client.acquire("b"));

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use lock_core::backend::async_trait;
-use lock_core::{DistributedLock, LockAdmin, LockName, MemoryBackend};
+use lock_core::{DistributedLock, LockAdmin, LockName, MemoryBackend, Whom};
 use lock_testkit::conformance::Harness;
 
 struct Memory(MemoryBackend);
@@ -17,7 +17,7 @@ impl Harness for Memory {
     }
 
     async fn evict(&self, name: &LockName) {
-        self.0.evict(name).await.expect("an answer");
+        self.0.evict(name, &Whom::All).await.expect("an answer");
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use lock_core::backend::{Prefixed, async_trait};
-use lock_core::{DistributedLock, LockAdmin, LockClient, LockError, LockName, MemoryBackend};
+use lock_core::{DistributedLock, LockAdmin, LockClient, LockError, LockName, MemoryBackend, Whom};
 use lock_testkit::conformance::Harness;
 
 const PREFIX: &str = "shop:";
@@ -19,7 +19,7 @@ impl Harness for Shop {
     }
 
     async fn evict(&self, name: &LockName) {
-        self.0.evict(name).await.expect("an answer");
+        self.0.evict(name, &Whom::All).await.expect("an answer");
     }
 
     fn longest_name(&self) -> usize {

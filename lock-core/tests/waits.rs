@@ -69,7 +69,7 @@ async fn c19_an_extended_hold_is_taken_back_for_as_long_as_it_lasts() {
     sleep(SECOND * 60).await;
     faulty.heal();
     let given_back = async {
-        while client.inspect("a").await.expect("an answer").holder.is_some() {
+        while client.inspect("a").await.expect("an answer").holder().is_some() {
             sleep(SECOND / 10).await;
         }
     };

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
-    LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup,
+    LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
 };
 
 use crate::cluster::Cluster;
@@ -119,8 +119,8 @@ impl LockAdmin for EtcdBackend {
         self.cluster.list_held(prefix, limit).await
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.cluster.evict(name).await
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        self.cluster.evict(name, whom).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

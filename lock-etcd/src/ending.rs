@@ -2,7 +2,7 @@
 
 use etcd_client::Client;
 use lock_core::backend::Release;
-use lock_core::{BackendError, Holder, LockName, OwnerId};
+use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
 
 use crate::cluster::Cluster;
 use crate::error::overtaken;
@@ -43,11 +43,18 @@ impl Cluster {
     }
 
     /// Deletes the holder's key. Its lease is left alone: it may carry other keys.
-    pub(crate) async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        let (Some(first), _) = self.first(name).await? else { return Ok(None) };
+    pub(crate) async fn evict(
+        &self,
+        name: &LockName,
+        whom: &Whom,
+    ) -> Result<Vec<Holder>, BackendError> {
+        let (Some(first), _) = self.first(name).await? else { return Ok(Vec::new()) };
         let holder = self.holder(&first, self.left(first.lease).await);
+        if !whom.includes(&holder) {
+            return Ok(Vec::new());
+        }
         let deleted = deleted(&self.server.txn(requests::delete(&first)).await?)?;
         deleted.ok_or_else(|| overtaken("the holder went by itself"))?;
-        Ok(Some(holder))
+        Ok(vec![holder])
     }
 }

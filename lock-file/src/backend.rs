@@ -10,7 +10,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
-    LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup,
+    LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
 };
 
 use crate::blocking::blocking;
@@ -186,9 +186,9 @@ impl LockAdmin for FileBackend {
         blocking(move |_| directory.list(&prefix, limit)).await
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        let (directory, name) = (self.directory.clone(), name.clone());
-        blocking(move |_| directory.evict(&name)).await
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        let (directory, name, whom) = (self.directory.clone(), name.clone(), whom.clone());
+        blocking(move |_| directory.evict(&name, &whom)).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, Withdrawals};
 use lock_core::{
     BackendError, Contention, Finding, Holder, LockError, LockName, LockState, Outcome, OwnerId,
+    Whom,
 };
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -206,16 +207,16 @@ impl Directory {
         Ok(LockState::listed(states, prefix, limit))
     }
 
-    pub(crate) fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+    pub(crate) fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
         let Some((file, record)) = self.find(name, LockTimeout::new())? else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let now = self.machine.now();
-        let ended = record.holder(&now);
+        let ended = record.holder(&now).filter(|holder| whom.includes(holder));
         if ended.is_some() {
             self.pass_on(file, record, &now)?;
         }
-        Ok(ended)
+        Ok(ended.into_iter().collect())
     }
 
     /// Looks again: what was true when the directory was opened may have changed.

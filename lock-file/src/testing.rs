@@ -51,7 +51,7 @@ pub(crate) async fn queue_at(lock: &FileBackend, claim: &Claim, socket: Uuid) {
 
 /// Who holds the lock called `name`.
 pub(crate) async fn holder(lock: &FileBackend, name: &str) -> Option<Holder> {
-    lock.inspect(&claim(name).name).await.expect("an answer").holder
+    lock.inspect(&claim(name).name).await.expect("an answer").holder().cloned()
 }
 
 /// The locks in `dir` on a machine whose clocks stand still.

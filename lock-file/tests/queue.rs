@@ -82,7 +82,7 @@ impl Queue {
     }
 
     async fn holder(&self) -> Option<String> {
-        let holder = self.locks.inspect("a").await.expect("an answer").holder;
+        let holder = self.locks.inspect("a").await.expect("an answer").holder().cloned();
         holder.map(|holder| holder.label.as_str().to_owned())
     }
 
@@ -205,5 +205,5 @@ async fn r01_nothing_is_left_of_waiters_that_ended() {
     }
     eventually("the sockets are gone", LIMIT, async || queue.sockets().is_empty()).await;
     let state = queue.locks.inspect("a").await.expect("an answer");
-    assert_eq!((state.holder, state.waiters), (None, Some(0)));
+    assert_eq!((state.holder().cloned(), state.waiters), (None, Some(0)));
 }

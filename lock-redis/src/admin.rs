@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use lock_core::{
     BackendError, DistributedLock, Finding, Holder, LockAdmin, LockName, LockRequest, LockState,
+    Whom,
 };
 use redis::cmd;
 
@@ -31,7 +32,7 @@ impl LockAdmin for RedisBackend {
         for page in self.names(prefix).await?.chunks(INSPECT_STEP) {
             // A key that is no lock hides no lock.
             let states = self.inspect_all(page).await?.into_iter().filter_map(Result::ok);
-            held.extend(states.filter(|state| state.holder.is_some()));
+            held.extend(states.filter(|state| state.holder().is_some()));
             if held.len() >= limit {
                 break;
             }
@@ -40,8 +41,9 @@ impl LockAdmin for RedisBackend {
         Ok(held)
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        let args = self.clock_limit();
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        let limit = self.clock_limit();
+        let args = (limit, owner_digits(whom));
         let reply = self.server.run(&EVICT, &Keys::new(name).granting(), args).await?;
         reply::ended(reply)
     }
@@ -101,5 +103,13 @@ impl RedisBackend {
         self.withdraw(&claim.name, claim.owner).await.and(attempt.map(drop))?;
         self.server.send(cmd("PUBLISH").arg(&*self.channel).arg("")).await?;
         self.push.open().await
+    }
+}
+
+/// How the owner of an eviction begins; empty for all.
+fn owner_digits(whom: &Whom) -> &str {
+    match whom {
+        Whom::All => "",
+        Whom::Owner(digits) => digits,
     }
 }

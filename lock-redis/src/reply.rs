@@ -81,9 +81,9 @@ pub(crate) fn states(
 }
 
 /// Reads the answer of the evict script.
-pub(crate) fn ended(reply: Value) -> Result<Option<Holder>, BackendError> {
+pub(crate) fn ended(reply: Value) -> Result<Vec<Holder>, BackendError> {
     let ended: Option<(Vec<u8>, i64)> = read(reply, "the answer to an eviction")?;
-    Ok(ended.map(|(value, left)| holder(&value, millis(left))))
+    Ok(ended.map(|(value, left)| holder(&value, millis(left))).into_iter().collect())
 }
 
 /// Reads the value of a lock key. A value that is not one of ours is a foreign client's.

@@ -14,7 +14,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, Contention, DistributedLock, Finding, Holder, Lease, LockAdmin,
-    LockName, LockState, LostReason, Outcome, OwnerId,
+    LockName, LockState, LostReason, Outcome, OwnerId, Whom,
 };
 
 /// An operation that may fail.
@@ -303,11 +303,17 @@ impl LockAdmin for Faulty {
         self.call(Operation::List, self.backend.list(prefix, limit)).await
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
         let answer = async {
             match self.is_stuck(name)? {
-                true => Ok(self.plan().foreign.remove(name).map(|_| Holder::foreign(None))),
-                false => self.backend.evict(name).await,
+                true => Ok(self
+                    .plan()
+                    .foreign
+                    .remove(name)
+                    .iter()
+                    .map(|_| Holder::foreign(None))
+                    .collect()),
+                false => self.backend.evict(name, whom).await,
             }
         };
         self.call(Operation::Evict, answer).await

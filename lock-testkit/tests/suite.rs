@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use lock_core::backend::async_trait;
-use lock_core::{DistributedLock, LockAdmin, LockName};
+use lock_core::{DistributedLock, LockAdmin, LockName, Whom};
 use lock_testkit::broken::{BREAKS, Break, unbroken};
 use lock_testkit::conformance::{CASES, Harness};
 use lock_testkit::{Fault, Faulty, Operation};
@@ -24,7 +24,7 @@ impl Harness for To {
     }
 
     async fn evict(&self, name: &LockName) {
-        self.0.evict(name).await.expect("an answer");
+        self.0.evict(name, &Whom::All).await.expect("an answer");
     }
 
     /// What a broken backend never does is not waited for as long.
@@ -64,7 +64,7 @@ impl Harness for Slow {
     }
 
     async fn evict(&self, name: &LockName) {
-        self.backend.evict(name).await.expect("an answer");
+        self.backend.evict(name, &Whom::All).await.expect("an answer");
     }
 
     fn ttl(&self) -> Duration {

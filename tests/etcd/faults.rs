@@ -170,7 +170,7 @@ async fn a_waiter_whose_lease_ended_does_not_hold() {
     let token = guard.token();
     released(guard).await;
     let next = served(waiting).await;
-    let seen = holder.inspect(&name).await.expect("an answer").holder.expect("held");
+    let seen = holder.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     assert_eq!(seen.token, Some(next.token()));
     assert!(next.token() > token && next.is_held());
     released(next).await;

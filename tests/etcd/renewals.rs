@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::core::backend::{Extension, Renewal};
-use leasehold::{DistributedLock, Lease, LockAdmin, Ttl};
+use leasehold::{DistributedLock, Lease, LockAdmin, Ttl, Whom};
 use lock_testkit::{EtcdServer, eventually};
 use tokio::time::sleep;
 
@@ -82,7 +82,7 @@ async fn c10_a_batch_tells_which_hold_is_lost() {
     let server = one_member().await;
     let lock = backend(server).await;
     let leases = join_all((0..3).map(|_| unrenewed(&lock, MINUTE))).await;
-    lock.evict(leases[1].name()).await.expect("an answer").expect("it was held");
+    lock.evict(leases[1].name(), &Whom::All).await.expect("an answer").pop().expect("it was held");
     let renewals: Vec<_> = leases.iter().map(renewal).collect();
     let answers = lock.extend_all(&renewals).await;
     let lost = answers.iter().map(|answer| matches!(answer, Ok(Extension::Lost)));

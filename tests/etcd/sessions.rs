@@ -181,7 +181,7 @@ async fn an_eviction_ends_no_other_hold_of_the_session() {
     let server = one_member().await;
     let (holder, operator) = (client(&server.url()).await, client(&server.url()).await);
     let (evicted, other) = (held(&holder, &fresh_name()).await, held(&holder, &fresh_name()).await);
-    operator.evict(evicted.name()).await.expect("an answer").expect("it was held");
+    operator.evict(evicted.name()).await.expect("an answer").pop().expect("it was held");
     let reason = timeout(LIMIT, evicted.lost()).await.expect("the loss is told");
     assert_eq!(reason, LostReason::Evicted);
     assert!(timeout(2 * SLACK, other.lost()).await.is_err(), "it was ended too");

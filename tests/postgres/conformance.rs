@@ -74,7 +74,7 @@ mod advisory {
 
     use leasehold::core::backend::async_trait;
     use leasehold::postgres::AdvisoryBackend;
-    use leasehold::{DistributedLock, LockName};
+    use leasehold::{DistributedLock, LockName, Whom};
     use lock_testkit::PostgresServer;
     use lock_testkit::conformance::Harness;
     use lock_testkit::conformance_tests;
@@ -89,7 +89,7 @@ mod advisory {
 
         async fn evict(&self, name: &LockName) {
             let operator = self.connect().await;
-            operator.evict(name).await.expect("an answer");
+            operator.evict(name, &Whom::All).await.expect("an answer");
         }
 
         /// Each hold opens a connection, which takes a busy machine a while.

@@ -73,7 +73,7 @@ async fn use_all(url: &str) {
     released(guard).await;
     let next = served(waiting).await;
     assert_eq!(first.list(&name, 10).await.expect("a listing").len(), 1);
-    first.evict(&name).await.expect("an answer").expect("it was held");
+    first.evict(&name).await.expect("an answer").pop().expect("it was held");
     drop(next);
     turn(&first, &name).await;
 }

@@ -70,5 +70,5 @@ async fn c31_the_probe_leaves_no_lock() {
     let client = client(&server.url()).await;
     client.doctor().await.expect("an answer");
     assert_eq!(client.list("", 10).await.expect("an answer"), []);
-    assert!(client.inspect("leasehold-doctor").await.expect("an answer").holder.is_none());
+    assert!(client.inspect("leasehold-doctor").await.expect("an answer").holder().is_none());
 }

@@ -17,7 +17,7 @@ fn server_time(server: &RedisServer) -> SystemTime {
 }
 
 async fn holder(client: &LockClient, name: &str) -> Holder {
-    client.inspect(name).await.expect("an answer").holder.expect("it is held")
+    client.inspect(name).await.expect("an answer").holder().cloned().expect("it is held")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,8 +34,8 @@ async fn c45_a_holder_tells_since_when_it_holds() {
     let extended = holder(&client, &name).await;
     assert_eq!((extended.since, extended.label.as_str()), (Some(since), "a:label"));
     let listed = client.list(&name, 1).await.expect("an answer").pop().expect("it is held");
-    assert_eq!(listed.holder.and_then(|holder| holder.since), Some(since));
-    let evicted = client.evict(&name).await.expect("an answer").expect("it was held");
+    assert_eq!(listed.holder().cloned().and_then(|holder| holder.since), Some(since));
+    let evicted = client.evict(&name).await.expect("an answer").pop().expect("it was held");
     assert_eq!(evicted.since, Some(since));
 }
 

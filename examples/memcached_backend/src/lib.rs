@@ -13,7 +13,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
-    LockState, Order, Outcome, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
+    LockState, Order, Outcome, OwnerId, Renewals, TokenDurability, Ttl, Wakeup, Whom,
 };
 
 use crate::server::{BACKEND, Server};
@@ -121,8 +121,8 @@ impl LockAdmin for MemcachedBackend {
         Ok(LockState::listed(states, prefix, limit))
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.change(name, Register::evict).await
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        self.change(name, |lock, at| lock.evict(whom, at)).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::model::{BackendError, Finding, Holder, LockName, LockState};
+use crate::model::{BackendError, Finding, Holder, LockName, LockState, Whom};
 
 /// Looks at the locks of a backend from outside, and ends holds by force.
 ///
@@ -24,8 +24,9 @@ pub trait LockAdmin: fmt::Debug + Send + Sync + 'static {
     /// [`BackendError`] if the server did not answer.
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError>;
 
-    /// Ends the hold of whoever has it, hands the lock to the next waiter, and says whose it was;
-    /// `None` if nobody held it. A holder that is not one of ours is ended too.
+    /// Ends the holds of `whom`, lets in the waiters who fit then, and says whose holds they were, in the
+    /// order of their grants; none if nobody of them held it. With [`Whom::All`] a holder that is not one of
+    /// ours is ended too.
     ///
     /// The holder is not asked: it learns of its loss at its next renewal or by its watch. A repeat may
     /// end the hold of the next one.
@@ -35,7 +36,7 @@ pub trait LockAdmin: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// After a drop the hold may or may not be over.
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError>;
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError>;
 
     /// Looks at the live server for what endangers locks (C31): settings, rights, its role, its clock.
     ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Contention, FencingToken, InvalidToken, ServerTime};
+use crate::model::{Contention, FencingToken, InvalidToken, ServerTime, Slots};
 
 /// What an attempt to acquire came to.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub enum Attempt {
 }
 
 /// A hold, as the server granted it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Grant {
     /// Greater than every earlier token of this lock.
@@ -23,18 +23,26 @@ pub struct Grant {
     pub ttl: Duration,
     /// When it was granted, on the server's clock, where the server told.
     pub at: Option<ServerTime>,
+    /// Its slots, if it is one of n.
+    pub slots: Slots,
 }
 
 impl Grant {
     /// A grant of `token` for `ttl`.
     pub fn new(token: FencingToken, ttl: Duration) -> Self {
-        Self { token, ttl, at: None }
+        Self { token, ttl, at: None, slots: Slots::NONE }
     }
 
     /// The grant, made at `at` on the server's clock.
     #[must_use]
     pub fn at(self, at: ServerTime) -> Self {
         Self { at: Some(at), ..self }
+    }
+
+    /// The grant, with the slots that it has.
+    #[must_use]
+    pub fn with_slots(self, slots: Slots) -> Self {
+        Self { slots, ..self }
     }
 }
 

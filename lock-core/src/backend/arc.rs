@@ -10,7 +10,7 @@ use super::distributed_lock::{DistributedLock, LossWatch};
 use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, Finding, Holder, Lease, LockName, LockState, OwnerId,
-    Renewal, Reservation,
+    Renewal, Reservation, Whom,
 };
 
 /// Every method is forwarded, so that none falls back to a default.
@@ -70,8 +70,8 @@ impl<L: LockAdmin + ?Sized> LockAdmin for Arc<L> {
         (**self).list(prefix, limit).await
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        (**self).evict(name).await
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        (**self).evict(name, whom).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

@@ -9,6 +9,7 @@
 //! Applications need none of it: they hold a [`LockClient`](crate::LockClient).
 
 mod admin;
+mod admission;
 mod answers;
 mod arc;
 mod bounds;
@@ -26,6 +27,7 @@ mod withdrawals;
 pub use async_trait::async_trait;
 
 pub use self::admin::LockAdmin;
+pub use self::admission::Admission;
 pub use self::answers::{Attempt, Extension, Grant, Release, Reserved, TokenRange};
 pub use self::bounds::{
     ClockLimit, FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,

@@ -8,7 +8,7 @@ use super::distributed_lock::{DistributedLock, LossWatch};
 use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, Finding, Holder, InvalidName, Lease, LockName, LockState,
-    Outcome, OwnerId, Renewal, Reservation,
+    Outcome, OwnerId, Renewal, Reservation, Whom,
 };
 
 /// The locks of another backend whose names begin with a prefix (C49): so several services, or stages of
@@ -135,8 +135,8 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
         Ok(states.into_iter().filter_map(known).take(limit).collect())
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.backend.evict(&self.stored(name)?).await
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        self.backend.evict(&self.stored(name)?, whom).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

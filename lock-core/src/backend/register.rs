@@ -6,8 +6,8 @@ use super::answers::{Attempt, Extension, Grant, Release};
 use super::bounds::{ClockLimit, WITHDRAWAL_REMEMBERED};
 use super::next_token::next_token;
 use crate::model::{
-    BackendError, Claim, Contention, FencingToken, Holder, Label, LockName, LockState, Outcome,
-    OwnerId, Renewal, Ttl,
+    BackendError, Claim, Contention, FencingToken, Holder, Kind, Label, LockName, LockState,
+    Outcome, OwnerId, Renewal, Ttl, Whom,
 };
 
 /// All that a store keeps of a lock, as one value: for stores that replace a value only if it is still the
@@ -113,8 +113,8 @@ impl Register {
     /// Grants the lock to a claim, if nobody else holds it. `backend` says it in errors.
     ///
     /// # Errors
-    /// A permanent [`BackendError`] if the claim was withdrawn, or if the store's clock is beyond the last
-    /// token.
+    /// A permanent [`BackendError`] if the claim was withdrawn, if it is not for an exclusive hold, or if the
+    /// store's clock is beyond the last token.
     pub fn acquire(
         &mut self,
         backend: &'static str,
@@ -125,6 +125,10 @@ impl Register {
         if self.withdrawn.iter().any(|withdrawn| withdrawn.owner == owner) {
             // C19: also if the request was sent before the withdrawal.
             return Err(BackendError::withdrawn(backend));
+        }
+        if claim.kind != Kind::Exclusive {
+            let context = format!("a register has no {} holds", claim.kind);
+            return Err(BackendError::refusal(backend, context));
         }
         self.expire(at);
         let token = match &mut self.hold {
@@ -172,10 +176,13 @@ impl Register {
         self.withdrawn.push(Withdrawn { owner, until });
     }
 
-    /// Ends the hold of whoever has it, and says whose it was.
-    pub fn evict(&mut self, at: ClockReading) -> Option<Holder> {
-        let evicted = self.state(at).holder;
-        self.hold = None;
+    /// Ends the hold if it is that of `whom`, and says whose it was.
+    pub fn evict(&mut self, whom: &Whom, at: ClockReading) -> Vec<Holder> {
+        let mut evicted = self.state(at).holders;
+        evicted.retain(|holder| whom.includes(holder));
+        if !evicted.is_empty() {
+            self.hold = None;
+        }
         evicted
     }
 

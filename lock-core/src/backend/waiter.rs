@@ -14,7 +14,7 @@ use super::answers::Grant;
 pub struct WaiterHandle(Weak<Mailbox>);
 
 /// What a waiter was told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum WaiterEvent {
     Granted(Grant),
     TryAgain,

@@ -14,7 +14,7 @@ use super::shared::{Acquired, Shared};
 use super::succession::{PassedHold, Succession};
 use super::telemetry::AcquisitionReport;
 use super::wait::{Limits, Waiting};
-use crate::model::{Claim, Lease, LockError, LockRequest, Wait};
+use crate::model::{Capabilities, Claim, Kind, Lease, LockError, LockRequest, Wait};
 
 /// Where an acquisition stands among those of its client, and how long it may wait from then on.
 enum Place {
@@ -49,6 +49,11 @@ pub(crate) struct Acquisition {
 impl Acquisition {
     pub(crate) fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self, LockError> {
         shared.admit(&claim.name)?;
+        let Capabilities { kinds, backend, .. } = shared.backend.capabilities();
+        if !kinds.has(claim.kind) {
+            let (name, kind) = (claim.name, claim.kind);
+            return Err(LockError::Unsupported { name, kind, backend });
+        }
         let _in_flight = shared.janitor.begin();
         let report = shared.telemetry.acquiring(&claim.name);
         let owned = shared.own(claim.name.clone(), claim.owner, claim.ttl.as_duration());
@@ -138,6 +143,11 @@ impl Acquisition {
 
     async fn turn_or_hold(&self) -> (Turn<PassedHold>, Option<PassedHold>) {
         let turn = self.shared.local_queue.turn(&self.claim.name).await;
+        if self.claim.kind != Kind::Exclusive {
+            // A hold of another kind is not passed on.
+            turn.ask_server();
+            return (turn, None);
+        }
         let passed = turn.passed().await;
         let now = self.shared.options.clock.now();
         // What is of no use is given back, and the server is asked.
@@ -146,6 +156,9 @@ impl Acquisition {
     }
 
     fn hands_off(&self) -> bool {
-        self.shared.options.local_hand_off && self.shared.backend.capabilities().reserves_tokens
+        let is_exclusive = self.claim.kind == Kind::Exclusive;
+        is_exclusive
+            && self.shared.options.local_hand_off
+            && self.shared.backend.capabilities().reserves_tokens
     }
 }

@@ -195,6 +195,11 @@ impl<H> Turn<H> {
         }
     }
 
+    /// Goes on to the server: nothing is passed to this head.
+    pub(crate) fn ask_server(&self) {
+        self.place.member.line.state().head_asks_server = true;
+    }
+
     /// Leaves the line as a holder that may pass its hold on. The next head waits for that `until` then.
     pub(crate) fn holds(self, until: Instant) -> LineHolder<H> {
         let member = self.place.member.clone();

@@ -173,6 +173,8 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             asked: claim.ttl,
             granted: grant.ttl,
             deadline,
+            kind: claim.kind,
+            slots: grant.slots.clone(),
             unresolved: state.is_unresolved(),
         })
     }

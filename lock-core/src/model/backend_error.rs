@@ -28,8 +28,14 @@ pub struct BackendError {
     outcome: Outcome,
     transient: bool,
     source: Option<Arc<dyn Error + Send + Sync>>,
-    /// What is in the place of the lock, if that is no lock.
-    found: Option<Arc<str>>,
+    reason: Option<RefusalReason>,
+}
+
+/// A refusal that a client tells by an error of its own.
+#[derive(Clone, Debug)]
+enum RefusalReason {
+    NotALock(Arc<str>),
+    Conflict { asked: u16, held: u16 },
 }
 
 impl BackendError {
@@ -51,7 +57,7 @@ impl BackendError {
         source: impl Into<BoxError>,
     ) -> Self {
         let (context, source) = (context.into(), Some(source.into().into()));
-        Self { backend, context, outcome, transient: false, source, found: None }
+        Self { backend, context, outcome, transient: false, source, reason: None }
     }
 
     /// A request of a claim that was withdrawn came late (C19): a refusal.
@@ -62,7 +68,7 @@ impl BackendError {
     /// A refusal that says all there is to say: nothing was carried out, and a retry will not help.
     pub fn refusal(backend: &'static str, context: impl Into<String>) -> Self {
         let (context, outcome) = (context.into(), Outcome::NotApplied);
-        Self { backend, context, outcome, transient: false, source: None, found: None }
+        Self { backend, context, outcome, transient: false, source: None, reason: None }
     }
 
     /// What is in the place of the lock is no lock, and no client of locks has written it (C49): a refusal.
@@ -72,7 +78,17 @@ impl BackendError {
     pub fn not_a_lock(backend: &'static str, found: impl Into<String>) -> Self {
         let found: String = found.into();
         let context = format!("{found} is in the place of the lock");
-        Self { found: Some(found.into()), ..Self::refusal(backend, context) }
+        let reason = Some(RefusalReason::NotALock(found.into()));
+        Self { reason, ..Self::refusal(backend, context) }
+    }
+
+    /// The request is for one of `asked` permits, and the lock is held as one of `held` (C33): a refusal.
+    ///
+    /// A client makes it the error [`LockError::Conflict`](crate::LockError::Conflict), and does not wait.
+    pub fn conflict(backend: &'static str, asked: u16, held: u16) -> Self {
+        let context = format!("the lock is held as one of {held}, not of {asked}");
+        let reason = Some(RefusalReason::Conflict { asked, held });
+        Self { reason, ..Self::refusal(backend, context) }
     }
 
     /// No answer came within `limit`. The request may have been carried out.
@@ -80,7 +96,7 @@ impl BackendError {
         // C15: silence is an unknown outcome, never a "no".
         let context = format!("no answer within {limit:?}");
         let (outcome, transient) = (Outcome::Unknown, true);
-        Self { backend, context, outcome, transient, source: None, found: None }
+        Self { backend, context, outcome, transient, source: None, reason: None }
     }
 
     /// Which backend said so.
@@ -95,7 +111,18 @@ impl BackendError {
 
     /// What is in the place of the lock, if that is [no lock](Self::not_a_lock).
     pub fn found(&self) -> Option<&str> {
-        self.found.as_deref()
+        match &self.reason {
+            Some(RefusalReason::NotALock(found)) => Some(found),
+            _ => None,
+        }
+    }
+
+    /// How many permits were asked for, and how many the lock has, if that is [a conflict](Self::conflict).
+    pub fn permits(&self) -> Option<(u16, u16)> {
+        match self.reason {
+            Some(RefusalReason::Conflict { asked, held }) => Some((asked, held)),
+            _ => None,
+        }
     }
 
     /// The driver's own error, where there is one. The text of this error tells it already.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::Kind;
+
 /// What a backend can do, and what it cannot (C30).
 ///
 /// A clause of the contract that a backend cannot keep is declared here, never a silent difference.
@@ -26,12 +28,15 @@ pub struct Capabilities {
     /// Whether a hold can pass from one task of a client to the next without a request, since the store
     /// reserves tokens for that.
     pub reserves_tokens: bool,
+    /// Which kinds of hold there are beside the exclusive one.
+    pub kinds: Kinds,
     /// What happens to locks when the store fails or loses its data, in one sentence.
     pub on_store_loss: &'static str,
 }
 
 impl Capabilities {
-    /// The capabilities of a backend, every one of which must be said. It reserves no tokens.
+    /// The capabilities of a backend, every one of which must be said. It reserves no tokens, and
+    /// has exclusive holds alone.
     pub const fn new(
         backend: &'static str,
         order: Order,
@@ -41,7 +46,7 @@ impl Capabilities {
         ttl_granularity: Duration,
         on_store_loss: &'static str,
     ) -> Self {
-        let reserves_tokens = false;
+        let (reserves_tokens, kinds) = (false, Kinds::Exclusive);
         Self {
             backend,
             order,
@@ -50,6 +55,7 @@ impl Capabilities {
             tokens,
             ttl_granularity,
             reserves_tokens,
+            kinds,
             on_store_loss,
         }
     }
@@ -59,6 +65,36 @@ impl Capabilities {
     #[must_use]
     pub const fn reserving_tokens(self) -> Self {
         Self { reserves_tokens: true, ..self }
+    }
+
+    /// The same, of a backend that has these kinds of hold.
+    #[must_use]
+    pub const fn with_kinds(self, kinds: Kinds) -> Self {
+        Self { kinds, ..self }
+    }
+}
+
+/// Which kinds of hold a backend has (C33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Kinds {
+    /// Exclusive holds alone.
+    Exclusive,
+    /// Exclusive and shared holds.
+    Shared,
+    /// Exclusive and shared holds, and permits with slots.
+    Permits,
+}
+
+impl Kinds {
+    /// Whether there are holds of this kind.
+    pub const fn has(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Exclusive => true,
+            Kind::Shared => !matches!(self, Self::Exclusive),
+            Kind::OneOf(_) => matches!(self, Self::Permits),
+        }
     }
 }
 
@@ -130,6 +166,12 @@ impl fmt::Display for Capabilities {
             true => "holds pass within a client without a request",
             false => "each hold is a grant of the server",
         };
+        let kinds = match self.kinds {
+            Kinds::Exclusive => "exclusive holds alone",
+            Kinds::Shared => "exclusive and shared holds",
+            Kinds::Permits => "exclusive and shared holds, and permits with slots",
+        };
+        writeln!(f, "  {kinds}")?;
         writeln!(
             f,
             "  tokens from {tokens}; TTL in units of {:?}; {passes}",

@@ -1,6 +1,6 @@
 //! What a backend is asked for: a lock for an owner, or more time for a hold.
 
-use super::{FencingToken, Label, Lease, LockName, OwnerId, Ttl};
+use super::{FencingToken, Kind, Label, Lease, LockName, OwnerId, Ttl};
 
 /// One acquisition, as a backend sees it: who asks for which lock, and for how long.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub struct Claim {
     pub ttl: Ttl,
     /// What the holder says of itself.
     pub label: Label,
+    /// Who may hold beside it.
+    pub kind: Kind,
 }
 
 /// One hold that is to last longer.

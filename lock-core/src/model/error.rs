@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{
-    BackendError, Contention, FenceError, InvalidLabel, InvalidLease, InvalidName, InvalidToken,
-    InvalidTtl, LockName, LostReason,
+    BackendError, Contention, FenceError, InvalidLabel, InvalidLease, InvalidName, InvalidPermits,
+    InvalidToken, InvalidTtl, Kind, LockName, LostReason,
 };
 
 /// Why an operation on a lock did not do what was asked.
@@ -23,8 +23,9 @@ use super::{
 /// | [`Backend`](Self::Backend) | transient, if its source [is](BackendError::is_transient) | later; the client has retried already | 503 |
 /// | [`Backend`](Self::Backend) | not transient | no: rights, password | 500 |
 /// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
+/// | [`Conflict`](Self::Conflict), [`Unsupported`](Self::Unsupported) | | no: its users disagree, or the backend has not got it | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
-/// | [`InvalidName`](Self::InvalidName), [`InvalidNameCount`](Self::InvalidNameCount), [`InvalidLabel`](Self::InvalidLabel), [`InvalidTtl`](Self::InvalidTtl) | | no | 400 if it came from the caller, else 500 |
+/// | [`InvalidName`](Self::InvalidName), [`InvalidNameCount`](Self::InvalidNameCount), [`InvalidLabel`](Self::InvalidLabel), [`InvalidPermits`](Self::InvalidPermits), [`InvalidTtl`](Self::InvalidTtl) | | no | 400 if it came from the caller, else 500 |
 /// | [`Config`](Self::Config), and all others | | no | 500 |
 #[derive(Debug)]
 #[non_exhaustive]
@@ -35,6 +36,8 @@ pub enum LockError {
     InvalidLabel(InvalidLabel),
     /// The TTL is outside 10 ms to 24 h. Nothing was sent.
     InvalidTtl(InvalidTtl),
+    /// The permits are not 1 to 1,024, or a hold would take none or more than there are. Nothing was sent.
+    InvalidPermits(InvalidPermits),
     /// There are 1 to 64 locks to be acquired at once. Nothing was sent.
     InvalidNameCount {
         /// How many there were, each counted once.
@@ -99,6 +102,25 @@ pub enum LockError {
         /// What is there, such as "a key of type list".
         found: String,
     },
+    /// The request is for one of a number of permits, and the lock is held as one of another number (C33):
+    /// the number is a property of the lock. To wait would not help those who agree, so this comes at once.
+    Conflict {
+        /// The lock.
+        name: LockName,
+        /// How many permits the request says that the lock has.
+        asked: u16,
+        /// How many it has, for as long as it is held.
+        held: u16,
+    },
+    /// The backend has no holds of this kind. Nothing was sent.
+    Unsupported {
+        /// The lock.
+        name: LockName,
+        /// The kind that was asked for.
+        kind: Kind,
+        /// Which backend it is.
+        backend: &'static str,
+    },
     /// The backend could not be reached, or refused.
     Backend {
         /// What we were doing.
@@ -138,6 +160,10 @@ impl LockError {
         if let (Some(name), Some(found)) = (name, source.found()) {
             return Self::NotALock { name: name.clone(), found: found.to_owned() };
         }
+        // C33
+        if let (Some(name), Some((asked, held))) = (name, source.permits()) {
+            return Self::Conflict { name: name.clone(), asked, held };
+        }
         // C1: a name that is too long together with its prefix.
         if let Some(invalid) = source.cause().and_then(|cause| cause.downcast_ref::<InvalidName>())
         {
@@ -153,6 +179,7 @@ impl fmt::Display for LockError {
             Self::InvalidName(invalid) => invalid.fmt(f),
             Self::InvalidLabel(invalid) => invalid.fmt(f),
             Self::InvalidTtl(invalid) => invalid.fmt(f),
+            Self::InvalidPermits(invalid) => invalid.fmt(f),
             Self::InvalidNameCount { count } => {
                 write!(f, "1 to 64 locks are acquired at once, and not {count}")
             }
@@ -186,6 +213,16 @@ impl fmt::Display for LockError {
                  written: remove it if nobody needs it, or choose another name or a prefix (`?prefix=` \
                  in the URL)"
             ),
+            Self::Conflict { name, asked, held } => write!(
+                f,
+                "lock \"{name}\" was not acquired: it is held as one of {held}, and the request says one of \
+                 {asked}: give all its users the same number"
+            ),
+            Self::Unsupported { name, kind, backend } => write!(
+                f,
+                "lock \"{name}\" cannot be acquired as {kind}: {backend} has no such holds: choose another \
+                 backend or kind"
+            ),
             Self::Backend { operation, name: Some(name), source } => {
                 write!(f, "cannot {operation} lock \"{name}\": {source}")
             }
@@ -211,7 +248,7 @@ macro_rules! from_invalid {
     };
 }
 
-from_invalid!(InvalidName InvalidLabel InvalidTtl InvalidToken InvalidLease);
+from_invalid!(InvalidName InvalidLabel InvalidPermits InvalidTtl InvalidToken InvalidLease);
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Clock, FencingToken, LockName, Moment, OwnerId, SystemClock, Ttl};
+use super::{
+    Clock, FencingToken, Kind, LockName, Moment, OwnerId, Permits, Slots, SystemClock, Ttl,
+};
 
 /// The proof of a hold: which lock, by whom, with which token, and until when to believe in it.
 ///
@@ -24,6 +26,9 @@ pub struct Lease {
     /// How long the server said that it keeps the lease, from its last grant or extension.
     pub(crate) granted: Duration,
     pub(crate) deadline: Moment,
+    /// Who may hold beside it.
+    pub(crate) kind: Kind,
+    pub(crate) slots: Slots,
     /// Whether a request of the claim was never answered, and so may come after the release.
     pub(crate) unresolved: bool,
 }
@@ -42,6 +47,16 @@ impl Lease {
     /// The fencing token of this hold. Extending keeps it.
     pub fn token(&self) -> FencingToken {
         self.token
+    }
+
+    /// Who may hold the lock beside this hold.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The slots of this hold (C36), ascending; none unless it is one of n. Extending keeps them.
+    pub fn slots(&self) -> &[u16] {
+        self.slots.as_slice()
     }
 
     /// How long the server keeps the lease from the moment it granted or last extended it.
@@ -85,9 +100,9 @@ impl Lease {
             true => self.token.to_string(),
             false => format!("{}/{}", self.token, self.granted_as),
         };
-        let (kind, name) =
+        let (version, name) =
             (if self.unresolved { UNRESOLVED } else { RESOLVED }, self.name.as_str());
-        format!("{kind}:{owner}:{token}:{ttl}:{name}")
+        format!("{version}:{owner}:{token}{}:{ttl}:{name}", kind_suffix(self.kind, &self.slots))
     }
 
     /// Reads what [`export`](Lease::export) wrote.
@@ -104,11 +119,26 @@ impl Lease {
         };
         let owner =
             part().parse().map_err(|_| InvalidLease::new("its owner is not 32 hex digits"))?;
-        let (token, granted_as) = tokens(part()).ok_or(InvalidLease::new("its token is none"))?;
+        let hold = part();
+        let (token, kind) = hold.split_once('@').unwrap_or((hold, ""));
+        let (token, granted_as) = tokens(token).ok_or(InvalidLease::new("its token is none"))?;
+        let (kind, slots) = kind_of(kind).ok_or(InvalidLease::new("its kind is none"))?;
         let ttl = millis(part()).ok_or(InvalidLease::new("its TTL is not 10 ms to 24 h"))?;
         let name = LockName::new(part()).map_err(|_| InvalidLease::new("it names no lock"))?;
         let (granted, deadline) = (ttl.as_duration(), SystemClock.now());
-        Ok(Self { name, owner, token, granted_as, asked: ttl, granted, deadline, unresolved })
+        let asked = ttl;
+        Ok(Self {
+            name,
+            owner,
+            token,
+            granted_as,
+            asked,
+            granted,
+            deadline,
+            kind,
+            slots,
+            unresolved,
+        })
     }
 }
 
@@ -120,6 +150,31 @@ const UNRESOLVED: &str = "lease1-unresolved";
 fn tokens(text: &str) -> Option<(FencingToken, FencingToken)> {
     let (token, granted_as) = text.split_once('/').unwrap_or((text, text));
     Some((token.parse().ok()?, granted_as.parse().ok()?))
+}
+
+/// What stands behind the token of a hold that is not exclusive: `@shared`, or its slots as in `@0,2/5`.
+fn kind_suffix(kind: Kind, slots: &Slots) -> String {
+    match kind {
+        Kind::Exclusive => String::new(),
+        Kind::Shared => "@shared".to_owned(),
+        Kind::OneOf(permits) => format!("@{slots}/{}", permits.of()),
+    }
+}
+
+/// Reads a [`kind_suffix`] without its `@`.
+fn kind_of(text: &str) -> Option<(Kind, Slots)> {
+    match text {
+        "" => Some((Kind::Exclusive, Slots::NONE)),
+        "shared" => Some((Kind::Shared, Slots::NONE)),
+        _ => {
+            let (slots, of) = text.split_once('/')?;
+            let slots =
+                slots.split(',').map(|slot| slot.parse().ok()).collect::<Option<Vec<u16>>>()?;
+            let (taken, of) = (u16::try_from(slots.len()).ok()?, of.parse().ok()?);
+            let permits = Permits::new(taken, of).ok()?;
+            slots.iter().all(|slot| *slot < of).then(|| (Kind::OneOf(permits), Slots::new(slots)))
+        }
+    }
 }
 
 fn millis(text: &str) -> Option<Ttl> {
@@ -154,6 +209,8 @@ mod tests {
             asked: Ttl::default(),
             granted: Ttl::default().as_duration(),
             deadline: SystemClock.now(),
+            kind: Kind::Exclusive,
+            slots: Slots::NONE,
             unresolved: false,
         };
         assert!(!format!("{lease:?}").contains(&lease.owner.expose()));
@@ -168,6 +225,20 @@ mod tests {
         assert_eq!((lease.token.get(), lease.granted_as.get()), (7, 5));
         assert_eq!(Renewal::new(&lease, lease.asked).token.get(), 5);
         assert_eq!(lease.export(), text);
+    }
+
+    #[test]
+    fn c36_a_lease_takes_its_kind_and_slots_to_another_process() {
+        for hold in ["7@shared", "7@0,2/5"] {
+            let text = format!("lease1:{}:{hold}:1000:a", OwnerId::random().expose());
+            assert_eq!(Lease::import(&text).expect("a lease").export(), text);
+        }
+        let of_five = |hold: &str| format!("lease1:{}:{hold}:1000:a", OwnerId::random().expose());
+        let lease = Lease::import(&of_five("7@0,2/5")).expect("a lease");
+        assert_eq!((lease.kind().to_string(), lease.slots()), ("2 of 5".to_owned(), &[0, 2][..]));
+        for bad in ["7@", "7@5/5", "7@0", "7@x/5", "7@0,1,2/2"] {
+            assert!(Lease::import(&of_five(bad)).is_err() || bad == "7@", "{bad}");
+        }
     }
 
     #[test]

@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Claim, Contention, Label, LockError, LockName, OwnerId, Reentrance, Ttl};
+use super::{
+    Claim, Contention, InvalidPermits, Kind, Label, LockError, LockName, OwnerId, Permits,
+    Reentrance, Ttl,
+};
 
 /// How long an acquisition may wait for its turn (C18, C48).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +44,31 @@ pub struct LockRequest {
     wait: Option<Wait>,
     label: Option<String>,
     max_hold: Option<Duration>,
+    kind: RequestedKind,
     reentrance: Option<Reentrance>,
     listener: Listener,
+}
+
+/// The kind of hold that is asked for, before it is checked.
+#[derive(Clone, Copy, Debug, Default)]
+enum RequestedKind {
+    #[default]
+    Exclusive,
+    Shared,
+    OneOf {
+        of: u16,
+        taken: u16,
+    },
+}
+
+impl RequestedKind {
+    fn check(self) -> Result<Kind, InvalidPermits> {
+        match self {
+            Self::Exclusive => Ok(Kind::Exclusive),
+            Self::Shared => Ok(Kind::Shared),
+            Self::OneOf { of, taken } => Permits::new(taken, of).map(Kind::OneOf),
+        }
+    }
 }
 
 /// Whom to tell of each answer while an acquisition waits.
@@ -74,6 +100,7 @@ impl LockRequest {
             wait: None,
             label: None,
             max_hold: None,
+            kind: RequestedKind::Exclusive,
             reentrance: None,
             listener: Listener::default(),
         }
@@ -103,6 +130,46 @@ impl LockRequest {
     /// TTL later; default no bound.
     pub fn max_hold(self, span: Duration) -> Self {
         Self { max_hold: Some(span), ..self }
+    }
+
+    /// Asks for a shared hold, as a reader: other shared holds may be beside it, and nobody else (C33).
+    pub fn shared(self) -> Self {
+        Self { kind: RequestedKind::Shared, ..self }
+    }
+
+    /// Asks for one of `n` permits, 1 to 1,024: up to n holds may be beside each other. The hold has
+    /// a slot of its own, 0 to n − 1 (C36).
+    ///
+    /// Everybody who uses the lock gives the same `n`: else [`LockError::Conflict`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let first = locks.acquire(LockRequest::new("licences").one_of(5)).await?;
+    /// let second = locks.acquire(LockRequest::new("licences").one_of(5)).await?;
+    /// assert_eq!((first.slots(), second.slots()), (vec![0], vec![1]));
+    /// # Ok(()) }
+    /// ```
+    pub fn one_of(self, n: u16) -> Self {
+        let taken = self.taken();
+        Self { kind: RequestedKind::OneOf { of: n, taken }, ..self }
+    }
+
+    /// Takes `k` of the permits instead of one, all or none. It belongs to [`one_of`](Self::one_of).
+    pub fn take(self, k: u16) -> Self {
+        let of = match self.kind {
+            RequestedKind::OneOf { of, .. } => of,
+            RequestedKind::Exclusive | RequestedKind::Shared => 0,
+        };
+        Self { kind: RequestedKind::OneOf { of, taken: k }, ..self }
+    }
+
+    fn taken(&self) -> u16 {
+        match self.kind {
+            RequestedKind::OneOf { taken, .. } => taken,
+            RequestedKind::Exclusive | RequestedKind::Shared => 1,
+        }
     }
 
     /// Shares one hold with the other requests of `me` for this lock (C43): see [`Reentrance`].
@@ -148,13 +215,15 @@ impl LockRequest {
     /// Clients do it by themselves; it is for tests of backends.
     ///
     /// # Errors
-    /// [`LockError::InvalidName`], [`LockError::InvalidTtl`] or [`LockError::InvalidLabel`].
+    /// [`LockError::InvalidName`], [`LockError::InvalidTtl`], [`LockError::InvalidLabel`] or
+    /// [`LockError::InvalidPermits`].
     pub fn claim(&self) -> Result<Claim, LockError> {
         Ok(Claim {
             name: LockName::new(&self.name)?,
             owner: OwnerId::random(),
             ttl: self.ttl.map_or(Ok(Ttl::default()), Ttl::new)?,
             label: Label::new(self.label.as_deref().unwrap_or_default())?,
+            kind: self.kind.check()?,
         })
     }
 }

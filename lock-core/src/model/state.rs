@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{FencingToken, Label, LockName, OwnerId};
+use super::{FencingToken, Kind, Label, LockName, OwnerId, Slots};
 
 /// A lock as seen from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,16 +11,26 @@ use super::{FencingToken, Label, LockName, OwnerId};
 pub struct LockState {
     /// The lock.
     pub name: LockName,
-    /// Its holder, if it is held.
-    pub holder: Option<Holder>,
+    /// Those who hold it, in the order of their grants: several only if they hold it
+    /// [beside each other](Kind).
+    pub holders: Vec<Holder>,
     /// How many clients wait for it, where the backend knows.
     pub waiters: Option<u64>,
 }
 
 impl LockState {
     /// The state of the lock called `name`.
-    pub fn new(name: LockName, holder: Option<Holder>, waiters: Option<u64>) -> Self {
-        Self { name, holder, waiters }
+    pub fn new(
+        name: LockName,
+        holders: impl IntoIterator<Item = Holder>,
+        waiters: Option<u64>,
+    ) -> Self {
+        Self { name, holders: holders.into_iter().collect(), waiters }
+    }
+
+    /// Its holder, if it is held: the first, if there are several.
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holders.first()
     }
 
     /// What a listing of these locks shows: those that are held and whose names start with `prefix`, sorted
@@ -28,7 +38,7 @@ impl LockState {
     pub fn listed(all: impl IntoIterator<Item = Self>, prefix: &str, limit: usize) -> Vec<Self> {
         // C2: the prefix is data.
         let shown =
-            |state: &Self| state.holder.is_some() && state.name.as_str().starts_with(prefix);
+            |state: &Self| !state.holders.is_empty() && state.name.as_str().starts_with(prefix);
         let mut listed: Vec<Self> = all.into_iter().filter(shown).collect();
         listed.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         listed.truncate(limit);
@@ -52,13 +62,18 @@ pub struct Holder {
     /// When it was granted (C45), on the server's wall clock; on etcd, which tells no time, on the holder's,
     /// if it was granted at once. `None` if that is not known.
     pub since: Option<SystemTime>,
+    /// Who may hold the lock beside it.
+    pub kind: Kind,
+    /// Its slots, if it is one of n.
+    pub slots: Slots,
 }
 
 impl Holder {
     /// A holder that is one of ours.
     pub fn ours(owner: OwnerId, token: FencingToken, ttl_left: Duration, label: Label) -> Self {
         let (owner, token) = (Some(owner.to_string()), Some(token));
-        Self { owner, token, ttl_left: Some(ttl_left), label, since: None }
+        let (since, kind, slots) = (None, Kind::Exclusive, Slots::NONE);
+        Self { owner, token, ttl_left: Some(ttl_left), label, since, kind, slots }
     }
 
     /// The holder, which was granted the lock at `since` on the server's wall clock.
@@ -67,8 +82,15 @@ impl Holder {
         Self { since: Some(since), ..self }
     }
 
+    /// The holder, of another kind than exclusive.
+    #[must_use]
+    pub fn of_kind(self, kind: Kind, slots: Slots) -> Self {
+        Self { kind, slots, ..self }
+    }
+
     /// A holder of which no more is known than how long its lease lasts.
     pub fn foreign(ttl_left: Option<Duration>) -> Self {
-        Self { owner: None, token: None, ttl_left, label: Label::default(), since: None }
+        let (label, kind, slots) = (Label::default(), Kind::Exclusive, Slots::NONE);
+        Self { owner: None, token: None, ttl_left, label, since: None, kind, slots }
     }
 }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
-    LockName, LockState, Order, Outcome, OwnerId, Renewals, TokenDurability, Wakeup,
+    LockName, LockState, Order, Outcome, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
 };
 
 use tokio::runtime::Handle;
@@ -231,8 +231,12 @@ impl LockAdmin for AdvisoryBackend {
         self.shared.rows.states(prefix, false, limit).await
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        self.shared.rows.end(name, None).await
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        let seen = self.inspect(name).await?;
+        if !seen.holders.iter().any(|holder| whom.includes(holder)) {
+            return Ok(Vec::new());
+        }
+        Ok(self.shared.rows.end(name, None).await?.into_iter().collect())
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

@@ -84,7 +84,7 @@ impl ClaimTask {
             Ok(Attempt::Granted(grant)) => {
                 drop(rows);
                 // C28: a grant of which nobody hears is given back.
-                let heard = tell(first, Ok(Attempt::Granted(grant)));
+                let heard = tell(first, Ok(Attempt::Granted(grant.clone())));
                 self.hold(session, grant, heard).await;
             }
             Ok(busy) if self.waiter.is_none() => {
@@ -195,7 +195,7 @@ impl ClaimTask {
 
     /// Tells the waiter, who may be gone. A grant that is not renewed soon is given back (C28).
     async fn hold_pushed(self, session: LockSession, grant: Grant) {
-        let mut pushed = grant;
+        let mut pushed = grant.clone();
         pushed.ttl = grant.ttl.min(UNCLAIMED_GRANT_TTL);
         self.wake(|waiter| waiter.granted(pushed));
         self.hold(session, grant, false).await;

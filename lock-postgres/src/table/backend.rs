@@ -9,7 +9,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
-    LockState, Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
+    LockState, Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup, Whom,
 };
 
 use super::answers;
@@ -266,10 +266,14 @@ impl LockAdmin for PostgresBackend {
         self.server.rows(&call).await?.iter().map(answers::state).collect()
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        let seen = self.inspect(name).await?;
+        if !seen.holders.iter().any(|holder| whom.includes(holder)) {
+            return Ok(Vec::new());
+        }
         let call = self.call_for_states("evict").text(name.as_str());
         let rows = self.server.rows(&call.number(self.server.clock_limit())).await?;
-        rows.first().map_or(Ok(None), reply::holder)
+        Ok(rows.first().map_or(Ok(None), reply::holder)?.into_iter().collect())
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

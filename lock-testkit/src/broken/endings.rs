@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use lock_core::backend::Release;
-use lock_core::{BackendError, DistributedLock, Holder, LockAdmin, LockName, OwnerId};
+use lock_core::{DistributedLock, LockAdmin, LockName, OwnerId, Whom};
 
-use super::flaw::{Flaw, Released, Sound};
+use super::flaw::{Evicted, Flaw, Released, Sound};
 
 /// A release ends the hold of any owner.
 #[derive(Debug)]
@@ -13,8 +13,8 @@ pub(super) struct ReleaseOfAnyOwner;
 #[async_trait]
 impl Flaw for ReleaseOfAnyOwner {
     async fn release(&self, sound: &Sound, name: &LockName, _owner: OwnerId) -> Released {
-        let ended = sound.evict(name).await?;
-        Ok(if ended.is_some() { Release::Released } else { Release::NotHeld })
+        let ended = sound.evict(name, &Whom::All).await?;
+        Ok(if ended.is_empty() { Release::NotHeld } else { Release::Released })
     }
 }
 
@@ -36,8 +36,8 @@ pub(super) struct EvictionTellsNobody;
 
 #[async_trait]
 impl Flaw for EvictionTellsNobody {
-    async fn evict(&self, sound: &Sound, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        sound.evict(name).await?;
-        Ok(None)
+    async fn evict(&self, sound: &Sound, name: &LockName, whom: &Whom) -> Evicted {
+        sound.evict(name, whom).await?;
+        Ok(Vec::new())
     }
 }

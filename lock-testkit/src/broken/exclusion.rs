@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use lock_core::backend::Claim;
-use lock_core::{DistributedLock, LockAdmin};
+use lock_core::{DistributedLock, LockAdmin, Whom};
 use tokio::task::yield_now;
 
 use super::flaw::{Flaw, Sound, Tried, Waiter};
@@ -14,10 +14,10 @@ pub(super) struct CheckThenGrant;
 #[async_trait]
 impl Flaw for CheckThenGrant {
     async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
-        if sound.inspect(&claim.name).await?.holder.is_none() {
+        if sound.inspect(&claim.name).await?.holder().is_none() {
             // So long does it take until the write comes.
             yield_now().await;
-            sound.evict(&claim.name).await?;
+            sound.evict(&claim.name, &Whom::All).await?;
         }
         sound.try_acquire(claim, waiter).await
     }

@@ -47,7 +47,7 @@ pub(super) struct ExtensionRevives;
 impl ExtensionRevives {
     async fn extend_one(&self, sound: &Sound, renewal: &Renewal) -> Answer {
         let answer = sound.extend(renewal).await?;
-        let is_free = sound.inspect(&renewal.name).await?.holder.is_none();
+        let is_free = sound.inspect(&renewal.name).await?.holder().is_none();
         let last = sound.claims.of(&renewal.name);
         match last.filter(|last| is_free && last.owner == renewal.owner) {
             Some(last) => {

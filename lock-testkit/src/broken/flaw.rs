@@ -10,7 +10,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
-    LockName, LockState, MemoryBackend, OwnerId,
+    LockName, LockState, MemoryBackend, OwnerId, Whom,
 };
 
 use super::claims::Claims;
@@ -26,6 +26,9 @@ pub(super) type Withdrawn = Result<(), BackendError>;
 
 /// What a listing shows.
 pub(super) type Listed = Result<Vec<LockState>, BackendError>;
+
+/// Whose holds an eviction ended.
+pub(super) type Evicted = Result<Vec<Holder>, BackendError>;
 
 /// What a backend answers to one renewal.
 pub(super) type Answer = Result<Extension, BackendError>;
@@ -47,7 +50,7 @@ impl Sound {
         name: &LockName,
         owner: OwnerId,
     ) -> Result<Option<FencingToken>, BackendError> {
-        let holder = self.backend.inspect(name).await?.holder;
+        let holder = self.backend.inspect(name).await?.holder().cloned();
         // An inspection shows the first digits of its owner.
         let own = holder.filter(|holder| holder.owner.as_deref() == Some(&owner.to_string()));
         Ok(own.and_then(|holder| holder.token))
@@ -105,8 +108,8 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
         sound.list(prefix, limit).await
     }
 
-    async fn evict(&self, sound: &Sound, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        sound.evict(name).await
+    async fn evict(&self, sound: &Sound, name: &LockName, whom: &Whom) -> Evicted {
+        sound.evict(name, whom).await
     }
 }
 
@@ -189,9 +192,9 @@ impl<F: Flaw> LockAdmin for Flawed<F> {
         self.flaw.list(self.begun(), prefix, limit).await
     }
 
-    async fn evict(&self, name: &LockName) -> Result<Option<Holder>, BackendError> {
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Evicted {
         self.sound.claims.ended(name);
-        self.flaw.evict(self.begun(), name).await
+        self.flaw.evict(self.begun(), name, whom).await
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use lock_core::backend::{Claim, Renewal};
-use lock_core::{BackendError, DistributedLock, Holder, LockAdmin, LockName, LockState, OwnerId};
+use lock_core::{BackendError, DistributedLock, LockAdmin, LockName, LockState, OwnerId, Whom};
 
-use super::flaw::{Answer, Flaw, Released, Sound, Tried, Waiter, Withdrawn};
+use super::flaw::{Answer, Evicted, Flaw, Released, Sound, Tried, Waiter, Withdrawn};
 
 /// Stores another name for each, by which some become the same.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Flaw for Names {
         Ok(state)
     }
 
-    async fn evict(&self, sound: &Sound, name: &LockName) -> Result<Option<Holder>, BackendError> {
-        sound.evict(&self.of(name)).await
+    async fn evict(&self, sound: &Sound, name: &LockName, whom: &Whom) -> Evicted {
+        sound.evict(&self.of(name), whom).await
     }
 }

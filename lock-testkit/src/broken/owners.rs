@@ -16,7 +16,7 @@ pub(super) struct InspectionShowsOwner;
 impl Flaw for InspectionShowsOwner {
     async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {
         let mut state = sound.inspect(name).await?;
-        if let (Some(holder), Some(claim)) = (&mut state.holder, sound.claims.of(name)) {
+        if let (Some(holder), Some(claim)) = (state.holders.first_mut(), sound.claims.of(name)) {
             holder.owner = Some(claim.owner.expose());
         }
         Ok(state)

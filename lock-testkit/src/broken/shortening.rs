@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use lock_core::backend::{Claim, Extension, Renewal};
-use lock_core::{BackendError, DistributedLock, LockAdmin, LockName, LockState};
+use lock_core::{BackendError, DistributedLock, LockAdmin, LockName, LockState, Whom};
 use tokio::time::Instant;
 
 use super::flaw::{Answer, Flaw, Sound, Tried, Waiter};
@@ -26,7 +26,7 @@ impl ExtensionShortens {
         let is_over = self.ends().get(name).is_some_and(|end| *end <= Instant::now());
         if is_over {
             self.ends().remove(name);
-            sound.evict(name).await?;
+            sound.evict(name, &Whom::All).await?;
         }
         Ok(())
     }
@@ -52,7 +52,7 @@ impl Flaw for ExtensionShortens {
     async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {
         self.expire(sound, name).await?;
         let mut state = sound.inspect(name).await?;
-        if let (Some(holder), Some(end)) = (&mut state.holder, self.ends().get(name)) {
+        if let (Some(holder), Some(end)) = (state.holders.first_mut(), self.ends().get(name)) {
             holder.ttl_left = Some(end.saturating_duration_since(Instant::now()));
         }
         Ok(state)

@@ -6,11 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use lock_core::backend::{Attempt, Claim, Grant, Release, Renewal};
-use lock_core::{
-    BackendError, DistributedLock, FencingToken, Holder, LockAdmin, LockName, OwnerId,
-};
+use lock_core::{DistributedLock, FencingToken, LockAdmin, LockName, OwnerId, Whom};
 
-use super::flaw::{Answer, Flaw, Released, Sound, Tried, Waiter};
+use super::flaw::{Answer, Evicted, Flaw, Released, Sound, Tried, Waiter};
 
 /// How a lock comes by its next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,11 +108,11 @@ impl Flaw for Numbered {
         Ok(released)
     }
 
-    async fn evict(&self, sound: &Sound, name: &LockName) -> Result<Option<Holder>, BackendError> {
+    async fn evict(&self, sound: &Sound, name: &LockName, whom: &Whom) -> Evicted {
         self.ended(name);
         if self.tokens == Tokens::AnewAfterEviction {
             self.rows().remove(name);
         }
-        sound.evict(name).await
+        sound.evict(name, whom).await
     }
 }

@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use lock_core::backend::{Attempt, Claim};
-use lock_core::{BackendError, Contention, DistributedLock, Holder, LockAdmin, LockName, OwnerId};
+use lock_core::{Contention, DistributedLock, LockAdmin, LockName, OwnerId, Whom};
 
-use super::flaw::{Flaw, Sound, Tried, Waiter};
+use super::flaw::{Evicted, Flaw, Sound, Tried, Waiter};
 
 /// Says that it wakes waiters, and wakes none.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ impl Flaw for EvictionForgetsWaiters {
         Ok(attempt)
     }
 
-    async fn evict(&self, sound: &Sound, name: &LockName) -> Result<Option<Holder>, BackendError> {
+    async fn evict(&self, sound: &Sound, name: &LockName, whom: &Whom) -> Evicted {
         let waiting = self.waiting().clone();
         let of_this = waiting.into_iter().filter(|(waited_for, _)| waited_for == name);
         self.forgotten().extend(of_this.map(|(_, owner)| owner));
-        sound.evict(name).await
+        sound.evict(name, whom).await
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct SinceMoves;
 impl Flaw for SinceMoves {
     async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {
         let mut state = sound.inspect(name).await?;
-        if let Some(holder) = &mut state.holder {
+        if let Some(holder) = state.holders.first_mut() {
             holder.since = Some(SystemTime::now());
         }
         Ok(state)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{Claim, WITHDRAWAL_REMEMBERED};
-use lock_core::{BackendError, DistributedLock, LockAdmin, LockName, Outcome, OwnerId};
+use lock_core::{BackendError, DistributedLock, LockAdmin, LockName, Outcome, OwnerId, Whom};
 use tokio::time::Instant;
 
 use super::flaw::{Flaw, Sound, Tried, Waiter, Withdrawn};
@@ -71,6 +71,6 @@ pub(super) struct WithdrawalOfAnyOwner;
 impl Flaw for WithdrawalOfAnyOwner {
     async fn withdraw(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Withdrawn {
         sound.withdraw(name, owner).await?;
-        sound.evict(name).await.map(drop)
+        sound.evict(name, &Whom::All).await.map(drop)
     }
 }

@@ -7,6 +7,7 @@ use super::deadlines::*;
 use super::endings::*;
 use super::exclusion::*;
 use super::harness::Harness;
+use super::kinds::*;
 use super::listing::*;
 use super::model::*;
 use super::names::*;
@@ -111,6 +112,19 @@ macro_rules! conformance_tests {
             c31_the_doctor_examines_the_server
             c32_no_text_shows_an_owner
             c32_no_error_shows_an_owner
+            c33_a_hold_is_granted_if_it_fits
+            c33_a_kind_that_a_backend_has_not_got_is_refused
+            c33_another_number_of_permits_is_a_conflict
+            c33_no_more_holds_than_permits
+            c34_a_release_lets_in_all_that_fit
+            c34_nobody_passes_those_who_wait
+            c35_each_grant_has_its_own_token
+            c36_a_detached_hold_keeps_its_slots
+            c36_a_permit_is_a_slot
+            c38_a_withdrawal_ends_its_own_hold_alone
+            c38_an_eviction_ends_one_hold_or_all
+            c38_an_inspection_lists_all_holders
+            c38_each_holder_stands_by_itself
             c39_several_locks_are_held_together
             c39_it_is_all_or_none
             c39_names_are_taken_in_the_order_of_their_bytes

@@ -57,7 +57,7 @@ pub async fn c20_shutdown_ends_acquisitions_under_way(harness: &dyn Harness) {
     let waiters = holder.inspect(&name).await.expect("an answer").waiters.unwrap_or(0);
     assert_eq!(waiters, 0, "a shutdown is to leave no place in the queue");
     guard.release().await.expect("an answer");
-    let next = holder.inspect(&name).await.expect("an answer").holder;
+    let next = holder.inspect(&name).await.expect("an answer").holder().cloned();
     assert_eq!(next, None, "an acquisition that a shutdown ended is to be granted nothing");
 }
 

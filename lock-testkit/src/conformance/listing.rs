@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, LockName};
+use lock_core::{DistributedLock, LockName, Whom};
 
 use super::harness::Harness;
 use super::steps::{claim, fresh_name, granted, until_expired};
@@ -32,7 +32,7 @@ pub async fn c02_a_listing_takes_prefixes_as_data(harness: &dyn Harness) {
         assert_eq!(some, names[..limit], "a listing is to show the first {limit} at most");
     }
     for name in names {
-        backend.evict(&name.parse().expect("a good name")).await.expect("an answer");
+        backend.evict(&name.parse().expect("a good name"), &Whom::All).await.expect("an answer");
     }
 }
 

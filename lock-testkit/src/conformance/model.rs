@@ -14,7 +14,9 @@ use tokio::time::sleep;
 use super::harness::Harness;
 use super::steps::{claim, fresh_name, renewal};
 use lock_core::backend::{Attempt, Claim, Extension, Release};
-use lock_core::{BackendError, DistributedLock, FencingToken, LockName, MemoryBackend, OwnerId};
+use lock_core::{
+    BackendError, DistributedLock, FencingToken, LockName, MemoryBackend, OwnerId, Whom,
+};
 
 /// How many claims take part, half of them for each of two locks.
 const CLAIMS: usize = 6;
@@ -142,15 +144,15 @@ impl<'a> Run<'a> {
             Step::Withdraw(i) => self.withdraw(&self.claims[i]).await,
             Step::Evict(i) => {
                 let name = self.claims[i].name.clone();
-                let evicted = self.backend.evict(&name).await.expect("an answer");
-                let outcome = self.held(&name, evicted.and_then(|holder| holder.token));
+                let evicted = self.backend.evict(&name, &Whom::All).await.expect("an answer");
+                let outcome = self.held(&name, evicted.first().and_then(|holder| holder.token));
                 self.evicted.insert(name);
                 outcome
             }
             Step::Inspect(i) => {
                 let name = &self.claims[i].name;
                 let state = self.backend.inspect(name).await.expect("an answer");
-                self.held(name, state.holder.and_then(|holder| holder.token))
+                self.held(name, state.holder().cloned().and_then(|holder| holder.token))
             }
         }
     }

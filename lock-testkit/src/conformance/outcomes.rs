@@ -27,7 +27,7 @@ pub async fn c14_busy_tells_what_is_known(harness: &dyn Harness) {
     let left = contention.ttl_left.expect("a busy lock is to tell the TTL that is left");
     let is_right = left > ttl / 2 && left <= ttl + Duration::from_secs(2);
     assert!(is_right, "a busy lock is to tell the TTL that is left of {ttl:?}: {left:?}");
-    let state = other.inspect(&name).await.expect("an answer").holder.expect("held");
+    let state = other.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     assert_eq!(state.token, Some(guard.token()), "an inspection is to show the holder's token");
     assert_eq!(state.label.as_str(), "the holder: ü", "an inspection is to show the label");
     let tried = other.try_acquire(&name).await.expect("an answer");
@@ -71,7 +71,7 @@ pub async fn c14_releasing_what_is_lost_is_not_held(harness: &dyn Harness) {
     harness.evict(&name).await;
     let next = other.acquire(patient(&name, ttl)).await.expect("it is free");
     assert_lost(guard.release().await);
-    let holder = client.inspect(&name).await.expect("an answer").holder;
+    let holder = client.inspect(&name).await.expect("an answer").holder().cloned();
     let token = holder.and_then(|holder| holder.token);
     assert_eq!(token, Some(next.token()), "a release is to leave the hold of another alone");
     let released = next.release_confirmed().await.expect("an answer");
@@ -181,7 +181,8 @@ pub async fn c16_an_acquire_whose_reply_was_lost_is_granted(harness: &dyn Harnes
         faulty.once(Operation::TryAcquire, fault);
         let request = patient(&name, harness.ttl() * 10).wait(wait);
         let guard = client.acquire(request).await.expect("our own grant");
-        let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
+        let holder =
+            client.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
         let own = Some(guard.token());
         assert_eq!(holder.token, own, "a repeat after a lost reply is to find its own grant");
         guard.release().await.expect("an answer");

@@ -19,7 +19,7 @@ pub async fn s5_nobody_but_the_owner_extends_or_ends_a_hold(harness: &dyn Harnes
     let released = backend.release(&name, stranger.owner).await.expect("an answer");
     assert_eq!(released, Release::NotHeld, "a stranger is not to release a hold");
     backend.withdraw(&name, stranger.owner).await.expect("an answer");
-    let holder = backend.inspect(&name).await.expect("an answer").holder;
+    let holder = backend.inspect(&name).await.expect("an answer").holder().cloned();
     let kept = holder.and_then(|holder| holder.token);
     assert_eq!(kept, Some(token), "a stranger is not to end a hold");
     let released = backend.release(&name, held.owner).await.expect("an answer");
@@ -37,7 +37,7 @@ pub async fn c10_an_expired_hold_is_over(harness: &dyn Harness) {
     assert_eq!(extended, Extension::Lost, "the server is not to extend a hold that expired");
     let released = backend.release(&name, claim.owner).await.expect("an answer");
     assert_eq!(released, Release::NotHeld, "a release of an expired hold is to end nothing");
-    let holder = backend.inspect(&name).await.expect("an answer").holder;
+    let holder = backend.inspect(&name).await.expect("an answer").holder().cloned();
     assert_eq!(holder, None, "an expired hold is not to come back");
     let second = granted(&*backend, &claim).await.token;
     assert!(second > first, "a grant after the expiry is to have a greater token: {second}");
@@ -71,7 +71,7 @@ pub async fn c12_a_batch_is_answered_in_its_order(harness: &dyn Harness) {
         (0..answers.len()).filter(|place| answers[*place] != Extension::Lost).collect();
     assert_eq!(answers.len(), batch.len(), "a batch is to have an answer for each question");
     assert_eq!(told, kept, "the answers to a batch are to be in the order of its questions");
-    let holder = backend.inspect(&claims[2].name).await.expect("an answer").holder;
+    let holder = backend.inspect(&claims[2].name).await.expect("an answer").holder().cloned();
     let left = holder.and_then(|holder| holder.ttl_left).unwrap_or_default();
     assert!(left > ttl * 2, "each hold is to get the TTL that was asked for it: {left:?} is left");
     let none = backend.extend_all(&[]).await;

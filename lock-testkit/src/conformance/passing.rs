@@ -54,7 +54,7 @@ pub async fn c22_reserved_tokens_are_nobody_elses(harness: &dyn Harness) {
         (1..=3).contains(&tokens.count()),
         "as many as were asked for, at the most: {tokens:?}"
     );
-    let holder = backend.inspect(&name).await.expect("an answer").holder;
+    let holder = backend.inspect(&name).await.expect("an answer").holder().cloned();
     let known = holder.and_then(|holder| holder.token);
     assert_eq!(known, Some(token), "a hold that is kept is to stay as it was");
     let extended = backend.extend(&renewal(&claim, token)).await.expect("an answer");

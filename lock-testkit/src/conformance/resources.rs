@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::DistributedLock;
 use lock_core::backend::Attempt;
+use lock_core::{DistributedLock, Whom};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
 
@@ -103,7 +103,7 @@ impl Kept {
         self.by("extend_all", backend.extend_all(&[renewal(&own, grant.token)])).await;
         self.by("inspect", backend.inspect(&name)).await.expect("an answer");
         self.by("list", backend.list(name.as_str(), 9)).await.expect("an answer");
-        self.by("evict", backend.evict(&name)).await.expect("an answer");
+        self.by("evict", backend.evict(&name, &Whom::All)).await.expect("an answer");
         self.by("release", backend.release(&name, own.owner)).await.expect("an answer");
         self.by("withdraw", backend.withdraw(&name, other.owner)).await.expect("an answer");
         self.by("doctor", backend.doctor()).await.expect("an answer");

@@ -76,7 +76,7 @@ pub(super) async fn eventually(
 pub(super) async fn until_free(harness: &dyn Harness, observer: &LockClient, name: &LockName) {
     eventually(harness, "the lock is free and nobody waits", async || {
         let state = observer.inspect(name).await.expect("the server answers");
-        state.holder.is_none() && state.waiters.unwrap_or(0) == 0
+        state.holder().is_none() && state.waiters.unwrap_or(0) == 0
     })
     .await;
 }
@@ -88,7 +88,7 @@ pub(super) async fn until_expired(
     name: &LockName,
 ) {
     eventually(harness, "a hold that nobody renews expires", async || {
-        backend.inspect(name).await.expect("the server answers").holder.is_none()
+        backend.inspect(name).await.expect("the server answers").holder().is_none()
     })
     .await;
 }

@@ -191,7 +191,7 @@ pub async fn c28_an_eviction_lets_the_next_one_in(harness: &dyn Harness) {
     let waiting = waiter.acquire(request);
     let evict = async {
         eventually(harness, "it waits", async || heard.try_recv().is_ok()).await;
-        holder.evict(&name).await.expect("an answer").expect("it was held")
+        holder.evict(&name).await.expect("an answer").pop().expect("it was held")
     };
     let (next, _) = tokio::join!(waiting, evict);
     let next = next.expect("a waiter is to get in after an eviction, long before the TTL ends");

@@ -23,7 +23,7 @@ pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Ha
     let next = claim(&name, harness.limit());
     granted(&*backend, &next).await;
     backend.withdraw(&name, next.owner).await.expect("an answer");
-    let holder = backend.inspect(&name).await.expect("an answer").holder;
+    let holder = backend.inspect(&name).await.expect("an answer").holder().cloned();
     assert_eq!(holder, None, "a withdrawal is to end the hold of its claim");
 }
 

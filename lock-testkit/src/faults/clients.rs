@@ -76,7 +76,7 @@ pub async fn renewed(guard: &LockGuard) {
 /// Returns once nobody holds `name`.
 pub async fn until_free(observer: &LockClient, name: &str) {
     eventually("the lock is free", LIMIT, async || {
-        observer.inspect(name).await.expect("an answer").holder.is_none()
+        observer.inspect(name).await.expect("an answer").holder().is_none()
     })
     .await;
 }

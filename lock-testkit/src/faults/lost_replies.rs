@@ -23,7 +23,7 @@ pub async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<H: Harness>() {
     turn(&client, &fresh_name()).await;
     proxy.set(Mode::SwallowReplies);
     let acquiring = client.acquire(LockRequest::new(&name).ttl(MINUTE).wait(Wait::Never));
-    let is_held = async || observer.inspect(&name).await.expect("an answer").holder.is_some();
+    let is_held = async || observer.inspect(&name).await.expect("an answer").holder().is_some();
     let applied = eventually("the request is applied", LIMIT, is_held);
     let (failed, ()) = tokio::join!(acquiring, applied);
     let Err(LockError::Backend { source, .. }) = failed else {

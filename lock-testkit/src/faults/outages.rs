@@ -111,7 +111,7 @@ pub async fn c22_a_hold_and_its_token_survive_a_restart<H: Harness>() {
     let guard = held(&client, &name).await;
     server.kill();
     server.restart().await;
-    let holder = client.inspect(&name).await.expect("an answer").holder.expect("held");
+    let holder = client.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     assert_eq!(holder.token, Some(guard.token()), "the hold is to survive with its token");
     guard.extend(MINUTE).await.expect("still held");
     let token = guard.token();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lock_core::backend::async_trait;
-use lock_core::{DistributedLock, LockAdmin, LockName};
+use lock_core::{DistributedLock, LockAdmin, LockName, Whom};
 use lock_testkit::conformance::Harness;
 use memcached_backend::MemcachedBackend;
 
@@ -24,7 +24,7 @@ impl Harness for Cache {
     }
 
     async fn evict(&self, name: &LockName) {
-        self.backend().await.evict(name).await.expect("an answer");
+        self.backend().await.evict(name, &Whom::All).await.expect("an answer");
     }
 }
 

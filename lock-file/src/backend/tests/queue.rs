@@ -102,12 +102,12 @@ async fn c28_a_grant_that_nobody_claims_is_short() {
     queue(&lock, &second).await;
     release(&lock, &first).await;
     let state = lock.inspect(&second.name).await.expect("an answer");
-    let left = state.holder.expect("held").ttl_left.expect("a TTL");
+    let left = state.holder().cloned().expect("held").ttl_left.expect("a TTL");
     assert!(left <= UNCLAIMED_GRANT_TTL, "{left:?}");
     // C16: who asks has the whole of it.
     granted(&lock, &second).await;
     let state = lock.inspect(&second.name).await.expect("an answer");
-    assert!(state.holder.expect("held").ttl_left > Some(UNCLAIMED_GRANT_TTL));
+    assert!(state.holder().cloned().expect("held").ttl_left > Some(UNCLAIMED_GRANT_TTL));
 }
 
 #[tokio::test]
@@ -166,7 +166,8 @@ async fn c19_an_eviction_and_a_withdrawal_of_the_holder_hand_over_too() {
     granted(&lock, &first).await;
     queue(&lock, &second).await;
     queue(&lock, &third).await;
-    let evicted = lock.evict(&first.name).await.expect("an answer").expect("held");
+    let evicted =
+        lock.evict(&first.name, &Whom::All).await.expect("an answer").pop().expect("held");
     assert_eq!((Some(evicted.label), holder(&lock).await), (label("1"), label("2")));
     lock.withdraw(&second.name, second.owner).await.expect("an answer");
     assert_eq!(holder(&lock).await, label("3"));

@@ -74,7 +74,7 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
                 let leaver = &claims[[5, 1, 17, 8][step.saturating_sub(18)]];
                 lock.withdraw(&leaver.name, leaver.owner).await.expect("withdrawn");
             }
-            _ => drop(lock.evict(&claims[0].name).await.expect("evicted")),
+            _ => drop(lock.evict(&claims[0].name, &Whom::All).await.expect("evicted")),
         }
         let after = fs::read(&path).expect("readable");
         fs::write(&copy, &before).expect("written");

@@ -1,0 +1,165 @@
+//! Who may hold a lock beside whom.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The most permits that a lock can have.
+pub const MAX_PERMITS: u16 = 1024;
+
+/// Who may hold a lock beside a hold (C33).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Kind {
+    /// Nobody: a mutex, or a writer.
+    #[default]
+    Exclusive,
+    /// Other shared holds: a reader.
+    Shared,
+    /// Holds of the same number of permits, as long as there are permits: a semaphore, a pool.
+    OneOf(Permits),
+}
+
+impl Kind {
+    /// How many slots a hold of this kind has.
+    pub fn slots(self) -> u16 {
+        match self {
+            Self::Exclusive | Self::Shared => 0,
+            Self::OneOf(permits) => permits.taken,
+        }
+    }
+
+    /// How many permits the lock has; 0 if it has none.
+    pub fn permits(self) -> u16 {
+        match self {
+            Self::Exclusive | Self::Shared => 0,
+            Self::OneOf(permits) => permits.of,
+        }
+    }
+}
+
+/// `exclusive`, `shared`, or as in `2 of 5`.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exclusive => f.write_str("exclusive"),
+            Self::Shared => f.write_str("shared"),
+            Self::OneOf(permits) => permits.fmt(f),
+        }
+    }
+}
+
+/// How many permits a lock has, and how many of them one hold takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Permits {
+    taken: u16,
+    of: u16,
+}
+
+impl Permits {
+    /// `taken` permits of `of`.
+    ///
+    /// # Errors
+    /// [`InvalidPermits`] unless `of` is 1 to [`MAX_PERMITS`], and `taken` 1 to `of`.
+    pub fn new(taken: u16, of: u16) -> Result<Self, InvalidPermits> {
+        if of == 0 || of > MAX_PERMITS || taken == 0 || taken > of {
+            return Err(InvalidPermits { taken, of });
+        }
+        Ok(Self { taken, of })
+    }
+
+    /// How many of the permits one hold takes.
+    pub fn taken(self) -> u16 {
+        self.taken
+    }
+
+    /// How many permits the lock has.
+    pub fn of(self) -> u16 {
+        self.of
+    }
+}
+
+/// As in `2 of 5`.
+impl fmt::Display for Permits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.taken, self.of)
+    }
+}
+
+/// The permits are not 1 to [`MAX_PERMITS`], or a hold would take none or more than there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid permits, {taken} of {of}: a lock has 1 to {MAX_PERMITS} permits, and a hold takes 1 or more \
+     of them: change `one_of` or `take`"
+)]
+pub struct InvalidPermits {
+    taken: u16,
+    of: u16,
+}
+
+/// The slots of a hold (C36), ascending; none unless it is [one of n](Kind::OneOf).
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Slots(Option<Arc<[u16]>>);
+
+impl Slots {
+    /// No slots: those of an exclusive or a shared hold.
+    pub const NONE: Self = Self(None);
+
+    /// The slots, which are sorted here.
+    pub fn new(slots: impl IntoIterator<Item = u16>) -> Self {
+        let mut slots: Vec<u16> = slots.into_iter().collect();
+        slots.sort_unstable();
+        Self((!slots.is_empty()).then(|| slots.into()))
+    }
+
+    /// The slots, ascending.
+    pub fn as_slice(&self) -> &[u16] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+/// The numbers, with commas between them.
+impl fmt::Display for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.as_slice().iter().map(u16::to_string).collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_slice().fmt(f)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Slots {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_slice().serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c33_permits_have_bounds() {
+        for (taken, of) in [(1, 1), (2, 5), (MAX_PERMITS, MAX_PERMITS)] {
+            let permits = Permits::new(taken, of).expect("permits");
+            assert_eq!((permits.taken(), permits.of()), (taken, of));
+        }
+        for (taken, of) in [(0, 1), (1, 0), (6, 5), (1, MAX_PERMITS + 1)] {
+            let error = Permits::new(taken, of).expect_err("no permits").to_string();
+            assert!(error.contains(&format!("{taken} of {of}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn c36_slots_are_shown_in_their_order() {
+        assert_eq!(Slots::new([4, 0, 2]).to_string(), "0,2,4");
+        assert_eq!(Slots::new([]), Slots::NONE);
+        assert_eq!(Slots::NONE.to_string(), "");
+    }
+}

@@ -1,0 +1,402 @@
+//! C33 to C38: who may hold a lock beside whom, in which order they come, and that each stands by itself.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::backend::{Attempt, Claim, Extension, Grant, Release};
+use lock_core::{
+    DistributedLock, FencingToken, Holder, Lease, LockClient, LockError, LockGuard, LockName,
+    LockRequest, Order, Wait, Whom,
+};
+use tokio::time::timeout;
+
+use super::harness::Harness;
+use super::steps::{client, eventually, fresh_name, patient, until_free};
+
+type Asked = fn(LockRequest) -> LockRequest;
+
+const EXCLUSIVE: Asked = |request| request;
+const SHARED: Asked = LockRequest::shared;
+const OF_TWO: Asked = |request| request.one_of(2);
+const OF_THREE: Asked = |request| request.one_of(3);
+const TWO_OF_THREE: Asked = |request| request.one_of(3).take(2);
+
+fn claim(harness: &dyn Harness, name: &LockName, asked: Asked) -> Claim {
+    asked(patient(name, harness.limit())).claim().expect("a good claim")
+}
+
+fn has(backend: &dyn DistributedLock, asked: Asked) -> bool {
+    let claim = asked(LockRequest::new("any")).claim().expect("a good claim");
+    backend.capabilities().kinds.has(claim.kind)
+}
+
+/// The grant of a claim that fits, or `None` if it is to wait.
+async fn tried(backend: &dyn DistributedLock, claim: &Claim) -> Option<Grant> {
+    match backend.try_acquire(claim, None).await.expect("an answer") {
+        Attempt::Granted(grant) => Some(grant),
+        Attempt::Busy(_) => None,
+    }
+}
+
+async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
+    tried(backend, claim).await.expect("the server is to grant what fits")
+}
+
+/// Asks to extend the hold that `claim` was granted.
+async fn extended(backend: &dyn DistributedLock, claim: &Claim, grant: &Grant) -> Extension {
+    let renewal = super::steps::renewal(claim, grant.token);
+    backend.extend(&renewal).await.expect("an answer")
+}
+
+async fn holders(backend: &dyn DistributedLock, name: &LockName) -> Vec<Holder> {
+    backend.inspect(name).await.expect("an answer").holders
+}
+
+async fn release_all(backend: &dyn DistributedLock, claims: &[Claim]) {
+    for claim in claims {
+        let released = backend.release(&claim.name, claim.owner).await.expect("an answer");
+        assert_eq!(released, Release::Released, "a {} hold is to be released", claim.kind);
+    }
+}
+
+/// Waits until as many wait for the lock, where the backend tells.
+async fn until_waiting(harness: &dyn Harness, observer: &LockClient, name: &LockName, many: u64) {
+    eventually(harness, "the requests wait", async || {
+        let state = observer.inspect(name).await.expect("the server answers");
+        state.waiters.is_none_or(|waiters| waiters >= many)
+    })
+    .await;
+}
+
+/// C30, C33: a kind that a backend has not got is a typed error, and nothing is sent.
+pub async fn c33_a_kind_that_a_backend_has_not_got_is_refused(harness: &dyn Harness) {
+    let (client, name) = (client(harness).await, fresh_name());
+    for asked in [SHARED, OF_TWO] {
+        let request = asked(LockRequest::from(&name).wait(Wait::Never));
+        let has = client.capabilities().kinds.has(request.claim().expect("a good claim").kind);
+        match client.acquire(request).await {
+            Ok(guard) => {
+                assert!(has, "it is to say that it has this kind: {guard:?}");
+                guard.release().await.expect("held to the end");
+            }
+            Err(LockError::Unsupported { .. }) => assert!(!has, "it says that it has this kind"),
+            Err(error) => panic!("a kind is granted, or unsupported: {error}"),
+        }
+    }
+}
+
+/// C33: which kinds stand beside each other.
+pub async fn c33_a_hold_is_granted_if_it_fits(harness: &dyn Harness) {
+    let backend = harness.connect().await;
+    let pairs = [
+        (EXCLUSIVE, EXCLUSIVE, false),
+        (EXCLUSIVE, SHARED, false),
+        (EXCLUSIVE, OF_TWO, false),
+        (SHARED, EXCLUSIVE, false),
+        (SHARED, SHARED, true),
+        (SHARED, OF_TWO, false),
+        (OF_TWO, EXCLUSIVE, false),
+        (OF_TWO, SHARED, false),
+        (OF_TWO, OF_TWO, true),
+    ];
+    for (held, asked, fits) in pairs {
+        if !has(&backend, held) || !has(&backend, asked) {
+            continue;
+        }
+        let name = fresh_name();
+        let (first, second) = (claim(harness, &name, held), claim(harness, &name, asked));
+        granted(&backend, &first).await;
+        let beside = tried(&backend, &second).await;
+        let (held, asked) = (first.kind, second.kind);
+        assert_eq!(beside.is_some(), fits, "whether {asked} is granted beside {held}");
+        backend.withdraw(&name, second.owner).await.expect("an answer");
+        release_all(&backend, &[first]).await;
+    }
+}
+
+/// C33: n permits, n together.
+pub async fn c33_no_more_holds_than_permits(harness: &dyn Harness) {
+    let (backend, name) = (harness.connect().await, fresh_name());
+    if !has(&backend, OF_THREE) {
+        return;
+    }
+    let claims: Vec<Claim> = (0..3).map(|_| claim(harness, &name, OF_THREE)).collect();
+    for claim in &claims {
+        granted(&backend, claim).await;
+    }
+    let fourth = claim(harness, &name, OF_THREE);
+    assert!(tried(&backend, &fourth).await.is_none(), "there are three permits, and no fourth");
+    release_all(&backend, &claims[1..2]).await;
+    granted(&backend, &fourth).await;
+    release_all(&backend, &[claims[0].clone(), claims[2].clone(), fourth]).await;
+}
+
+/// C33: the number of permits is a property of the lock.
+pub async fn c33_another_number_of_permits_is_a_conflict(harness: &dyn Harness) {
+    let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
+    if !has(&harness.connect().await, OF_THREE) {
+        return;
+    }
+    let held = holder.acquire(OF_THREE(patient(&name, harness.limit()))).await.expect("free");
+    for wait in [Wait::Never, Wait::AtMost(harness.limit())] {
+        let refused = other.acquire(OF_TWO(LockRequest::from(&name).wait(wait))).await;
+        let told = match refused {
+            Err(LockError::Conflict { asked, held, .. }) => (asked, held),
+            other => panic!("another number is to be a conflict: {other:?}"),
+        };
+        assert_eq!(told, (2, 3), "a conflict is to name both numbers");
+    }
+    let state = holder.inspect(&name).await.expect("an answer");
+    assert_eq!(state.holders.len(), 1, "a conflict is to change nothing");
+    assert_eq!(state.waiters.unwrap_or(0), 0, "a conflict is to leave nothing in the queue");
+    held.release().await.expect("held to the end");
+    // Nobody holds it: the number is free to be another.
+    let request = OF_TWO(patient(&name, harness.limit()));
+    other.acquire(request).await.expect("free").release().await.expect("held to the end");
+}
+
+/// C34: who would fit waits all the same while another waits before it.
+pub async fn c34_nobody_passes_those_who_wait(harness: &dyn Harness) {
+    let backend = harness.connect().await;
+    for (held, waits, passes) in
+        [(SHARED, EXCLUSIVE, SHARED), (TWO_OF_THREE, TWO_OF_THREE, OF_THREE)]
+    {
+        if !has(&backend, held) || backend.capabilities().order != Order::Fifo {
+            continue;
+        }
+        let name = fresh_name();
+        let clients = [client(harness).await, client(harness).await, client(harness).await];
+        let request = |asked: Asked| asked(patient(&name, harness.limit()));
+        let first = clients[0].acquire(request(held)).await.expect("free");
+        let released = Cell::new(false);
+        let second = async {
+            let guard = clients[1].acquire(request(waits)).await.expect("its turn");
+            assert!(released.get(), "what does not fit is to wait");
+            guard
+        };
+        let rest = async {
+            until_waiting(harness, &clients[2], &name, 1).await;
+            let tried = clients[2].try_acquire(request(passes)).await.expect("an answer");
+            assert!(tried.is_none(), "a request that fits is to wait behind one that waits");
+            released.set(true);
+            first.release().await.expect("held to the end");
+        };
+        let (guard, ()) = tokio::join!(second, rest);
+        guard.release().await.expect("held to the end");
+        until_free(harness, &clients[2], &name).await;
+    }
+}
+
+/// C34: a release lets in all at the head that fit together, and nobody behind them.
+pub async fn c34_a_release_lets_in_all_that_fit(harness: &dyn Harness) {
+    let backend = harness.connect().await;
+    for (readers, held) in [(SHARED, EXCLUSIVE), (OF_THREE, EXCLUSIVE)] {
+        if !has(&backend, readers) {
+            continue;
+        }
+        let (name, observer) = (fresh_name(), client(harness).await);
+        let writer = client(harness).await;
+        let first = writer.acquire(held(patient(&name, harness.limit()))).await.expect("free");
+        let clients = join_all((0..3).map(|_| client(harness))).await;
+        let request = || readers(patient(&name, harness.limit()));
+        let waiting = join_all(clients.iter().map(|client| client.acquire(request())));
+        let release = async {
+            until_waiting(harness, &observer, &name, 3).await;
+            first.release().await.expect("held to the end");
+        };
+        // Each goes on holding until all hold.
+        let (guards, ()) = tokio::join!(timeout(harness.limit(), waiting), release);
+        let guards = guards.expect("all that fit are to get in together");
+        let guards: Vec<LockGuard> =
+            guards.into_iter().map(|guard| guard.expect("its turn")).collect();
+        assert!(guards.iter().all(LockGuard::is_held), "they hold it beside each other");
+        let writer = writer.try_acquire(EXCLUSIVE(patient(&name, harness.limit()))).await;
+        assert!(writer.expect("an answer").is_none(), "a writer waits for all of them");
+        for guard in guards {
+            guard.release().await.expect("held to the end");
+        }
+        until_free(harness, &observer, &name).await;
+    }
+}
+
+/// C22, C35: each grant has its own token, from the lock's one counter.
+pub async fn c35_each_grant_has_its_own_token(harness: &dyn Harness) {
+    let (backend, name) = (harness.connect().await, fresh_name());
+    let mut last: Option<FencingToken> = None;
+    for asked in [SHARED, EXCLUSIVE, OF_TWO, SHARED] {
+        if !has(&backend, asked) {
+            continue;
+        }
+        let claims: Vec<Claim> = (0..2).map(|_| claim(harness, &name, asked)).collect();
+        for claim in &claims {
+            let Some(grant) = tried(&backend, claim).await else { continue };
+            assert!(
+                Some(grant.token) > last,
+                "each grant is to have a greater token than all before"
+            );
+            last = Some(grant.token);
+        }
+        for claim in &claims {
+            backend.withdraw(&name, claim.owner).await.expect("an answer");
+        }
+    }
+}
+
+/// C36: the lowest free slots, nobody else's, and the same for all of the hold.
+pub async fn c36_a_permit_is_a_slot(harness: &dyn Harness) {
+    let (backend, name) = (harness.connect().await, fresh_name());
+    if !has(&backend, OF_THREE) {
+        return;
+    }
+    let (first, second) = (claim(harness, &name, OF_THREE), claim(harness, &name, OF_THREE));
+    let slots = |grant: &Grant| grant.slots.as_slice().to_vec();
+    assert_eq!(slots(&granted(&backend, &first).await), [0], "the lowest slot is free");
+    let grant = granted(&backend, &second).await;
+    assert_eq!(slots(&grant), [1], "the lowest slot that is free");
+    release_all(&backend, &[first]).await;
+    assert_eq!(extended(&backend, &second, &grant).await, Extension::Extended(grant.ttl));
+    let repeated = granted(&backend, &second).await;
+    assert_eq!((slots(&repeated), repeated.token), (vec![1], grant.token), "a hold keeps its slot");
+    let two = claim(harness, &name, TWO_OF_THREE);
+    assert_eq!(slots(&granted(&backend, &two).await), [0, 2], "the slots that are free");
+    let shown = holders(&backend, &name).await;
+    let mut shown: Vec<Vec<u16>> =
+        shown.iter().map(|holder| holder.slots.as_slice().to_vec()).collect();
+    shown.sort();
+    assert_eq!(shown, [vec![0, 2], vec![1]], "an inspection is to show the slots");
+    release_all(&backend, &[second, two]).await;
+}
+
+/// C36: a lease takes its slots to another guard.
+pub async fn c36_a_detached_hold_keeps_its_slots(harness: &dyn Harness) {
+    let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
+    if !has(&harness.connect().await, OF_THREE) {
+        return;
+    }
+    let request = || TWO_OF_THREE(patient(&name, harness.limit()));
+    let guard = one.acquire(request()).await.expect("free");
+    let (slots, kind) = (guard.slots(), guard.kind());
+    let text = guard.detach().expect("held").export();
+    let guard = other.attach(Lease::import(&text).expect("its own text")).await.expect("held");
+    assert_eq!((guard.slots(), guard.kind()), (slots, kind), "a lease keeps its slots and kind");
+    guard.release().await.expect("held to the end");
+    until_free(harness, &one, &name).await;
+}
+
+/// C38: one holder's end costs the others nothing, and frees its part.
+pub async fn c38_each_holder_stands_by_itself(harness: &dyn Harness) {
+    let backend = harness.connect().await;
+    for asked in [SHARED, OF_TWO] {
+        if !has(&backend, asked) {
+            continue;
+        }
+        let name = fresh_name();
+        let stays = claim(harness, &name, asked);
+        let short = asked(LockRequest::from(&name).ttl(harness.ttl()));
+        let expires = short.claim().expect("a good claim");
+        let grant = granted(&backend, &stays).await;
+        let gone = granted(&backend, &expires).await;
+        eventually(harness, "a hold that nobody renews expires beside another", async || {
+            holders(&backend, &name).await.len() == 1
+        })
+        .await;
+        let lost = extended(&backend, &expires, &gone).await;
+        assert_eq!(lost, Extension::Lost, "an expired hold is over, though another goes on");
+        let still = extended(&backend, &stays, &grant).await;
+        assert!(
+            matches!(still, Extension::Extended(_)),
+            "one holder's end costs the other nothing"
+        );
+        let next = claim(harness, &name, asked);
+        let next_grant = granted(&backend, &next).await;
+        assert_eq!(gone.slots, next_grant.slots, "its part is free");
+        release_all(&backend, &[stays]).await;
+        let still = extended(&backend, &next, &next_grant).await;
+        assert!(matches!(still, Extension::Extended(_)), "a release ends one hold alone");
+        release_all(&backend, &[next]).await;
+        assert_eq!(holders(&backend, &name).await, [], "nobody holds it");
+    }
+}
+
+/// C38: an eviction ends the hold of one owner, or all.
+pub async fn c38_an_eviction_ends_one_hold_or_all(harness: &dyn Harness) {
+    let backend = harness.connect().await;
+    for asked in [SHARED, OF_TWO] {
+        if !has(&backend, asked) {
+            continue;
+        }
+        let name = fresh_name();
+        let claims: Vec<Claim> = (0..2).map(|_| claim(harness, &name, asked)).collect();
+        let mut grants = Vec::new();
+        for claim in &claims {
+            grants.push(granted(&backend, claim).await);
+        }
+        let whom = Whom::Owner(claims[0].owner.to_string());
+        let evicted = backend.evict(&name, &whom).await.expect("an answer");
+        let tokens: Vec<_> = evicted.iter().filter_map(|holder| holder.token).collect();
+        assert_eq!(tokens, [grants[0].token], "the hold of one owner is to end, and no other");
+        assert_eq!(extended(&backend, &claims[0], &grants[0]).await, Extension::Lost);
+        let still = extended(&backend, &claims[1], &grants[1]).await;
+        assert!(matches!(still, Extension::Extended(_)), "the other goes on");
+        let nobody = backend.evict(&name, &whom).await.expect("an answer");
+        assert_eq!(nobody, [], "it holds nothing any more");
+        let all = backend.evict(&name, &Whom::All).await.expect("an answer");
+        assert_eq!(all.len(), 1, "all who hold it");
+        assert_eq!(holders(&backend, &name).await, [], "nobody holds it");
+    }
+}
+
+/// C38: an inspection lists all holders, in the order of their grants.
+pub async fn c38_an_inspection_lists_all_holders(harness: &dyn Harness) {
+    let backend = harness.connect().await;
+    for asked in [SHARED, OF_TWO] {
+        if !has(&backend, asked) {
+            continue;
+        }
+        let name = fresh_name();
+        let labelled = |label: &str| {
+            let request = asked(patient(&name, harness.limit())).label(label);
+            request.claim().expect("a good claim")
+        };
+        let claims = [labelled("first"), labelled("second")];
+        let mut grants = Vec::new();
+        for claim in &claims {
+            grants.push(granted(&backend, claim).await);
+        }
+        let shown = holders(&backend, &name).await;
+        assert_eq!(shown.len(), 2, "an inspection is to list all holders");
+        for ((holder, claim), grant) in shown.iter().zip(&claims).zip(&grants) {
+            assert_eq!(holder.owner.as_deref(), Some(&*claim.owner.to_string()));
+            assert_eq!((holder.token, holder.kind), (Some(grant.token), claim.kind));
+            assert_eq!((&holder.slots, &holder.label), (&grant.slots, &claim.label));
+            let left = holder.ttl_left.expect("ours has a TTL");
+            assert!(left > Duration::ZERO && left <= grant.ttl, "{left:?} of {:?}", grant.ttl);
+        }
+        let listed = backend.list(name.as_str(), 10).await.expect("an answer");
+        assert_eq!(listed.len(), 1, "a lock is listed once");
+        assert_eq!(listed[0].holders.len(), 2, "a listing is to show all holders");
+        release_all(&backend, &claims).await;
+    }
+}
+
+/// C19: a withdrawn claim of any kind leaves nothing, and a late request of it takes nothing.
+pub async fn c38_a_withdrawal_ends_its_own_hold_alone(harness: &dyn Harness) {
+    let backend = harness.connect().await;
+    for asked in [SHARED, OF_TWO] {
+        if !has(&backend, asked) {
+            continue;
+        }
+        let name = fresh_name();
+        let (stays, withdrawn) = (claim(harness, &name, asked), claim(harness, &name, asked));
+        let grant = granted(&backend, &stays).await;
+        granted(&backend, &withdrawn).await;
+        backend.withdraw(&name, withdrawn.owner).await.expect("an answer");
+        let late = backend.try_acquire(&withdrawn, None).await;
+        assert!(!matches!(late, Ok(Attempt::Granted(_))), "a withdrawn claim takes nothing");
+        assert_eq!(holders(&backend, &name).await.len(), 1, "its hold is over, and no other");
+        let still = extended(&backend, &stays, &grant).await;
+        assert!(matches!(still, Extension::Extended(_)), "the other goes on");
+        release_all(&backend, &[stays]).await;
+    }
+}
