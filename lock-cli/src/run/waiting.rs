@@ -19,7 +19,7 @@ const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
 /// A line on a terminal that tells who has the lock, how many wait before us, and since when we wait.
 /// The line goes away when this is dropped. If stderr is no terminal, nothing is shown but, with `-v`,
 /// one event.
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     name: LockName,
     shown: bool,
     /// What is known of the others; `None` until there is something to wait for.
@@ -27,13 +27,13 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(name: &LockName, quiet: bool) -> Self {
+    pub(crate) fn new(name: &LockName, quiet: bool) -> Self {
         let shown = !quiet && terminal::stderr_is_terminal();
         Self { name: name.clone(), shown, situation: Arc::default() }
     }
 
     /// What to do with each answer that the lock is busy.
-    pub(super) fn listener(&self) -> impl Fn(&Contention) + Send + Sync + 'static {
+    pub(crate) fn listener(&self) -> impl Fn(&Contention) + Send + Sync + 'static {
         let (name, situation) = (self.name.clone(), self.situation.clone());
         move |seen| {
             let mut situation = situation.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +45,7 @@ impl Waiting {
     }
 
     /// Draws the line until it is dropped.
-    pub(super) async fn draw(&self) -> Infallible {
+    pub(crate) async fn draw(&self) -> Infallible {
         let (name, since, asked) = (&self.name, clock_time(), Instant::now());
         for spinner in SPINNER.into_iter().cycle().take_while(|_| self.shown) {
             if let Some(situation) = self.situation() {
