@@ -47,9 +47,9 @@ impl LockClient {
 /// there in the end always is.
 ///
 /// # How soon
-/// Where the store tells of changes, at once; at most a hundred times a second. That is so in memory and on
-/// etcd, and on Redis where it was [asked for](https://docs.rs/lock-redis). Elsewhere by a look each second, or
-/// as often as [`poll_every`](Self::poll_every) says. Such a look also finds what was not told.
+/// Where the store tells of changes, which is so in memory and on etcd, at once: at most a hundred times a
+/// second. Elsewhere by a look each second, or as often as [`poll_every`](Self::poll_every) says. Such a look
+/// also finds what was not told, as in memory the end of a TTL.
 ///
 /// A hold that [passes](crate::ClientOptions::local_hand_off) from task to task of one client is shown with
 /// the token and the label of the first of these tasks.
