@@ -54,11 +54,12 @@ pub use crate::lease_ext::LeaseExt;
 pub use crate::memory::MemoryBackend;
 pub use crate::model::{
     BackendError, BoxError, Capabilities, Clock, Contention, Drift, FakeClock, FenceError,
-    FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner,
-    InvalidToken, InvalidTtl, Label, Lease, LockError, LockName, LockRequest, LockState,
-    LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, Moment, Order, Outcome, OwnerId, Readable,
-    Renewals, SystemClock, TokenDurability, Ttl, Wait, Wakeup,
+    FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName,
+    InvalidOccurrence, InvalidOwner, InvalidToken, InvalidTtl, Label, Lease, LockError, LockName,
+    LockRequest, LockState, LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, Moment, Occurrence, Order,
+    Outcome, OwnerId, Readable, Renewals, SystemClock, TokenDurability, Ttl, Wait, Wakeup,
 };
+pub use crate::primitives::{Once, OnceOutcome};
 
 /// The former name of [`MemoryBackend`]: it is a store of locks, not a lock.
 #[deprecated(note = "it is called `MemoryBackend` now")]

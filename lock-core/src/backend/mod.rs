@@ -26,7 +26,7 @@ mod withdrawals;
 pub use async_trait::async_trait;
 
 pub use self::admin::LockAdmin;
-pub use self::answers::{Attempt, Extension, Grant, Release, Reserved, TokenRange};
+pub use self::answers::{Attempt, Extension, Grant, Recording, Release, Reserved, TokenRange};
 pub use self::bounds::{
     ClockLimit, FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,
 };
@@ -41,4 +41,4 @@ pub use self::url_parameters::UrlParameters;
 pub use self::waiter::WaiterHandle;
 pub(crate) use self::waiter::{WaiterEvent, WaiterEvents};
 pub use self::withdrawals::Withdrawals;
-pub use crate::model::{Claim, Renewal, Reservation, ServerTime};
+pub use crate::model::{Claim, Record, Renewal, Reservation, ServerTime};

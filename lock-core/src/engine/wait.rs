@@ -159,6 +159,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             granted: grant.ttl,
             deadline,
             unresolved: state.is_unresolved(),
+            at_least: None,
         })
     }
 

@@ -26,12 +26,16 @@ pub struct Capabilities {
     /// Whether a hold can pass from one task of a client to the next without a request, since the store
     /// reserves tokens for that.
     pub reserves_tokens: bool,
+    /// Whether the store can keep others out after a holder's work has ended (C41), and record a run that
+    /// ended well (C42).
+    pub runs_once: bool,
     /// What happens to locks when the store fails or loses its data, in one sentence.
     pub on_store_loss: &'static str,
 }
 
 impl Capabilities {
-    /// The capabilities of a backend, every one of which must be said. It reserves no tokens.
+    /// The capabilities of a backend, every one of which must be said. It reserves no tokens, and
+    /// knows no runs once.
     pub const fn new(
         backend: &'static str,
         order: Order,
@@ -41,7 +45,7 @@ impl Capabilities {
         ttl_granularity: Duration,
         on_store_loss: &'static str,
     ) -> Self {
-        let reserves_tokens = false;
+        let (reserves_tokens, runs_once) = (false, false);
         Self {
             backend,
             order,
@@ -50,6 +54,7 @@ impl Capabilities {
             tokens,
             ttl_granularity,
             reserves_tokens,
+            runs_once,
             on_store_loss,
         }
     }
@@ -59,6 +64,13 @@ impl Capabilities {
     #[must_use]
     pub const fn reserving_tokens(self) -> Self {
         Self { reserves_tokens: true, ..self }
+    }
+
+    /// The same, of a backend that delays releases and records runs: see
+    /// [`release_after`](crate::DistributedLock::release_after) and [`record`](crate::DistributedLock::record).
+    #[must_use]
+    pub const fn running_once(self) -> Self {
+        Self { runs_once: true, ..self }
     }
 }
 
@@ -135,6 +147,9 @@ impl fmt::Display for Capabilities {
             "  tokens from {tokens}; TTL in units of {:?}; {passes}",
             self.ttl_granularity
         )?;
+        if !self.runs_once {
+            writeln!(f, "  no hold outlasts its work, and no run is recorded")?;
+        }
         write!(f, "  {}", self.on_store_loss)
     }
 }

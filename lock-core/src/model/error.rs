@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{
-    BackendError, Contention, FenceError, InvalidLabel, InvalidLease, InvalidName, InvalidToken,
-    InvalidTtl, LockName, LostReason,
+    BackendError, Contention, FenceError, InvalidLabel, InvalidLease, InvalidName,
+    InvalidOccurrence, InvalidToken, InvalidTtl, LockName, LostReason, Occurrence,
 };
 
 /// Why an operation on a lock did not do what was asked.
@@ -24,7 +24,7 @@ use super::{
 /// | [`Backend`](Self::Backend) | not transient | no: rights, password | 500 |
 /// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
-/// | [`InvalidName`](Self::InvalidName), [`InvalidLabel`](Self::InvalidLabel), [`InvalidTtl`](Self::InvalidTtl) | | no | 400 if it came from the caller, else 500 |
+/// | [`InvalidName`](Self::InvalidName), [`InvalidLabel`](Self::InvalidLabel), [`InvalidTtl`](Self::InvalidTtl), [`InvalidOccurrence`](Self::InvalidOccurrence) | | no | 400 if it came from the caller, else 500 |
 /// | [`Config`](Self::Config), and all others | | no | 500 |
 #[derive(Debug)]
 #[non_exhaustive]
@@ -35,6 +35,8 @@ pub enum LockError {
     InvalidLabel(InvalidLabel),
     /// The TTL is outside 10 ms to 24 h. Nothing was sent.
     InvalidTtl(InvalidTtl),
+    /// The occurrence is not 1 to 512 bytes of UTF-8 without control characters. Nothing was sent.
+    InvalidOccurrence(InvalidOccurrence),
     /// The number is not a fencing token.
     InvalidToken(InvalidToken),
     /// The text is not an exported lease.
@@ -79,6 +81,25 @@ pub enum LockError {
         name: LockName,
         /// What the fence said.
         source: FenceError,
+    },
+    /// The run ended well, and it is not known whether that was recorded (C42): a later run of the same
+    /// occurrence may repeat it.
+    Unrecorded {
+        /// The lock.
+        name: LockName,
+        /// Which run it was.
+        occurrence: Occurrence,
+        /// What the backend said.
+        source: BackendError,
+    },
+    /// The backend cannot do what was asked, and [says so](crate::Capabilities). Nothing was sent.
+    Unsupported {
+        /// The lock.
+        name: LockName,
+        /// Which backend.
+        backend: &'static str,
+        /// What it cannot do.
+        what: &'static str,
     },
     /// The client was shut down.
     Closed {
@@ -147,6 +168,7 @@ impl fmt::Display for LockError {
             Self::InvalidName(invalid) => invalid.fmt(f),
             Self::InvalidLabel(invalid) => invalid.fmt(f),
             Self::InvalidTtl(invalid) => invalid.fmt(f),
+            Self::InvalidOccurrence(invalid) => invalid.fmt(f),
             Self::InvalidToken(invalid) => invalid.fmt(f),
             Self::InvalidLease(invalid) => invalid.fmt(f),
             Self::Config { message } => f.write_str(message),
@@ -168,6 +190,13 @@ impl fmt::Display for LockError {
                 "the holder of lock \"{name}\" is evicted, but the fence does not keep it out \
                  yet: {source}"
             ),
+            Self::Unrecorded { name, occurrence, source } => write!(
+                f,
+                "occurrence \"{occurrence}\" of lock \"{name}\" ran, and may not be recorded: {source}"
+            ),
+            Self::Unsupported { name, backend, what } => {
+                write!(f, "lock \"{name}\": {backend} cannot {what}")
+            }
             Self::Closed { name } => {
                 write!(f, "lock \"{name}\" cannot be acquired: the client was shut down")
             }
@@ -202,7 +231,7 @@ macro_rules! from_invalid {
     };
 }
 
-from_invalid!(InvalidName InvalidLabel InvalidTtl InvalidToken InvalidLease);
+from_invalid!(InvalidName InvalidLabel InvalidTtl InvalidOccurrence InvalidToken InvalidLease);
 
 #[cfg(test)]
 mod tests {

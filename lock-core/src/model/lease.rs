@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Clock, FencingToken, LockName, Moment, OwnerId, SystemClock, Ttl};
+use super::{AtLeast, Clock, FencingToken, LockName, Moment, OwnerId, SystemClock, Ttl};
 
 /// The proof of a hold: which lock, by whom, with which token, and until when to believe in it.
 ///
@@ -26,6 +26,9 @@ pub struct Lease {
     pub(crate) deadline: Moment,
     /// Whether a request of the claim was never answered, and so may come after the release.
     pub(crate) unresolved: bool,
+    /// For how long it keeps others out though its work may end earlier (C41). It is this process's word, and
+    /// no part of an exported lease.
+    pub(crate) at_least: Option<AtLeast>,
 }
 
 impl Lease {
@@ -108,7 +111,8 @@ impl Lease {
         let ttl = millis(part()).ok_or(InvalidLease::new("its TTL is not 10 ms to 24 h"))?;
         let name = LockName::new(part()).map_err(|_| InvalidLease::new("it names no lock"))?;
         let (granted, deadline) = (ttl.as_duration(), SystemClock.now());
-        Ok(Self { name, owner, token, granted_as, asked: ttl, granted, deadline, unresolved })
+        let (asked, at_least) = (ttl, None);
+        Ok(Self { name, owner, token, granted_as, asked, granted, deadline, unresolved, at_least })
     }
 }
 
@@ -155,6 +159,7 @@ mod tests {
             granted: Ttl::default().as_duration(),
             deadline: SystemClock.now(),
             unresolved: false,
+            at_least: None,
         };
         assert!(!format!("{lease:?}").contains(&lease.owner.expose()));
         let read = Lease::import(&lease.export()).expect("its own text");

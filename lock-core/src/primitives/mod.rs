@@ -2,3 +2,7 @@
 //!
 //! A primitive is policy. It holds locks through a [`LockClient`](crate::LockClient), as an application does,
 //! and adds a method to it.
+
+mod once;
+
+pub use self::once::{Once, OnceOutcome};

@@ -10,6 +10,7 @@ use super::harness::Harness;
 use super::listing::*;
 use super::model::*;
 use super::names::*;
+use super::once::*;
 use super::operators::*;
 use super::outcomes::*;
 use super::ownership::*;
@@ -109,6 +110,17 @@ macro_rules! conformance_tests {
             c31_the_doctor_examines_the_server
             c32_no_text_shows_an_owner
             c32_no_error_shows_an_owner
+            c41_a_delayed_release_ends_the_hold_then
+            c41_a_hold_whose_release_is_delayed_is_nobodys
+            c41_those_who_wait_are_served_after_the_delay
+            c41_a_dropped_run_keeps_others_out
+            c41_a_run_that_died_keeps_others_out
+            c41_of_those_that_start_at_once_one_runs
+            c42_a_run_that_ended_well_is_done
+            c42_a_holder_that_lost_the_lock_cannot_record
+            c42_a_record_ends
+            c42_occurrences_are_data
+            c42_a_silent_server_is_no_error_of_the_run
             c45_a_holder_tells_since_when
             c46_an_eviction_takes_the_fence_with_it
             c47_a_release_tells_of_a_loss
