@@ -48,10 +48,10 @@ mod docs;
 pub use lock_core::{
     BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, FakeClock, Fence,
     FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel, InvalidLease,
-    InvalidName, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockClient, LockError,
-    LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal, MemoryBackend,
-    MemoryFence, Moment, Order, Outcome, OwnerId, Readable, Release, Renewals, SystemClock,
-    TokenDurability, Ttl, Wait, Wakeup,
+    InvalidName, InvalidOccurrence, InvalidToken, InvalidTtl, Label, Lease, LeaseExt, LockClient,
+    LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal, MemoryBackend,
+    MemoryFence, Moment, Occurrence, Once, OnceOutcome, Order, Outcome, OwnerId, Readable, Release,
+    Renewals, SystemClock, TokenDurability, Ttl, Wait, Wakeup,
 };
 // Not shown here a second time: there the methods of their implementation for `Arc` have dead links.
 #[doc(no_inline)]

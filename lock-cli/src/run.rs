@@ -2,6 +2,7 @@
 
 mod group;
 mod job;
+mod once;
 mod signals;
 pub(crate) mod trampoline;
 mod waiting;
@@ -19,6 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use self::group::Group;
 use self::job::Job;
+use self::once::Begun;
 use self::signals::{Signals, is_ending};
 use self::waiting::Waiting;
 use crate::args;
@@ -42,7 +44,8 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
         signal = signals.interruption() => Err(interrupted(&name, signal)),
     };
     let ended = match acquired {
-        Ok(guard) => hold(guard, args, signals).await,
+        Ok(Begun::Held(guard)) => hold(guard, args, signals).await,
+        Ok(Begun::Done) => Ok(Exit::Done),
         Err(failure) => Err(failure),
     };
     // After a loss there is nothing to give back, and perhaps no server that answers. After anything
@@ -65,21 +68,27 @@ async fn acquire(
     client: &LockClient,
     name: &LockName,
     args: &args::Run,
-) -> Result<LockGuard, LockError> {
+) -> Result<Begun, LockError> {
+    if once::is_asked_for(args) {
+        return once::begin(client, name, args).await;
+    }
     let wait = match (args.no_wait, args.wait) {
         (true, _) => Wait::Never,
         (false, Some(span)) => Wait::AtMost(span),
         (false, None) => Wait::Forever,
     };
     let waiting = Waiting::new(name, args.quiet);
-    let request = LockRequest::new(name.as_str())
+    let mut request = LockRequest::new(name.as_str())
         .ttl(args.ttl)
         .wait(wait)
         .label(args.label.clone().unwrap_or_else(label::host_and_pid))
         .on_wait(waiting.listener());
+    if let Some(span) = args.at_most {
+        request = request.max_hold(span);
+    }
     tokio::select! {
         biased;
-        acquired = client.acquire(request) => acquired,
+        acquired = client.acquire(request) => acquired.map(Begun::Held),
         never = waiting.draw() => match never {},
     }
 }
@@ -91,7 +100,7 @@ async fn hold(guard: LockGuard, args: &args::Run, signals: Signals) -> Result<Ex
     let job = Job::new(&group, job_signals);
     let mut held = Held { guard, group, job, signals, grace: args.grace };
     match held.until_end().await? {
-        Ended::ByItself(status) => held.give_back(exit_of(status), args.quiet).await,
+        Ended::ByItself(status) => held.give_back(exit_of(status), args).await,
         Ended::Lost => Ok(Exit::Lost),
     }
 }
@@ -186,15 +195,16 @@ impl Held {
         }
     }
 
-    async fn give_back(self, exit: Exit, quiet: bool) -> Result<Exit, Failure> {
+    async fn give_back(self, exit: Exit, args: &args::Run) -> Result<Exit, Failure> {
         let (name, still_held) = (self.guard.name(), self.guard.is_held());
+        let recorded = once::record(&self.guard, exit, args).await;
         match self.guard.release_confirmed().await {
-            Ok(Release::Released) => Ok(exit),
+            Ok(Release::Released) => recorded.map(|()| exit),
             Err(error) if still_held => {
-                if !quiet {
+                if !args.quiet {
                     terminal::warning(&format!("{}; it ends with its TTL", chain(&error)));
                 }
-                Ok(exit)
+                recorded.map(|()| exit)
             }
             _ => Err(lost(&name, "it was over when the command ended")),
         }
