@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::backend::{
-    Attempt, Claim, Grant, Release, Reservation, Reserved, ServerTime, TokenRange,
+    Attempt, Claim, Grant, Recording, Release, Reservation, Reserved, ServerTime, TokenRange,
 };
 use lock_core::{
     BackendError, Contention, FencingToken, Holder, Label, LockName, LockState, OwnerId,
@@ -39,6 +39,23 @@ pub(crate) fn release(reply: Value) -> Result<Release, BackendError> {
         0 => Ok(Release::NotHeld),
         _ => Err(unreadable(WHAT)),
     }
+}
+
+/// Reads the answer of the record script.
+pub(crate) fn recording(reply: Value) -> Result<Recording, BackendError> {
+    const WHAT: &str = "the answer to a record";
+    match read(reply, WHAT)? {
+        1 => Ok(Recording::Recorded),
+        0 => Ok(Recording::Lost),
+        _ => Err(unreadable(WHAT)),
+    }
+}
+
+/// Reads what the key of a run holds.
+pub(crate) fn recorded(reply: Value) -> Result<Option<FencingToken>, BackendError> {
+    const WHAT: &str = "the record of a run";
+    let token: Option<String> = read(reply, WHAT)?;
+    token.map(|token| token.parse().map_err(|_| unreadable(WHAT))).transpose()
 }
 
 /// Reads the answer of the reserve script.

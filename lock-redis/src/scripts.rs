@@ -31,6 +31,8 @@ script!(ACQUIRE, "acquire_free", "common", "acquire");
 script!(EXTEND, "common", "extend");
 script!(RELEASE, "release_unwanted", "common", "release");
 script!(RESERVE, "common", "reserve");
+script!(RELEASE_AFTER, "release_after");
+script!(RECORD, "record");
 script!(WITHDRAW, "common", "withdraw");
 script!(INSPECT, "common", "inspect");
 script!(EVICT, "common", "evict");
@@ -92,7 +94,17 @@ mod tests {
 
     #[test]
     fn every_bound_stands_in_the_scripts() {
-        for program in [&ACQUIRE, &EXTEND, &RELEASE, &RESERVE, &WITHDRAW, &INSPECT, &EVICT] {
+        for program in [
+            &ACQUIRE,
+            &EXTEND,
+            &RELEASE,
+            &RESERVE,
+            &RELEASE_AFTER,
+            &RECORD,
+            &WITHDRAW,
+            &INSPECT,
+            &EVICT,
+        ] {
             assert!(!program.text.contains('@'), "{}", program.text);
         }
         for bound in ["= 3000000 ", "= 3000 ", "= 604800000 ", "= 9007199254740991", "'poll'"] {
