@@ -20,8 +20,9 @@ use tokio::time::{sleep, timeout};
 
 use self::group::Group;
 use self::job::Job;
-use self::signals::{Signals, is_ending};
-use self::waiting::Waiting;
+pub(crate) use self::signals::Signals;
+use self::signals::is_ending;
+pub(crate) use self::waiting::Waiting;
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
 use crate::url::Place;
@@ -34,16 +35,13 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
     let names = names(args)?;
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
-    let client = tokio::select! {
-        client = place.connect() => client?,
-        signal = signals.interruption() => return Ok(Exit::Signal(signal.as_raw())),
-    };
+    let client = connect(place, &mut signals).await?;
     let acquired = tokio::select! {
         acquired = acquire(&client, args) => acquired.map_err(not_acquired),
         signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
     let ended = match acquired {
-        Ok(guard) => hold(guard, &names, args, signals).await,
+        Ok(guard) => hold(guard, &names, &args.work, args.quiet, &mut signals).await.ended,
         Err(failure) => Err(failure),
     };
     // After the loss of the only lock there is nothing to give back, and perhaps no server that answers.
@@ -62,8 +60,19 @@ fn names(args: &args::Run) -> Result<Vec<LockName>, LockError> {
     args.names.iter().map(|name| LockName::new(name).map_err(LockError::from)).collect()
 }
 
+/// A client, unless a signal comes first, of which nobody needs to be told.
+pub(crate) async fn connect(
+    place: &Place<'_>,
+    signals: &mut Signals,
+) -> Result<LockClient, Failure> {
+    tokio::select! {
+        client = place.connect() => client,
+        signal = signals.interruption() => Err(Failure::new(Exit::Signal(signal.as_raw()), "")),
+    }
+}
+
 /// Waits until everything is given back.
-async fn shut_down(client: &LockClient) {
+pub(crate) async fn shut_down(client: &LockClient) {
     let _ = timeout(SHUTDOWN_GRACE, client.shutdown()).await;
 }
 
@@ -75,9 +84,9 @@ async fn acquire(client: &LockClient, args: &args::Run) -> Result<MultiGuard, Lo
     };
     let waiting = Waiting::new(args.quiet);
     let request = MultiRequest::new(&args.names)
-        .ttl(args.ttl)
+        .ttl(args.work.ttl)
         .wait(wait)
-        .label(args.label.clone().unwrap_or_else(label::host_and_pid))
+        .label(args.work.label.clone().unwrap_or_else(label::host_and_pid))
         .on_wait(waiting.listener());
     tokio::select! {
         biased;
@@ -86,20 +95,24 @@ async fn acquire(client: &LockClient, args: &args::Run) -> Result<MultiGuard, Lo
     }
 }
 
+/// What came of the work under locks.
+pub(crate) struct Outcome {
+    pub(crate) ended: Result<Exit, Failure>,
+    /// Whether a signal that asks to end was passed on to it.
+    pub(crate) asked_to_end: bool,
+}
+
 /// Runs the command, and gives the locks back when it has ended.
-async fn hold(
+pub(crate) async fn hold(
     guard: MultiGuard,
     names: &[LockName],
-    args: &args::Run,
-    signals: Signals,
-) -> Result<Exit, Failure> {
-    let job_signals = job::Signals::listen()?;
-    let group = Group::start(&args.command, names, &guard)?;
-    let job = Job::new(&group, job_signals);
-    let mut held = Held { guard, group, job, signals, grace: args.grace };
-    match held.until_end().await? {
-        Ended::ByItself(status) => held.give_back(exit_of(status), args.quiet).await,
-        Ended::Lost => Ok(Exit::Lost),
+    work: &args::Work,
+    quiet: bool,
+    signals: &mut Signals,
+) -> Outcome {
+    match Held::start(guard, names, work, signals) {
+        Ok(held) => held.run(quiet).await,
+        Err(failure) => Outcome { ended: Err(failure), asked_to_end: false },
     }
 }
 
@@ -110,18 +123,41 @@ enum Ended {
 }
 
 /// A command that runs under a lock.
-struct Held {
+struct Held<'a> {
     guard: MultiGuard,
     group: Group,
     job: Job,
-    signals: Signals,
+    signals: &'a mut Signals,
     grace: Duration,
+    asked_to_end: bool,
 }
 
-impl Held {
+impl<'a> Held<'a> {
+    fn start(
+        guard: MultiGuard,
+        names: &[LockName],
+        work: &args::Work,
+        signals: &'a mut Signals,
+    ) -> Result<Self, Failure> {
+        let job_signals = job::Signals::listen()?;
+        let group = Group::start(&work.command, names, &guard)?;
+        let job = Job::new(&group, job_signals);
+        Ok(Self { guard, group, job, signals, grace: work.grace, asked_to_end: false })
+    }
+
+    async fn run(mut self, quiet: bool) -> Outcome {
+        let ended = self.until_end().await;
+        let asked_to_end = self.asked_to_end;
+        let ended = match ended {
+            Ok(Ended::ByItself(status)) => self.give_back(exit_of(status), quiet).await,
+            Ok(Ended::Lost) => Ok(Exit::Lost),
+            Err(failure) => Err(failure),
+        };
+        Outcome { ended, asked_to_end }
+    }
+
     /// Watches over the command until it has ended, by itself or because the lock is lost.
     async fn until_end(&mut self) -> Result<Ended, Failure> {
-        let mut asked_to_end = false;
         loop {
             tokio::select! {
                 biased;
@@ -133,12 +169,12 @@ impl Held {
                 status = self.group.ended() => {
                     let status = status?;
                     // Others of the group had the signal too, and may be cleaning up.
-                    let interrupted = asked_to_end || status.signal().is_some();
+                    let interrupted = self.asked_to_end || status.signal().is_some();
                     let lost = interrupted && self.rest_ends(false).await;
                     return Ok(if lost { Ended::Lost } else { Ended::ByItself(status) });
                 }
                 signal = self.signals.next() => {
-                    asked_to_end |= is_ending(signal);
+                    self.asked_to_end |= is_ending(signal);
                     self.group.send(signal);
                 }
                 event = self.job.next() => match event {
@@ -228,7 +264,7 @@ fn not_acquired(error: LockError) -> Failure {
     }
 }
 
-fn interrupted(names: &[LockName], signal: Signal) -> Failure {
+pub(crate) fn interrupted(names: &[LockName], signal: Signal) -> Failure {
     let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
     let locks = if names.len() == 1 { "lock" } else { "locks" };
     let text = format!("interrupted while waiting for {locks} {}", quoted.join(", "));

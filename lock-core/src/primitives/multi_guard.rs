@@ -103,6 +103,13 @@ impl MultiGuard {
     }
 }
 
+/// One lock, held as several are.
+impl From<LockGuard> for MultiGuard {
+    fn from(guard: LockGuard) -> Self {
+        Self::new(vec![guard])
+    }
+}
+
 /// Waits until the first of `guards` is lost; without end if there are none.
 pub(super) async fn first_loss(guards: &[LockGuard]) -> (LockName, LostReason) {
     let losses = guards.iter().map(|guard| async move { (guard.name(), guard.lost().await) });
