@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::backend::{Recording, Release, Reservation, Reserved, TokenRange};
 use crate::engine::{
-    Acquired, Hold, LostSignal, OwnedClaim, Registration, Shared, Succession, is_worth_passing,
-    while_held,
+    Acquired, Hold, JointHolder, LostSignal, OwnedClaim, Registration, Shared, Succession,
+    is_worth_passing, while_held,
 };
 use crate::model::{
     FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Occurrence, Record,
@@ -42,7 +42,7 @@ pub struct LockGuard {
     /// To whom of this client the hold may pass at its end.
     succession: Option<Succession>,
     /// Its part of a hold that the guards of a `Reentrance` share.
-    joint: Option<(Reentrance, Arc<Acquired>)>,
+    joint: Option<(JointHolder, Arc<Acquired>)>,
 }
 
 impl LockGuard {
@@ -52,9 +52,9 @@ impl LockGuard {
     }
 
     /// One of several guards of a hold.
-    pub(crate) fn joint(shared: Arc<Shared>, me: Reentrance, acquired: Arc<Acquired>) -> Self {
+    pub(crate) fn joint(shared: Arc<Shared>, by: JointHolder, acquired: Arc<Acquired>) -> Self {
         let hold = acquired.hold.clone();
-        Self { shared, hold, claim: None, succession: None, joint: Some((me, acquired)) }
+        Self { shared, hold, claim: None, succession: None, joint: Some((by, acquired)) }
     }
 
     /// Asks for a longer TTL from now on, if `ttl` is longer (C43).
@@ -380,8 +380,8 @@ impl LockGuard {
     /// Whether the hold is this guard's to end: no other guard shares it, and it has not been ended.
     fn is_last(&mut self) -> bool {
         // C43: the last guard of a hold has what is given back.
-        if let Some((me, joint)) = self.joint.take()
-            && let Some(last) = self.shared.joint_holds.last(&me, self.name(), joint)
+        if let Some((by, joint)) = self.joint.take()
+            && let Some(last) = self.shared.joint_holds.last(&by, joint)
         {
             (self.claim, self.succession) = (Some(last.claim), last.succession);
         }
