@@ -10,7 +10,7 @@ use lock_core::backend::{
     WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, LockName, Order, OwnerId, Renewals,
+    BackendError, Capabilities, DistributedLock, Kind, Kinds, LockName, Order, OwnerId, Renewals,
     TokenDurability, Wakeup,
 };
 use redis::Client;
@@ -21,7 +21,9 @@ use crate::fence::RedisFence;
 use crate::keys::{self, Keys};
 use crate::push::Subscriber;
 use crate::reply;
-use crate::scripts::{ACQUIRE, EXTEND, POLLED, RELEASE, RESERVE, WITHDRAW};
+use crate::scripts::{
+    ACQUIRE, ACQUIRE_BESIDE, EXTEND, POLLED, Program, RELEASE, RESERVE, WITHDRAW,
+};
 use crate::server::Server;
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
@@ -68,11 +70,23 @@ impl RedisBackend {
         let (keys, owner) = (Keys::new(&claim.name), claim.owner.expose());
         let (ttl, label, limit) = (claim.ttl.as_millis(), claim.label.as_str(), self.clock_limit());
         let keys = keys.claiming(&owner);
-        let reply = self.server.run_over(&ACQUIRE, &keys, |link| {
+        let (program, kind) = asking_for(claim.kind);
+        let reply = self.server.run_over(program, &keys, |link| {
             call.sends_over(link)?;
-            Ok((&*owner, ttl, label, channel, limit))
+            Ok((&*owner, ttl, label, channel, limit, kind.as_deref()))
         });
         reply::attempt(claim, reply.await?)
+    }
+}
+
+/// The script that asks for a hold of this kind, and what tells it the kind; nothing if it is exclusive.
+fn asking_for(kind: Kind) -> (&'static Program, Option<String>) {
+    match kind {
+        Kind::Shared => (&ACQUIRE_BESIDE, Some("*".to_owned())),
+        Kind::OneOf(permits) => {
+            (&ACQUIRE_BESIDE, Some(format!("*{}/{}", permits.of(), permits.taken())))
+        }
+        _ => (&ACQUIRE, None),
     }
 }
 
@@ -90,6 +104,7 @@ impl DistributedLock for RedisBackend {
              unless the new server's clock is behind",
         )
         .reserving_tokens()
+        .with_kinds(Kinds::Permits)
     }
 
     async fn try_acquire(
