@@ -10,8 +10,8 @@ use lock_core::backend::{
     Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, LockName, Occurrence, Order,
-    OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
+    BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockName, Occurrence,
+    Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
 };
 use redis::{Client, cmd};
 
@@ -21,7 +21,10 @@ use crate::fence::RedisFence;
 use crate::keys::{self, Keys};
 use crate::push::Subscriber;
 use crate::reply;
-use crate::scripts::{ACQUIRE, EXTEND, POLLED, RECORD, RELEASE, RELEASE_AFTER, RESERVE, WITHDRAW};
+use crate::scripts::{
+    ACQUIRE, ACQUIRE_BESIDE, EXTEND, POLLED, Program, RECORD, RELEASE, RELEASE_AFTER, RESERVE,
+    WITHDRAW,
+};
 use crate::server::Server;
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
@@ -68,11 +71,23 @@ impl RedisBackend {
         let (keys, owner) = (Keys::new(&claim.name), claim.owner.expose());
         let (ttl, label, limit) = (claim.ttl.as_millis(), claim.label.as_str(), self.clock_limit());
         let keys = keys.claiming(&owner);
-        let reply = self.server.run_over(&ACQUIRE, &keys, |link| {
+        let (program, kind) = asking_for(claim.kind);
+        let reply = self.server.run_over(program, &keys, |link| {
             call.sends_over(link)?;
-            Ok((&*owner, ttl, label, channel, limit))
+            Ok((&*owner, ttl, label, channel, limit, kind.as_deref()))
         });
         reply::attempt(claim, reply.await?)
+    }
+}
+
+/// The script that asks for a hold of this kind, and what tells it the kind; nothing if it is exclusive.
+fn asking_for(kind: Kind) -> (&'static Program, Option<String>) {
+    match kind {
+        Kind::Shared => (&ACQUIRE_BESIDE, Some("*".to_owned())),
+        Kind::OneOf(permits) => {
+            (&ACQUIRE_BESIDE, Some(format!("*{}/{}", permits.of(), permits.taken())))
+        }
+        _ => (&ACQUIRE, None),
     }
 }
 
@@ -91,6 +106,7 @@ impl DistributedLock for RedisBackend {
         )
         .reserving_tokens()
         .running_once()
+        .with_kinds(Kinds::Permits)
     }
 
     async fn try_acquire(
