@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::answers::Grant;
 use super::waiter::WaiterHandle;
-use crate::model::{BackendError, FencingToken, OwnerId, ServerTime};
+use crate::model::{BackendError, FencingToken, OwnerId, ServerTime, Slots};
 
 /// How long connecting may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -57,7 +57,8 @@ pub trait NotificationTransport: Send + Sync + 'static {
 
 /// The one connection on which a client hears of grants (C26), and the waiters that it wakes.
 ///
-/// A message has the form `owner:token:TTL in ms:server's time in µs`. A client
+/// A message has the form `owner:token:TTL in ms:server's time in µs`, and for a hold that is one of n also `:slots`,
+/// with commas between them. A client
 /// [registers](Self::register) before it takes a place in a queue, so that no grant is told before it
 /// is heard. A connection that is lost is opened again, and everyone looks at the server then, because
 /// what was told meanwhile is gone (C28).
@@ -288,7 +289,9 @@ fn parse(message: &str) -> Option<(OwnerId, Grant)> {
     let token: FencingToken = parts.next()?.parse().ok()?;
     let ttl = Duration::from_millis(parts.next()?.parse().ok()?);
     let at = ServerTime(Duration::from_micros(parts.next()?.parse().ok()?));
-    Some((owner, Grant::new(token, ttl).at(at)))
+    let slots = parts.next().map(|slots| slots.split(',').map(str::parse).collect());
+    let slots = Slots::new(slots.transpose().ok()?.unwrap_or_else(Vec::new));
+    Some((owner, Grant::new(token, ttl).with_slots(slots).at(at)))
 }
 
 #[cfg(test)]
@@ -354,7 +357,18 @@ mod tests {
         let (told, grant) = parse(&message).expect("a grant");
         assert_eq!((told, grant.token.get(), grant.ttl), (owner, 7, Duration::from_secs(3)));
         assert_eq!(grant.at, Some(ServerTime(Duration::from_micros(1_795_251_431_457_582))));
-        for bad in ["", ":::", "x:7:3000:1", &message[..40], &format!("{}:0:1:1", owner.expose())] {
+        assert_eq!(grant.slots, Slots::NONE);
+        let (_, grant) = parse(&format!("{message}:2,0")).expect("a grant");
+        assert_eq!(grant.slots.as_slice(), [0, 2]);
+        let bad_slots = format!("{message}:2,");
+        for bad in [
+            "",
+            ":::",
+            "x:7:3000:1",
+            &message[..40],
+            &format!("{}:0:1:1", owner.expose()),
+            &bad_slots,
+        ] {
             assert!(parse(bad).is_none(), "{bad}");
         }
     }
