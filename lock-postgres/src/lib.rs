@@ -41,10 +41,10 @@
 //!   release that nobody waits for does not wait for the disk: if a crash forgets it, the lock is held
 //!   until its TTL.
 //! - **Kinds of hold**: an exclusive hold is the lock's newest grant, and nothing else. Those who hold a lock
-//!   beside each other are rows of a table of their own, one a holder, with tokens of the same counter. The newest grant
-//!   then tells that several hold, of which kind, and before which time the hold of none of them is over. So a request for
-//!   an exclusive hold reads the same row whatever the kind. After that time the first request that looks takes out
-//!   the holders whose time is over.
+//!   beside each other are rows of a table of their own, one a holder, with tokens of the same counter. The
+//!   newest grant then tells that several hold, of which kind, and before which time the hold of none of them
+//!   is over. So a request for an exclusive hold reads the same row, whatever the kind. After that time the
+//!   first request that looks takes out the holders whose time is over.
 //! - **Queue**: a waiter takes a place by order of arrival. A release grants the lock to the first waiter
 //!   that is alive, and to all who follow and fit beside it. So does whatever else makes room: an eviction, a
 //!   withdrawal, a look after the end of a hold. Each winner's client is notified once that is committed, by the

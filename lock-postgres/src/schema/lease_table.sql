@@ -19,9 +19,9 @@ BEGIN
 END
 $$;
 
--- Grants the lock, whose newest grant is `last`, until then, and returns the new token: one more than the last that was
--- granted or reserved, or the time in microseconds, whichever is greater (C22). While the clock is ahead of the last token, the token is
--- therefore the time of the grant (C45).
+-- Grants the lock, whose newest grant is `last`, until then, and returns the new token: one more than the last
+-- that was granted or reserved, or the time in microseconds, whichever is greater (C22). While the clock is
+-- ahead of the last token, the token is therefore the time of the grant (C45).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant"(
     lock_name text, last "@schema@"."@table@_grants", new_owner uuid, until timestamptz,
     new_label text, clock_limit bigint
@@ -110,8 +110,8 @@ BEGIN
 END
 $$;
 
--- The slots of a request that fits beside those who hold the lock, if anybody does; null if it does not fit (C33). One of n
--- has the lowest slots that are free (C36), any other none.
+-- The slots of a request that fits beside those who hold the lock, if anybody does; null if it does not fit
+-- (C33). One of n has the lowest slots that are free (C36), any other none.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_slots"(
     lock_name text, last "@schema@"."@table@_grants", permits bigint, taken bigint
 ) RETURNS bigint[]
@@ -144,11 +144,12 @@ BEGIN
 END
 $$;
 
--- Grants the lock to the first waiter that is alive (C27), and to all who follow and fit beside it and those who hold
--- the lock beside each other (C34). An exclusive hold is over, or about to be. `winners` is null if there is none, and `is_blocked` says whether one that is alive waits on. `messages` are
--- for the `channels` of the winners' clients that listen, once the grants are committed: a message within the commit would let no
--- other transaction of the cluster that notifies commit at the same time. A message that is lost so costs the waiter
--- a poll. The waiter `me`, who asks, is told nothing, and is granted its whole TTL.
+-- Grants the lock to the first waiter that is alive (C27), and to all who follow and fit beside it and those
+-- who hold the lock beside each other (C34). An exclusive hold is over, or about to be. `winners` is null if
+-- there is none, and `is_blocked` says whether one that is alive waits on. `messages` are for the `channels` of
+-- the winners' clients that listen, once the grants are committed: a message within the commit would let no
+-- other transaction of the cluster that notifies commit at the same time. A message that is lost so costs the
+-- waiter a poll. The waiter `me`, who asks, is told nothing, and is granted its whole TTL.
 --
 -- A waiter is alive that was seen lately, and whose session, if it has one, still holds the advisory lock that
 -- stands for its channel.
@@ -339,9 +340,9 @@ BEGIN
 END
 $$;
 
--- Takes the lock for a shared hold (`my_permits` is 0), or for one of n, of which `wanted` are asked for, if it fits and nobody waits
--- before. `lets_in` says whether others were granted the lock, and `conflict` is the number of permits that the
--- lock has if it has another number.
+-- Takes the lock for a shared hold (`my_permits` is 0), or for one of n, of which `wanted` are asked for, if it
+-- fits and nobody waits before. `lets_in` says whether others were granted the lock, and `conflict` is the
+-- number of permits that the lock has if it has another number.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_take_beside"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
     clock_limit bigint,
@@ -717,8 +718,8 @@ BEGIN
 END
 $$;
 
--- The holds of the locks whose names start with `prefix`, `at_most` as many locks, or of the one lock called `prefix`, held or not. No more
--- than 8 digits of an owner are told.
+-- The holds of the locks whose names start with `prefix`, `at_most` as many locks, or of the one lock called
+-- `prefix`, held or not. No more than 8 digits of an owner are told.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_list"(
     prefix text, whole boolean, at_most bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
@@ -742,8 +743,8 @@ SET search_path = pg_catalog, pg_temp AS $$
     ORDER BY n.name, h.token
 $$;
 
--- Ends the holds of those whose owner begins with these 8 digits, or of all if there are none, and lets in the waiters who fit then
--- (C38). Returns whose they were.
+-- Ends the holds of those whose owner begins with these 8 digits, or of all if there are none, and lets in the
+-- waiters who fit then (C38). Returns whose they were.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_evict"(
     lock_name text, digits text, clock_limit bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
