@@ -6,8 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
-    LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, Kinds, Lease, LockAdmin,
+    LockError, LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup,
+    Whom,
 };
 
 use crate::cluster::Cluster;
@@ -70,6 +71,7 @@ impl DistributedLock for EtcdBackend {
              restoring a backup brings back old locks and old tokens, which clients that saw newer \
              ones refuse",
         )
+        .with_kinds(Kinds::Permits)
     }
 
     async fn try_acquire(

@@ -94,6 +94,8 @@ mod renewal;
 mod requests;
 mod server;
 mod session;
+mod standing;
+mod stored_claim;
 mod value;
 mod view;
 mod waiters;

@@ -16,7 +16,8 @@ use crate::cluster::Cluster;
 use crate::error::overtaken;
 use crate::requests;
 use crate::session::{Keys, Session};
-use crate::view::{StoredClaim, entries};
+use crate::stored_claim::StoredClaim;
+use crate::view::entries;
 
 /// How many keys one request reads. The server takes up to 128 operations.
 const BATCH: usize = 100;

@@ -47,9 +47,27 @@ struct Registry {
 }
 
 struct Watched {
-    key: Vec<u8>,
+    target: Target,
     sent: bool,
     seen: watch::Sender<Seen>,
+}
+
+/// What a watch looks at.
+#[derive(Clone, Default)]
+struct Target {
+    key: Vec<u8>,
+    scope: Scope,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Scope {
+    /// That the key is deleted.
+    #[default]
+    Deletion,
+    /// That the key is deleted or written.
+    Change,
+    /// That a key is deleted that starts so.
+    DeletionBelow,
 }
 
 /// What is to be sent on the stream.
@@ -74,10 +92,11 @@ struct Seen {
     gone: bool,
 }
 
-/// A watch of one key. It is closed when it is dropped.
+/// A watch of one key, or of all that start alike. It is closed when it is dropped.
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     id: i64,
+    /// The key, or what the keys start with.
     pub(crate) key: Vec<u8>,
     seen: watch::Receiver<Seen>,
     /// How often it had been opened when [`opened`](Self::opened) returned last.
@@ -140,10 +159,24 @@ impl Watches {
         }
     }
 
-    /// Watches `key` from now on.
+    /// Watches from now on whether `key` is deleted.
     pub(crate) fn watch(&self, key: &[u8]) -> Watch {
+        self.watch_for(Scope::Deletion, key)
+    }
+
+    /// Watches from now on whether `key` is deleted or written.
+    pub(crate) fn watch_changes(&self, key: &[u8]) -> Watch {
+        self.watch_for(Scope::Change, key)
+    }
+
+    /// Watches from now on whether any key is deleted that starts with `start`.
+    pub(crate) fn watch_below(&self, start: &[u8]) -> Watch {
+        self.watch_for(Scope::DeletionBelow, start)
+    }
+
+    fn watch_for(&self, scope: Scope, key: &[u8]) -> Watch {
         self.ensure_running();
-        let (id, seen) = self.shared.registry().open(key);
+        let (id, seen) = self.shared.registry().open(Target { key: key.to_vec(), scope });
         self.shared.changed.notify_one();
         Watch { shared: self.shared.clone(), id, key: key.to_vec(), seen, opened: 0 }
     }
@@ -208,8 +241,9 @@ impl Shared {
         &self,
         mut client: Client,
     ) -> Result<Option<(WatchRequestSender, WatchResponseStream)>, Error> {
-        let Some((id, key)) = self.registry().first() else { return Ok(None) };
-        let stream = client.watch(key, Some(options(id))).await?;
+        let Some((id, target)) = self.registry().first() else { return Ok(None) };
+        let options = options(id, target.scope);
+        let stream = client.watch(target.key, Some(options)).await?;
         self.registry().sent(Request::Open(id));
         Ok(Some(stream.split()))
     }
@@ -244,25 +278,32 @@ impl Shared {
 
 async fn send(
     sender: &mut WatchRequestSender,
-    next: Option<(Request, Vec<u8>)>,
+    next: Option<(Request, Target)>,
 ) -> Result<(), Error> {
     match next {
-        Some((Request::Open(id), key)) => sender.watch(key, Some(options(id))).await,
+        Some((Request::Open(id), target)) => {
+            sender.watch(target.key, Some(options(id, target.scope))).await
+        }
         Some((Request::Cancel(id), _)) => sender.cancel(id).await,
         None => Ok(()),
     }
 }
 
-/// Deletions only: a renewal that moves a key to another lease does not matter here.
-fn options(id: i64) -> WatchOptions {
-    WatchOptions::new().with_watch_id(id).with_filters([WatchFilterType::NoPut])
+/// Deletions only, as a rule: a renewal that moves a key to another lease does not matter then.
+fn options(id: i64, scope: Scope) -> WatchOptions {
+    let options = WatchOptions::new().with_watch_id(id);
+    match scope {
+        Scope::Deletion => options.with_filters([WatchFilterType::NoPut]),
+        Scope::Change => options,
+        Scope::DeletionBelow => options.with_prefix().with_filters([WatchFilterType::NoPut]),
+    }
 }
 
 impl Registry {
-    fn open(&mut self, key: &[u8]) -> (i64, watch::Receiver<Seen>) {
+    fn open(&mut self, target: Target) -> (i64, watch::Receiver<Seen>) {
         self.last_id += 1;
         let (seen, receiver) = watch::channel(Seen::default());
-        self.watched.insert(self.last_id, Watched { key: key.to_vec(), sent: false, seen });
+        self.watched.insert(self.last_id, Watched { target, sent: false, seen });
         self.requests.push_back(Request::Open(self.last_id));
         (self.last_id, receiver)
     }
@@ -279,14 +320,14 @@ impl Registry {
         self.watched.values_mut().for_each(|watched| watched.sent = false);
     }
 
-    /// What is to be sent next, with the key of a watch that is opened.
-    fn next(&mut self) -> Option<(Request, Vec<u8>)> {
+    /// What is to be sent next, with what a watch looks at that is opened.
+    fn next(&mut self) -> Option<(Request, Target)> {
         loop {
             let request = *self.requests.front()?;
             match request {
-                Request::Cancel(_) => return Some((request, Vec::new())),
+                Request::Cancel(_) => return Some((request, Target::default())),
                 Request::Open(id) => match self.watched.get(&id) {
-                    Some(watched) => return Some((request, watched.key.clone())),
+                    Some(watched) => return Some((request, watched.target.clone())),
                     // Closed before it was opened.
                     None => self.requests.pop_front(),
                 },
@@ -295,10 +336,10 @@ impl Registry {
     }
 
     /// The first watch that is to be opened; there is nothing to cancel on a new stream.
-    fn first(&mut self) -> Option<(i64, Vec<u8>)> {
+    fn first(&mut self) -> Option<(i64, Target)> {
         loop {
             match self.next()? {
-                (Request::Open(id), key) => return Some((id, key)),
+                (Request::Open(id), target) => return Some((id, target)),
                 (Request::Cancel(_), _) => drop(self.requests.pop_front()),
             }
         }
@@ -328,7 +369,7 @@ impl Registry {
         let Some(watched) = self.watched.get(&response.watch_id()) else { return };
         let gone = response.events().iter().any(|event| event.event_type() == EventType::Delete);
         let opened = response.created();
-        if gone || opened {
+        if opened || !response.events().is_empty() {
             watched.seen.send_modify(|seen| {
                 seen.gone |= gone;
                 seen.opened += u64::from(opened);
