@@ -19,6 +19,8 @@
 //! - [`LockClient`] is what an application makes once: [`with`](LockClient::with), [`acquire`](LockClient::acquire),
 //!   [`try_acquire`](LockClient::try_acquire), and what operators ask. [`LockRequest`] says how long to wait and for
 //!   which TTL, [`ClientOptions`] the defaults.
+//! - [`acquire_all`](LockClient::acquire_all) holds several locks at once, all or none, and a [`Reentrance`] lets a
+//!   holder ask again: see `docs/primitives.md`.
 //! - [`LockGuard`] is a lock that is held; [`FencingToken`] is what its writes carry.
 //! - [`Fence`] stands with the resource, and refuses what is stale. Advance, then read, then write.
 //! - [`LockError`] has a table: what to do about each error, and which HTTP status it becomes.
@@ -50,8 +52,9 @@ pub use lock_core::{
     FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel, InvalidLease,
     InvalidName, InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label, Lease, LeaseExt,
     LockClient, LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal,
-    MAX_PERMITS, MemoryBackend, MemoryFence, Moment, Order, Outcome, OwnerId, Permits, Readable,
-    Release, Renewals, Slots, SystemClock, TokenDurability, Ttl, Wait, Wakeup, Whom,
+    MAX_NAMES, MAX_PERMITS, MemoryBackend, MemoryFence, Moment, MultiGuard, MultiRequest, Order,
+    Outcome, OwnerId, Permits, Readable, Reentrance, Release, Renewals, Slots, SystemClock,
+    TokenDurability, Ttl, Wait, Wakeup, Whom,
 };
 // Not shown here a second time: there the methods of their implementation for `Arc` have dead links.
 #[doc(no_inline)]

@@ -42,14 +42,20 @@ Examples:
   leasehold run --wait 10s deploy -- make deploy         exit 75 after 10 s of waiting
   leasehold run -q --no-wait report -- ./report          and not a word if another has it
   leasehold run counter -- sh -c 'echo $(( $(cat n) + 1 )) > n'
+  leasehold run account:7 account:3 -- ./transfer        both or none, in any order
 
 The command finds the lock's name in LEASEHOLD_NAME and the fencing token in LEASEHOLD_TOKEN. A
-resource that remembers the greatest token it has seen can refuse a holder that comes too late.
+resource that remembers the greatest token it has seen can refuse a holder that comes too late. Of
+several locks these are the name and the token of the first that was named, and LEASEHOLD_TOKENS has
+all of them, as a JSON object from name to token.
+
+Several locks are acquired in the order of the bytes of their names, whatever order they are named
+in: so two runs never wait for each other. There is one wait for all.
 
 A wait for ever ends with 69 when the server has not answered for about 10 s. When a wait ends
 without the lock, the server is told, which takes 2 s at most.
 
-If the lock is lost, the command's process group gets SIGTERM, and SIGKILL after the grace; the exit
+If a lock is lost, the command's process group gets SIGTERM, and SIGKILL after the grace; the exit
 code is then 76. Signals are passed on to the command. When a signal has ended the command, the lock
 is kept until the rest of its group has ended too; what is left after the grace is killed. A second
 SIGINT or SIGTERM within the grace kills at once. If leasehold itself is killed, the system kills
@@ -177,9 +183,9 @@ pub(crate) struct Run {
     /// Print errors alone; a lock that was not acquired is no error, and is told by exit code 75
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// The lock
-    #[arg(value_parser = public)]
-    pub(crate) name: String,
+    /// The lock, or several locks, of which the command has all or none
+    #[arg(required = true, value_name = "NAME", value_parser = public)]
+    pub(crate) names: Vec<String>,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,

@@ -11,8 +11,9 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::{
-    LockClient, LockError, LockGuard, LockName, LockRequest, LostReason, Release, Wait,
+    LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard, MultiRequest, Release, Wait,
 };
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
@@ -30,7 +31,7 @@ use crate::{label, terminal};
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
-    let name = LockName::new(&args.name).map_err(LockError::from)?;
+    let names = names(args)?;
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let client = tokio::select! {
@@ -38,16 +39,16 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
         signal = signals.interruption() => return Ok(Exit::Signal(signal.as_raw())),
     };
     let acquired = tokio::select! {
-        acquired = acquire(&client, &name, args) => acquired.map_err(Failure::from),
-        signal = signals.interruption() => Err(interrupted(&name, signal)),
+        acquired = acquire(&client, args) => acquired.map_err(not_acquired),
+        signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
     let ended = match acquired {
-        Ok(guard) => hold(guard, args, signals).await,
+        Ok(guard) => hold(guard, &names, args, signals).await,
         Err(failure) => Err(failure),
     };
-    // After a loss there is nothing to give back, and perhaps no server that answers. After anything
-    // else a claim that was given up may still be granted, or stand in the queue.
-    if !matches!(ended, Ok(Exit::Lost)) {
+    // After the loss of the only lock there is nothing to give back, and perhaps no server that answers.
+    // After anything else other locks may be held still, and a claim that was given up may be granted yet.
+    if !matches!(ended, Ok(Exit::Lost)) || names.len() > 1 {
         shut_down(&client).await;
     }
     match ended {
@@ -56,38 +57,44 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
     }
 }
 
+/// The locks, in the order in which they were named.
+fn names(args: &args::Run) -> Result<Vec<LockName>, LockError> {
+    args.names.iter().map(|name| LockName::new(name).map_err(LockError::from)).collect()
+}
+
 /// Waits until everything is given back.
 async fn shut_down(client: &LockClient) {
     let _ = timeout(SHUTDOWN_GRACE, client.shutdown()).await;
 }
 
-async fn acquire(
-    client: &LockClient,
-    name: &LockName,
-    args: &args::Run,
-) -> Result<LockGuard, LockError> {
+async fn acquire(client: &LockClient, args: &args::Run) -> Result<MultiGuard, LockError> {
     let wait = match (args.no_wait, args.wait) {
         (true, _) => Wait::Never,
         (false, Some(span)) => Wait::AtMost(span),
         (false, None) => Wait::Forever,
     };
-    let waiting = Waiting::new(name, args.quiet);
-    let request = LockRequest::new(name.as_str())
+    let waiting = Waiting::new(args.quiet);
+    let request = MultiRequest::new(&args.names)
         .ttl(args.ttl)
         .wait(wait)
         .label(args.label.clone().unwrap_or_else(label::host_and_pid))
         .on_wait(waiting.listener());
     tokio::select! {
         biased;
-        acquired = client.acquire(request) => acquired,
+        acquired = client.acquire_all(request) => acquired,
         never = waiting.draw() => match never {},
     }
 }
 
-/// Runs the command, and gives the lock back when it has ended.
-async fn hold(guard: LockGuard, args: &args::Run, signals: Signals) -> Result<Exit, Failure> {
+/// Runs the command, and gives the locks back when it has ended.
+async fn hold(
+    guard: MultiGuard,
+    names: &[LockName],
+    args: &args::Run,
+    signals: Signals,
+) -> Result<Exit, Failure> {
     let job_signals = job::Signals::listen()?;
-    let group = Group::start(&args.command, &guard)?;
+    let group = Group::start(&args.command, names, &guard)?;
     let job = Job::new(&group, job_signals);
     let mut held = Held { guard, group, job, signals, grace: args.grace };
     match held.until_end().await? {
@@ -104,7 +111,7 @@ enum Ended {
 
 /// A command that runs under a lock.
 struct Held {
-    guard: LockGuard,
+    guard: MultiGuard,
     group: Group,
     job: Job,
     signals: Signals,
@@ -118,8 +125,8 @@ impl Held {
         loop {
             tokio::select! {
                 biased;
-                reason = self.guard.lost() => {
-                    self.lost(&reason);
+                loss = self.guard.lost() => {
+                    self.lost(loss);
                     self.rest_ends(true).await;
                     return self.group.ended().await.map(|_| Ended::Lost);
                 }
@@ -151,8 +158,8 @@ impl Held {
                 biased;
                 () = self.group.gone() => return lost,
                 () = &mut grace => break,
-                reason = self.guard.lost(), if !lost => {
-                    self.lost(&reason);
+                loss = self.guard.lost(), if !lost => {
+                    self.lost(loss);
                     lost = true;
                 }
                 signal = self.signals.next() => {
@@ -169,8 +176,8 @@ impl Held {
     }
 
     /// Says so at once, for the command may take its time.
-    fn lost(&mut self, reason: &LostReason) {
-        let _ = lost(&self.guard.name(), &reason.to_string()).tell();
+    fn lost(&mut self, (name, reason): (LockName, LostReason)) {
+        let _ = lost(&name, &reason.to_string()).tell();
         self.group.ask_to_end();
     }
 
@@ -186,18 +193,25 @@ impl Held {
         }
     }
 
+    /// Gives the locks back, all at once. A loss that is only found now is told.
     async fn give_back(self, exit: Exit, quiet: bool) -> Result<Exit, Failure> {
-        let (name, still_held) = (self.guard.name(), self.guard.is_held());
-        match self.guard.release_confirmed().await {
-            Ok(Release::Released) => Ok(exit),
-            Err(error) if still_held => {
-                if !quiet {
-                    terminal::warning(&format!("{}; it ends with its TTL", chain(&error)));
-                }
-                Ok(exit)
+        let releases = self.guard.into_guards().into_iter().map(|guard| give_back(guard, quiet));
+        let ended: Result<(), Failure> = join_all(releases).await.into_iter().collect();
+        ended.map(|()| exit)
+    }
+}
+
+async fn give_back(guard: LockGuard, quiet: bool) -> Result<(), Failure> {
+    let (name, still_held) = (guard.name(), guard.is_held());
+    match guard.release_confirmed().await {
+        Ok(Release::Released) => Ok(()),
+        Err(error) if still_held => {
+            if !quiet {
+                terminal::warning(&format!("{}; it ends with its TTL", chain(&error)));
             }
-            _ => Err(lost(&name, "it was over when the command ended")),
+            Ok(())
         }
+        _ => Err(lost(&name, "it was over when the command ended")),
     }
 }
 
@@ -206,8 +220,18 @@ fn lost(name: &LockName, how: &str) -> Failure {
     Failure::new(Exit::Lost, format!("lock \"{name}\" was lost {what}: {how}"))
 }
 
-fn interrupted(name: &LockName, signal: Signal) -> Failure {
-    let text = format!("interrupted while waiting for lock \"{name}\"");
+/// What was lost before all locks were acquired is no loss of the command's, which did not run.
+fn not_acquired(error: LockError) -> Failure {
+    match error {
+        LockError::Lost { .. } => Failure::new(Exit::NotAcquired, error.to_string()),
+        error => error.into(),
+    }
+}
+
+fn interrupted(names: &[LockName], signal: Signal) -> Failure {
+    let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    let locks = if names.len() == 1 { "lock" } else { "locks" };
+    let text = format!("interrupted while waiting for {locks} {}", quoted.join(", "));
     Failure::new(Exit::Signal(signal.as_raw()), text)
 }
 

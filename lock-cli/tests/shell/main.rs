@@ -46,6 +46,7 @@ macro_rules! shell_checks {
         checks! { $name: $store;
             running::c14_exit_codes_are_those_of_the_command
             running::the_command_knows_its_lock_and_its_output_is_its_own
+            running::c39_a_command_has_all_of_its_locks_or_none
             running::signals_are_passed_on
             running::c19_who_is_interrupted_while_waiting_leaves_the_queue
             running::what_was_ignored_stays_ignored
@@ -56,6 +57,7 @@ macro_rules! shell_checks {
             sharing::c28_the_next_run_is_in_after_the_ttl_of_a_killed_one
             sharing::c28_killed_waiters_stall_nobody
             losing::c08_lost_data_ends_the_command
+            losing::c39_the_loss_of_one_of_several_locks_ends_the_command
             losing::c08_lost_data_ends_a_command_that_will_not_end
             ending::c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up
             ending::c08_a_loss_is_told_at_once_and_a_second_interruption_kills

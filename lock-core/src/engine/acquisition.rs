@@ -106,7 +106,8 @@ impl Acquisition {
                 (lease, Some(succession))
             }
         };
-        let hold = self.shared.hold(lease, request.max_hold_span())?;
+        let hold = self.shared.hold(lease)?;
+        request.max_hold_span().inspect(|span| hold.renew_for(*span));
         Ok((hold, succession))
     }
 
@@ -114,7 +115,8 @@ impl Acquisition {
     async fn ask(&mut self, wait: Wait, request: &LockRequest) -> Result<Lease, LockError> {
         let options = &self.shared.options;
         let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
-        let waiting = Waiting::new(&*self.shared.backend, &*options.clock, limits);
+        let waiting = Waiting::new(&*self.shared.backend, &*options.clock, limits)
+            .beside(&self.shared.renewer);
         waiting.acquire(&self.claim, wait, request.listener(), self.owned.state()).await
     }
 

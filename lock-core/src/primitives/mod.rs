@@ -2,3 +2,9 @@
 //!
 //! A primitive is policy. It holds locks through a [`LockClient`](crate::LockClient), as an application does,
 //! and adds a method to it.
+
+mod multi_guard;
+mod several;
+
+pub use self::multi_guard::MultiGuard;
+pub use self::several::{MAX_NAMES, MultiRequest};

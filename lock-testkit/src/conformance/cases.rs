@@ -15,8 +15,10 @@ use super::operators::*;
 use super::outcomes::*;
 use super::ownership::*;
 use super::passing::*;
+use super::reentrance::*;
 use super::renewal::*;
 use super::resources::*;
+use super::several::*;
 use super::tokens::*;
 use super::ttls::*;
 use super::waiting::*;
@@ -123,6 +125,16 @@ macro_rules! conformance_tests {
             c38_an_eviction_ends_one_hold_or_all
             c38_an_inspection_lists_all_holders
             c38_each_holder_stands_by_itself
+            c39_several_locks_are_held_together
+            c39_it_is_all_or_none
+            c39_names_are_taken_in_the_order_of_their_bytes
+            c39_opposite_orders_never_deadlock
+            c39_a_dropped_acquisition_of_several_leaves_nothing
+            c39_the_loss_of_one_is_the_loss_of_all
+            c43_the_last_guard_of_a_shared_hold_gives_it_back
+            c43_requests_at_once_share_a_hold
+            c43_the_longest_ttl_of_a_shared_hold_counts
+            c43_what_is_lost_is_acquired_anew
             c45_a_holder_tells_since_when
             c46_an_eviction_takes_the_fence_with_it
             c47_a_release_tells_of_a_loss

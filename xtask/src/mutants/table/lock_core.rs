@@ -466,4 +466,74 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "expiry + FIRST_POLL",
         test: "-p lock-core --lib c28_waiters_do_not_all_look_at_the_same_expiry",
     },
+    Mutant {
+        name: "names taken in the given order",
+        file: "lock-core/src/primitives/several.rs",
+        from: "let requests: Vec<LockRequest> = names.iter().map(|name| self.for_name(name)).collect();",
+        to: "let given: Result<Vec<LockName>, _> = self.names.iter().map(LockName::new).collect();
+        let requests: Vec<LockRequest> = given?.iter().map(|name| self.for_name(name)).collect();",
+        test: "-p lock-core --test memory c39_names_are_taken_in_the_order_of_their_bytes",
+    },
+    Mutant {
+        name: "not all given back on a failure",
+        file: "lock-core/src/primitives/several.rs",
+        from: "guards.push(acquired.map_err(|error| total.told(error))?);",
+        to: "if acquired.is_err() {
+                guards.drain(..).for_each(std::mem::forget);
+            }
+            guards.push(acquired.map_err(|error| total.told(error))?);",
+        test: "-p lock-core --test several c39_a_failure_anywhere_leaves_no_lock",
+    },
+    Mutant {
+        name: "a wait for each of several locks",
+        file: "lock-core/src/primitives/several.rs",
+        from: "span.saturating_sub(self.started.elapsed()).max(Duration::from_nanos(1)),",
+        to: "span",
+        test: "-p lock-core --test several c39_one_wait_bounds_all_locks",
+    },
+    Mutant {
+        name: "a loss amid the acquisition of several goes unnoticed",
+        file: "lock-core/src/primitives/several.rs",
+        from: "(name, reason) = first_loss(&guards) =>",
+        to: "(name, reason) = first_loss(&[]) =>",
+        test: "-p lock-core --test several c39_a_loss_amid_the_acquisition_ends_it",
+    },
+    Mutant {
+        name: "the first guard that goes gives it back",
+        file: "lock-core/src/guard.rs",
+        from: "        self.claim.is_some()
+    }",
+        to: "        true
+    }",
+        test: "-p lock-core --test reentrance c43_the_last_guard_gives_the_lock_back",
+    },
+    Mutant {
+        name: "what is lost is shared on",
+        file: "lock-core/src/reentrance.rs",
+        from: ".filter(LockGuard::is_held)",
+        to: "",
+        test: "-p lock-core --test memory c43_what_is_lost_is_acquired_anew",
+    },
+    Mutant {
+        name: "a TTL of those who share forgotten",
+        file: "lock-core/src/engine/hold.rs",
+        from: "if ttl > state.lease.asked {",
+        to: "if ttl < state.lease.asked {",
+        test: "-p lock-core --test memory c43_the_longest_ttl_of_a_shared_hold_counts",
+    },
+    Mutant {
+        name: "a hold of others detached",
+        file: "lock-core/src/guard.rs",
+        from: "self.error_unless_last()?;
+        let _ =",
+        to: "let _ =",
+        test: "-p lock-core --test reentrance c43_a_hold_that_is_shared_is_neither_detached_nor_ended",
+    },
+    Mutant {
+        name: "a task that waits for itself in silence",
+        file: "lock-core/src/engine/wait.rs",
+        from: "self.holds.is_some_and(|holds| holds.has(&claim.name))",
+        to: "self.holds.is_some_and(|holds| !holds.has(&claim.name))",
+        test: "-p lock-core --test tracing c43_a_wait_for_the_clients_own_hold_warns_once_after_a_second",
+    },
 ];
