@@ -3,6 +3,9 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+#[path = "processes/elections.rs"]
+mod elections;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,6 +29,7 @@ fn child_role() {
         "incrementer" => increment().await,
         "holder" => hold().await,
         "waiter" => wait().await,
+        "candidate" => elections::campaign_and_observe().await,
         "paused waiter" => wait_for_many().await,
         "pausing writer" => write_after_a_pause().await,
         "mover" => move_both_ways().await,

@@ -45,7 +45,7 @@ impl<T> Finished<T> {
 /// [`LockClient::new`] takes any [`DistributedLock`].
 #[derive(Clone, Debug)]
 pub struct LockClient {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl LockClient {

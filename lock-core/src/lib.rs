@@ -61,7 +61,10 @@ pub use crate::model::{
     Order, Outcome, OwnerId, Permits, Readable, Reentrance, Renewals, Slots, SystemClock,
     TokenDurability, Ttl, Wait, Wakeup, Whom,
 };
-pub use crate::primitives::{MAX_NAMES, MultiGuard, MultiRequest};
+pub use crate::primitives::{
+    Election, Leader, Leadership, ListWatch, LockWatch, MAX_NAMES, MultiGuard, MultiRequest,
+    Observer,
+};
 
 /// The former name of [`MemoryBackend`]: it is a store of locks, not a lock.
 #[deprecated(note = "it is called `MemoryBackend` now")]

@@ -1,13 +1,16 @@
 //! The executable specification: the whole contract within one process.
 
+mod watchers;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
+use self::watchers::Watchers;
 use crate::backend::{
-    Admission, Attempt, DistributedLock, Extension, Grant, LockAdmin, Release, Reserved,
+    Admission, Attempt, Changes, DistributedLock, Extension, Grant, LockAdmin, Release, Reserved,
     TokenRange, WaiterHandle, Withdrawals, next_token,
 };
 use crate::model::{
@@ -34,6 +37,7 @@ struct Store {
     /// The greatest token ever granted, of whatever lock.
     last_token: Option<FencingToken>,
     withdrawn: Withdrawals,
+    watchers: Watchers,
 }
 
 #[derive(Debug, Default)]
@@ -163,6 +167,7 @@ impl DistributedLock for MemoryBackend {
             Admission::Fits(_) | Admission::Waits => {
                 let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
                 let contention = lock.contention(position, now);
+                store.watchers.tell(&claim.name);
                 Ok(Attempt::Busy(Contention { at: Some(self.server_time(now)), ..contention }))
             }
         }
@@ -186,6 +191,7 @@ impl DistributedLock for MemoryBackend {
             }
             None => Release::NotHeld,
         };
+        store.watchers.tell(name);
         store.forget_if_idle(name);
         Ok(released)
     }
@@ -218,6 +224,11 @@ impl LockAdmin for MemoryBackend {
         Ok(self.store().state(name, now))
     }
 
+    /// All but the end of a TTL, which is nobody's act.
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        Some(self.store().watchers.add(name))
+    }
+
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let now = self.clock.now();
         let store = self.store();
@@ -235,6 +246,7 @@ impl LockAdmin for MemoryBackend {
             lock.held.retain(|held| !whom.includes_owner(held.owner));
         }
         self.hand_over(&mut store, name, now)?;
+        store.watchers.tell(name);
         store.forget_if_idle(name);
         Ok(ended)
     }
@@ -280,6 +292,7 @@ impl Store {
             since: SystemTime::now(),
             expires: now.after(claim.ttl.as_duration()),
         });
+        self.watchers.tell(&claim.name);
         Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
     }
 

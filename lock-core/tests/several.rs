@@ -27,7 +27,7 @@ async fn holds_nothing(observer: &LockClient, after: &str) {
     sleep(SECOND).await;
     for name in NAMES {
         let state = observer.inspect(name).await.expect("an answer");
-        assert_eq!((state.holder, state.waiters), (None, Some(0)), "{name} {after}");
+        assert_eq!((state.holder().cloned(), state.waiters), (None, Some(0)), "{name} {after}");
     }
 }
 
@@ -93,7 +93,7 @@ async fn c39_a_loss_amid_the_acquisition_ends_it() {
         sleep(SECOND).await;
         other.evict("a").await.expect("an answer");
     };
-    let request = MultiRequest::new(NAMES).ttl(3 * SECOND);
+    let request = MultiRequest::new(NAMES).ttl(3 * SECOND).wait(Wait::AtMost(60 * SECOND));
     let (acquired, ()) = tokio::join!(locks.acquire_all(request), evicts);
     let error = acquired.expect_err("it lost the first");
     let LockError::Lost { name, reason } = error else { panic!("{error:?}") };

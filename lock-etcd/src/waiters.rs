@@ -185,7 +185,7 @@ impl Turn {
         let nearest = self.place.ahead().keys.first().cloned();
         let before = match &nearest {
             Some(key) => self.watches.watch_changes(key),
-            None => self.watches.watch_below(keys.range.as_bytes()),
+            None => self.watches.watch_deletions(&keys.range),
         };
         let mut watched = [self.watches.watch(keys.own.as_bytes()), before];
         join_all(watched.iter_mut().map(Watch::opened)).await;

@@ -12,6 +12,8 @@ use etcd_client::{
     Client, Error, EventType, GetOptions, WatchFilterType, WatchOptions, WatchRequestSender,
     WatchResponse, WatchResponseStream,
 };
+use futures_util::stream;
+use lock_core::backend::Changes;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -52,22 +54,17 @@ struct Watched {
     seen: watch::Sender<Seen>,
 }
 
-/// What a watch looks at.
-#[derive(Clone, Default)]
-struct Target {
-    key: Vec<u8>,
-    scope: Scope,
-}
-
-#[derive(Clone, Copy, Default, PartialEq)]
-enum Scope {
-    /// That the key is deleted.
-    #[default]
-    Deletion,
-    /// That the key is deleted or written.
-    Change,
-    /// That a key is deleted that starts so.
-    DeletionBelow,
+/// What of the store is watched.
+#[derive(Clone)]
+enum Target {
+    /// Deletions of a key: a renewal that moves it to another lease does not matter.
+    Key(Vec<u8>),
+    /// All changes of a key.
+    KeyChanges(Vec<u8>),
+    /// Deletions of the keys that start so.
+    DeletionsStartingWith(Vec<u8>),
+    /// All changes of the keys that start so.
+    KeysStartingWith(Vec<u8>),
 }
 
 /// What is to be sent on the stream.
@@ -92,11 +89,11 @@ struct Seen {
     gone: bool,
 }
 
-/// A watch of one key, or of all that start alike. It is closed when it is dropped.
+/// A watch of one key, or of many. It is closed when it is dropped.
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     id: i64,
-    /// The key, or what the keys start with.
+    /// Or what the keys start with.
     pub(crate) key: Vec<u8>,
     seen: watch::Receiver<Seen>,
     /// How often it had been opened when [`opened`](Self::opened) returned last.
@@ -159,26 +156,37 @@ impl Watches {
         }
     }
 
-    /// Watches from now on whether `key` is deleted.
+    /// Watches `key` from now on.
     pub(crate) fn watch(&self, key: &[u8]) -> Watch {
-        self.watch_for(Scope::Deletion, key)
+        self.open(Target::Key(key.to_vec()))
     }
 
-    /// Watches from now on whether `key` is deleted or written.
+    /// Watches from now on whether `key` is written or deleted.
     pub(crate) fn watch_changes(&self, key: &[u8]) -> Watch {
-        self.watch_for(Scope::Change, key)
+        self.open(Target::KeyChanges(key.to_vec()))
     }
 
     /// Watches from now on whether any key is deleted that starts with `start`.
-    pub(crate) fn watch_below(&self, start: &[u8]) -> Watch {
-        self.watch_for(Scope::DeletionBelow, start)
+    pub(crate) fn watch_deletions(&self, start: &str) -> Watch {
+        self.open(Target::DeletionsStartingWith(start.into()))
     }
 
-    fn watch_for(&self, scope: Scope, key: &[u8]) -> Watch {
+    /// Tells of changes of the keys that start with `start`, and each time the watch is opened, since what
+    /// happened before is not told (C44).
+    pub(crate) fn changes(&self, start: &str) -> Changes {
+        let watch = self.open(Target::KeysStartingWith(start.into()));
+        Box::pin(stream::unfold(watch, async |mut watch| {
+            watch.changed().await;
+            Some(((), watch))
+        }))
+    }
+
+    fn open(&self, target: Target) -> Watch {
         self.ensure_running();
-        let (id, seen) = self.shared.registry().open(Target { key: key.to_vec(), scope });
+        let key = target.key().to_vec();
+        let (id, seen) = self.shared.registry().open(target);
         self.shared.changed.notify_one();
-        Watch { shared: self.shared.clone(), id, key: key.to_vec(), seen, opened: 0 }
+        Watch { shared: self.shared.clone(), id, key, seen, opened: 0 }
     }
 
     fn ensure_running(&self) {
@@ -242,8 +250,7 @@ impl Shared {
         mut client: Client,
     ) -> Result<Option<(WatchRequestSender, WatchResponseStream)>, Error> {
         let Some((id, target)) = self.registry().first() else { return Ok(None) };
-        let options = options(id, target.scope);
-        let stream = client.watch(target.key, Some(options)).await?;
+        let stream = client.watch(target.key(), Some(target.options(id))).await?;
         self.registry().sent(Request::Open(id));
         Ok(Some(stream.split()))
     }
@@ -278,24 +285,37 @@ impl Shared {
 
 async fn send(
     sender: &mut WatchRequestSender,
-    next: Option<(Request, Target)>,
+    next: Option<(Request, Option<Target>)>,
 ) -> Result<(), Error> {
     match next {
-        Some((Request::Open(id), target)) => {
-            sender.watch(target.key, Some(options(id, target.scope))).await
+        Some((Request::Open(id), Some(target))) => {
+            sender.watch(target.key(), Some(target.options(id))).await
         }
         Some((Request::Cancel(id), _)) => sender.cancel(id).await,
-        None => Ok(()),
+        Some((Request::Open(_), None)) | None => Ok(()),
     }
 }
 
-/// Deletions only, as a rule: a renewal that moves a key to another lease does not matter then.
-fn options(id: i64, scope: Scope) -> WatchOptions {
-    let options = WatchOptions::new().with_watch_id(id);
-    match scope {
-        Scope::Deletion => options.with_filters([WatchFilterType::NoPut]),
-        Scope::Change => options,
-        Scope::DeletionBelow => options.with_prefix().with_filters([WatchFilterType::NoPut]),
+impl Target {
+    fn key(&self) -> &[u8] {
+        match self {
+            Self::Key(key)
+            | Self::KeyChanges(key)
+            | Self::DeletionsStartingWith(key)
+            | Self::KeysStartingWith(key) => key,
+        }
+    }
+
+    fn options(&self, id: i64) -> WatchOptions {
+        let options = WatchOptions::new().with_watch_id(id);
+        match self {
+            Self::Key(_) => options.with_filters([WatchFilterType::NoPut]),
+            Self::KeyChanges(_) => options,
+            Self::DeletionsStartingWith(_) => {
+                options.with_prefix().with_filters([WatchFilterType::NoPut])
+            }
+            Self::KeysStartingWith(_) => options.with_prefix(),
+        }
     }
 }
 
@@ -320,14 +340,14 @@ impl Registry {
         self.watched.values_mut().for_each(|watched| watched.sent = false);
     }
 
-    /// What is to be sent next, with what a watch looks at that is opened.
-    fn next(&mut self) -> Option<(Request, Target)> {
+    /// What is to be sent next, with what a watch is opened of.
+    fn next(&mut self) -> Option<(Request, Option<Target>)> {
         loop {
             let request = *self.requests.front()?;
             match request {
-                Request::Cancel(_) => return Some((request, Target::default())),
+                Request::Cancel(_) => return Some((request, None)),
                 Request::Open(id) => match self.watched.get(&id) {
-                    Some(watched) => return Some((request, watched.target.clone())),
+                    Some(watched) => return Some((request, Some(watched.target.clone()))),
                     // Closed before it was opened.
                     None => self.requests.pop_front(),
                 },
@@ -339,8 +359,8 @@ impl Registry {
     fn first(&mut self) -> Option<(i64, Target)> {
         loop {
             match self.next()? {
-                (Request::Open(id), target) => return Some((id, target)),
-                (Request::Cancel(_), _) => drop(self.requests.pop_front()),
+                (Request::Open(id), Some(target)) => return Some((id, target)),
+                _ => drop(self.requests.pop_front()),
             }
         }
     }

@@ -75,7 +75,8 @@ pub enum LockError {
         /// How the loss was noticed.
         reason: LostReason,
     },
-    /// The hold is under a guard of this client already. Use that guard, or detach it first.
+    /// The hold is under another guard of this client. Use that guard, or detach it first. If the guards share
+    /// the hold ([`Reentrance`](crate::Reentrance)), the last of them can be detached.
     AlreadyAttached {
         /// The lock.
         name: LockName,

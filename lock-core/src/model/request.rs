@@ -198,6 +198,10 @@ impl LockRequest {
         self.reentrance.as_ref()
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn listener(&self) -> &Listener {
         &self.listener
     }

@@ -8,3 +8,11 @@ mod several;
 
 pub use self::multi_guard::MultiGuard;
 pub use self::several::{MAX_NAMES, MultiRequest};
+mod election;
+mod looks;
+mod observer;
+mod watch;
+
+pub use self::election::{Election, Leadership};
+pub use self::observer::{Leader, Observer};
+pub use self::watch::{ListWatch, LockWatch};

@@ -4,6 +4,7 @@ use std::pin::Pin;
 
 use super::cancellation::*;
 use super::deadlines::*;
+use super::elections::*;
 use super::endings::*;
 use super::exclusion::*;
 use super::harness::Harness;
@@ -22,6 +23,7 @@ use super::several::*;
 use super::tokens::*;
 use super::ttls::*;
 use super::waiting::*;
+use super::watching::*;
 use super::withdrawals::*;
 
 /// Makes one test of each function of the suite, for the harness that the expression yields.
@@ -135,6 +137,12 @@ macro_rules! conformance_tests {
             c43_requests_at_once_share_a_hold
             c43_the_longest_ttl_of_a_shared_hold_counts
             c43_what_is_lost_is_acquired_anew
+            c40_a_leader_that_resigns_hands_over_at_once
+            c40_an_observer_never_sees_a_smaller_term
+            c40_all_observers_see_the_last_leader
+            c44_a_watch_shows_grants_releases_and_evictions
+            c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal
+            c44_what_is_told_is_shown_between_two_polls
             c45_a_holder_tells_since_when
             c46_an_eviction_takes_the_fence_with_it
             c47_a_release_tells_of_a_loss

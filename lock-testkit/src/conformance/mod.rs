@@ -39,6 +39,7 @@
 mod cancellation;
 mod cases;
 mod deadlines;
+mod elections;
 mod endings;
 mod exclusion;
 mod harness;
@@ -58,11 +59,13 @@ mod steps;
 mod tokens;
 mod ttls;
 mod waiting;
+mod watching;
 mod withdrawals;
 
 pub use self::cancellation::*;
 pub use self::cases::{CASES, Case};
 pub use self::deadlines::*;
+pub use self::elections::*;
 pub use self::endings::*;
 pub use self::exclusion::*;
 pub use self::harness::Harness;
@@ -81,4 +84,5 @@ pub use self::several::*;
 pub use self::tokens::*;
 pub use self::ttls::*;
 pub use self::waiting::*;
+pub use self::watching::*;
 pub use self::withdrawals::*;
