@@ -1,5 +1,6 @@
 //! One attempt to acquire: to take the lock, or a place in its queue, and to look again later.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -65,7 +66,8 @@ impl Cluster {
         this: &Try<'_>,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let owner = this.claim.owner;
+        use Standing::{Conflicts, Fits, Holds, Waits};
+        let (owner, kind) = (this.claim.owner, this.claim.kind);
         this.hold.last_for(this.claim.ttl.as_duration()).await?;
         let mut place = waiter.and_then(|_| self.claims.open_queue(owner));
         loop {
@@ -73,34 +75,27 @@ impl Cluster {
                 session.last_for(PLACE_LASTS).await?;
             }
             let view = match self.ask_to_enter(this, place.as_ref()).await? {
-                Entered::Taken(token) => {
-                    return Ok(self.taken(this, token, first_slots(this.claim.kind)));
-                }
+                Entered::Taken(token) => return Ok(self.taken(this, token, first_slots(kind))),
                 Entered::Seen(view) => self.seen_whole(this, view).await?,
             };
             match (&view.standing, waiter) {
                 // C16: an earlier request of this claim has taken the lock.
-                (Standing::Holds, _) => return self.found_held(this, &view).await,
-                (Standing::Conflicts(of), _) => {
-                    return Err(self.conflict(this, &view, *of).await?);
+                (Holds, _) => return self.found_held(this, &view).await,
+                (Conflicts(of), _) => return self.refuse(this, &view, *of).await,
+                (Fits(slots), _) => {
+                    // If somebody else came in between, it enters again.
+                    if let Some(attempt) = self.take_slots(this, &view, slots).await? {
+                        return Ok(attempt);
+                    }
                 }
-                (Standing::Fits(slots), _) => match self.take_slots(this, &view, slots).await? {
-                    Some(attempt) => return Ok(attempt),
-                    // Somebody else came in between, who holds, or waits.
-                    None => continue,
-                },
-                (Standing::Waits, Some(waiter)) if view.own.is_some() => {
+                (Waits, Some(waiter)) if view.own.is_some() => {
                     // The place may be one of an earlier request.
                     let session = place.unwrap_or_else(|| self.claims.queue(owner));
                     return self.begin_to_wait(this, session, waiter, view).await;
                 }
-                (Standing::Waits, Some(_)) if place.is_none() => {
-                    place = Some(self.claims.queue(owner));
-                }
-                (Standing::Waits, Some(_)) => {
-                    return Err(overtaken("the place in the queue was not taken"));
-                }
-                (Standing::Waits, None) => return Ok(self.busy(this, &view).await),
+                (Waits, Some(_)) if place.is_none() => place = Some(self.claims.queue(owner)),
+                (Waits, Some(_)) => return Err(overtaken("the place in the queue was not taken")),
+                (Waits, None) => return Ok(self.busy(this, &view).await),
             }
         }
     }
@@ -171,18 +166,18 @@ impl Cluster {
     }
 
     /// C33: another number of permits. The claim leaves nothing behind.
-    async fn conflict(
+    async fn refuse(
         &self,
         this: &Try<'_>,
         view: &View,
         held: u16,
-    ) -> Result<BackendError, BackendError> {
+    ) -> Result<Attempt, BackendError> {
         self.waiters.forget(this.claim.owner);
         if let Some(own) = &view.own {
             self.server.txn(requests::delete(own)).await?;
         }
         self.claims.forget(this.claim.owner);
-        Ok(BackendError::conflict(BACKEND, this.claim.kind.permits(), held))
+        Err(BackendError::conflict(BACKEND, this.claim.kind.permits(), held))
     }
 
     /// Another has the lock, and this attempt wanted no place in the queue.
@@ -224,6 +219,7 @@ impl Cluster {
             behind_foreign_key: view.first.as_ref().is_some_and(|first| first.lease == 0),
             holder: view.first.map(|first| first.value.label),
             ahead: Mutex::new(ahead),
+            is_watching: AtomicBool::new(true),
             answered: Mutex::new((this.asked, at)),
         };
         let mut contention = place.contention();
@@ -272,6 +268,7 @@ impl Cluster {
             Standing::Fits(slots) if is_there => self.take_slots(this, &view, slots).await,
             Standing::Waits if is_there && is_watching => {
                 *place.answered() = (this.asked, view.at());
+                *place.ahead() = view.ahead.unwrap_or_default();
                 self.claims.waits(this.claim.owner);
                 Ok(Some(Attempt::Busy(place.contention())))
             }

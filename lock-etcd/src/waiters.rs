@@ -12,8 +12,13 @@
 //! come before one that exists, so it takes no further read (C27). All three watches are on one stream of
 //! one member, which tells of deletions in their order. So our own claim was still there when the first one
 //! went. How long it lasts is told by the last renewal of its session, and never more.
+//!
+//! A shared claim does the same, and sees only the claims of other kinds before it. A claim on permits
+//! watches one thing: what becomes of the claim before it, or, if all before it hold, whether one of them
+//! goes. Then it looks again, and writes its slots if they are free.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{FutureExt, join_all, select_all};
@@ -62,6 +67,8 @@ pub(crate) struct Place {
     /// Whether the holder then was a key without a TTL that is not ours.
     pub(crate) behind_foreign_key: bool,
     pub(crate) ahead: Mutex<Ahead>,
+    /// Whether its task watches those before it, and will wake the waiter.
+    pub(crate) is_watching: AtomicBool,
     /// When the waiter asked last, and when that was answered on the server's clock.
     pub(crate) answered: Mutex<(Moment, ServerTime)>,
 }
@@ -71,11 +78,12 @@ impl Waiters {
         Self { server, claims, watches, waiting: Mutex::default() }
     }
 
-    /// The place of a claim, and whether its task still watches those before it.
+    /// The place of a claim, and whether its task watches those before it.
     pub(crate) fn place(&self, owner: OwnerId) -> Option<(Arc<Place>, bool)> {
         let waiting = self.waiting();
         let (place, task) = waiting.get(&owner)?;
-        Some((place.clone(), !task.0.is_finished()))
+        let is_watching = place.is_watching.load(Ordering::Acquire) && !task.0.is_finished();
+        Some((place.clone(), is_watching))
     }
 
     /// Wakes the claim when its turn has come.
@@ -88,9 +96,13 @@ impl Waiters {
             claims: self.claims.clone(),
         };
         let task = tokio::spawn(async move {
-            match turn.comes().await {
+            let place = turn.place.clone();
+            let grant = turn.comes().await;
+            // Before the waiter looks again, which then sees who is to be watched.
+            place.is_watching.store(false, Ordering::Release);
+            match grant {
                 Ok(Some(grant)) => waiter.granted(grant),
-                // Our claim is gone, or the server did not answer.
+                // Our claim is gone, or the server did not answer, or there may be room.
                 Ok(None) | Err(_) => waiter.try_again(),
             }
         });
