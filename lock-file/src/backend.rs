@@ -9,8 +9,8 @@ use lock_core::backend::{
     Attempt, Claim, Extension, Notifications, Release, Renewal, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
-    LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, Kinds, LockAdmin, LockError,
+    LockName, LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
 };
 
 use crate::blocking::blocking;
@@ -120,6 +120,7 @@ impl DistributedLock for FileBackend {
              from a backup while locks are held, a second holder may be granted while the first \
              still believes, with a greater token unless the clock is behind",
         )
+        .with_kinds(Kinds::Permits)
     }
 
     async fn try_acquire(

@@ -61,10 +61,13 @@ mod blocking;
 mod directory;
 mod fault;
 mod fence;
-mod hand_over;
+mod hold_table;
 mod listener;
+mod lock;
 mod locked_file;
 mod machine;
+mod notification;
+mod parts;
 mod path;
 #[cfg_attr(target_os = "linux", path = "platform/linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "platform/elsewhere.rs")]

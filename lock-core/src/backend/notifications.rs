@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::answers::Grant;
 use super::waiter::WaiterHandle;
-use crate::model::{BackendError, FencingToken, OwnerId, ServerTime};
+use crate::model::{BackendError, FencingToken, OwnerId, ServerTime, Slots};
 
 /// How long connecting may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -57,8 +57,8 @@ pub trait NotificationTransport: Send + Sync + 'static {
 
 /// The one connection on which a client hears of grants (C26), and the waiters that it wakes.
 ///
-/// A message has the form `owner:token:TTL in ms:server's time in µs`. A client
-/// [registers](Self::register) before it takes a place in a queue, so that no grant is told before it
+/// A message has the form `owner:token:TTL in ms:server's time in µs`, and `:slots` behind it, with commas
+/// between them, if the grant [is one of n](crate::Kind::OneOf). A client [registers](Self::register) before it takes a place in a queue, so that no grant is told before it
 /// is heard. A connection that is lost is opened again, and everyone looks at the server then, because
 /// what was told meanwhile is gone (C28).
 ///
@@ -288,7 +288,8 @@ fn parse(message: &str) -> Option<(OwnerId, Grant)> {
     let token: FencingToken = parts.next()?.parse().ok()?;
     let ttl = Duration::from_millis(parts.next()?.parse().ok()?);
     let at = ServerTime(Duration::from_micros(parts.next()?.parse().ok()?));
-    Some((owner, Grant::new(token, ttl).at(at)))
+    let slots = parts.next().map_or(Some(Slots::NONE), Slots::parse)?;
+    Some((owner, Grant::new(token, ttl).at(at).with_slots(slots)))
 }
 
 #[cfg(test)]
@@ -354,6 +355,10 @@ mod tests {
         let (told, grant) = parse(&message).expect("a grant");
         assert_eq!((told, grant.token.get(), grant.ttl), (owner, 7, Duration::from_secs(3)));
         assert_eq!(grant.at, Some(ServerTime(Duration::from_micros(1_795_251_431_457_582))));
+        assert_eq!(grant.slots, Slots::NONE);
+        let (_, permit) = parse(&format!("{message}:0,2")).expect("a grant");
+        assert_eq!(permit.slots, Slots::new([0, 2]));
+        assert!(parse(&format!("{message}:0,")).is_none());
         for bad in ["", ":::", "x:7:3000:1", &message[..40], &format!("{}:0:1:1", owner.expose())] {
             assert!(parse(bad).is_none(), "{bad}");
         }

@@ -168,11 +168,10 @@ fn kind_of(text: &str) -> Option<(Kind, Slots)> {
         "shared" => Some((Kind::Shared, Slots::NONE)),
         _ => {
             let (slots, of) = text.split_once('/')?;
-            let slots =
-                slots.split(',').map(|slot| slot.parse().ok()).collect::<Option<Vec<u16>>>()?;
-            let (taken, of) = (u16::try_from(slots.len()).ok()?, of.parse().ok()?);
+            let slots = Slots::parse(slots)?;
+            let (taken, of) = (u16::try_from(slots.as_slice().len()).ok()?, of.parse().ok()?);
             let permits = Permits::new(taken, of).ok()?;
-            slots.iter().all(|slot| *slot < of).then(|| (Kind::OneOf(permits), Slots::new(slots)))
+            slots.as_slice().iter().all(|slot| *slot < of).then_some((Kind::OneOf(permits), slots))
         }
     }
 }
