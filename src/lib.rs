@@ -19,6 +19,8 @@
 //! - [`LockClient`] is what an application makes once: [`with`](LockClient::with), [`acquire`](LockClient::acquire),
 //!   [`try_acquire`](LockClient::try_acquire), and what operators ask. [`LockRequest`] says how long to wait and for
 //!   which TTL, [`ClientOptions`] the defaults.
+//! - [`acquire_all`](LockClient::acquire_all) holds several locks at once, all or none, and a [`Reentrance`] lets a
+//!   holder ask again: see `docs/primitives.md`.
 //! - [`LockGuard`] is a lock that is held; [`FencingToken`] is what its writes carry.
 //! - [`Fence`] stands with the resource, and refuses what is stale. Advance, then read, then write.
 //! - [`LockError`] has a table: what to do about each error, and which HTTP status it becomes.
@@ -46,11 +48,12 @@ mod connector;
 mod docs;
 
 pub use lock_core::{
-    BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, FakeClock, Fence,
-    FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel, InvalidLease,
-    InvalidName, InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label, Lease, LeaseExt,
-    LockClient, LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal,
-    MAX_PERMITS, MemoryBackend, MemoryFence, Moment, Order, Outcome, OwnerId, Permits, Readable,
+    BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, Election, FakeClock,
+    Fence, FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel, InvalidLease,
+    InvalidName, InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label, Leader, Leadership,
+    Lease, LeaseExt, ListWatch, LockClient, LockError, LockGuard, LockName, LockRequest, LockState,
+    LockWatch, LostReason, LostSignal, MAX_NAMES, MAX_PERMITS, MemoryBackend, MemoryFence, Moment,
+    MultiGuard, MultiRequest, Observer, Order, Outcome, OwnerId, Permits, Readable, Reentrance,
     Release, Renewals, Slots, SystemClock, TokenDurability, Ttl, Wait, Wakeup, Whom,
 };
 // Not shown here a second time: there the methods of their implementation for `Arc` have dead links.

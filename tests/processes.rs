@@ -3,6 +3,8 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+#[path = "processes/elections.rs"]
+mod elections;
 #[path = "processes/kinds.rs"]
 mod kinds;
 
@@ -29,8 +31,10 @@ fn child_role() {
         "incrementer" => increment().await,
         "holder" => hold().await,
         "waiter" => wait().await,
+        "candidate" => elections::campaign_and_observe().await,
         "paused waiter" => wait_for_many().await,
         "pausing writer" => write_after_a_pause().await,
+        "mover" => move_both_ways().await,
         "reader" => kinds::read().await,
         "writer" => kinds::write().await,
         "worker" => kinds::work().await,
@@ -96,6 +100,27 @@ async fn client() -> leasehold::LockClient {
 fn count(file: &Path) -> u64 {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
+}
+
+/// Takes two locks together a thousand times, in the order that it is told, and counts under each.
+async fn move_both_ways() {
+    let (client, folder) = (client().await, PathBuf::from(variable("FOLDER")));
+    child::say("ready");
+    let order = child::hear().await;
+    let names: Vec<&str> = order.split(' ').collect();
+    let files: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
+    for round in 1..=1000 {
+        let guard = client.acquire_all(&names).await.expect("its turn comes");
+        for file in &files {
+            let seen = count(file);
+            tokio::task::yield_now().await;
+            std::fs::write(file, (seen + 1).to_string()).expect("written");
+        }
+        guard.release().await.expect("held to the end");
+        if round % 100 == 0 {
+            child::say("a hundred");
+        }
+    }
 }
 
 /// A hundred read-modify-writes of a file, each under the lock.
@@ -184,6 +209,33 @@ async fn s4_ten_processes_lose_no_increment_on_files() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_ten_processes_lose_no_increment_on_redis() {
     ten_processes_times_a_hundred_increments(Fixture::redis().await).await;
+}
+
+/// C39: two processes that name the same locks in opposite orders never wait for each other in a circle.
+async fn opposite_orders_never_deadlock(fixture: Fixture) {
+    let mut movers = [(); 2].map(|()| fixture.spawn("mover", Duration::from_secs(30)));
+    for (mover, order) in movers.iter_mut().zip(["a b", "b a"]) {
+        assert_eq!(mover.line().await, "ready");
+        mover.tell(order).await;
+    }
+    for _ in 0..10 {
+        // A process that waits in a circle says nothing more.
+        for said in join_all(movers.iter_mut().map(child::Child::line)).await {
+            assert_eq!(said, "a hundred");
+        }
+    }
+    assert_eq!((count(&fixture.path("a")), count(&fixture.path("b"))), (2000, 2000));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c39_opposite_orders_never_deadlock_on_files() {
+    opposite_orders_never_deadlock(Fixture::file()).await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c39_opposite_orders_never_deadlock_on_redis() {
+    opposite_orders_never_deadlock(Fixture::redis().await).await;
 }
 
 async fn a_killed_holder_lets_the_next_one_in(fixture: Fixture) {

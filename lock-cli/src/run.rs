@@ -11,16 +11,18 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::{
-    LockClient, LockError, LockGuard, LockName, LockRequest, LostReason, Release, Wait,
+    LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard, MultiRequest, Release, Wait,
 };
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
 use self::group::Group;
 use self::job::Job;
-use self::signals::{Signals, is_ending};
-use self::waiting::Waiting;
+pub(crate) use self::signals::Signals;
+use self::signals::is_ending;
+pub(crate) use self::waiting::Waiting;
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
 use crate::url::Place;
@@ -30,24 +32,21 @@ use crate::{label, terminal};
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
-    let name = LockName::new(&args.name).map_err(LockError::from)?;
+    let names = names(args)?;
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
-    let client = tokio::select! {
-        client = place.connect() => client?,
-        signal = signals.interruption() => return Ok(Exit::Signal(signal.as_raw())),
-    };
+    let client = connect(place, &mut signals).await?;
     let acquired = tokio::select! {
-        acquired = acquire(&client, &name, args) => acquired.map_err(Failure::from),
-        signal = signals.interruption() => Err(interrupted(&name, signal)),
+        acquired = acquire(&client, args) => acquired.map_err(not_acquired),
+        signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
     let ended = match acquired {
-        Ok(guard) => hold(guard, args, signals).await,
+        Ok(guard) => hold(guard, &names, &args.work, args.quiet, &mut signals).await.ended,
         Err(failure) => Err(failure),
     };
-    // After a loss there is nothing to give back, and perhaps no server that answers. After anything
-    // else a claim that was given up may still be granted, or stand in the queue.
-    if !matches!(ended, Ok(Exit::Lost)) {
+    // After the loss of the only lock there is nothing to give back, and perhaps no server that answers.
+    // After anything else other locks may be held still, and a claim that was given up may be granted yet.
+    if !matches!(ended, Ok(Exit::Lost)) || names.len() > 1 {
         shut_down(&client).await;
     }
     match ended {
@@ -56,43 +55,64 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
     }
 }
 
+/// The locks, in the order in which they were named.
+fn names(args: &args::Run) -> Result<Vec<LockName>, LockError> {
+    args.names.iter().map(|name| LockName::new(name).map_err(LockError::from)).collect()
+}
+
+/// A client, unless a signal comes first, of which nobody needs to be told.
+pub(crate) async fn connect(
+    place: &Place<'_>,
+    signals: &mut Signals,
+) -> Result<LockClient, Failure> {
+    tokio::select! {
+        client = place.connect() => client,
+        signal = signals.interruption() => Err(Failure::new(Exit::Signal(signal.as_raw()), "")),
+    }
+}
+
 /// Waits until everything is given back.
-async fn shut_down(client: &LockClient) {
+pub(crate) async fn shut_down(client: &LockClient) {
     let _ = timeout(SHUTDOWN_GRACE, client.shutdown()).await;
 }
 
-async fn acquire(
-    client: &LockClient,
-    name: &LockName,
-    args: &args::Run,
-) -> Result<LockGuard, LockError> {
+async fn acquire(client: &LockClient, args: &args::Run) -> Result<MultiGuard, LockError> {
     let wait = match (args.no_wait, args.wait) {
         (true, _) => Wait::Never,
         (false, Some(span)) => Wait::AtMost(span),
         (false, None) => Wait::Forever,
     };
-    let waiting = Waiting::new(name, args.quiet);
-    let request = LockRequest::new(name.as_str())
-        .ttl(args.ttl)
+    let waiting = Waiting::new(args.quiet);
+    let request = MultiRequest::new(&args.names)
+        .ttl(args.work.ttl)
         .wait(wait)
-        .label(args.label.clone().unwrap_or_else(label::host_and_pid))
+        .label(args.work.label.clone().unwrap_or_else(label::host_and_pid))
         .on_wait(waiting.listener());
     tokio::select! {
         biased;
-        acquired = client.acquire(request) => acquired,
+        acquired = client.acquire_all(request) => acquired,
         never = waiting.draw() => match never {},
     }
 }
 
-/// Runs the command, and gives the lock back when it has ended.
-async fn hold(guard: LockGuard, args: &args::Run, signals: Signals) -> Result<Exit, Failure> {
-    let job_signals = job::Signals::listen()?;
-    let group = Group::start(&args.command, &guard)?;
-    let job = Job::new(&group, job_signals);
-    let mut held = Held { guard, group, job, signals, grace: args.grace };
-    match held.until_end().await? {
-        Ended::ByItself(status) => held.give_back(exit_of(status), args.quiet).await,
-        Ended::Lost => Ok(Exit::Lost),
+/// What came of the work under locks.
+pub(crate) struct Outcome {
+    pub(crate) ended: Result<Exit, Failure>,
+    /// Whether a signal that asks to end was passed on to it.
+    pub(crate) asked_to_end: bool,
+}
+
+/// Runs the command, and gives the locks back when it has ended.
+pub(crate) async fn hold(
+    guard: MultiGuard,
+    names: &[LockName],
+    work: &args::Work,
+    quiet: bool,
+    signals: &mut Signals,
+) -> Outcome {
+    match Held::start(guard, names, work, signals) {
+        Ok(held) => held.run(quiet).await,
+        Err(failure) => Outcome { ended: Err(failure), asked_to_end: false },
     }
 }
 
@@ -103,35 +123,58 @@ enum Ended {
 }
 
 /// A command that runs under a lock.
-struct Held {
-    guard: LockGuard,
+struct Held<'a> {
+    guard: MultiGuard,
     group: Group,
     job: Job,
-    signals: Signals,
+    signals: &'a mut Signals,
     grace: Duration,
+    asked_to_end: bool,
 }
 
-impl Held {
+impl<'a> Held<'a> {
+    fn start(
+        guard: MultiGuard,
+        names: &[LockName],
+        work: &args::Work,
+        signals: &'a mut Signals,
+    ) -> Result<Self, Failure> {
+        let job_signals = job::Signals::listen()?;
+        let group = Group::start(&work.command, names, &guard)?;
+        let job = Job::new(&group, job_signals);
+        Ok(Self { guard, group, job, signals, grace: work.grace, asked_to_end: false })
+    }
+
+    async fn run(mut self, quiet: bool) -> Outcome {
+        let ended = self.until_end().await;
+        let asked_to_end = self.asked_to_end;
+        let ended = match ended {
+            Ok(Ended::ByItself(status)) => self.give_back(exit_of(status), quiet).await,
+            Ok(Ended::Lost) => Ok(Exit::Lost),
+            Err(failure) => Err(failure),
+        };
+        Outcome { ended, asked_to_end }
+    }
+
     /// Watches over the command until it has ended, by itself or because the lock is lost.
     async fn until_end(&mut self) -> Result<Ended, Failure> {
-        let mut asked_to_end = false;
         loop {
             tokio::select! {
                 biased;
-                reason = self.guard.lost() => {
-                    self.lost(&reason);
+                loss = self.guard.lost() => {
+                    self.lost(loss);
                     self.rest_ends(true).await;
                     return self.group.ended().await.map(|_| Ended::Lost);
                 }
                 status = self.group.ended() => {
                     let status = status?;
                     // Others of the group had the signal too, and may be cleaning up.
-                    let interrupted = asked_to_end || status.signal().is_some();
+                    let interrupted = self.asked_to_end || status.signal().is_some();
                     let lost = interrupted && self.rest_ends(false).await;
                     return Ok(if lost { Ended::Lost } else { Ended::ByItself(status) });
                 }
                 signal = self.signals.next() => {
-                    asked_to_end |= is_ending(signal);
+                    self.asked_to_end |= is_ending(signal);
                     self.group.send(signal);
                 }
                 event = self.job.next() => match event {
@@ -151,8 +194,8 @@ impl Held {
                 biased;
                 () = self.group.gone() => return lost,
                 () = &mut grace => break,
-                reason = self.guard.lost(), if !lost => {
-                    self.lost(&reason);
+                loss = self.guard.lost(), if !lost => {
+                    self.lost(loss);
                     lost = true;
                 }
                 signal = self.signals.next() => {
@@ -169,8 +212,8 @@ impl Held {
     }
 
     /// Says so at once, for the command may take its time.
-    fn lost(&mut self, reason: &LostReason) {
-        let _ = lost(&self.guard.name(), &reason.to_string()).tell();
+    fn lost(&mut self, (name, reason): (LockName, LostReason)) {
+        let _ = lost(&name, &reason.to_string()).tell();
         self.group.ask_to_end();
     }
 
@@ -186,18 +229,25 @@ impl Held {
         }
     }
 
+    /// Gives the locks back, all at once. A loss that is only found now is told.
     async fn give_back(self, exit: Exit, quiet: bool) -> Result<Exit, Failure> {
-        let (name, still_held) = (self.guard.name(), self.guard.is_held());
-        match self.guard.release_confirmed().await {
-            Ok(Release::Released) => Ok(exit),
-            Err(error) if still_held => {
-                if !quiet {
-                    terminal::warning(&format!("{}; it ends with its TTL", chain(&error)));
-                }
-                Ok(exit)
+        let releases = self.guard.into_guards().into_iter().map(|guard| give_back(guard, quiet));
+        let ended: Result<(), Failure> = join_all(releases).await.into_iter().collect();
+        ended.map(|()| exit)
+    }
+}
+
+async fn give_back(guard: LockGuard, quiet: bool) -> Result<(), Failure> {
+    let (name, still_held) = (guard.name(), guard.is_held());
+    match guard.release_confirmed().await {
+        Ok(Release::Released) => Ok(()),
+        Err(error) if still_held => {
+            if !quiet {
+                terminal::warning(&format!("{}; it ends with its TTL", chain(&error)));
             }
-            _ => Err(lost(&name, "it was over when the command ended")),
+            Ok(())
         }
+        _ => Err(lost(&name, "it was over when the command ended")),
     }
 }
 
@@ -206,8 +256,18 @@ fn lost(name: &LockName, how: &str) -> Failure {
     Failure::new(Exit::Lost, format!("lock \"{name}\" was lost {what}: {how}"))
 }
 
-fn interrupted(name: &LockName, signal: Signal) -> Failure {
-    let text = format!("interrupted while waiting for lock \"{name}\"");
+/// What was lost before all locks were acquired is no loss of the command's, which did not run.
+fn not_acquired(error: LockError) -> Failure {
+    match error {
+        LockError::Lost { .. } => Failure::new(Exit::NotAcquired, error.to_string()),
+        error => error.into(),
+    }
+}
+
+pub(crate) fn interrupted(names: &[LockName], signal: Signal) -> Failure {
+    let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    let locks = if names.len() == 1 { "lock" } else { "locks" };
+    let text = format!("interrupted while waiting for {locks} {}", quoted.join(", "));
     Failure::new(Exit::Signal(signal.as_raw()), text)
 }
 

@@ -11,6 +11,7 @@ use crate::model::{
     Capabilities, FenceError, Finding, Holder, Lease, LockError, LockName, LockRequest, LockState,
     Wait, Whom,
 };
+use crate::reentrance;
 
 /// What came of work under a lock: see [`LockClient::with`].
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl<T> Finished<T> {
 /// [`LockClient::new`] takes any [`DistributedLock`].
 #[derive(Clone, Debug)]
 pub struct LockClient {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl LockClient {
@@ -58,6 +59,11 @@ impl LockClient {
         Self { shared: Arc::new(Shared::new(Arc::new(backend), options)) }
     }
 
+    /// The request, with the defaults of this client for what it leaves open.
+    pub(crate) fn complete(&self, request: LockRequest) -> LockRequest {
+        self.shared.options.complete(request)
+    }
+
     /// What the backend can do.
     pub fn capabilities(&self) -> Capabilities {
         self.shared.backend.capabilities()
@@ -66,7 +72,8 @@ impl LockClient {
     /// Acquires a lock, and holds it under a guard that renews it.
     ///
     /// Takes a name, or a [`LockRequest`] that says how long to wait and for which TTL. Locks are
-    /// not re-entrant: a task that asks again for what it holds waits for itself. Tasks of one
+    /// not re-entrant by themselves: a task that asks again for what it holds waits for itself, unless both
+    /// requests have one [`Reentrance`](crate::Reentrance). Tasks of one
     /// client are served first come, first served among themselves; clients are where the backend's
     /// [`Capabilities`] say so.
     ///
@@ -105,7 +112,11 @@ impl LockClient {
     /// # Ok(()) }
     /// ```
     pub async fn acquire(&self, request: impl Into<LockRequest>) -> Result<LockGuard, LockError> {
-        let request = self.shared.options.complete(request.into());
+        let request = self.complete(request.into());
+        if let Some(me) = request.reentrance() {
+            // On the heap: it is as large as the rest, and rare.
+            return Box::pin(reentrance::acquire(&self.shared, me, &request)).await;
+        }
         let acquisition = Acquisition::new(self.shared.clone(), request.claim()?)?;
         let acquired = acquisition.run(&request).await?;
         Ok(LockGuard::new(self.shared.clone(), acquired))

@@ -45,6 +45,46 @@ pub trait Fence: fmt::Debug + Send + Sync + 'static {
     /// If the future is dropped the fence may or may not have been advanced; advancing again with
     /// the same token does no harm.
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError>;
+
+    /// The greatest token seen; `None` if there was none.
+    ///
+    /// # Errors
+    /// [`FenceError::Backend`] if the resource could not be asked.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    async fn seen(&self) -> Result<Option<FencingToken>, FenceError>;
+
+    /// Accepts `token` as [`advance`](Self::advance) does, and remembers nothing (C35): for those who read
+    /// under a shared hold, and do not write.
+    ///
+    /// A reader reads first, and checks then. If its token passes, no later writer has advanced the fence,
+    /// so what was read is of one state. If not, it may be torn: acquire the lock anew, and read again.
+    ///
+    /// # Errors
+    /// As [`advance`](Self::advance).
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use lock_core::{Fence, LockClient, LockRequest, MemoryBackend, MemoryFence};
+    /// # let (locks, fence) = (LockClient::new(MemoryBackend::new()), MemoryFence::new());
+    /// let reader = locks.acquire(LockRequest::new("catalogue").shared()).await?;
+    /// // … reads; meanwhile its lease ends, and a writer begins:
+    /// # locks.evict("catalogue").await?;
+    /// let writer = locks.acquire("catalogue").await?;
+    /// fence.advance(writer.token()).await?;
+    /// assert!(fence.check(reader.token()).await.is_err());
+    /// # Ok(()) }
+    /// ```
+    async fn check(&self, token: FencingToken) -> Result<(), FenceError> {
+        match self.seen().await? {
+            Some(seen) if seen > token => Err(FenceError::Stale { token, seen }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A fence for a resource of one process, and for tests.
@@ -70,6 +110,11 @@ impl Fence for MemoryFence {
             _ => Ok(()),
         }
     }
+
+    async fn seen(&self) -> Result<Option<FencingToken>, FenceError> {
+        // Zero is no token: nothing was seen.
+        Ok(FencingToken::new(self.seen.load(Ordering::Acquire)).ok())
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +130,17 @@ mod tests {
         }
         let refused = fence.advance(token(6)).await;
         assert!(matches!(refused, Err(FenceError::Stale { seen, .. }) if seen == token(7)));
+    }
+
+    #[tokio::test]
+    async fn c35_a_check_remembers_nothing() {
+        let fence = MemoryFence::new();
+        let token = |value| FencingToken::new(value).expect("a token");
+        fence.check(token(9)).await.expect("nothing was seen");
+        fence.advance(token(5)).await.expect("a check does not advance");
+        fence.check(token(5)).await.expect("equal passes");
+        let refused = fence.check(token(4)).await;
+        assert!(matches!(refused, Err(FenceError::Stale { seen, .. }) if seen == token(5)));
     }
 
     /// S4: two holders, each advancing, reading and writing n + 1 in every possible interleaving.

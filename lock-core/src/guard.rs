@@ -1,17 +1,17 @@
 //! A hold that is kept alive, and given back when it is dropped.
 
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::backend::{Release, Reservation, Reserved, TokenRange};
 use crate::engine::{
     Acquired, Hold, LostSignal, OwnedClaim, Registration, Shared, Succession, is_worth_passing,
+    while_held,
 };
-use crate::model::{FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Ttl};
+use crate::model::{
+    FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Reentrance, Ttl,
+};
 
 /// A lock that is held.
 ///
@@ -33,16 +33,41 @@ use crate::model::{FencingToken, Kind, Lease, LockError, LockName, LostReason, M
 pub struct LockGuard {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
-    /// What is given back when the guard goes. `None` once the lease was taken out.
+    /// What is given back when the guard goes. `None` once the lease was taken out, and while other guards
+    /// share it.
     claim: Option<OwnedClaim>,
     /// To whom of this client the hold may pass at its end.
     succession: Option<Succession>,
+    /// Its part of a hold that the guards of a `Reentrance` share.
+    joint: Option<(Reentrance, Arc<Acquired>)>,
 }
 
 impl LockGuard {
     pub(crate) fn new(shared: Arc<Shared>, acquired: Acquired) -> Self {
         let Acquired { hold, claim, succession } = acquired;
-        Self { shared, hold, claim: Some(claim), succession }
+        Self { shared, hold, claim: Some(claim), succession, joint: None }
+    }
+
+    /// One of several guards of a hold.
+    pub(crate) fn joint(shared: Arc<Shared>, me: Reentrance, acquired: Arc<Acquired>) -> Self {
+        let hold = acquired.hold.clone();
+        Self { shared, hold, claim: None, succession: None, joint: Some((me, acquired)) }
+    }
+
+    /// Asks for a longer TTL from now on, if `ttl` is longer (C43).
+    pub(crate) fn ask_for(&self, ttl: Ttl) {
+        self.hold.ask_for(ttl);
+        self.shared.renewer.look_at(&self.hold);
+    }
+
+    /// Renews for no longer than `span` from now (C13).
+    pub(crate) fn renew_for(&self, span: Duration) {
+        self.hold.renew_for(span);
+    }
+
+    /// The loss, if the lock is lost.
+    pub(crate) fn error_if_lost(&self) -> Result<(), LockError> {
+        self.hold.error_if_lost()
     }
 
     /// The lock that is held.
@@ -136,17 +161,9 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
-        // C13: the work is dropped at the loss; until it has ended, the borrow keeps the guard.
-        let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
-        poll_fn(|context| {
-            // By the clock before each step: after a pause the work may be polled first.
-            self.hold.error_if_lost()?;
-            if let Poll::Ready(reason) = lost.as_mut().poll(context) {
-                return Poll::Ready(Err(self.hold.lost_error(reason)));
-            }
-            work.as_mut().poll(context).map(Ok)
-        })
-        .await
+        // C13: until the work has ended, the borrow keeps the guard.
+        let lost = async { self.hold.lost_error(self.lost().await) };
+        while_held(work, lost, || self.error_if_lost()).await
     }
 
     /// Makes the hold last for at least `ttl` from now.
@@ -186,7 +203,10 @@ impl LockGuard {
     /// know; a [`Fence`](crate::Fence) decides. It returns once the server has answered, or at once where the
     /// lock [passes](crate::ClientOptions::local_hand_off) to the next task of this client. **A server that
     /// does not answer is no error of the work**: the hold lasted all the same, the janitor goes on giving
-    /// the lock back, and the TTL ends it at the latest; an event of `tracing` tells. Those who need the server's own word ask by [`release_confirmed`](Self::release_confirmed).
+    /// the lock back, and the TTL ends it at the latest; an event of `tracing` tells. Those who
+    /// need the server's own word ask by [`release_confirmed`](Self::release_confirmed).
+    ///
+    /// Where other guards share the hold ([`Reentrance`]), it goes on, and the answer is the same.
     ///
     /// # Errors
     /// [`LockError::Lost`] if the hold was over before this was called: what was done under it may have
@@ -208,7 +228,7 @@ impl LockGuard {
     pub async fn release(mut self) -> Result<(), LockError> {
         // A loss that is known needs no word of the server: the drop gives back what may be left.
         self.hold.error_if_lost()?;
-        if self.pass_on() {
+        if !self.is_last() || self.pass_on() {
             return Ok(());
         }
         let (shared, hold) = (self.shared.clone(), self.hold.clone());
@@ -232,12 +252,14 @@ impl LockGuard {
     /// [`release`](Self::release) answers what the work wants to know.
     ///
     /// # Errors
-    /// [`LockError::Backend`] if the server did not answer within the request time-out. The janitor
-    /// goes on giving the lock back, and the TTL ends it at the latest.
+    /// - [`LockError::Backend`] if the server did not answer within the request time-out. The janitor
+    ///   goes on giving the lock back, and the TTL ends it at the latest.
+    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`]), which goes on.
     ///
     /// # Cancel safety
     /// If the future is dropped, the janitor gives the lock back.
-    pub async fn release_confirmed(self) -> Result<Release, LockError> {
+    pub async fn release_confirmed(mut self) -> Result<Release, LockError> {
+        self.error_unless_last()?;
         self.end(None).await
     }
 
@@ -300,13 +322,33 @@ impl LockGuard {
     /// Takes the lease out of the guard. From then on nobody renews it, and nobody gives it back.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if the lock is lost.
+    /// - [`LockError::Lost`] if the lock is lost.
+    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`]), which goes on.
     pub fn detach(mut self) -> Result<Lease, LockError> {
         self.hold.error_if_lost()?;
+        self.error_unless_last()?;
         let _ = self.shared.drop_hold(&self.hold);
         let mut lease = self.hold.lease();
         lease.unresolved = self.claim.take().is_some_and(OwnedClaim::hand_on);
         Ok(lease)
+    }
+
+    /// Whether the hold is this guard's to end: no other guard shares it, and it has not been ended.
+    fn is_last(&mut self) -> bool {
+        // C43: the last guard of a hold has what is given back.
+        if let Some((me, joint)) = self.joint.take()
+            && let Some(last) = self.shared.joint_holds.last(&me, self.name(), joint)
+        {
+            (self.claim, self.succession) = (Some(last.claim), last.succession);
+        }
+        self.claim.is_some()
+    }
+
+    fn error_unless_last(&mut self) -> Result<(), LockError> {
+        match self.is_last() {
+            true => Ok(()),
+            false => Err(LockError::AlreadyAttached { name: self.name() }),
+        }
     }
 
     /// Holds no more on this side. What is on the server is left alone if the lease has been attached
@@ -326,6 +368,9 @@ impl Drop for LockGuard {
     fn drop(&mut self) {
         // A shutdown waits for it. It is dropped after the claim, which counts for itself from then on.
         let _in_flight = self.shared.janitor.begin();
+        if !self.is_last() {
+            return;
+        }
         let lost_before = self.hold.lost_reason();
         if lost_before.is_none() && self.pass_on() {
             return;

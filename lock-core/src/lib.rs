@@ -44,6 +44,7 @@ mod lease_ext;
 mod memory;
 mod model;
 mod primitives;
+mod reentrance;
 
 pub use crate::backend::{DistributedLock, LockAdmin, Release};
 pub use crate::client::{Finished, LockClient};
@@ -57,8 +58,12 @@ pub use crate::model::{
     FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner,
     InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label, Lease, LockError, LockName,
     LockRequest, LockState, LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_PERMITS, Moment,
-    Order, Outcome, OwnerId, Permits, Readable, Renewals, Slots, SystemClock, TokenDurability, Ttl,
-    Wait, Wakeup, Whom,
+    Order, Outcome, OwnerId, Permits, Readable, Reentrance, Renewals, Slots, SystemClock,
+    TokenDurability, Ttl, Wait, Wakeup, Whom,
+};
+pub use crate::primitives::{
+    Election, Leader, Leadership, ListWatch, LockWatch, MAX_NAMES, MultiGuard, MultiRequest,
+    Observer,
 };
 
 /// The former name of [`MemoryBackend`]: it is a store of locks, not a lock.

@@ -1,14 +1,17 @@
 //! The executable specification: the whole contract within one process.
 
+mod watchers;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
+use self::watchers::Watchers;
 use crate::backend::{
-    Admission, Attempt, DistributedLock, Extension, Grant, Held, Holds, LockAdmin, Release,
-    Reserved, TokenRange, WaiterHandle, Withdrawals, next_token,
+    Admission, Attempt, Changes, DistributedLock, Extension, Grant, Held, Holds, LockAdmin,
+    Release, Reserved, TokenRange, WaiterHandle, Withdrawals, next_token,
 };
 use crate::model::{
     BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder,
@@ -34,6 +37,7 @@ struct Store {
     /// The greatest token ever granted, of whatever lock.
     last_token: Option<FencingToken>,
     withdrawn: Withdrawals,
+    watchers: Watchers,
 }
 
 #[derive(Debug, Default)]
@@ -151,6 +155,7 @@ impl DistributedLock for MemoryBackend {
             Admission::Fits(_) | Admission::Waits => {
                 let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
                 let (seen, at) = (lock.holds.contention(now), Some(self.server_time(now)));
+                store.watchers.tell(&claim.name);
                 Ok(Attempt::Busy(Contention { position, at, ..seen }))
             }
         }
@@ -168,6 +173,7 @@ impl DistributedLock for MemoryBackend {
         store.expire(name, now);
         let was_held = store.locks.get_mut(name).is_some_and(|lock| lock.holds.end(owner));
         self.hand_over(&mut store, name, now)?;
+        store.watchers.tell(name);
         store.forget_if_idle(name);
         Ok(if was_held { Release::Released } else { Release::NotHeld })
     }
@@ -200,6 +206,11 @@ impl LockAdmin for MemoryBackend {
         Ok(self.store().state(name, now))
     }
 
+    /// All but the end of a TTL, which is nobody's act.
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        Some(self.store().watchers.add(name))
+    }
+
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let now = self.clock.now();
         let store = self.store();
@@ -214,6 +225,7 @@ impl LockAdmin for MemoryBackend {
         let lock = store.locks.get_mut(name);
         let ended = lock.map_or_else(Vec::new, |lock| lock.holds.evict(whom, now));
         self.hand_over(&mut store, name, now)?;
+        store.watchers.tell(name);
         store.forget_if_idle(name);
         Ok(ended)
     }
@@ -248,6 +260,7 @@ impl Store {
         let held = Held::of(claim, token, slots.clone(), now);
         let held = Held { since: Some(SystemTime::now()), ..held };
         self.lock(&claim.name, now).holds.push(held);
+        self.watchers.tell(&claim.name);
         Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
     }
 

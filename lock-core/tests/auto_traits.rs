@@ -12,7 +12,7 @@ use lock_core::{
     Fence, FenceError, FencingToken, Finding, Holder, InvalidLabel, InvalidLease, InvalidName,
     InvalidOwner, InvalidToken, InvalidTtl, Label, Lease, LockClient, LockError, LockGuard,
     LockName, LockRequest, LockState, LostReason, LostSignal, MemoryBackend, MemoryFence, Moment,
-    OwnerId, SystemClock, Ttl, Wait,
+    MultiGuard, MultiRequest, OwnerId, Reentrance, SystemClock, Ttl, Wait,
 };
 
 /// What every public type is.
@@ -28,7 +28,7 @@ macro_rules! all {
 #[test]
 fn public_types_are_send_sync_and_unpin() {
     all!(is_ordinary: ClientOptions, LockClient, LockError, LockGuard, LockRequest, LostSignal,
-        MemoryBackend, WaiterHandle, Attempt, BackendError, FenceError, Box<dyn Fence>,
+        MemoryBackend, MultiGuard, MultiRequest, WaiterHandle, Attempt, BackendError, FenceError, Box<dyn Fence>,
         Box<dyn DistributedLock>);
 }
 
@@ -37,7 +37,7 @@ fn plain_data_is_unwind_safe() {
     all!(is_plain: Capabilities, Claim, ClockLimit, Contention, Drift, Extension, FencingToken,
         Finding, Grant, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner, InvalidToken,
         InvalidTtl, Label, Lease, LockName, LockState, LostReason, MemoryFence, Moment, OwnerId,
-        Release, Renewal, ReplyMonitor, RequestError<()>, ServerTime, SystemClock, Ttl, Wait,
+        Reentrance, Release, Renewal, ReplyMonitor, RequestError<()>, ServerTime, SystemClock, Ttl, Wait,
         Withdrawals);
     all!(is_ordinary: FakeClock);
 }

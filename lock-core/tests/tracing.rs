@@ -123,6 +123,25 @@ async fn c49_a_wait_for_a_key_without_a_ttl_warns_once_after_a_second() {
     assert_eq!(log.lines(&["WARN"]), 1, "{}", log.text());
 }
 
+/// C43: a task that asks again for what it holds would wait for ever, and nobody would know why.
+#[tokio::test(start_paused = true)]
+async fn c43_a_wait_for_the_clients_own_hold_warns_once_after_a_second() {
+    let (log, _listening) = listen();
+    let store = MemoryBackend::new();
+    let (one, two) = (LockClient::new(store.clone()), LockClient::new(store));
+    let _guard = one.acquire("stock").await.expect("a free lock");
+    let _other = one.acquire("other").await.expect("a free lock");
+    let request = |wait| {
+        let wait = Wait::AtMost(Duration::from_millis(wait));
+        LockRequest::new("stock").wait(wait).label("second")
+    };
+    let parts = ["WARN", "backend=\"memory\"", "name=stock", "label=second", "this client holds"];
+    for (client, wait, warnings) in [(&two, 10_000, 0), (&one, 800, 0), (&one, 10_000, 1)] {
+        assert!(client.acquire(request(wait)).await.is_err());
+        assert_eq!(log.lines(&parts), warnings, "after {wait} ms: {}", log.text());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dropped_acquisition_is_told() {
     let (log, _listening) = listen();

@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
+use lock_core::backend::{
+    Attempt, Changes, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle,
+};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
     LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
@@ -113,6 +115,10 @@ impl DistributedLock for EtcdBackend {
 impl LockAdmin for EtcdBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         self.cluster.inspect(name).await
+    }
+
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        Some(self.cluster.watches.changes(&self.cluster.root.claims(name)))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use etcd_client::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse};
+use etcd_client::{Client, Compare, CompareOp, KeyValue, Txn, TxnOp, TxnOpResponse};
 use lock_core::{BackendError, Fence, FenceError, FencingToken};
 
 use crate::error::unreadable;
@@ -100,18 +100,27 @@ fn written(token: FencingToken) -> String {
     format!("{:016}", token.get())
 }
 
-fn stale(
-    token: FencingToken,
-    mark: Option<&etcd_client::KeyValue>,
-) -> Result<FenceError, BackendError> {
-    let seen = mark.and_then(|mark| mark.value_str().ok()?.parse().ok());
-    Ok(FenceError::Stale { token, seen: seen.ok_or_else(|| unreadable("the mark of a fence"))? })
+fn stale(token: FencingToken, mark: Option<&KeyValue>) -> Result<FenceError, BackendError> {
+    let mark = mark.ok_or_else(|| unreadable("the mark of a fence"))?;
+    Ok(FenceError::Stale { token, seen: seen_in(mark)? })
+}
+
+fn seen_in(mark: &KeyValue) -> Result<FencingToken, BackendError> {
+    let seen = mark.value_str().ok().and_then(|seen| seen.parse().ok());
+    seen.ok_or_else(|| unreadable("the mark of a fence"))
 }
 
 #[async_trait]
 impl Fence for EtcdFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
         self.commit(token, Vec::new()).await
+    }
+
+    async fn seen(&self) -> Result<Option<FencingToken>, FenceError> {
+        let mark = self.mark.clone();
+        let get = |mut client: Client| async move { client.get(mark, None).await };
+        let answer = self.server.on_store(get).await?;
+        Ok(answer.kvs().first().map(seen_in).transpose()?)
     }
 }
 

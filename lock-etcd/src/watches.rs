@@ -12,6 +12,8 @@ use etcd_client::{
     Client, Error, EventType, GetOptions, WatchFilterType, WatchOptions, WatchRequestSender,
     WatchResponse, WatchResponseStream,
 };
+use futures_util::stream;
+use lock_core::backend::Changes;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -47,9 +49,18 @@ struct Registry {
 }
 
 struct Watched {
-    key: Vec<u8>,
+    target: Target,
     sent: bool,
     seen: watch::Sender<Seen>,
+}
+
+/// What of the store is watched.
+#[derive(Clone)]
+enum Target {
+    /// Deletions of a key: a renewal that moves it to another lease does not matter.
+    Key(Vec<u8>),
+    /// All changes of the keys that start so.
+    KeysStartingWith(Vec<u8>),
 }
 
 /// What is to be sent on the stream.
@@ -74,10 +85,11 @@ struct Seen {
     gone: bool,
 }
 
-/// A watch of one key. It is closed when it is dropped.
+/// A watch of one key, or of many. It is closed when it is dropped.
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     id: i64,
+    /// Or what the keys start with.
     pub(crate) key: Vec<u8>,
     seen: watch::Receiver<Seen>,
     /// How often it had been opened when [`opened`](Self::opened) returned last.
@@ -142,10 +154,25 @@ impl Watches {
 
     /// Watches `key` from now on.
     pub(crate) fn watch(&self, key: &[u8]) -> Watch {
+        self.open(Target::Key(key.to_vec()))
+    }
+
+    /// Tells of changes of the keys that start with `start`, and each time the watch is opened, since what
+    /// happened before is not told (C44).
+    pub(crate) fn changes(&self, start: &str) -> Changes {
+        let watch = self.open(Target::KeysStartingWith(start.into()));
+        Box::pin(stream::unfold(watch, async |mut watch| {
+            watch.changed().await;
+            Some(((), watch))
+        }))
+    }
+
+    fn open(&self, target: Target) -> Watch {
         self.ensure_running();
-        let (id, seen) = self.shared.registry().open(key);
+        let key = target.key().to_vec();
+        let (id, seen) = self.shared.registry().open(target);
         self.shared.changed.notify_one();
-        Watch { shared: self.shared.clone(), id, key: key.to_vec(), seen, opened: 0 }
+        Watch { shared: self.shared.clone(), id, key, seen, opened: 0 }
     }
 
     fn ensure_running(&self) {
@@ -208,8 +235,8 @@ impl Shared {
         &self,
         mut client: Client,
     ) -> Result<Option<(WatchRequestSender, WatchResponseStream)>, Error> {
-        let Some((id, key)) = self.registry().first() else { return Ok(None) };
-        let stream = client.watch(key, Some(options(id))).await?;
+        let Some((id, target)) = self.registry().first() else { return Ok(None) };
+        let stream = client.watch(target.key(), Some(target.options(id))).await?;
         self.registry().sent(Request::Open(id));
         Ok(Some(stream.split()))
     }
@@ -244,25 +271,37 @@ impl Shared {
 
 async fn send(
     sender: &mut WatchRequestSender,
-    next: Option<(Request, Vec<u8>)>,
+    next: Option<(Request, Option<Target>)>,
 ) -> Result<(), Error> {
     match next {
-        Some((Request::Open(id), key)) => sender.watch(key, Some(options(id))).await,
+        Some((Request::Open(id), Some(target))) => {
+            sender.watch(target.key(), Some(target.options(id))).await
+        }
         Some((Request::Cancel(id), _)) => sender.cancel(id).await,
-        None => Ok(()),
+        Some((Request::Open(_), None)) | None => Ok(()),
     }
 }
 
-/// Deletions only: a renewal that moves a key to another lease does not matter here.
-fn options(id: i64) -> WatchOptions {
-    WatchOptions::new().with_watch_id(id).with_filters([WatchFilterType::NoPut])
+impl Target {
+    fn key(&self) -> &[u8] {
+        let (Self::Key(key) | Self::KeysStartingWith(key)) = self;
+        key
+    }
+
+    fn options(&self, id: i64) -> WatchOptions {
+        let options = WatchOptions::new().with_watch_id(id);
+        match self {
+            Self::Key(_) => options.with_filters([WatchFilterType::NoPut]),
+            Self::KeysStartingWith(_) => options.with_prefix(),
+        }
+    }
 }
 
 impl Registry {
-    fn open(&mut self, key: &[u8]) -> (i64, watch::Receiver<Seen>) {
+    fn open(&mut self, target: Target) -> (i64, watch::Receiver<Seen>) {
         self.last_id += 1;
         let (seen, receiver) = watch::channel(Seen::default());
-        self.watched.insert(self.last_id, Watched { key: key.to_vec(), sent: false, seen });
+        self.watched.insert(self.last_id, Watched { target, sent: false, seen });
         self.requests.push_back(Request::Open(self.last_id));
         (self.last_id, receiver)
     }
@@ -279,14 +318,14 @@ impl Registry {
         self.watched.values_mut().for_each(|watched| watched.sent = false);
     }
 
-    /// What is to be sent next, with the key of a watch that is opened.
-    fn next(&mut self) -> Option<(Request, Vec<u8>)> {
+    /// What is to be sent next, with what a watch is opened of.
+    fn next(&mut self) -> Option<(Request, Option<Target>)> {
         loop {
             let request = *self.requests.front()?;
             match request {
-                Request::Cancel(_) => return Some((request, Vec::new())),
+                Request::Cancel(_) => return Some((request, None)),
                 Request::Open(id) => match self.watched.get(&id) {
-                    Some(watched) => return Some((request, watched.key.clone())),
+                    Some(watched) => return Some((request, Some(watched.target.clone()))),
                     // Closed before it was opened.
                     None => self.requests.pop_front(),
                 },
@@ -295,11 +334,11 @@ impl Registry {
     }
 
     /// The first watch that is to be opened; there is nothing to cancel on a new stream.
-    fn first(&mut self) -> Option<(i64, Vec<u8>)> {
+    fn first(&mut self) -> Option<(i64, Target)> {
         loop {
             match self.next()? {
-                (Request::Open(id), key) => return Some((id, key)),
-                (Request::Cancel(_), _) => drop(self.requests.pop_front()),
+                (Request::Open(id), Some(target)) => return Some((id, target)),
+                _ => drop(self.requests.pop_front()),
             }
         }
     }
@@ -328,7 +367,7 @@ impl Registry {
         let Some(watched) = self.watched.get(&response.watch_id()) else { return };
         let gone = response.events().iter().any(|event| event.event_type() == EventType::Delete);
         let opened = response.created();
-        if gone || opened {
+        if opened || !response.events().is_empty() {
             watched.seen.send_modify(|seen| {
                 seen.gone |= gone;
                 seen.opened += u64::from(opened);

@@ -134,6 +134,11 @@ impl Fence for FileFence {
         })
         .await
     }
+
+    async fn seen(&self) -> Result<Option<FencingToken>, FenceError> {
+        let path = self.path.clone();
+        blocking(move |_| Ok(LockedFence::open(&path)?.greatest)).await
+    }
 }
 
 /// A fence that nobody else can change for as long as this lives.

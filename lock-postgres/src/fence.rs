@@ -4,9 +4,9 @@ use std::fmt;
 
 use async_trait::async_trait;
 use lock_core::{Fence, FenceError, FencingToken};
-use sqlx::{Error, Executor, PgConnection};
+use sqlx::{Error, Executor, PgConnection, Row};
 
-use crate::error::{RequestError, STALE, classify, code_of};
+use crate::error::{RequestError, STALE, classify, code_of, unreadable};
 use crate::reply;
 use crate::server::Server;
 use crate::sql::Call;
@@ -77,6 +77,13 @@ impl Fence for PostgresFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
         let answer = self.server.connections.call(&self.call(token)).await;
         answer.map(drop).map_err(|error| classify_refusal(token, error))
+    }
+
+    async fn seen(&self) -> Result<Option<FencingToken>, FenceError> {
+        const WHAT: &str = "the mark of a fence";
+        let row = self.server.row(&self.server.call("seen").text(&self.resource), WHAT).await?;
+        let seen: Option<i64> = row.try_get(0).map_err(|_| unreadable(WHAT))?;
+        Ok(seen.map(reply::fencing_token).transpose()?)
     }
 }
 

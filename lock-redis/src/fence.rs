@@ -129,6 +129,13 @@ impl Fence for RedisFence {
         static NOTHING: LazyLock<FencedScript> = LazyLock::new(|| FencedScript::new(""));
         self.request(token, &NOTHING, &[], Vec::new()).await.map(drop)
     }
+
+    async fn seen(&self) -> Result<Option<FencingToken>, FenceError> {
+        let mark = self.server.send(redis::cmd("GET").arg(&self.mark)).await?;
+        let seen: Option<String> = reply::read(mark, "the mark of a fence")?;
+        let seen = seen.map(|seen| seen.parse()).transpose();
+        Ok(seen.map_err(|_| unreadable("the mark of a fence"))?)
+    }
 }
 
 impl fmt::Debug for RedisFence {

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::stream;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use lock_core::backend::{
-    Attempt, Claim, Extension, LossWatch, Release, Renewal, Reservation, Reserved, WaiterHandle,
+    Attempt, Changes, Claim, Extension, LossWatch, Release, Renewal, Reservation, Reserved,
+    WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, Contention, DistributedLock, Finding, Holder, Lease, LockAdmin,
@@ -75,6 +77,8 @@ struct Plan {
     unextendable: Option<LockName>,
     jammed: HashSet<LockName>,
     foreign: HashMap<LockName, Foreign>,
+    late_states: VecDeque<LockState>,
+    is_deaf: bool,
 }
 
 impl Faulty {
@@ -107,6 +111,16 @@ impl Faulty {
     /// From now on this is in the place of a lock that nobody holds.
     pub fn put(&self, name: &LockName, foreign: Foreign) {
         self.plan().foreign.insert(name.clone(), foreign);
+    }
+
+    /// The next inspection is answered with this state of earlier, as by a replica that lags.
+    pub fn answer_late(&self, state: LockState) {
+        self.plan().late_states.push_back(state);
+    }
+
+    /// Nobody who begins to watch a lock from now on is told of its changes.
+    pub fn tell_no_changes(&self) {
+        self.plan().is_deaf = true;
     }
 
     /// The backend sees that the holds of `name` are over, and how.
@@ -290,13 +304,24 @@ impl DistributedLock for Faulty {
 #[deny(clippy::missing_trait_methods)]
 impl LockAdmin for Faulty {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let late = self.plan().late_states.pop_front();
         let answer = async {
+            if let Some(state) = late {
+                return Ok(state);
+            }
             match self.is_stuck(name)? {
                 true => Ok(LockState::new(name.clone(), Some(Holder::foreign(None)), None)),
                 false => self.backend.inspect(name).await,
             }
         };
         self.call(Operation::Inspect, answer).await
+    }
+
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        match self.plan().is_deaf {
+            true => Some(Box::pin(stream::pending())),
+            false => self.backend.changes(name),
+        }
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {

@@ -5,7 +5,7 @@ use leasehold::etcd::etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
 use leasehold::{Fence, FenceError, LockClient};
 
 use crate::servers::{delete_holder, one_member};
-use crate::support::{fresh_name, patient};
+use crate::support::{check_remembers_nothing, fresh_name, patient};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_stale_holder_can_neither_advance_nor_write() {
@@ -30,6 +30,7 @@ async fn c24_a_stale_holder_can_neither_advance_nor_write() {
     assert!(matches!(fence.advance(stale.token()).await, Err(FenceError::Stale { .. })));
     fence.advance(holder.token()).await.expect("advancing again does no harm");
     assert_eq!(written(), "98\n");
+    check_remembers_nothing(&lock.fence(fresh_name())).await;
     // The mark is the resource's: it has no lease.
     let mark = server.ctl(&["get", &format!("leasehold/fences/{name}"), "-w", "fields"]);
     assert!(mark.contains("\"Lease\" : 0"), "{mark}");

@@ -6,7 +6,7 @@ mod table {
 
     use leasehold::core::backend::async_trait;
     use leasehold::postgres::PostgresBackend;
-    use leasehold::{DistributedLock, LockName, Whom};
+    use leasehold::{DistributedLock, LockName};
     use lock_testkit::PostgresServer;
     use lock_testkit::conformance::Harness;
     use lock_testkit::conformance_tests;

@@ -5,7 +5,7 @@ use leasehold::{Fence, FenceError, FencingToken, LockClient};
 use sqlx::{Connection, Executor, PgConnection};
 
 use crate::server::shared;
-use crate::support::{fresh_name, patient};
+use crate::support::{check_remembers_nothing, fresh_name, patient};
 
 async fn connection() -> PgConnection {
     PgConnection::connect(&shared().await.url()).await.expect("a connection")
@@ -47,6 +47,7 @@ async fn c24_a_stale_holders_whole_transaction_fails() {
     assert_eq!(shared().await.psql(&format!("SELECT n FROM \"{table}\"")), "2");
     assert!(matches!(fence.advance(stale).await, Err(FenceError::Stale { .. })));
     fence.advance(newest).await.expect("the newest");
+    check_remembers_nothing(&lock.fence(fresh_name())).await;
 }
 
 /// A mark that is rolled back is not seen by others, and one that is not yet committed holds them up.

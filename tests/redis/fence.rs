@@ -4,7 +4,7 @@ use leasehold::redis::{FencedScript, RedisBackend};
 use leasehold::{Fence, FenceError, LockClient};
 use lock_testkit::{RedisServer, Reply};
 
-use crate::support::{fresh_name, patient};
+use crate::support::{check_remembers_nothing, fresh_name, patient};
 
 /// S1: a write below the fence is refused; those above it come in the order of the tokens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,6 +31,13 @@ async fn c24_a_stale_holder_can_neither_advance_nor_write() {
     // The mark is the resource's: it outlives the lock.
     holder.release().await.expect("an answer");
     assert_eq!(server.cli(&["PTTL", "{stock}:mark"]), Reply::Integer(-1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c35_a_check_remembers_nothing() {
+    let server = RedisServer::start().await;
+    let lock = RedisBackend::connect(&server.url()).await.expect("a connection");
+    check_remembers_nothing(&lock.fence("stock")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

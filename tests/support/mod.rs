@@ -1,6 +1,7 @@
 //! What the tests of all servers here share: clients by URL, and the steps of the testkit.
 
 mod access;
+mod fences;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use leasehold::{ClientOptions, DistributedLock, LockClient};
 pub(crate) use lock_testkit::faults::*;
 
 pub(crate) use self::access::*;
+pub(crate) use self::fences::*;
 
 /// The request time-out of the clients here.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,11 +1,12 @@
 //! The command's processes: a group of their own, so that all of them can be told to end.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::LockGuard;
+use leasehold::{LockName, MultiGuard};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpgid, kill_process, kill_process_group,
@@ -29,11 +30,14 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Starts `command`, with what it has to know of the lock in its environment.
-    pub(super) fn start(command: &[OsString], guard: &LockGuard) -> Result<Self, Failure> {
+    /// Starts `command`, with what it has to know of the locks in its environment: see [`known`].
+    pub(super) fn start(
+        command: &[OsString],
+        names: &[LockName],
+        guard: &MultiGuard,
+    ) -> Result<Self, Failure> {
         let child = trampoline::command(command)
-            .env("LEASEHOLD_NAME", guard.name().as_str())
-            .env("LEASEHOLD_TOKEN", guard.token().to_string())
+            .envs(known(names, guard))
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -94,4 +98,17 @@ impl Group {
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         while let Ok(Some(_)) = waitid(WaitId::Pgid(Some(self.id)), ended) {}
     }
+}
+
+/// What a command knows of its locks: name and token of the first that was named, and the tokens of all.
+fn known(names: &[LockName], guard: &MultiGuard) -> Vec<(&'static str, String)> {
+    let tokens: BTreeMap<String, u64> =
+        guard.tokens().map(|(name, token)| (name.as_str().to_owned(), token.get())).collect();
+    let mut known = vec![("LEASEHOLD_TOKENS", serde_json::json!(tokens).to_string())];
+    if let Some(first) = names.first() {
+        known.push(("LEASEHOLD_NAME", first.as_str().to_owned()));
+        let token = guard.token(first.as_str());
+        known.extend(token.map(|token| ("LEASEHOLD_TOKEN", token.to_string())));
+    }
+    known
 }

@@ -16,39 +16,41 @@ const TICK: Duration = Duration::from_millis(100);
 
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
 
-/// A line on a terminal that tells who has the lock, how many wait before us, and since when we wait.
+/// A line on a terminal that tells for which lock we wait, who has it, how many wait before us, and since
+/// when we wait.
 /// The line goes away when this is dropped. If stderr is no terminal, nothing is shown but, with `-v`,
 /// one event.
-pub(super) struct Waiting {
-    name: LockName,
+pub(crate) struct Waiting {
     shown: bool,
-    /// What is known of the others; `None` until there is something to wait for.
-    situation: Arc<Mutex<Option<String>>>,
+    situation: Arc<Mutex<Situation>>,
 }
 
+/// The lock that is waited for, and what is known of the others; `None` until there is something to wait for.
+type Situation = Option<(LockName, String)>;
+
 impl Waiting {
-    pub(super) fn new(name: &LockName, quiet: bool) -> Self {
+    pub(crate) fn new(quiet: bool) -> Self {
         let shown = !quiet && terminal::stderr_is_terminal();
-        Self { name: name.clone(), shown, situation: Arc::default() }
+        Self { shown, situation: Arc::default() }
     }
 
-    /// What to do with each answer that the lock is busy.
-    pub(super) fn listener(&self) -> impl Fn(&Contention) + Send + Sync + 'static {
-        let (name, situation) = (self.name.clone(), self.situation.clone());
-        move |seen| {
+    /// What to do with each answer that a lock is busy.
+    pub(crate) fn listener(&self) -> impl Fn(&LockName, &Contention) + Send + Sync + 'static {
+        let situation = self.situation.clone();
+        move |name, seen| {
             let mut situation = situation.lock().unwrap_or_else(PoisonError::into_inner);
-            if situation.is_none() {
+            if situation.as_ref().is_none_or(|(last, _)| last != name) {
                 tracing::info!(lock = %name, %seen, "waiting");
             }
-            *situation = Some(described(seen));
+            *situation = Some((name.clone(), described(seen)));
         }
     }
 
     /// Draws the line until it is dropped.
-    pub(super) async fn draw(&self) -> Infallible {
-        let (name, since, asked) = (&self.name, clock_time(), Instant::now());
+    pub(crate) async fn draw(&self) -> Infallible {
+        let (since, asked) = (clock_time(), Instant::now());
         for spinner in SPINNER.into_iter().cycle().take_while(|_| self.shown) {
-            if let Some(situation) = self.situation() {
+            if let Some((name, situation)) = self.situation() {
                 let waited = Duration::from_secs(asked.elapsed().as_secs());
                 let waited = humantime::format_duration(waited);
                 show(&format!(
@@ -60,7 +62,7 @@ impl Waiting {
         std::future::pending().await
     }
 
-    fn situation(&self) -> Option<String> {
+    fn situation(&self) -> Situation {
         self.situation.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -105,7 +105,7 @@ async fn completions_and_manual_pages_are_printed() {
     assert!(page.code == 0 && page.stdout.contains(".TH leasehold 1"), "{}", page.stdout);
     let page = shell.run(&["man", "run"]).await;
     assert!(page.code == 0 && page.stdout.contains("LEASEHOLD_TOKEN"), "{}", page.stdout);
-    let synopsis = r"\fBleasehold run\fR [OPTIONS] <NAME> \-\- <CMD>...";
+    let synopsis = r"\fBleasehold run\fR [OPTIONS] <NAME>... \-\- <CMD>...";
     assert!(page.stdout.contains(synopsis), "{}", page.stdout);
     let notes = page.stdout.split_once(".nf\n").and_then(|(_, notes)| notes.split_once(".fi"));
     assert!(notes.expect("lines as they are").0.contains("\n  leasehold run backup"));

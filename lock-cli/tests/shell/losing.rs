@@ -28,6 +28,17 @@ pub(crate) async fn c08_lost_data_ends_the_command(store: &impl Store) {
     assert!(held.stderr().contains("was lost while the command ran"), "{}", held.stderr());
 }
 
+pub(crate) async fn c39_the_loss_of_one_of_several_locks_ends_the_command(store: &impl Store) {
+    let shell = Shell::of(store);
+    let options = ["--ttl", "15s", "c", "b"];
+    let mut held = shell.hold(&options, "a", "exec sleep 60").await;
+    assert_eq!(shell.run(&["release", "--force", "b"]).await.code, 0);
+    assert_eq!(held.code().await, 76, "{}", held.stderr());
+    assert!(held.stderr().contains("\"b\" was lost while the command ran"), "{}", held.stderr());
+    let next = shell.run(&["run", "--no-wait", "a", "b", "c", "--", "true"]).await;
+    assert_eq!(next.code, 0, "the others are given back: {}", next.stderr);
+}
+
 pub(crate) async fn c08_lost_data_ends_a_command_that_will_not_end(store: &impl Store) {
     let shell = Shell::of(store);
     let mut held = shell.hold(&OPTIONS, "a", STUBBORN).await;

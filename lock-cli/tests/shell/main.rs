@@ -7,6 +7,7 @@
 mod command_line;
 mod doctor;
 mod ending;
+mod leading;
 mod looking;
 mod losing;
 mod manual;
@@ -46,6 +47,7 @@ macro_rules! shell_checks {
         checks! { $name: $store;
             running::c14_exit_codes_are_those_of_the_command
             running::the_command_knows_its_lock_and_its_output_is_its_own
+            running::c39_a_command_has_all_of_its_locks_or_none
             running::signals_are_passed_on
             running::c19_who_is_interrupted_while_waiting_leaves_the_queue
             running::what_was_ignored_stays_ignored
@@ -56,10 +58,16 @@ macro_rules! shell_checks {
             sharing::c28_the_next_run_is_in_after_the_ttl_of_a_killed_one
             sharing::c28_killed_waiters_stall_nobody
             losing::c08_lost_data_ends_the_command
+            losing::c39_the_loss_of_one_of_several_locks_ends_the_command
             losing::c08_lost_data_ends_a_command_that_will_not_end
             ending::c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up
             ending::c08_a_loss_is_told_at_once_and_a_second_interruption_kills
             losing::c08_a_loss_is_told_though_the_command_ended_first
+            leading::c40_another_leads_when_the_leader_is_killed
+            leading::c40_a_leader_that_lost_is_a_candidate_again
+            leading::c40_a_command_that_failed_is_run_in_another_term
+            leading::c40_who_is_signalled_campaigns_no_more
+            leading::following_prints_each_change
             looking::the_commands_print
             looking::c31_the_doctor_tells_of_the_server
             looking::watching_prints_each_change

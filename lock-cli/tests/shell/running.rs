@@ -1,5 +1,6 @@
 //! `leasehold run`: what the command gets, and what becomes of it.
 
+use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -38,6 +39,27 @@ pub(crate) async fn the_command_knows_its_lock_and_its_output_is_its_own(store: 
         tokens.push(token.parse::<u64>().expect("a token"));
     }
     assert!(tokens[0] < tokens[1], "{tokens:?}");
+}
+
+pub(crate) async fn c39_a_command_has_all_of_its_locks_or_none(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = r#"echo "$LEASEHOLD_NAME $LEASEHOLD_TOKEN $LEASEHOLD_TOKENS""#;
+    let output = shell.run(&["run", "b", "a", "b", "--", "sh", "-c", script]).await;
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let (token, tokens) =
+        output.stdout.trim().strip_prefix("b ").and_then(|rest| rest.split_once(' ')).expect("b");
+    let tokens: BTreeMap<String, u64> = serde_json::from_str(tokens).expect("an object");
+    assert_eq!(tokens.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(tokens["b"].to_string(), token);
+
+    let mut holder = shell.hold(&[], "b", "exec sleep 60").await;
+    let refused = shell.run(&["run", "--no-wait", "b", "a", "--", "touch", "entered"]).await;
+    assert_eq!((refused.code, &*refused.stdout), (75, ""), "{}", refused.stderr);
+    assert!(refused.stderr.contains("\"b\" was not acquired"), "{}", refused.stderr);
+    assert_eq!(shell.run(&["run", "--no-wait", "a", "--", "true"]).await.code, 0);
+    assert!(!shell.file("entered").exists());
+    holder.send(Signal::TERM);
+    holder.ended().await;
 }
 
 pub(crate) async fn signals_are_passed_on(store: &impl Store) {

@@ -1,10 +1,17 @@
 //! What operators ask of a backend.
 
 use std::fmt;
+use std::pin::Pin;
 
 use async_trait::async_trait;
+use futures_util::Stream;
 
 use crate::model::{BackendError, Finding, Holder, LockName, LockState, Whom};
+
+/// Tells that a lock may have changed. Who is told looks at the lock, so several changes may be told as one.
+///
+/// One whose end comes tells nothing more.
+pub type Changes = Pin<Box<dyn Stream<Item = ()> + Send>>;
 
 /// Looks at the locks of a backend from outside, and ends holds by force.
 ///
@@ -16,6 +23,18 @@ pub trait LockAdmin: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`BackendError`] if the server did not answer.
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError>;
+
+    /// Tells of the changes of a lock (C44): of grants, releases and evictions, and of waiters and the ends of
+    /// TTLs where the store tells of them. `None` where the store tells nobody who only looks, which is the
+    /// default: those are looked at once a second.
+    ///
+    /// What happens while it does not hear yet is not told: it tells once when it begins to hear, and again
+    /// after each time that it may have missed something. It is polled only for as long as somebody watches,
+    /// and must be cheap to keep and to drop.
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        let _ = name;
+        None
+    }
 
     /// Lists the locks that are held and whose names start with `prefix`, sorted by name, at most
     /// `limit` of them.

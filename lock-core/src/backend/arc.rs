@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::admin::LockAdmin;
+use super::admin::{Changes, LockAdmin};
 use super::answers::{Attempt, Extension, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
 use super::waiter::WaiterHandle;
@@ -64,6 +64,10 @@ impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {
 impl<L: LockAdmin + ?Sized> LockAdmin for Arc<L> {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         (**self).inspect(name).await
+    }
+
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        (**self).changes(name)
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {

@@ -27,7 +27,7 @@ mod withdrawals;
 
 pub use async_trait::async_trait;
 
-pub use self::admin::LockAdmin;
+pub use self::admin::{Changes, LockAdmin};
 pub use self::admission::Admission;
 pub use self::answers::{Attempt, Extension, Grant, Release, Reserved, TokenRange};
 pub use self::bounds::{

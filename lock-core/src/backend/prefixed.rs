@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::admin::LockAdmin;
+use super::admin::{Changes, LockAdmin};
 use super::answers::{Attempt, Extension, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
 use super::waiter::WaiterHandle;
@@ -125,6 +125,10 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let state = self.backend.inspect(&self.stored(name)?).await?;
         Ok(LockState { name: name.clone(), ..state })
+    }
+
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        self.backend.changes(&self.stored(name).ok()?)
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {

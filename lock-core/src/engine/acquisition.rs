@@ -42,6 +42,8 @@ pub(crate) struct Acquisition {
     claim: Claim,
     owned: OwnedClaim,
     report: AcquisitionReport,
+    /// Whether no hold passes to it or from it within this client.
+    by_server: bool,
     /// A shutdown waits for it.
     _in_flight: InFlight,
 }
@@ -57,7 +59,12 @@ impl Acquisition {
         let _in_flight = shared.janitor.begin();
         let report = shared.telemetry.acquiring(&claim.name);
         let owned = shared.own(claim.name.clone(), claim.owner, claim.ttl.as_duration());
-        Ok(Self { shared, claim, owned, report, _in_flight })
+        Ok(Self { shared, claim, owned, report, by_server: false, _in_flight })
+    }
+
+    /// The hold is the server's own grant, and goes back to it: those who look see each holder.
+    pub(crate) fn granted_by_server(self) -> Self {
+        Self { by_server: true, ..self }
     }
 
     /// Acquires, and tells of it.
@@ -106,7 +113,8 @@ impl Acquisition {
                 (lease, Some(succession))
             }
         };
-        let hold = self.shared.hold(lease, request.max_hold_span())?;
+        let hold = self.shared.hold(lease)?;
+        request.max_hold_span().inspect(|span| hold.renew_for(*span));
         Ok((hold, succession))
     }
 
@@ -114,7 +122,8 @@ impl Acquisition {
     async fn ask(&mut self, wait: Wait, request: &LockRequest) -> Result<Lease, LockError> {
         let options = &self.shared.options;
         let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
-        let waiting = Waiting::new(&*self.shared.backend, &*options.clock, limits);
+        let waiting = Waiting::new(&*self.shared.backend, &*options.clock, limits)
+            .beside(&self.shared.renewer);
         waiting.acquire(&self.claim, wait, request.listener(), self.owned.state()).await
     }
 
@@ -149,14 +158,14 @@ impl Acquisition {
         let passed = turn.passed().await;
         let now = self.shared.options.clock.now();
         // What is of no use is given back, and the server is asked.
-        let passed = passed.filter(|passed| passed.suits(self.claim.ttl, now));
-        (turn, passed)
+        let suits = |passed: &PassedHold| !self.by_server && passed.suits(self.claim.ttl, now);
+        (turn, passed.filter(suits))
     }
 
     fn hands_off(&self) -> bool {
+        let options = &self.shared.options;
+        let passes = options.local_hand_off && !self.by_server;
         let is_exclusive = self.claim.kind == Kind::Exclusive;
-        is_exclusive
-            && self.shared.options.local_hand_off
-            && self.shared.backend.capabilities().reserves_tokens
+        passes && is_exclusive && self.shared.backend.capabilities().reserves_tokens
     }
 }

@@ -10,7 +10,8 @@ use tokio::time::sleep;
 
 use super::telemetry::Telemetry;
 use crate::model::{
-    BackendError, Clock, Drift, Lease, LockError, LostReason, Moment, OwnerId, Renewal, Ttl,
+    BackendError, Clock, Drift, Lease, LockError, LockName, LostReason, Moment, OwnerId, Renewal,
+    Ttl,
 };
 
 /// How long a grant for less than was asked stays so.
@@ -54,7 +55,7 @@ pub(crate) struct Hold {
     telemetry: Arc<Telemetry>,
     began: Moment,
     /// When renewing stops, if it does.
-    renew_until: Option<Moment>,
+    renew_until: OnceLock<Moment>,
     state: Mutex<State>,
     /// Why it is over, once it is.
     reason: OnceLock<LostReason>,
@@ -80,13 +81,12 @@ struct State {
 impl Hold {
     pub(crate) fn new(
         lease: Lease,
-        max_hold: Option<Duration>,
         clock: Arc<dyn Clock>,
         drift: Drift,
         telemetry: Arc<Telemetry>,
     ) -> Self {
         let now = clock.now();
-        let (owner, renew_until) = (lease.owner, max_hold.map(|span| now.after(span)));
+        let (owner, renew_until) = (lease.owner, OnceLock::new());
         let is_short = lease.granted < lease.asked.as_duration();
         let mut state = State {
             lease,
@@ -108,6 +108,11 @@ impl Hold {
 
     pub(crate) fn lease(&self) -> Lease {
         self.state().lease.clone()
+    }
+
+    /// Whether it is a hold of this lock.
+    pub(crate) fn is_of(&self, name: &LockName) -> bool {
+        self.state().lease.name == *name
     }
 
     /// Why the hold is over, read from the clock (C7): no task needs to have run.
@@ -176,6 +181,21 @@ impl Hold {
         }
     }
 
+    /// Renews for no longer than `span` from now, unless another bound was set before (C13).
+    pub(crate) fn renew_for(&self, span: Duration) {
+        let _ = self.renew_until.set(self.clock.now().after(span));
+    }
+
+    /// Another request shares the hold: of their TTLs the longest is asked for (C43). What is granted is less
+    /// until the next renewal, which comes soon, as after a pushed grant.
+    pub(crate) fn ask_for(&self, ttl: Ttl) {
+        let mut state = self.state();
+        if ttl > state.lease.asked {
+            (state.lease.asked, state.is_short) = (ttl, true);
+            state.schedule(self.clock.now());
+        }
+    }
+
     /// Notes an extension that the holder asked for. Later renewals ask for `ttl` if that is longer than
     /// what they asked for before: a shorter one was for proof, and makes no renewal shorter (C10).
     pub(crate) fn extended(&self, asked: Moment, ttl: Ttl, granted: Duration) {
@@ -228,7 +248,7 @@ impl Hold {
         let state = self.state();
         let expires_in = now.until(state.lease.deadline);
         // C13: from the bound on the hold is not renewed.
-        let bound_reached = self.renew_until.is_some_and(|end| now.has_reached(end));
+        let bound_reached = self.renew_until.get().is_some_and(|end| now.has_reached(*end));
         if state.renewing || (bound_reached && !state.is_short) {
             Duty::Watch(expires_in)
         } else if now.has_reached(state.renew_at) {

@@ -3,6 +3,7 @@
 //! ```text
 //!   Acquisition ── local queue ── wait ── retry      from a request to a hold
 //!   Renewer ────── Hold                              while it is held
+//!   JointHolds                                       shared by several guards
 //!   Succession                                       from one task of a client to the next
 //!   Janitor                                          what is given back
 //!   Shared                                           owns all of it for the clones of a client
@@ -12,6 +13,7 @@ mod acquisition;
 mod claim_state;
 mod hold;
 mod janitor;
+mod joint_holds;
 mod local_queue;
 #[cfg(feature = "metrics")]
 mod meter;
@@ -25,6 +27,7 @@ mod shared;
 mod succession;
 mod telemetry;
 mod wait;
+mod work;
 
 pub(crate) use self::acquisition::Acquisition;
 pub(crate) use self::claim_state::ClaimState;
@@ -36,3 +39,4 @@ pub(crate) use self::renewer::Registration;
 pub(crate) use self::shared::{Acquired, Shared};
 pub(crate) use self::succession::{Succession, is_worth_passing};
 pub(crate) use self::wait::{Limits, Waiting};
+pub(crate) use self::work::while_held;

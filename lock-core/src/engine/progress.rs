@@ -61,6 +61,8 @@ pub(super) struct Progress {
     seen: Option<Contention>,
     /// Whether it was told that the holder may stay for ever.
     has_warned: bool,
+    /// Whether it has lasted for so long that its own client was looked at.
+    is_long: bool,
     /// When the last answer was asked for, and when it was given on the server's clock.
     last_answer: Option<(Moment, ServerTime)>,
 }
@@ -75,6 +77,7 @@ impl Progress {
             repeats: 0,
             seen: None,
             has_warned: false,
+            is_long: false,
             last_answer: None,
         }
     }
@@ -118,6 +121,15 @@ impl Progress {
         let due = is_stuck && !self.has_warned && waited >= WARNS_AFTER;
         self.has_warned |= due;
         due.then_some(waited)
+    }
+
+    /// For how long the wait has lasted, if that is to be looked at now: once, after a second, since a task
+    /// that waits for itself does so from the start (C43).
+    pub(super) fn become_long(&mut self) -> Option<Duration> {
+        let waited = self.started.elapsed();
+        let becomes_long = !self.is_long && waited >= WARNS_AFTER;
+        self.is_long |= becomes_long;
+        becomes_long.then_some(waited)
     }
 
     /// A grant came after its own deadline. The next answer may be quicker, and finds the same grant.

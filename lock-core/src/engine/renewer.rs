@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::hold::{Duty, Hold};
 use super::schedule::Schedule;
 use crate::backend::{DistributedLock, Extension, LossWatch};
-use crate::model::{BackendError, Clock, LostReason, Moment, Renewal};
+use crate::model::{BackendError, Clock, LockName, LostReason, Moment, Renewal};
 
 /// How many holds are renewed in one call to the backend: enough that ten thousand are a hundred
 /// requests, few enough that one of them does not keep a server from its other clients.
@@ -87,6 +87,11 @@ impl Renewer {
             self.changed.notify_one();
         }
         Ok(())
+    }
+
+    /// Whether a lock is held. It looks at each hold: it is for those who have time.
+    pub(crate) fn has(&self, name: &LockName) -> bool {
+        self.registry().holds.holds().any(|hold| hold.is_of(name) && hold.lost_reason().is_none())
     }
 
     /// Looks at a hold anew, because it changed.

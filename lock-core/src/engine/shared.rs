@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::claim_state::ClaimState;
 use super::hold::Hold;
 use super::janitor::{Janitor, Remains};
+use super::joint_holds::JointHolds;
 use super::local_queue::LocalQueue;
 use super::options::ClientOptions;
 use super::owned_claim::OwnedClaim;
@@ -24,6 +25,7 @@ use crate::model::{
 };
 
 /// What an acquisition came to.
+#[derive(Debug)]
 pub(crate) struct Acquired {
     pub(crate) hold: Arc<Hold>,
     /// What is given back with the hold.
@@ -40,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) renewer: Arc<Renewer>,
     pub(crate) janitor: Arc<Janitor>,
     pub(crate) local_queue: LocalQueue<PassedHold>,
+    pub(crate) joint_holds: JointHolds<Acquired>,
     pub(crate) telemetry: Arc<Telemetry>,
     tasks: Mutex<Option<Tasks>>,
     pub(crate) closed: watch::Sender<bool>,
@@ -56,9 +59,19 @@ impl Shared {
         let renewer = Arc::new(Renewer::new(backend.clone(), options.clock.clone()));
         let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
         let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone()));
-        let local_queue = LocalQueue::default();
+        let (local_queue, joint_holds) = (LocalQueue::default(), JointHolds::default());
         let (tasks, closed) = (Mutex::default(), watch::Sender::new(false));
-        Self { backend, options, renewer, janitor, local_queue, telemetry, tasks, closed }
+        Self {
+            backend,
+            options,
+            renewer,
+            janitor,
+            local_queue,
+            joint_holds,
+            telemetry,
+            tasks,
+            closed,
+        }
     }
 
     /// Lets an acquisition in, unless the client was shut down.
@@ -143,7 +156,7 @@ impl Shared {
             }
             Some(lease) => {
                 let (owner, unresolved) = (lease.owner, lease.unresolved);
-                let hold = self.hold(lease, None)?;
+                let hold = self.hold(lease)?;
                 let state = if unresolved { ClaimState::HeldUnresolved } else { ClaimState::Held };
                 let claim = self.own(name, owner, ttl.as_duration()).in_state(state);
                 Ok(Acquired { hold, claim, succession: None })
@@ -200,15 +213,10 @@ impl Shared {
     }
 
     /// Holds a fresh lease: it is renewed from now on.
-    pub(crate) fn hold(
-        &self,
-        lease: Lease,
-        max_hold: Option<Duration>,
-    ) -> Result<Arc<Hold>, LockError> {
+    pub(crate) fn hold(&self, lease: Lease) -> Result<Arc<Hold>, LockError> {
         let name = lease.name.clone();
         let (options, telemetry) = (&self.options, self.telemetry.clone());
-        let hold =
-            Arc::new(Hold::new(lease, max_hold, options.clock.clone(), options.drift, telemetry));
+        let hold = Arc::new(Hold::new(lease, options.clock.clone(), options.drift, telemetry));
         if self.renewer.register(hold.clone()).is_err() {
             return Err(LockError::AlreadyAttached { name });
         }

@@ -12,7 +12,7 @@ use tracing::{Span, debug, debug_span, info, warn};
 #[cfg(feature = "metrics")]
 use super::meter::{Meter, Waiter};
 use super::options::ClientOptions;
-use crate::model::{BackendError, FencingToken, Lease, LockError, LockName, LostReason};
+use crate::model::{BackendError, Claim, FencingToken, Lease, LockError, LockName, LostReason};
 
 /// Tells of one client.
 #[derive(Debug)]
@@ -92,6 +92,16 @@ pub(crate) fn waits_for_foreign_key(backend: &'static str, name: &LockName, wait
         backend, %name, ?waited,
         "waits for a key without a TTL that is not ours: delete it if nobody needs it, or choose \
          another name or a prefix"
+    );
+}
+
+/// The lock is waited for, and its own client holds it (C43): the task that waits may be the one that holds.
+pub(crate) fn waits_for_own_hold(backend: &'static str, claim: &Claim, waited: Duration) {
+    let (name, label) = (&claim.name, &claim.label);
+    warn!(
+        backend, %name, %label, ?waited,
+        "waits for a lock that this client holds: a task that asks again for what it holds waits for \
+         itself, unless both requests are reentrant"
     );
 }
 

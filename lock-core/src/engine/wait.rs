@@ -8,11 +8,12 @@ use tracing::debug;
 use super::claim_state::{ClaimEvent, ClaimState};
 use super::options::ClientOptions;
 use super::progress::{Progress, Try};
-use super::telemetry::waits_for_foreign_key;
+use super::renewer::Renewer;
+use super::telemetry::{waits_for_foreign_key, waits_for_own_hold};
 use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent, WaiterEvents, WaiterHandle};
 use crate::model::{
-    BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, LockName, Moment,
-    Outcome, Wait,
+    BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, Moment, Outcome,
+    Wait,
 };
 
 /// What bounds an acquisition, beside its own wait.
@@ -33,11 +34,18 @@ pub(crate) struct Waiting<'a, L: ?Sized> {
     backend: &'a L,
     clock: &'a dyn Clock,
     limits: Limits,
+    /// What the client holds that waits.
+    holds: Option<&'a Renewer>,
 }
 
 impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
     pub(crate) fn new(backend: &'a L, clock: &'a dyn Clock, limits: Limits) -> Self {
-        Self { backend, clock, limits }
+        Self { backend, clock, limits, holds: None }
+    }
+
+    /// The same, for a client that renews its holds by `holds`.
+    pub(crate) fn beside(self, holds: &'a Renewer) -> Self {
+        Self { holds: Some(holds), ..self }
     }
 
     /// Tries, and waits as the request says, until the claim is granted. `state` tells at each await
@@ -60,7 +68,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
                 Step::Granted(lease) => return Ok(lease),
                 Step::Busy(seen) => {
                     listener.tell(&seen);
-                    self.warn_if_due(&claim.name, &mut progress);
+                    self.warn_if_due(claim, &mut progress);
                 }
                 Step::Troubled => {}
             }
@@ -119,10 +127,17 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         }
     }
 
-    /// C49: tells operators of a wait that may never end by itself.
-    fn warn_if_due(&self, name: &LockName, progress: &mut Progress) {
+    /// Tells operators of a wait that may never end by itself.
+    fn warn_if_due(&self, claim: &Claim, progress: &mut Progress) {
+        // C49: for a key that nobody may ever delete.
         if let Some(waited) = progress.warning_due() {
-            waits_for_foreign_key(self.name(), name, waited);
+            waits_for_foreign_key(self.name(), &claim.name, waited);
+        }
+        // C43: of a task for itself.
+        if let Some(waited) = progress.become_long()
+            && self.holds.is_some_and(|holds| holds.has(&claim.name))
+        {
+            waits_for_own_hold(self.name(), claim, waited);
         }
     }
 

@@ -25,7 +25,7 @@ use super::{
 /// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
 /// | [`Conflict`](Self::Conflict), [`Unsupported`](Self::Unsupported) | | no: its users disagree, or the backend has not got it | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
-/// | [`InvalidName`](Self::InvalidName), [`InvalidLabel`](Self::InvalidLabel), [`InvalidPermits`](Self::InvalidPermits), [`InvalidTtl`](Self::InvalidTtl) | | no | 400 if it came from the caller, else 500 |
+/// | [`InvalidName`](Self::InvalidName), [`InvalidNameCount`](Self::InvalidNameCount), [`InvalidLabel`](Self::InvalidLabel), [`InvalidPermits`](Self::InvalidPermits), [`InvalidTtl`](Self::InvalidTtl) | | no | 400 if it came from the caller, else 500 |
 /// | [`Config`](Self::Config), and all others | | no | 500 |
 #[derive(Debug)]
 #[non_exhaustive]
@@ -38,6 +38,11 @@ pub enum LockError {
     InvalidTtl(InvalidTtl),
     /// The permits are not 1 to 1,024, or a hold would take none or more than there are. Nothing was sent.
     InvalidPermits(InvalidPermits),
+    /// There are 1 to 64 locks to be acquired at once. Nothing was sent.
+    InvalidNameCount {
+        /// How many there were, each counted once.
+        count: usize,
+    },
     /// The number is not a fencing token.
     InvalidToken(InvalidToken),
     /// The text is not an exported lease.
@@ -70,7 +75,8 @@ pub enum LockError {
         /// How the loss was noticed.
         reason: LostReason,
     },
-    /// The hold is under a guard of this client already. Use that guard, or detach it first.
+    /// The hold is under another guard of this client. Use that guard, or detach it first. If the guards share
+    /// the hold ([`Reentrance`](crate::Reentrance)), the last of them can be detached.
     AlreadyAttached {
         /// The lock.
         name: LockName,
@@ -174,6 +180,9 @@ impl fmt::Display for LockError {
             Self::InvalidLabel(invalid) => invalid.fmt(f),
             Self::InvalidTtl(invalid) => invalid.fmt(f),
             Self::InvalidPermits(invalid) => invalid.fmt(f),
+            Self::InvalidNameCount { count } => {
+                write!(f, "1 to 64 locks are acquired at once, and not {count}")
+            }
             Self::InvalidToken(invalid) => invalid.fmt(f),
             Self::InvalidLease(invalid) => invalid.fmt(f),
             Self::Config { message } => f.write_str(message),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Claim, Contention, InvalidPermits, Kind, Label, LockError, LockName, OwnerId, Permits, Ttl,
+    Claim, Contention, InvalidPermits, Kind, Label, LockError, LockName, OwnerId, Permits,
+    Reentrance, Ttl,
 };
 
 /// How long an acquisition may wait for its turn (C18, C48).
@@ -44,6 +45,7 @@ pub struct LockRequest {
     label: Option<String>,
     max_hold: Option<Duration>,
     kind: RequestedKind,
+    reentrance: Option<Reentrance>,
     listener: Listener,
 }
 
@@ -99,6 +101,7 @@ impl LockRequest {
             label: None,
             max_hold: None,
             kind: RequestedKind::Exclusive,
+            reentrance: None,
             listener: Listener::default(),
         }
     }
@@ -169,6 +172,11 @@ impl LockRequest {
         }
     }
 
+    /// Shares one hold with the other requests of `me` for this lock (C43): see [`Reentrance`].
+    pub fn reentrant(self, me: &Reentrance) -> Self {
+        Self { reentrance: Some(me.clone()), ..self }
+    }
+
     /// Calls `listener` with each answer that the lock is busy, about once a second while it waits:
     /// to show who holds it, and how many are before us. It must not block.
     pub fn on_wait(self, listener: impl Fn(&Contention) + Send + Sync + 'static) -> Self {
@@ -179,6 +187,19 @@ impl LockRequest {
     pub(crate) fn or(self, ttl: Option<Duration>, wait: Option<Wait>, label: Option<&str>) -> Self {
         let label = self.label.or_else(|| label.map(str::to_owned));
         Self { ttl: self.ttl.or(ttl), wait: self.wait.or(wait), label, ..self }
+    }
+
+    /// The same request for another lock.
+    pub(crate) fn for_name(&self, name: &LockName) -> Self {
+        Self { name: name.as_str().to_owned(), ..self.clone() }
+    }
+
+    pub(crate) fn reentrance(&self) -> Option<&Reentrance> {
+        self.reentrance.as_ref()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(crate) fn listener(&self) -> &Listener {

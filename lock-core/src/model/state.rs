@@ -33,6 +33,20 @@ impl LockState {
         self.holders.first()
     }
 
+    /// Whether this is more than `earlier` with time gone by: the TTL counts down, and a renewal sets it back.
+    pub fn differs_from(&self, earlier: &Self) -> bool {
+        self.at_rest() != earlier.at_rest()
+    }
+
+    /// The state with all that moves by itself set to zero.
+    fn at_rest(&self) -> Self {
+        let mut state = self.clone();
+        for holder in &mut state.holders {
+            holder.ttl_left = holder.ttl_left.map(|_| Duration::ZERO);
+        }
+        state
+    }
+
     /// What a listing of these locks shows: those that are held and whose names start with `prefix`, sorted
     /// by name, at most `limit` of them.
     pub fn listed(all: impl IntoIterator<Item = Self>, prefix: &str, limit: usize) -> Vec<Self> {
@@ -92,5 +106,31 @@ impl Holder {
     pub fn foreign(ttl_left: Option<Duration>) -> Self {
         let (label, kind, slots) = (Label::default(), Kind::Exclusive, Slots::NONE);
         Self { owner: None, token: None, ttl_left, label, since: None, kind, slots }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(owner: OwnerId, ttl_left: Option<Duration>) -> LockState {
+        let token = "7".parse().expect("a token");
+        let holder = Holder::ours(owner, token, Duration::ZERO, Label::default());
+        let holder = Holder { ttl_left, ..holder };
+        LockState::new(LockName::new("a").expect("a name"), Some(holder), Some(0))
+    }
+
+    #[test]
+    fn c44_a_ttl_that_counts_down_is_no_change() {
+        let (owner, second) = (OwnerId::random(), Duration::from_secs(1));
+        let seen = held(owner, Some(second));
+        assert!(!held(owner, Some(second / 2)).differs_from(&seen), "time goes by");
+        assert!(!held(owner, Some(second * 2)).differs_from(&seen), "it is renewed");
+        assert!(held(owner, None).differs_from(&seen), "it lasts for ever now");
+        assert!(held(OwnerId::random(), Some(second)).differs_from(&seen), "another holds it");
+        let free = LockState { holders: Vec::new(), ..seen.clone() };
+        assert!(free.differs_from(&seen), "nobody holds it");
+        let waited_for = LockState { waiters: Some(1), ..seen.clone() };
+        assert!(waited_for.differs_from(&seen), "somebody waits");
     }
 }

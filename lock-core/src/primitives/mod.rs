@@ -2,3 +2,17 @@
 //!
 //! A primitive is policy. It holds locks through a [`LockClient`](crate::LockClient), as an application does,
 //! and adds a method to it.
+
+mod multi_guard;
+mod several;
+
+pub use self::multi_guard::MultiGuard;
+pub use self::several::{MAX_NAMES, MultiRequest};
+mod election;
+mod looks;
+mod observer;
+mod watch;
+
+pub use self::election::{Election, Leadership};
+pub use self::observer::{Leader, Observer};
+pub use self::watch::{ListWatch, LockWatch};

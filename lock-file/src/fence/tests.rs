@@ -25,6 +25,15 @@ fn is_stale(result: Result<(), FenceError>, by: u64) -> bool {
 }
 
 #[tokio::test]
+async fn c35_a_check_remembers_nothing() {
+    let (_home, fence) = home();
+    fence.check(token(9)).await.expect("nothing was seen");
+    fence.advance(token(5)).await.expect("a check does not advance");
+    fence.check(token(5)).await.expect("equal passes");
+    assert!(is_stale(fence.check(token(4)).await, 5));
+}
+
+#[tokio::test]
 async fn c24_a_fence_accepts_equal_and_greater_tokens_only() {
     let (home, fence) = home();
     for accepted in [5, 5, 7] {

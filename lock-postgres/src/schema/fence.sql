@@ -1,3 +1,11 @@
+-- The greatest token that a resource has seen; null if it has seen none.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_seen"(of_resource text)
+RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT f.seen FROM "@schema@"."@table@_fences" AS f WHERE f.resource = of_resource
+$$;
+
 -- Lets a token pass that is not below the greatest seen, and remembers it. A token below is an error, so
 -- that the transaction of the caller fails as a whole (C24).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_advance"(of_resource text, token bigint)

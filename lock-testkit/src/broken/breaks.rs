@@ -20,7 +20,9 @@ use super::short_ttl::ShortTtl;
 use super::shortening::ExtensionShortens;
 use super::tokens::{Numbered, Tokens};
 use super::waiting::{BusyTellsNothing, EvictionForgetsWaiters, WakesNobody};
-use super::watching::{SinceMoves, WatchTellsOfNoLoss};
+use super::watching::{
+    InspectsLate, ShowsTheExpired, SinceMoves, TellsNoChanges, WatchTellsOfNoLoss,
+};
 use super::withdrawals::{RefusedForNow, Remembered, WithdrawalOfAnyOwner};
 
 /// A way to break a backend, and how the suite refuses it.
@@ -340,5 +342,29 @@ pub const BREAKS: &[Break] = &[
         "c45_a_holder_tells_since_when",
         "a renewal is not to move since when a lock is held",
         || flawed(SinceMoves),
+    ),
+    broken(
+        "an inspection that answers late",
+        "c40_a_leader_that_resigns_hands_over_at_once",
+        "the one who was elected is to be shown as the leader",
+        || flawed(InspectsLate::default()),
+    ),
+    broken(
+        "an inspection of a hold that expired",
+        "c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal",
+        "a watch is to show the end of a TTL",
+        || flawed(ShowsTheExpired::default()),
+    ),
+    broken(
+        "a watch that moves since when",
+        "c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal",
+        "a renewal is not to be shown as a change",
+        || flawed(SinceMoves),
+    ),
+    broken(
+        "changes that are never told",
+        "c44_what_is_told_is_shown_between_two_polls",
+        "a watch is to show a grant",
+        || flawed(TellsNoChanges),
     ),
 ];

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, Extension, LossWatch, Release, Renewal, Reservation, Reserved, WaiterHandle,
+    Attempt, Changes, Claim, Extension, LossWatch, Release, Renewal, Reservation, Reserved,
+    WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
@@ -104,6 +105,10 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
         sound.inspect(name).await
     }
 
+    fn changes(&self, sound: &Sound, name: &LockName) -> Option<Changes> {
+        sound.changes(name)
+    }
+
     async fn list(&self, sound: &Sound, prefix: &str, limit: usize) -> Listed {
         sound.list(prefix, limit).await
     }
@@ -186,6 +191,10 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
 impl<F: Flaw> LockAdmin for Flawed<F> {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         self.flaw.inspect(self.begun(), name).await
+    }
+
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        self.flaw.changes(&self.sound, name)
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Listed {

@@ -1,9 +1,12 @@
-//! What is told of a hold that goes on.
+//! What those are told who look at a lock or watch it.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use lock_core::backend::LossWatch;
+use futures_util::stream;
+use lock_core::backend::{Changes, LossWatch};
 use lock_core::{BackendError, Lease, LockAdmin, LockName, LockState, LostReason};
 use tokio::time::sleep;
 
@@ -34,5 +37,53 @@ impl Flaw for SinceMoves {
             holder.since = Some(SystemTime::now());
         }
         Ok(state)
+    }
+}
+
+/// An inspection is answered with what was seen before, as by a cache that is filled by each look.
+#[derive(Debug, Default)]
+pub(super) struct InspectsLate {
+    seen: Mutex<HashMap<LockName, LockState>>,
+}
+
+#[async_trait]
+impl Flaw for InspectsLate {
+    async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {
+        let now = sound.inspect(name).await?;
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(seen.insert(name.clone(), now.clone()).unwrap_or(now))
+    }
+}
+
+/// A hold that has expired is shown until another is granted.
+#[derive(Debug, Default)]
+pub(super) struct ShowsTheExpired {
+    shown: Mutex<HashMap<LockName, LockState>>,
+}
+
+#[async_trait]
+impl Flaw for ShowsTheExpired {
+    async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {
+        let now = sound.inspect(name).await?;
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        match now.holder().cloned() {
+            None if sound.claims.names().contains(name) => {
+                Ok(shown.get(name).cloned().unwrap_or(now))
+            }
+            _ => {
+                shown.insert(name.clone(), now.clone());
+                Ok(now)
+            }
+        }
+    }
+}
+
+/// Those who watch a lock are promised to be told, and are not.
+#[derive(Debug)]
+pub(super) struct TellsNoChanges;
+
+impl Flaw for TellsNoChanges {
+    fn changes(&self, _sound: &Sound, _name: &LockName) -> Option<Changes> {
+        Some(Box::pin(stream::pending()))
     }
 }

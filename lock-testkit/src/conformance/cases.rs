@@ -4,6 +4,7 @@ use std::pin::Pin;
 
 use super::cancellation::*;
 use super::deadlines::*;
+use super::elections::*;
 use super::endings::*;
 use super::exclusion::*;
 use super::harness::Harness;
@@ -15,11 +16,14 @@ use super::operators::*;
 use super::outcomes::*;
 use super::ownership::*;
 use super::passing::*;
+use super::reentrance::*;
 use super::renewal::*;
 use super::resources::*;
+use super::several::*;
 use super::tokens::*;
 use super::ttls::*;
 use super::waiting::*;
+use super::watching::*;
 use super::withdrawals::*;
 
 /// Makes one test of each function of the suite, for the harness that the expression yields.
@@ -123,6 +127,22 @@ macro_rules! conformance_tests {
             c38_an_eviction_ends_one_hold_or_all
             c38_an_inspection_lists_all_holders
             c38_each_holder_stands_by_itself
+            c39_several_locks_are_held_together
+            c39_it_is_all_or_none
+            c39_names_are_taken_in_the_order_of_their_bytes
+            c39_opposite_orders_never_deadlock
+            c39_a_dropped_acquisition_of_several_leaves_nothing
+            c39_the_loss_of_one_is_the_loss_of_all
+            c43_the_last_guard_of_a_shared_hold_gives_it_back
+            c43_requests_at_once_share_a_hold
+            c43_the_longest_ttl_of_a_shared_hold_counts
+            c43_what_is_lost_is_acquired_anew
+            c40_a_leader_that_resigns_hands_over_at_once
+            c40_an_observer_never_sees_a_smaller_term
+            c40_all_observers_see_the_last_leader
+            c44_a_watch_shows_grants_releases_and_evictions
+            c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal
+            c44_what_is_told_is_shown_between_two_polls
             c45_a_holder_tells_since_when
             c46_an_eviction_takes_the_fence_with_it
             c47_a_release_tells_of_a_loss

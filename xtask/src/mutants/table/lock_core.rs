@@ -466,4 +466,157 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "expiry + FIRST_POLL",
         test: "-p lock-core --lib c28_waiters_do_not_all_look_at_the_same_expiry",
     },
+    Mutant {
+        name: "names taken in the given order",
+        file: "lock-core/src/primitives/several.rs",
+        from: "let requests: Vec<LockRequest> = names.iter().map(|name| self.for_name(name)).collect();",
+        to: "let given: Result<Vec<LockName>, _> = self.names.iter().map(LockName::new).collect();
+        let requests: Vec<LockRequest> = given?.iter().map(|name| self.for_name(name)).collect();",
+        test: "-p lock-core --test memory c39_names_are_taken_in_the_order_of_their_bytes",
+    },
+    Mutant {
+        name: "not all given back on a failure",
+        file: "lock-core/src/primitives/several.rs",
+        from: "guards.push(acquired.map_err(|error| total.told(error))?);",
+        to: "if acquired.is_err() {
+                guards.drain(..).for_each(std::mem::forget);
+            }
+            guards.push(acquired.map_err(|error| total.told(error))?);",
+        test: "-p lock-core --test several c39_a_failure_anywhere_leaves_no_lock",
+    },
+    Mutant {
+        name: "a wait for each of several locks",
+        file: "lock-core/src/primitives/several.rs",
+        from: "span.saturating_sub(self.started.elapsed()).max(Duration::from_nanos(1)),",
+        to: "span",
+        test: "-p lock-core --test several c39_one_wait_bounds_all_locks",
+    },
+    Mutant {
+        name: "a loss amid the acquisition of several goes unnoticed",
+        file: "lock-core/src/primitives/several.rs",
+        from: "(name, reason) = first_loss(&guards) =>",
+        to: "(name, reason) = first_loss(&[]) =>",
+        test: "-p lock-core --test several c39_a_loss_amid_the_acquisition_ends_it",
+    },
+    Mutant {
+        name: "the first guard that goes gives it back",
+        file: "lock-core/src/guard.rs",
+        from: "        self.claim.is_some()
+    }",
+        to: "        true
+    }",
+        test: "-p lock-core --test reentrance c43_the_last_guard_gives_the_lock_back",
+    },
+    Mutant {
+        name: "what is lost is shared on",
+        file: "lock-core/src/reentrance.rs",
+        from: ".filter(LockGuard::is_held)",
+        to: "",
+        test: "-p lock-core --test memory c43_what_is_lost_is_acquired_anew",
+    },
+    Mutant {
+        name: "a TTL of those who share forgotten",
+        file: "lock-core/src/engine/hold.rs",
+        from: "if ttl > state.lease.asked {",
+        to: "if ttl < state.lease.asked {",
+        test: "-p lock-core --test memory c43_the_longest_ttl_of_a_shared_hold_counts",
+    },
+    Mutant {
+        name: "a hold of others detached",
+        file: "lock-core/src/guard.rs",
+        from: "self.error_unless_last()?;
+        let _ =",
+        to: "let _ =",
+        test: "-p lock-core --test reentrance c43_a_hold_that_is_shared_is_neither_detached_nor_ended",
+    },
+    Mutant {
+        name: "a task that waits for itself in silence",
+        file: "lock-core/src/engine/wait.rs",
+        from: "self.holds.is_some_and(|holds| holds.has(&claim.name))",
+        to: "self.holds.is_some_and(|holds| !holds.has(&claim.name))",
+        test: "-p lock-core --test tracing c43_a_wait_for_the_clients_own_hold_warns_once_after_a_second",
+    },
+    Mutant {
+        name: "a smaller term is shown to an observer",
+        file: "lock-core/src/primitives/observer.rs",
+        from: "if term.is_some() && term < self.greatest {",
+        to: "if term.is_none() && term > self.greatest {",
+        test: "-p lock-core --test watching c40_an_answer_that_is_overtaken_is_not_shown",
+    },
+    Mutant {
+        name: "a term that ended is forgotten by an observer",
+        file: "lock-core/src/primitives/observer.rs",
+        from: "self.greatest = self.greatest.max(term);",
+        to: "self.greatest = term;",
+        test: "-p lock-core --lib c40_no_smaller_term_is_shown_and_nothing_twice",
+    },
+    Mutant {
+        name: "a leadership passes within a client",
+        file: "lock-core/src/engine/acquisition.rs",
+        from: "let passes = options.local_hand_off && !self.by_server;",
+        to: "let passes = options.local_hand_off;",
+        test: "-p lock-core --test watching c40_a_leader_passes_its_hold_to_nobody",
+    },
+    Mutant {
+        name: "a candidate takes a hold that is passed",
+        file: "lock-core/src/engine/acquisition.rs",
+        from: "!self.by_server && passed.suits(self.claim.ttl, now)",
+        to: "passed.suits(self.claim.ttl, now)",
+        test: "-p lock-core --test watching c40_a_candidate_takes_no_hold_that_is_passed",
+    },
+    Mutant {
+        name: "a change is forgotten when the call is dropped",
+        file: "lock-core/src/primitives/looks.rs",
+        from: "() = sleep_until(self.due) => return,",
+        to: "() = sleep_until(self.due) => {
+                    self.due = Instant::now() + self.poll;
+                    return;
+                }",
+        test: "-p lock-core --test watching c44_a_call_that_is_dropped_loses_no_change",
+    },
+    Mutant {
+        name: "a watch that relies on what it is told",
+        file: "lock-core/src/primitives/looks.rs",
+        from: "(self.due, self.earliest) = (now + self.poll, now + SHORTEST_PAUSE);",
+        to: "(self.due, self.earliest) = (now + self.poll * 1000, now + SHORTEST_PAUSE);",
+        test: "-p lock-core --test watching c44_a_change_that_is_not_told_costs_one_poll",
+    },
+    Mutant {
+        name: "a busy lock is looked at without a pause",
+        file: "lock-core/src/primitives/looks.rs",
+        from: "const SHORTEST_PAUSE: Duration = Duration::from_millis(10);",
+        to: "const SHORTEST_PAUSE: Duration = Duration::ZERO;",
+        test: "-p lock-core --test watching c44_a_busy_lock_is_looked_at_a_hundred_times_a_second",
+    },
+    Mutant {
+        name: "an outage ends a watch",
+        file: "lock-core/src/primitives/looks.rs",
+        from: "Err(error) if error.is_transient() => self.outage.tell(&error),",
+        to: "Err(error) if error.is_lost() => self.outage.tell(&error),",
+        test: "-p lock-core --test watching c44_an_outage_is_waited_out_and_told_once",
+    },
+    Mutant {
+        name: "an outage is told again and again",
+        file: "lock-core/src/primitives/looks.rs",
+        from: "std::mem::replace(&mut self.is_told, true)",
+        to: "std::mem::replace(&mut self.is_told, false)",
+        test: "-p lock-core --test watching c44_an_outage_is_waited_out_and_told_once",
+    },
+    Mutant {
+        name: "a TTL that counts down is a change",
+        file: "lock-core/src/model/state.rs",
+        from: "holder.ttl_left = holder.ttl_left.map(|_| Duration::ZERO);",
+        to: "holder.ttl_left = holder.ttl_left.map(|left| left);",
+        test: "-p lock-core --lib c44_a_ttl_that_counts_down_is_no_change",
+    },
+    Mutant {
+        name: "an eviction is told to nobody who watches",
+        file: "lock-core/src/memory.rs",
+        from: "store.watchers.tell(name);
+        store.forget_if_idle(name);
+        Ok(ended)",
+        to: "store.forget_if_idle(name);
+        Ok(ended)",
+        test: "-p lock-core --test watching c44_a_change_that_is_told_is_seen_at_once",
+    },
 ];

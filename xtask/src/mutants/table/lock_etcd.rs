@@ -178,4 +178,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "",
         test: "-p lock-etcd --lib c32_a_bad_url_is_refused_without_its_password",
     },
+    Mutant {
+        name: "a grant on etcd is told to nobody who watches",
+        file: "lock-etcd/src/watches.rs",
+        from: "if opened || !response.events().is_empty() {",
+        to: "if opened || gone {",
+        test: "-p leasehold --all-features --test etcd conformance::one_member::c44_what_is_told_is_shown_between_two_polls",
+    },
 ];

@@ -1,0 +1,34 @@
+//! Those who watch locks of this process.
+
+use std::collections::HashMap;
+
+use futures_util::stream;
+use tokio::sync::watch;
+
+use crate::backend::Changes;
+use crate::model::LockName;
+
+/// Whom to tell of changes, by the lock that they watch (C44).
+#[derive(Debug, Default)]
+pub(super) struct Watchers {
+    by_name: HashMap<LockName, watch::Sender<()>>,
+}
+
+impl Watchers {
+    /// Tells of the changes of a lock from now on.
+    pub(super) fn add(&mut self, name: &LockName) -> Changes {
+        self.by_name.retain(|_, watchers| watchers.receiver_count() > 0);
+        let told = self.by_name.entry(name.clone()).or_default().subscribe();
+        Box::pin(stream::unfold(told, async |mut told| {
+            told.changed().await.ok()?;
+            Some(((), told))
+        }))
+    }
+
+    /// A lock may have changed.
+    pub(super) fn tell(&self, name: &LockName) {
+        if let Some(watchers) = self.by_name.get(name) {
+            watchers.send_replace(());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Who may ask again for what it holds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static DRAWN: AtomicU64 = AtomicU64::new(0);
+
+/// Who may ask again for what it holds: requests with one `Reentrance`, and its clones, share one hold (C43).
+///
+/// A task that asks twice for a lock waits for itself. Where a function that takes the lock calls another one
+/// that takes it too, hand a `Reentrance` from one to the other. It is never found by thread or task: whoever
+/// has it may hold together.
+///
+/// - The guards of one hold have the same token. The last of them to go gives the lock back.
+/// - The hold has the longest TTL of the requests. Its label, its bound ([`max_hold`]) and its place in the
+///   queue are those of the request that acquired it.
+/// - A loss ends the hold for all of its guards. The next request acquires the lock anew.
+/// - It works within one client. To another process a lease is handed over, by [`detach`] and [`attach`].
+///
+/// [`max_hold`]: crate::LockRequest::max_hold
+/// [`detach`]: crate::LockGuard::detach
+/// [`attach`]: crate::LockClient::attach
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+/// use lock_core::{LockClient, LockRequest, MemoryBackend, Reentrance};
+///
+/// let locks = LockClient::new(MemoryBackend::new());
+/// let me = Reentrance::new();
+/// let request = || LockRequest::new("account:7").reentrant(&me);
+///
+/// let outer = locks.acquire(request()).await?;
+/// let inner = locks.acquire(request()).await?;
+/// assert_eq!(inner.token(), outer.token());
+/// inner.release().await?;
+/// assert!(outer.is_held());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reentrance {
+    id: u64,
+}
+
+impl Reentrance {
+    /// One that shares with no other.
+    pub fn new() -> Self {
+        Self { id: DRAWN.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Default for Reentrance {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,168 @@
+//! One leader among many candidates (C40): a lock, in the words of elections.
+
+use std::time::Duration;
+
+use super::observer::{Leader, Observer};
+use crate::client::LockClient;
+use crate::engine::{Acquisition, LostSignal};
+use crate::guard::LockGuard;
+use crate::model::{FencingToken, LockError, LockName, LockRequest, LostReason};
+
+impl LockClient {
+    /// The election of a leader: who holds the lock of this name leads (C40).
+    ///
+    /// Takes a name, or a [`LockRequest`] that says for which TTL a leader is elected, and how long a
+    /// candidate waits. Nothing is sent, and nothing is checked, before the election is used.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let election = locks.election("indexer");
+    /// let leadership = election.campaign("host-7").await?;
+    /// let leader = election.leader().await?.expect("somebody leads");
+    /// assert_eq!((leader.label.as_str(), leader.term), ("host-7", leadership.term()));
+    /// leadership.run(async { println!("indexing in term {}", leader.term) }).await?;
+    /// leadership.resign().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn election(&self, request: impl Into<LockRequest>) -> Election {
+        Election { client: self.clone(), request: request.into() }
+    }
+}
+
+/// The election of a leader, by [`LockClient::election`]: it is built on a lock alone, and is as good as the
+/// lock.
+///
+/// **A leader may believe that it leads when it does not any more**: one that was paused, or whose clock runs
+/// slow, learns of its end late. Two may act as leaders at the same time. Therefore send the
+/// [term](Leadership::term) with each write, and let the resource refuse smaller ones (see
+/// [`Fence`](crate::Fence)).
+///
+/// When a leader dies, the next candidate leads after the TTL at the latest; one that
+/// [resigns](Leadership::resign) hands over at once. Candidates are elected first come, first served where
+/// the backend's [`Capabilities`](crate::Capabilities) say so.
+#[derive(Clone, Debug)]
+#[must_use = "an election does nothing until it is used"]
+pub struct Election {
+    client: LockClient,
+    request: LockRequest,
+}
+
+impl Election {
+    /// Waits to be elected, under a label that all who look are shown, such as the name of this host. An empty
+    /// one stands for that of the request, or of the client.
+    ///
+    /// Each term is a grant of the server's own, also among candidates of one client, so that all who look see
+    /// each leader.
+    ///
+    /// # Errors
+    /// As [`LockClient::acquire`]: an endless campaign bears an outage of five request time-outs, and one that
+    /// shall go on is begun again.
+    ///
+    /// # Cancel safety
+    /// As [`LockClient::acquire`]: who gives up does not lead, and leaves the queue.
+    pub async fn campaign(&self, label: impl Into<String>) -> Result<Leadership, LockError> {
+        let (label, request) = (label.into(), self.request.clone());
+        let request = if label.is_empty() { request } else { request.label(label) };
+        let shared = &self.client.shared;
+        let request = shared.options.complete(request);
+        let acquisition = Acquisition::new(shared.clone(), request.claim()?)?.granted_by_server();
+        let acquired = acquisition.run(&request).await?;
+        Ok(Leadership { guard: LockGuard::new(shared.clone(), acquired) })
+    }
+
+    /// Who leads now; `None` if nobody does.
+    ///
+    /// A holder of the lock that has no token, since it is none of ours, is no leader;
+    /// [`inspect`](LockClient::inspect) shows it.
+    ///
+    /// # Errors
+    /// As [`LockClient::inspect`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn leader(&self) -> Result<Option<Leader>, LockError> {
+        self.client.inspect(self.request.name()).await.map(Leader::of)
+    }
+
+    /// A stream of who leads: at once, and after each change.
+    pub fn observe(&self) -> Observer {
+        Observer::new(self.client.watch(self.request.name()))
+    }
+}
+
+/// The leadership of one term, which is renewed for as long as this lives: a [`LockGuard`] in the words of
+/// elections.
+///
+/// # Drop
+/// Dropping it resigns **soon, not at once**, as dropping a guard does; await [`resign`](Self::resign) to
+/// know that the next one may lead.
+#[derive(Debug)]
+#[must_use = "a leadership that is not kept ends at once"]
+pub struct Leadership {
+    guard: LockGuard,
+}
+
+impl Leadership {
+    /// The election.
+    pub fn name(&self) -> LockName {
+        self.guard.name()
+    }
+
+    /// The term: greater than that of every leader before. Send it with each write.
+    pub fn term(&self) -> FencingToken {
+        self.guard.token()
+    }
+
+    /// Whether this still leads, by the clock: see [`LockGuard::is_held`].
+    pub fn is_held(&self) -> bool {
+        self.guard.is_held()
+    }
+
+    /// How long is left until the leader must stop believing, unless a renewal moves that.
+    pub fn remaining(&self) -> Duration {
+        self.guard.remaining()
+    }
+
+    /// Waits until the leadership is lost, and says how that came.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn lost(&self) -> LostReason {
+        self.guard.lost().await
+    }
+
+    /// A signal of the loss that other tasks can keep.
+    pub fn lost_signal(&self) -> LostSignal {
+        self.guard.lost_signal()
+    }
+
+    /// Runs `work` as the leader, and drops it if the leadership is lost: see [`LockGuard::run`].
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] if the leadership was lost before `work` ended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `work`; the leadership goes on.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
+        self.guard.run(work).await
+    }
+
+    /// Ends the leadership, and lets the next candidate lead at once.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] if it was over before: another may have led meanwhile. See
+    /// [`LockGuard::release`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, this resigns in the background.
+    pub async fn resign(self) -> Result<(), LockError> {
+        self.guard.release().await
+    }
+
+    /// The guard of the lock that was won: for what is done with any lock.
+    pub fn into_guard(self) -> LockGuard {
+        self.guard
+    }
+}

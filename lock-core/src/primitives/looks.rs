@@ -1,0 +1,140 @@
+//! When to look again at what may have changed, and whether it has.
+
+use std::fmt;
+use std::future::pending;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::time::{Instant, sleep_until};
+
+use crate::backend::Changes;
+use crate::model::LockError;
+
+/// How often those look who are told of no change.
+pub(super) const DEFAULT_POLL: Duration = Duration::from_secs(1);
+
+/// However often something changes, there is a pause between two looks, so that one that watches a busy lock
+/// costs the store no more than a hundred looks a second.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// A span that is longer stands for never.
+const LONGEST_POLL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Looks at one thing again and again (C44): when it is told of a change, and when the poll is due.
+///
+/// ```text
+///                      told of a change, or the poll is due
+///   shown, waiting ─────────────────────────────────────────▶ looking
+///        ▲  ▲                                                  │   │
+///        │  └──────────── as before, or no answer ─────────────┘   │
+///        └───────────────────────── changed ───────────────────────┘
+/// ```
+pub(super) struct Looks<T> {
+    poll: Duration,
+    /// When to look next, and the earliest moment at which a change lets us look.
+    due: Instant,
+    earliest: Instant,
+    changes: Option<Changes>,
+    /// What was shown last.
+    shown: Option<T>,
+    outage: Outage,
+}
+
+/// Whom to tell that the server does not answer.
+#[derive(Default)]
+struct Outage {
+    listener: Option<Box<Listener>>,
+    is_told: bool,
+}
+
+type Listener = dyn Fn(&LockError) + Send + Sync;
+
+impl<T: Clone> Looks<T> {
+    /// Looks at once, and by the poll alone.
+    pub(super) fn new() -> Self {
+        let (now, outage) = (Instant::now(), Outage::default());
+        Self { poll: DEFAULT_POLL, due: now, earliest: now, changes: None, shown: None, outage }
+    }
+
+    pub(super) fn poll_every(self, span: Duration) -> Self {
+        Self { poll: span.clamp(SHORTEST_PAUSE, LONGEST_POLL), ..self }
+    }
+
+    pub(super) fn on_outage(self, listener: impl Fn(&LockError) + Send + Sync + 'static) -> Self {
+        let outage = Outage { listener: Some(Box::new(listener)), is_told: false };
+        Self { outage, ..self }
+    }
+
+    /// Is told of changes from now on.
+    pub(super) fn listen(&mut self, changes: Option<Changes>) {
+        self.changes = changes;
+    }
+
+    /// Takes the answer of a look, and says what the stream shows of it; `None` if that is nothing new.
+    pub(super) fn answered(
+        &mut self,
+        seen: Result<T, LockError>,
+        differ: impl Fn(&T, &T) -> bool,
+    ) -> Option<Result<T, LockError>> {
+        // Only now: who dropped the future before it had an answer has not looked.
+        let now = Instant::now();
+        (self.due, self.earliest) = (now + self.poll, now + SHORTEST_PAUSE);
+        match seen {
+            Err(error) if error.is_transient() => self.outage.tell(&error),
+            Err(error) => return Some(Err(error)),
+            Ok(seen) => {
+                self.outage.is_told = false;
+                if self.shown.as_ref().is_none_or(|shown| differ(&seen, shown)) {
+                    self.shown = Some(seen.clone());
+                    return Some(Ok(seen));
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns when it is time to look: at once the first time. C28: a change that is not told costs one poll
+    /// at most.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no change: what was told stays due until a look is answered.
+    pub(super) async fn until_due(&mut self) {
+        loop {
+            tokio::select! {
+                biased;
+                () = sleep_until(self.due) => return,
+                told = told(&mut self.changes) => match told {
+                    Some(()) => self.due = self.due.min(self.earliest),
+                    None => self.changes = None,
+                }
+            }
+        }
+    }
+}
+
+/// Waits to be told of a change; `None` if nothing more will be told.
+async fn told(changes: &mut Option<Changes>) -> Option<()> {
+    match changes {
+        Some(changes) => changes.next().await,
+        None => pending().await,
+    }
+}
+
+impl Outage {
+    /// Tells of each outage once.
+    fn tell(&mut self, error: &LockError) {
+        if !std::mem::replace(&mut self.is_told, true) {
+            tracing::warn!(%error, "cannot look for changes now; still watching");
+            self.listener.iter().for_each(|listener| listener(error));
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Looks<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Looks")
+            .field("poll", &self.poll)
+            .field("shown", &self.shown)
+            .finish_non_exhaustive()
+    }
+}

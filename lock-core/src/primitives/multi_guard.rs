@@ -1,0 +1,115 @@
+//! Several locks that are held together.
+
+use std::future::pending;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use crate::engine::while_held;
+use crate::guard::LockGuard;
+use crate::model::{FencingToken, LockError, LockName, LostReason};
+
+/// Several locks that are held together (C39).
+///
+/// It is held while all of them are, and lost with the first that is lost. Each lock has a token of its own,
+/// for the resource that it protects. Dropped, it gives all locks back, as a [`LockGuard`] does.
+///
+/// [`LockClient::acquire_all`](crate::LockClient::acquire_all) makes it.
+#[derive(Debug)]
+#[must_use = "a guard that is not kept is released at once"]
+pub struct MultiGuard {
+    /// In the order of their names, and never empty.
+    guards: Vec<LockGuard>,
+}
+
+impl MultiGuard {
+    pub(super) fn new(guards: Vec<LockGuard>) -> Self {
+        Self { guards }
+    }
+
+    /// The locks and their fencing tokens, in the order of the names' bytes.
+    pub fn tokens(&self) -> impl Iterator<Item = (LockName, FencingToken)> {
+        self.guards.iter().map(|guard| (guard.name(), guard.token()))
+    }
+
+    /// The fencing token of one lock; `None` if it is not one of these.
+    pub fn token(&self, name: impl AsRef<str>) -> Option<FencingToken> {
+        self.guards
+            .iter()
+            .find(|guard| guard.name().as_str() == name.as_ref())
+            .map(LockGuard::token)
+    }
+
+    /// Whether all locks are still held, by the clock: see [`LockGuard::is_held`].
+    pub fn is_held(&self) -> bool {
+        self.guards.iter().all(LockGuard::is_held)
+    }
+
+    /// How long is left until the first deadline; zero once a lock is lost.
+    pub fn remaining(&self) -> Duration {
+        self.guards.iter().map(LockGuard::remaining).min().unwrap_or_default()
+    }
+
+    /// Waits until a lock is lost, and says which one, and how that came. The others are held until this
+    /// guard goes.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn lost(&self) -> (LockName, LostReason) {
+        first_loss(&self.guards).await
+    }
+
+    /// Runs `work` under the locks, and drops it if one of them is lost.
+    ///
+    /// All are renewed until `work` has really ended.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] with the name of the lock that was lost before `work` ended. What `work` did until
+    /// then stands: let the resources check the tokens.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `work`, and leaves the locks held.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
+        let lost = async {
+            let (name, reason) = self.lost().await;
+            LockError::Lost { name, reason }
+        };
+        let check = || self.guards.iter().try_for_each(LockGuard::error_if_lost);
+        while_held(work, lost, check).await
+    }
+
+    /// Ends all holds, at the same time, and tells whether they lasted until now (C47): see
+    /// [`LockGuard::release`].
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] with the name of a lock that was lost. The others have been released then.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the janitor gives the locks back.
+    pub async fn release(self) -> Result<(), LockError> {
+        let releases = self.guards.into_iter().map(LockGuard::release);
+        join_all(releases).await.into_iter().collect()
+    }
+
+    /// The guards of the locks, each on its own from now on, in the order of the names' bytes.
+    pub fn into_guards(self) -> Vec<LockGuard> {
+        self.guards
+    }
+}
+
+/// One lock, held as several are.
+impl From<LockGuard> for MultiGuard {
+    fn from(guard: LockGuard) -> Self {
+        Self::new(vec![guard])
+    }
+}
+
+/// Waits until the first of `guards` is lost; without end if there are none.
+pub(super) async fn first_loss(guards: &[LockGuard]) -> (LockName, LostReason) {
+    let losses = guards.iter().map(|guard| async move { (guard.name(), guard.lost().await) });
+    match losses.collect::<FuturesUnordered<_>>().next().await {
+        Some(loss) => loss,
+        None => pending().await,
+    }
+}

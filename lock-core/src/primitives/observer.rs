@@ -1,0 +1,143 @@
+//! Who leads, as those see it who only look (C40).
+
+use std::pin::Pin;
+use std::time::{Duration, SystemTime};
+
+use futures_util::stream::{self, Stream};
+
+use super::watch::LockWatch;
+use crate::model::{FencingToken, Label, LockError, LockState};
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Leader {
+    /// Its term: greater than that of every leader before it.
+    pub term: FencingToken,
+    /// What it says of itself.
+    pub label: Label,
+    /// Since when it leads, on the server's wall clock, where that is known: see
+    /// [`Holder::since`](crate::Holder::since).
+    pub since: Option<SystemTime>,
+}
+
+impl Leader {
+    /// Who leads in this state. A holder without a token was not elected.
+    pub(super) fn of(state: LockState) -> Option<Self> {
+        let holder = state.holders.into_iter().next()?;
+        Some(Self { term: holder.token?, label: holder.label, since: holder.since })
+    }
+}
+
+/// A stream of who leads: at once, and after each change.
+///
+/// - It **never shows a smaller term** than before, also where the store answers out of order, as one does
+///   whose replica lags.
+/// - It **never misses the last change**, though leaders that come and go between two looks are not
+///   shown.
+/// - All observers of an election see its leaders in the same order, since terms grow; some may see leaders
+///   that others miss.
+///
+/// What it shows may be over by then, and a leader that it does not show any more may still believe: let the
+/// resource check the term of each write.
+///
+/// A store that lost its data may begin with smaller terms, which are not shown until they are greater. How
+/// soon changes are seen, and what becomes of an outage, is as with a [`LockWatch`].
+#[derive(Debug)]
+#[must_use = "an observer does nothing until it is asked"]
+pub struct Observer {
+    watch: LockWatch,
+    filter: Filter,
+}
+
+impl Observer {
+    pub(super) fn new(watch: LockWatch) -> Self {
+        Self { watch, filter: Filter::default() }
+    }
+
+    /// How often to look without being told of a change; default 1 s, from 10 ms to a day.
+    pub fn poll_every(self, span: Duration) -> Self {
+        Self { watch: self.watch.poll_every(span), ..self }
+    }
+
+    /// Calls `listener` once for each outage of the server, while [`next`](Self::next) waits for its end. It
+    /// must not block.
+    pub fn on_outage(self, listener: impl Fn(&LockError) + Send + Sync + 'static) -> Self {
+        Self { watch: self.watch.on_outage(listener), ..self }
+    }
+
+    /// Waits for the next change of who leads: at once the first time. `None` if nobody leads.
+    ///
+    /// # Errors
+    /// As [`LockWatch::next`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no change: the next call shows it.
+    pub async fn next(&mut self) -> Result<Option<Leader>, LockError> {
+        loop {
+            let leader = Leader::of(self.watch.next().await?);
+            if self.filter.shows(&leader) {
+                return Ok(leader);
+            }
+        }
+    }
+
+    /// The same as a [`Stream`], which never ends.
+    pub fn into_stream(
+        self,
+    ) -> Pin<Box<dyn Stream<Item = Result<Option<Leader>, LockError>> + Send>> {
+        Box::pin(stream::unfold(self, async |mut observer| Some((observer.next().await, observer))))
+    }
+}
+
+/// What an observer has shown.
+#[derive(Debug, Default)]
+struct Filter {
+    greatest: Option<FencingToken>,
+    /// `None` before the first.
+    last: Option<Option<Leader>>,
+}
+
+impl Filter {
+    /// Whether to show this as the next, which it is from then on.
+    fn shows(&mut self, leader: &Option<Leader>) -> bool {
+        let term = leader.as_ref().map(|leader| leader.term);
+        // C40: an answer that was overtaken. The next look finds the leader of now.
+        if term.is_some() && term < self.greatest {
+            return false;
+        }
+        self.greatest = self.greatest.max(term);
+        self.last.replace(leader.clone()).as_ref() != Some(leader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leader(term: u64) -> Option<Leader> {
+        let term = FencingToken::new(term).expect("a token");
+        Some(Leader { term, label: Label::default(), since: None })
+    }
+
+    #[test]
+    fn c40_no_smaller_term_is_shown_and_nothing_twice() {
+        let mut filter = Filter::default();
+        for (seen, shown) in [
+            (None, true),
+            (None, false),
+            (leader(5), true),
+            (leader(5), false),
+            (leader(4), false),
+            (None, true),
+            (leader(4), false),
+            (leader(5), true),
+            (leader(9), true),
+            (leader(5), false),
+            (None, true),
+        ] {
+            assert_eq!(filter.shows(&seen), shown, "{seen:?}");
+        }
+    }
+}

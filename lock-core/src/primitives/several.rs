@@ -1,0 +1,208 @@
+//! C39: several locks at once, all or none.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::multi_guard::{MultiGuard, first_loss};
+use crate::client::LockClient;
+use crate::guard::LockGuard;
+use crate::model::{Contention, LockError, LockName, LockRequest, Wait};
+
+/// The most locks that are acquired together.
+pub const MAX_NAMES: usize = 64;
+
+/// Several locks that are acquired together, as the caller words it.
+///
+/// Names alone are a request: what it leaves open is as in a [`LockRequest`]. What it says holds for all of
+/// the locks: one wait, and for each the same TTL and label.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::{MultiRequest, Wait};
+///
+/// let request = MultiRequest::new(["account:7", "account:3"])
+///     .ttl(Duration::from_secs(10))
+///     .wait(Wait::AtMost(Duration::from_secs(2)))
+///     .label("web-3");
+/// ```
+#[derive(Clone)]
+#[must_use = "a request does nothing until a client acquires it"]
+pub struct MultiRequest {
+    names: Vec<String>,
+    /// What is asked of each lock. The name is filled in.
+    each: LockRequest,
+    /// From when all are held.
+    max_hold: Option<Duration>,
+    listener: Option<Arc<Tell>>,
+}
+
+type Tell = dyn Fn(&LockName, &Contention) + Send + Sync;
+
+impl MultiRequest {
+    /// Asks for the locks with these names, in any order. One that is named twice is acquired once.
+    pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let names = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        Self { names, each: LockRequest::new(""), max_hold: None, listener: None }
+    }
+
+    /// How long the server keeps each lease if it is not renewed: see [`LockRequest::ttl`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { each: self.each.ttl(ttl), ..self }
+    }
+
+    /// How long to wait for all locks together: see [`LockRequest::wait`].
+    pub fn wait(self, wait: Wait) -> Self {
+        Self { each: self.each.wait(wait), ..self }
+    }
+
+    /// What the holder says of itself: see [`LockRequest::label`].
+    pub fn label(self, label: impl Into<String>) -> Self {
+        Self { each: self.each.label(label), ..self }
+    }
+
+    /// Stops renewing `span` after all locks were acquired: see [`LockRequest::max_hold`].
+    pub fn max_hold(self, span: Duration) -> Self {
+        Self { max_hold: Some(span), ..self }
+    }
+
+    /// Calls `listener` with each answer that a lock is busy, and its name: see [`LockRequest::on_wait`].
+    pub fn on_wait(
+        self,
+        listener: impl Fn(&LockName, &Contention) + Send + Sync + 'static,
+    ) -> Self {
+        Self { listener: Some(Arc::new(listener)), ..self }
+    }
+
+    /// A request for each lock, all of them good, in the order in which they are to be acquired.
+    fn in_order(&self) -> Result<Vec<LockRequest>, LockError> {
+        let names: Result<BTreeSet<LockName>, _> = self.names.iter().map(LockName::new).collect();
+        // C39: in the order of the bytes, whatever order they were given in, and each once.
+        let names = names?;
+        if names.is_empty() || names.len() > MAX_NAMES {
+            return Err(LockError::InvalidNameCount { count: names.len() });
+        }
+        let requests: Vec<LockRequest> = names.iter().map(|name| self.for_name(name)).collect();
+        requests.iter().try_for_each(|request| request.claim().map(drop))?;
+        Ok(requests)
+    }
+
+    fn for_name(&self, name: &LockName) -> LockRequest {
+        let request = self.each.for_name(name);
+        match self.listener.clone() {
+            None => request,
+            Some(listener) => {
+                let name = name.clone();
+                request.on_wait(move |seen| listener(&name, seen))
+            }
+        }
+    }
+}
+
+impl<N: AsRef<str>, I: IntoIterator<Item = N>> From<I> for MultiRequest {
+    fn from(names: I) -> Self {
+        Self::new(names)
+    }
+}
+
+impl fmt::Debug for MultiRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiRequest")
+            .field("names", &self.names)
+            .field("each", &self.each)
+            .field("max_hold", &self.max_hold)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LockClient {
+    /// Acquires several locks, all or none, and holds them under one guard.
+    ///
+    /// Takes the names, or a [`MultiRequest`] that says how long to wait and for which TTL. The locks are
+    /// acquired one after the other in the order of the bytes of their names, so that programs which acquire
+    /// their locks so cannot wait for each other in a circle, whatever order they name them in. What is
+    /// acquired already is renewed meanwhile. **A program that holds a lock and asks for others may wait in
+    /// such a circle**: ask for all at once.
+    ///
+    /// # How long it takes
+    /// As for [`acquire`](Self::acquire), with one wait for all. A request that does not wait takes one
+    /// request time-out for each lock, at the most.
+    ///
+    /// # Errors
+    /// No lock is acquired then: what was acquired is given back in the background.
+    ///
+    /// - [`LockError::InvalidNameCount`] if there are no names, or more than [`MAX_NAMES`]: nothing was sent.
+    /// - [`LockError::Lost`] if a lock was lost while the next ones were waited for.
+    /// - As [`acquire`](Self::acquire), of the first lock that could not be acquired.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no lock is held: whatever the server granted or queued is taken back in the
+    /// background, as soon as the server answers.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let guard = locks.acquire_all(["account:7", "account:3"]).await?;
+    /// guard.run(async { println!("moving money") }).await?;
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn acquire_all(
+        &self,
+        request: impl Into<MultiRequest>,
+    ) -> Result<MultiGuard, LockError> {
+        let request: MultiRequest = request.into();
+        let request = MultiRequest { each: self.complete(request.each), ..request };
+        let total = TotalWait::begin(request.each.wait_policy());
+        let mut guards = Vec::new();
+        for next in request.in_order()? {
+            let acquired = tokio::select! {
+                biased;
+                (name, reason) = first_loss(&guards) => Err(LockError::Lost { name, reason }),
+                acquired = self.acquire(next.wait(total.left())) => acquired,
+            };
+            guards.push(acquired.map_err(|error| total.told(error))?);
+        }
+        if let Some(span) = request.max_hold {
+            guards.iter().for_each(|guard: &LockGuard| guard.renew_for(span));
+        }
+        Ok(MultiGuard::new(guards))
+    }
+}
+
+/// One wait for several locks.
+struct TotalWait {
+    wait: Wait,
+    started: Instant,
+}
+
+impl TotalWait {
+    fn begin(wait: Wait) -> Self {
+        Self { wait, started: Instant::now() }
+    }
+
+    /// What is left of it for the next lock.
+    fn left(&self) -> Wait {
+        match self.wait {
+            // Never zero, which would be an attempt without a bound of its own.
+            Wait::AtMost(span) if !span.is_zero() => Wait::AtMost(
+                span.saturating_sub(self.started.elapsed()).max(Duration::from_nanos(1)),
+            ),
+            wait => wait,
+        }
+    }
+
+    /// The error, with the time that all of it took.
+    fn told(&self, error: LockError) -> LockError {
+        match error {
+            LockError::Timeout { name, contention, .. } => {
+                LockError::Timeout { name, waited: self.started.elapsed(), contention }
+            }
+            error => error,
+        }
+    }
+}

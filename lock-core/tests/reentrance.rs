@@ -1,0 +1,199 @@
+//! C43: requests that share one hold, and the warning of those that do not.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{
+    LockClient, LockError, LockGuard, LockRequest, LostReason, MemoryBackend, Reentrance, Wait,
+};
+use lock_testkit::{Fault, Faulty, Operation};
+use tokio::time::{sleep, timeout};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A client whose requests take 10 ms, and one of the same store whose requests take no time.
+fn clients() -> (LockClient, Faulty, LockClient) {
+    let memory = MemoryBackend::new();
+    let faulty = Faulty::new(Arc::new(memory.clone()));
+    faulty.always(Operation::TryAcquire, Fault::Late(10 * MS));
+    (LockClient::new(faulty.clone()), faulty, LockClient::new(memory))
+}
+
+fn request(me: &Reentrance) -> LockRequest {
+    LockRequest::new("a").ttl(3 * SECOND).reentrant(me)
+}
+
+async fn is_free(observer: &LockClient, after: &str) {
+    sleep(SECOND).await;
+    let state = observer.inspect("a").await.expect("an answer");
+    assert_eq!((state.holder().cloned(), state.waiters), (None, Some(0)), "{after}");
+}
+
+async fn is_held(observer: &LockClient) -> bool {
+    observer.inspect("a").await.expect("an answer").holder().is_some()
+}
+
+/// C43: a repeat costs no request, and whichever guard goes last gives the lock back, however each goes.
+#[tokio::test(start_paused = true)]
+async fn c43_the_last_guard_gives_the_lock_back() {
+    for first_to_go in [0, 1, 2] {
+        let (locks, faulty, other) = clients();
+        let me = Reentrance::new();
+        let mut guards = Vec::new();
+        for _ in 0..3 {
+            guards.push(locks.acquire(request(&me)).await.expect("its own lock"));
+        }
+        assert_eq!(faulty.calls(Operation::TryAcquire), 1);
+        assert!(guards.iter().all(|guard| guard.token() == guards[0].token()));
+        guards.remove(first_to_go).release().await.expect("it is held");
+        drop(guards.remove(0));
+        sleep(10 * SECOND).await;
+        assert!(guards[0].is_held() && is_held(&other).await, "the last guard holds on");
+        guards.remove(0).release().await.expect("it is held to the end");
+        assert!(!is_held(&other).await, "the last guard gives it back");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c43_others_do_not_share() {
+    let (locks, _, other) = clients();
+    let (me, you) = (Reentrance::new(), Reentrance::new());
+    let _mine = locks.acquire(request(&me)).await.expect("a free lock");
+    assert!(locks.try_acquire(request(&you)).await.expect("an answer").is_none());
+    assert!(locks.try_acquire("a").await.expect("an answer").is_none());
+    assert!(other.try_acquire(request(&me)).await.expect("an answer").is_none(), "a client's own");
+    let clone = me.clone();
+    assert!(locks.try_acquire(request(&clone)).await.expect("an answer").is_some());
+}
+
+/// C43: those that ask at once come to share one hold, whoever of them is cancelled and when.
+#[tokio::test(start_paused = true)]
+async fn c43_who_asks_at_once_depends_on_nobody() {
+    for (cancelled, holds_for) in (0..45).flat_map(|at| [(at, 0), (at, 17)]) {
+        let (locks, _, other) = clients();
+        let (me, holder) = (Reentrance::new(), other.acquire("a").await.expect("a free lock"));
+        let first = timeout(cancelled * MS, locks.acquire(request(&me)));
+        let rest = join_all((0..3).map(|_| locks.acquire(request(&me))));
+        let releases = async {
+            sleep(holds_for * MS).await;
+            drop(holder);
+        };
+        let (first, rest, ()) = tokio::join!(first, rest, releases);
+        let mut guards: Vec<LockGuard> =
+            rest.into_iter().collect::<Result<_, _>>().expect("their turn comes");
+        guards.extend(first.ok().map(|first| first.expect("its turn comes")));
+        assert!(guards.iter().all(|guard| guard.token() == guards[0].token()), "{guards:?}");
+        sleep(10 * SECOND).await;
+        assert!(guards.iter().all(LockGuard::is_held), "cancelled after {cancelled} ms");
+        drop(guards);
+        is_free(&other, &format!("cancelled after {cancelled} ms")).await;
+    }
+}
+
+/// C19, C43: all of those that ask at once are cancelled, in each position.
+#[tokio::test(start_paused = true)]
+async fn c43_what_is_cancelled_anywhere_leaves_no_lock() {
+    for cancelled in 0..30 {
+        let (locks, _, other) = clients();
+        let me = Reentrance::new();
+        let asking = join_all((0..3).map(|_| locks.acquire(request(&me))));
+        drop(timeout(cancelled * MS, asking).await);
+        is_free(&other, &format!("cancelled after {cancelled} ms")).await;
+    }
+}
+
+/// C10, C43: a loss is that of all guards, and the next request acquires the lock anew.
+#[tokio::test(start_paused = true)]
+async fn c43_a_loss_is_that_of_all_guards() {
+    let (locks, _, other) = clients();
+    let me = Reentrance::new();
+    let one = locks.acquire(request(&me)).await.expect("a free lock");
+    let two = locks.acquire(request(&me)).await.expect("its own lock");
+    let signals = [one.lost_signal(), two.lost_signal()];
+    other.evict("a").await.expect("an answer");
+    for signal in &signals {
+        assert_eq!(signal.wait().await, LostReason::Evicted);
+    }
+    let anew = locks.acquire(request(&me)).await.expect("a free lock");
+    assert!(anew.token() > one.token());
+    let again = locks.acquire(request(&me)).await.expect("its own lock");
+    assert_eq!(again.token(), anew.token());
+    assert!(matches!(one.release().await, Err(LockError::Lost { .. })));
+    drop(two);
+    sleep(10 * SECOND).await;
+    assert!(anew.is_held() && again.is_held(), "the guards of the old hold end nothing");
+    drop((anew, again));
+    is_free(&other, "at the end").await;
+}
+
+/// C43: the hold has the longest TTL of the requests, also after the guard that asked for it went.
+#[tokio::test(start_paused = true)]
+async fn c43_the_longest_ttl_counts() {
+    let (locks, _, _) = clients();
+    let me = Reentrance::new();
+    let outer = locks.acquire(request(&me)).await.expect("a free lock");
+    for (ttl, expected) in [(SECOND, 3), (60 * SECOND, 60), (10 * SECOND, 60)] {
+        let inner = locks.acquire(request(&me).ttl(ttl)).await.expect("its own lock");
+        sleep(200 * MS).await;
+        let left = inner.remaining().as_secs_f64();
+        assert!(left > f64::from(expected) * 0.6 && left <= f64::from(expected), "{left}");
+    }
+    sleep(300 * SECOND).await;
+    let left = outer.remaining();
+    assert!(outer.is_held() && left > 35 * SECOND, "{left:?}");
+}
+
+/// C43: what other guards hold is not taken from them: the lease stays, and so does the server's hold.
+#[tokio::test(start_paused = true)]
+async fn c43_a_hold_that_is_shared_is_neither_detached_nor_ended() {
+    let (locks, _, other) = clients();
+    let me = Reentrance::new();
+    let mut guards = Vec::new();
+    for _ in 0..3 {
+        guards.push(locks.acquire(request(&me)).await.expect("its own lock"));
+    }
+    let refused = guards.remove(0).detach().expect_err("others hold it");
+    assert!(matches!(refused, LockError::AlreadyAttached { .. }), "{refused:?}");
+    let refused = guards.remove(0).release_confirmed().await.expect_err("another holds it");
+    assert!(matches!(refused, LockError::AlreadyAttached { .. }), "{refused:?}");
+    sleep(10 * SECOND).await;
+    let lease = guards.remove(0).detach().expect("the last may");
+    assert!(is_held(&other).await);
+    // The lease is no part of a shared hold any more.
+    assert!(locks.try_acquire(request(&me)).await.expect("an answer").is_none());
+    locks.attach(lease).await.expect("it is held").release().await.expect("it was held");
+    is_free(&other, "after the release").await;
+}
+
+/// C20, C43: a shutdown ends a hold that is shared, once.
+#[tokio::test(start_paused = true)]
+async fn c43_a_shutdown_ends_a_shared_hold() {
+    let (locks, _, other) = clients();
+    let me = Reentrance::new();
+    let one = locks.acquire(request(&me)).await.expect("a free lock");
+    let two = locks.acquire(request(&me)).await.expect("its own lock");
+    locks.shutdown().await;
+    assert!(!one.is_held() && !two.is_held() && !is_held(&other).await);
+    let closed = locks.acquire(request(&me)).await;
+    assert!(matches!(closed, Err(LockError::Closed { .. })), "{closed:?}");
+}
+
+/// C18: a request that does not wait is answered by what is known, though another of its kind waits.
+#[tokio::test(start_paused = true)]
+async fn c43_a_request_keeps_its_own_wait() {
+    let (locks, _, other) = clients();
+    let (me, _holder) = (Reentrance::new(), other.acquire("a").await.expect("a free lock"));
+    let patient = locks.acquire(request(&me));
+    let hasty = async {
+        sleep(SECOND).await;
+        timeout(100 * MS, locks.acquire(request(&me).wait(Wait::Never))).await.expect("in time")
+    };
+    tokio::select! {
+        acquired = patient => panic!("the lock is held: {acquired:?}"),
+        refused = hasty => assert!(matches!(refused, Err(LockError::NotAcquired { .. }))),
+    }
+}

@@ -1,0 +1,173 @@
+//! C39: several locks at once, cancelled and failed at every point.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_core::{
+    LockClient, LockError, LockRequest, LostReason, MAX_NAMES, MemoryBackend, MultiRequest, Wait,
+};
+use lock_testkit::{Fault, Faulty, Operation};
+use tokio::time::{Instant, sleep, timeout};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const NAMES: [&str; 3] = ["c", "a", "b"];
+
+/// A client whose requests take 10 ms, and one of the same store whose requests take no time.
+fn clients() -> (LockClient, Faulty, LockClient) {
+    let memory = MemoryBackend::new();
+    let faulty = Faulty::new(Arc::new(memory.clone()));
+    faulty.always(Operation::TryAcquire, Fault::Late(10 * MS));
+    (LockClient::new(faulty.clone()), faulty, LockClient::new(memory))
+}
+
+async fn holds_nothing(observer: &LockClient, after: &str) {
+    sleep(SECOND).await;
+    for name in NAMES {
+        let state = observer.inspect(name).await.expect("an answer");
+        assert_eq!((state.holder().cloned(), state.waiters), (None, Some(0)), "{name} {after}");
+    }
+}
+
+/// C19, C39: cancelled at each millisecond, with no lock held by others, and with each of them.
+#[tokio::test(start_paused = true)]
+async fn c39_what_is_cancelled_anywhere_leaves_no_lock() {
+    for held in [None, Some("a"), Some("b"), Some("c")] {
+        for cancelled in 0..60 {
+            let (locks, _, other) = clients();
+            let guard = match held {
+                Some(name) => Some(other.acquire(name).await.expect("a free lock")),
+                None => None,
+            };
+            let acquired = timeout(cancelled * MS, locks.acquire_all(NAMES)).await;
+            assert_eq!(acquired.is_ok(), held.is_none() && cancelled >= 30, "{held:?}");
+            drop((acquired, guard));
+            holds_nothing(&other, &format!("after {cancelled} ms with {held:?} held")).await;
+        }
+    }
+}
+
+/// C39: whichever of the requests fails, everything is given back, and the error names the lock.
+#[tokio::test(start_paused = true)]
+async fn c39_a_failure_anywhere_leaves_no_lock() {
+    for (position, failed) in ["a", "b", "c"].into_iter().enumerate() {
+        let (locks, faulty, other) = clients();
+        let guard = other.acquire(failed).await.expect("a free lock");
+        let request = MultiRequest::new(NAMES).wait(Wait::Never);
+        let error = locks.acquire_all(request).await.expect_err("it is held");
+        let LockError::NotAcquired { name, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(name.as_str(), failed);
+        assert_eq!(faulty.calls(Operation::TryAcquire), position + 1);
+        drop(guard);
+        holds_nothing(&other, &format!("after {failed} was busy")).await;
+    }
+}
+
+/// C18, C39: the wait is one for all locks, and the error tells of all of it.
+#[tokio::test(start_paused = true)]
+async fn c39_one_wait_bounds_all_locks() {
+    let (locks, _, other) = clients();
+    let first = other.acquire("a").await.expect("a free lock");
+    let _second = other.acquire("b").await.expect("a free lock");
+    let started = Instant::now();
+    let releases = async {
+        sleep(3 * SECOND).await;
+        first.release().await.expect("it was held");
+    };
+    let request = MultiRequest::new(NAMES).wait(Wait::AtMost(5 * SECOND));
+    let (acquired, ()) = tokio::join!(locks.acquire_all(request), releases);
+    let error = acquired.expect_err("the second is held");
+    let LockError::Timeout { name, waited, .. } = error else { panic!("{error:?}") };
+    assert_eq!((name.as_str(), waited.as_secs()), ("b", 5));
+    assert!(started.elapsed() < 5 * SECOND + 100 * MS, "{:?}", started.elapsed());
+}
+
+/// C39: what is lost while the next lock is waited for ends the acquisition at once.
+#[tokio::test(start_paused = true)]
+async fn c39_a_loss_amid_the_acquisition_ends_it() {
+    let (locks, _, other) = clients();
+    let guard = other.acquire("b").await.expect("a free lock");
+    let evicts = async {
+        sleep(SECOND).await;
+        other.evict("a").await.expect("an answer");
+    };
+    let request = MultiRequest::new(NAMES).ttl(3 * SECOND).wait(Wait::AtMost(60 * SECOND));
+    let (acquired, ()) = tokio::join!(locks.acquire_all(request), evicts);
+    let error = acquired.expect_err("it lost the first");
+    let LockError::Lost { name, reason } = error else { panic!("{error:?}") };
+    assert_eq!((name.as_str(), reason), ("a", LostReason::Evicted));
+    drop(guard);
+    holds_nothing(&other, "after a loss").await;
+}
+
+/// C13, C39: what is acquired is renewed for as long as the others are waited for; the bound on renewing
+/// counts from when all are held.
+#[tokio::test(start_paused = true)]
+async fn c39_what_is_acquired_is_renewed_while_the_rest_is_waited_for() {
+    let (locks, _, other) = clients();
+    let guard = other.acquire("c").await.expect("a free lock");
+    let releases = async {
+        sleep(30 * SECOND).await;
+        guard.release().await.expect("it was held");
+    };
+    let request = MultiRequest::new(NAMES).ttl(3 * SECOND).max_hold(10 * SECOND);
+    let (acquired, ()) = tokio::join!(locks.acquire_all(request), releases);
+    let (all, began) = (acquired.expect("its turn comes"), Instant::now());
+    let (_, reason) = all.lost().await;
+    assert_eq!(reason, LostReason::Expired);
+    let held = began.elapsed();
+    assert!(held > 9 * SECOND && held < 14 * SECOND, "{held:?}");
+}
+
+#[tokio::test]
+async fn c39_one_to_64_locks_are_acquired_at_once() {
+    let (locks, faulty, _) = clients();
+    let names = |count: usize| (0..count).map(|i| format!("name-{i}"));
+    for count in [0, MAX_NAMES + 1] {
+        let error = locks.acquire_all(names(count)).await.expect_err("too few or too many");
+        assert!(matches!(error, LockError::InvalidNameCount { count: told } if told == count));
+    }
+    let bad = locks.acquire_all(["a", ""]).await.expect_err("no name");
+    assert!(matches!(bad, LockError::InvalidName(_)), "{bad:?}");
+    let bad = locks.acquire_all(MultiRequest::new(["a"]).ttl(MS)).await.expect_err("no TTL");
+    assert!(matches!(bad, LockError::InvalidTtl(_)), "{bad:?}");
+    assert_eq!(faulty.calls(Operation::TryAcquire), 0, "nothing is sent");
+    faulty.heal();
+    let twice = names(MAX_NAMES).chain(names(MAX_NAMES));
+    let all = locks.acquire_all(twice).await.expect("free locks");
+    assert_eq!(all.tokens().count(), MAX_NAMES, "each is acquired once");
+}
+
+/// C39: `lost`, `run` and `release` name the lock that was lost.
+#[tokio::test(start_paused = true)]
+async fn c39_the_loss_of_one_is_named() {
+    let (locks, _, other) = clients();
+    let all = locks.acquire_all(MultiRequest::new(NAMES).ttl(3 * SECOND)).await.expect("free");
+    assert!(all.is_held() && all.remaining() > 2 * SECOND);
+    other.evict("b").await.expect("an answer");
+    let (name, reason) = all.lost().await;
+    assert_eq!((name.as_str(), reason), ("b", LostReason::Evicted));
+    assert!(!all.is_held() && all.remaining().is_zero());
+    let run = all.run(async { panic!("no step is made after a loss") }).await;
+    assert!(matches!(run, Err(LockError::Lost { name, .. }) if name.as_str() == "b"));
+    let ended = all.release().await;
+    assert!(matches!(ended, Err(LockError::Lost { name, .. }) if name.as_str() == "b"));
+    holds_nothing(&other, "after the release").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c39_a_listener_is_told_which_lock_is_busy() {
+    let (locks, _, other) = clients();
+    let _guard = other.acquire(LockRequest::new("b").label("web-3")).await.expect("a free lock");
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let told = heard.clone();
+    let request = MultiRequest::new(NAMES).wait(Wait::Never).on_wait(move |name, seen| {
+        told.lock().expect("no panic").push(format!("{name}: {:?}", seen.holder));
+    });
+    locks.acquire_all(request).await.expect_err("one is held");
+    let heard = heard.lock().expect("no panic").clone();
+    assert_eq!(heard.len(), 1);
+    assert!(heard[0].starts_with("b: ") && heard[0].contains("web-3"), "{heard:?}");
+}

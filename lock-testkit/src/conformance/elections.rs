@@ -1,0 +1,136 @@
+//! C40: who leads, and how those see it who only look.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout};
+
+use super::harness::Harness;
+use super::steps::{client, eventually, faulty_client, fresh_name, patient};
+use lock_core::backend::FALLBACK_POLL;
+use lock_core::{Election, FencingToken, Leader, LockName, LockRequest, Observer};
+
+/// How often an observer looks here.
+const POLL: Duration = Duration::from_millis(50);
+
+/// C40: a leader is known by its term and label. When it resigns, the next candidate leads, long before any
+/// TTL ends.
+pub async fn c40_a_leader_that_resigns_hands_over_at_once(harness: &dyn Harness) {
+    let (name, waits) = (fresh_name(), Arc::new(AtomicBool::new(false)));
+    let told = waits.clone();
+    let request = request(harness, &name).on_wait(move |_| told.store(true, Ordering::Relaxed));
+    let (one, two) = (election(harness, &name).await, client(harness).await.election(request));
+    let leader = async || one.leader().await.expect("an answer").map(term_and_label);
+    assert_eq!(leader().await, None, "nobody is to lead before somebody was elected");
+    let first = one.campaign("one").await.expect("nobody else campaigns");
+    let elected = Some((first.term(), "one".to_owned()));
+    assert_eq!(leader().await, elected, "the one who was elected is to be shown as the leader");
+    let term = first.term();
+    let resign = async {
+        eventually(harness, "two waits", async || waits.load(Ordering::Relaxed)).await;
+        let resigned = Instant::now();
+        first.resign().await.expect("it led to the end");
+        resigned
+    };
+    let (second, resigned) = tokio::join!(two.campaign("two"), resign);
+    let (second, took) = (second.expect("its turn comes"), resigned.elapsed());
+    let bound = FALLBACK_POLL + harness.slack();
+    assert!(took < bound, "a leader that resigns is to hand over within {bound:?}: {took:?}");
+    assert!(second.term() > term, "each leader is to have a greater term");
+    let elected = Some((second.term(), "two".to_owned()));
+    assert_eq!(leader().await, elected, "the next one is to be shown as the leader");
+    second.resign().await.expect("it led to the end");
+    assert_eq!(leader().await, None, "nobody is to lead after the last one resigned");
+}
+
+/// C40: answers that are overtaken, as those of a replica that lags, show an observer no smaller term, and do
+/// not hide the last leader.
+pub async fn c40_an_observer_never_sees_a_smaller_term(harness: &dyn Harness) {
+    let name = fresh_name();
+    let (election, (observing, faulty)) =
+        (election(harness, &name).await, faulty_client(harness).await);
+    let mut observer = observing.election(name.as_str()).observe().poll_every(POLL);
+    let mut terms = Vec::new();
+    for label in ["one", "two", "three"] {
+        let leadership = election.campaign(label).await.expect("nobody else campaigns");
+        terms.extend(seen_until(harness, &mut observer, label).await);
+        let early = observing.inspect(&name).await.expect("an answer");
+        leadership.resign().await.expect("it led to the end");
+        let next = election.campaign("between").await.expect("nobody else campaigns");
+        terms.extend(seen_until(harness, &mut observer, "between").await);
+        next.resign().await.expect("it led to the end");
+        faulty.answer_late(early);
+    }
+    assert_growing(&terms);
+}
+
+/// C40: of many leaders, several observers see each its part in the order of their terms, and all see the
+/// last one.
+pub async fn c40_all_observers_see_the_last_leader(harness: &dyn Harness) {
+    const CANDIDATES: usize = 3;
+    const TERMS: usize = 4;
+    let name = fresh_name();
+    let lead = async {
+        let candidates = (0..CANDIDATES).map(async |_| {
+            let election = election(harness, &name).await;
+            for _ in 0..TERMS {
+                let leadership = election.campaign("one of many").await.expect("its turn comes");
+                leadership.resign().await.expect("it led to the end");
+            }
+        });
+        join_all(candidates).await;
+        election(harness, &name).await.campaign("last").await.expect("nobody else campaigns")
+    };
+    let observers = (0..CANDIDATES).map(async |_| {
+        let mut observer = election(harness, &name).await.observe().poll_every(POLL);
+        seen_until(harness, &mut observer, "last").await
+    });
+    let (last, seen) = tokio::join!(lead, join_all(observers));
+    for terms in seen {
+        assert_growing(&terms);
+        assert_eq!(terms.last(), Some(&last.term()), "all are to see the same leader in the end");
+    }
+    last.resign().await.expect("it led to the end");
+}
+
+/// A leader that dies would lead for longer than any case takes.
+fn request(harness: &dyn Harness, name: &LockName) -> LockRequest {
+    patient(name, harness.limit() * 10)
+}
+
+/// An election, by a client with a connection of its own.
+async fn election(harness: &dyn Harness, name: &LockName) -> Election {
+    client(harness).await.election(request(harness, name))
+}
+
+fn term_and_label(leader: Leader) -> (FencingToken, String) {
+    (leader.term, leader.label.as_str().to_owned())
+}
+
+/// The terms that are shown until one with this label leads.
+async fn seen_until(
+    harness: &dyn Harness,
+    observer: &mut Observer,
+    label: &str,
+) -> Vec<FencingToken> {
+    let mut terms = Vec::new();
+    let seen = async {
+        loop {
+            let Some(leader) = observer.next().await.expect("it goes on") else { continue };
+            terms.push(leader.term);
+            if leader.label.as_str() == label {
+                return;
+            }
+        }
+    };
+    let seen = timeout(harness.limit(), seen).await;
+    assert!(seen.is_ok(), "an observer is to see the last leader, {label}");
+    terms
+}
+
+fn assert_growing(terms: &[FencingToken]) {
+    let growing = terms.windows(2).all(|pair| pair[0] < pair[1]);
+    assert!(growing, "an observer is to see no smaller term, and none twice: {terms:?}");
+}

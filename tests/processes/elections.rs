@@ -1,0 +1,119 @@
+//! C40: of many processes one leads, and all see the same leaders.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::LockClient;
+use lock_testkit::child;
+
+use super::{Fixture, SLACK, client, request};
+
+const CANDIDATES: usize = 5;
+
+/// How often an observer looks.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Campaigns under its process id, and leads until it is killed; says whom it sees lead.
+pub(super) async fn campaign_and_observe() {
+    let client = client().await;
+    tokio::join!(campaign(&client), observe(&client));
+}
+
+async fn campaign(client: &LockClient) {
+    let label = std::process::id().to_string();
+    let leadership = client.election(request()).campaign(label).await.expect("its turn comes");
+    child::say(&format!("leads in {}", leadership.term()));
+    leadership.lost().await;
+}
+
+async fn observe(client: &LockClient) {
+    let mut observer = client.election(request()).observe().poll_every(POLL);
+    loop {
+        if let Some(leader) = observer.next().await.expect("an answer") {
+            child::say(&format!("sees {} of {}", leader.term, leader.label));
+        }
+    }
+}
+
+/// A candidate, and what it has said.
+struct Candidate {
+    child: child::Child,
+    /// The term in which it leads.
+    leads: Option<u64>,
+    /// The terms that it saw, each with the process id of the leader.
+    seen: Vec<(u64, u32)>,
+}
+
+impl Candidate {
+    fn start(fixture: &Fixture, ttl: Duration) -> Self {
+        Self { child: fixture.spawn("candidate", ttl), leads: None, seen: Vec::new() }
+    }
+
+    /// Listens until it has seen a leader after `term`, and knows by then if that is itself.
+    async fn sees_one_after(&mut self, term: u64) -> (u64, u32) {
+        loop {
+            match self.seen.last() {
+                Some(&(seen, pid)) if seen > term => {
+                    if pid != self.child.pid() || self.leads == Some(seen) {
+                        return (seen, pid);
+                    }
+                }
+                _ => {}
+            }
+            self.hear().await;
+        }
+    }
+
+    async fn hear(&mut self) {
+        let line = self.child.line().await;
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["leads", "in", term] => self.leads = term.parse().ok(),
+            ["sees", term, "of", pid] => {
+                self.seen.push((number(term), u32::try_from(number(pid)).expect("a process id")));
+            }
+            _ => panic!("not a line of a candidate: {line}"),
+        }
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().expect("a number")
+}
+
+async fn a_killed_leader_is_followed_by_another(fixture: Fixture) {
+    let ttl = Duration::from_secs(2);
+    let mut candidates: Vec<_> = (0..CANDIDATES).map(|_| Candidate::start(&fixture, ttl)).collect();
+    let (mut term, mut struck) = (0, None::<Instant>);
+    while candidates.len() > 1 {
+        let seen = join_all(candidates.iter_mut().map(|one| one.sees_one_after(term))).await;
+        if let Some(waited) = struck.map(|struck| struck.elapsed()) {
+            let bound = ttl + Duration::from_secs(1) + SLACK;
+            assert!(waited < bound, "nobody led for {waited:?}");
+        }
+        assert!(seen.iter().all(|one| *one == seen[0]), "all are to see the same: {seen:?}");
+        let (newest, pid) = seen[0];
+        assert!(newest > term, "{newest} after {term}");
+        term = newest;
+        let leader = candidates.iter().position(|one| one.child.pid() == pid);
+        let mut leader = candidates.swap_remove(leader.expect("one of them leads"));
+        leader.child.kill().await;
+        struck = Some(Instant::now());
+    }
+    let (last, pid) = candidates[0].sees_one_after(term).await;
+    assert_eq!(pid, candidates[0].child.pid(), "the one that is left leads");
+    let terms: Vec<u64> = candidates[0].seen.iter().map(|(term, _)| *term).collect();
+    assert_eq!(terms.len(), CANDIDATES, "it saw each leader once: {terms:?}");
+    assert!(terms.is_sorted() && terms.last() == Some(&last), "{terms:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c40_a_killed_leader_is_followed_by_another_on_files() {
+    a_killed_leader_is_followed_by_another(Fixture::file()).await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c40_a_killed_leader_is_followed_by_another_on_redis() {
+    a_killed_leader_is_followed_by_another(Fixture::redis().await).await;
+}
