@@ -1,10 +1,11 @@
 //! Random histories of one lock must come to what the specification says.
 
 use futures_util::FutureExt;
+use proptest::bool::weighted;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy};
+use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use proptest::{bool, prop_oneof};
 
 use super::specification::{Answer, Asked, Specification, Told};
 use super::*;
@@ -51,7 +52,7 @@ fn kind() -> impl Strategy<Value = Kind> {
 fn step() -> impl Strategy<Value = Step> {
     let who = || 0..MANY;
     prop_oneof![
-        12 => (who(), bool::weighted(0.8)).prop_map(|(who, waits)| Step::Ask(who, waits)),
+        12 => (who(), weighted(0.8)).prop_map(|(who, waits)| Step::Ask(who, waits)),
         2 => who().prop_map(Step::Extend),
         6 => who().prop_map(Step::Release),
         1 => who().prop_map(Step::Withdraw),

@@ -99,6 +99,19 @@ async fn c34_a_writer_that_fell_silent_keeps_out_no_reader() {
 }
 
 #[tokio::test]
+async fn c34_a_release_lets_in_a_whole_run_of_readers() {
+    let (_home, lock) = home();
+    let writer = claim("a");
+    granted(&lock, &writer).await;
+    let readers: Vec<Claim> = (0..80).map(|_| shared()).collect();
+    for (before, reader) in readers.iter().enumerate() {
+        assert_eq!(queue(&lock, reader).await, before as u64);
+    }
+    lock.release(&writer.name, writer.owner).await.expect("released");
+    assert_eq!(holders(&lock).await, owners(&readers.iter().collect::<Vec<_>>()));
+}
+
+#[tokio::test]
 async fn c34_dead_waiters_of_all_kinds_are_passed_over_by_one_release() {
     let (_home, lock) = home();
     let held = claim("a");

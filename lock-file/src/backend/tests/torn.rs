@@ -122,11 +122,11 @@ async fn a_change_of_several_holds_that_is_cut_at_any_byte_leaves_them_as_before
     ];
     let claims = kinds.map(|kind| claim_of(kind(LockRequest::new("a").ttl(TTL))));
     let changes = [
-        // A writer with all the others behind it, until no more have room where the queue began.
+        // A writer, and all the others behind it.
         vec![Ask(0), Ask(1), Ask(2), Ask(3), Ask(4), Ask(5), Ask(6), Ask(7)],
         // Three readers come in at once, are extended, and go in various ways.
         vec![Release(0), Extend(1), Ask(2), Evict(2), Withdraw(1), Release(3)],
-        // The other writer leaves its place to two permits, of which one is too large.
+        // The other writer leaves its hold to two permits, and a third waits for a slot.
         vec![Withdraw(4), Release(5), Extend(6), Ask(5), Release(7), Evict(6), Release(5)],
     ];
     let (elsewhere, mut cuts, mut most) = (tempdir().expect("a directory"), 0, 0);
