@@ -54,6 +54,7 @@ mod doctor;
 mod error;
 mod fence;
 mod keys;
+mod link;
 mod options;
 mod push;
 mod reply;
