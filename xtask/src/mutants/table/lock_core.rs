@@ -404,7 +404,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "passes without end",
         file: "lock-core/src/engine/succession.rs",
-        from: "let yields = self.tokens.is_some() || self.is_over();",
+        from: "let yields = self.turn.is_over();",
         to: "let yields = false;",
         test: "-p lock-core --all-features --test passing c26_a_line_yields_to_other_clients_after_64_passes",
     },
