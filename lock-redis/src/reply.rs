@@ -20,14 +20,13 @@ pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Resul
 /// Reads the answer of the acquire script.
 pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendError> {
     const WHAT: &str = "the answer to an acquire";
-    let parts: Vec<Value> = read(reply, WHAT)?;
-    match <[Value; 2]>::try_from(parts) {
-        Ok([_granted, token]) => {
+    match reply {
+        Value::Array(parts) => busy(parts.try_into().map_err(|_| unreadable(WHAT))?),
+        token => {
             let token: String = read(token, WHAT)?;
             let token: FencingToken = token.parse().map_err(|_| unreadable(WHAT))?;
             Ok(Attempt::Granted(Grant::new(token, claim.ttl.as_duration())))
         }
-        Err(parts) => busy(<[Value; 5]>::try_from(parts).map_err(|_| unreadable(WHAT))?),
     }
 }
 
@@ -51,7 +50,7 @@ pub(crate) fn reserved(hold: &Reservation, reply: Value) -> Result<Reserved, Bac
     Ok(Reserved::Tokens(tokens))
 }
 
-fn busy([_busy, left, holder, position, now]: [Value; 5]) -> Result<Attempt, BackendError> {
+fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendError> {
     let mut contention = Contention::unknown();
     contention.ttl_left = millis(read(left, "a TTL")?);
     // C49: a lock that one of us holds has a TTL.

@@ -1,7 +1,7 @@
 -- KEYS: lock, fence, queue, waiters, withdrawn
 -- ARGV: owner, TTL in ms, label, channel ('' does not queue, POLLED hears nothing), limit of the
 -- server's clock
--- -> {1, token} granted | {0, ms left or -1, holder's label, position or -1, now} busy
+-- -> token granted | {ms left or -1, holder's label, position or -1, now} busy
 local lock, fence, queue, waiters, withdrawn = unpack(KEYS)
 local me, ttl_ms, label, channel, limit = unpack(ARGV)
 
@@ -19,7 +19,7 @@ end
 -- C16: a repeat finds its own grant, with the same token.
 if holder == me then
   last_at_least(lock, ttl_ms)
-  return { 1, held_token }
+  return held_token
 end
 
 if not value then
@@ -27,7 +27,7 @@ if not value then
   if not winner or winner == me then
     local token = next_token(fence, now)
     grant(lock, fence, me, token, ttl_ms, label, now)
-    return { 1, token }
+    return token
   end
   holder, held_token, holder_label = parse(redis.call('GET', lock))
 end
@@ -47,4 +47,4 @@ if channel ~= '' then
   redis.call('PEXPIRE', queue, 2 * LIVENESS / 1000)
   redis.call('PEXPIRE', waiters, 2 * LIVENESS / 1000)
 end
-return { 0, redis.call('PTTL', lock), holder_label or '', position, integer(now) }
+return { redis.call('PTTL', lock), holder_label or '', position, integer(now) }

@@ -14,7 +14,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
       local value = ARGV[1] .. ':' .. token .. ':' .. since .. ':' .. ARGV[3]
       -- C29: as any client of Redis takes a lock.
       redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[2])
-      return { 1, token }
+      return token
     end
     redis.call(counted == 1 and 'DEL' or 'DECR', fence)
   end

@@ -75,10 +75,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a repeat is a new grant",
         file: "lock-redis/src/scripts/acquire.lua",
         from: "last_at_least(lock, ttl_ms)
-  return { 1, held_token }",
+  return held_token",
         to: "redis.call('DEL', lock)
   grant(lock, fence, me, held_token, ttl_ms, label, now)
-  return { 1, held_token }",
+  return held_token",
         test: "-p leasehold --all-features --test redis holders::c45_a_repeat_keeps_the_time_of_the_grant",
     },
     Mutant {
@@ -105,8 +105,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a failed connection is kept",
         file: "lock-redis/src/connection.rs",
-        from: "if let Err(error) = link.opened().await {\n            self.give_up(link);",
-        to: "if let Err(error) = link.opened().await {",
+        from: "            Err(error) => {\n                self.give_up(link);",
+        to: "Err(error) => {",
         test: "-p leasehold --all-features --test redis faults::c17_a_dead_server_delays_no_call_beyond_its_time_out",
     },
     Mutant {
