@@ -228,8 +228,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "an idle client wakes all the time",
         file: "lock-core/src/engine/renewer.rs",
-        from: "while let Some(next) = self.looks_at() {",
-        to: "while let Some(next) = self.looks_at().or(Some(self.clock.now().after(IDLE_CHECK))) {",
+        from: "rests = self.registry().holds.next().is_none();",
+        to: "rests = false;",
         test: "-p lock-core --test renewing r1_an_idle_client_sleeps",
     },
     Mutant {
