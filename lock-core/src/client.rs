@@ -1,5 +1,6 @@
 //! What an application holds: it makes guards.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crate::backend::DistributedLock;
@@ -57,7 +58,7 @@ impl LockClient {
 
     /// A client of `backend`.
     pub fn with_options(backend: impl DistributedLock, options: ClientOptions) -> Self {
-        Self { shared: Arc::new(Shared::new(Arc::new(backend), options)) }
+        Self { shared: Arc::new(Shared::new(shared(backend), options)) }
     }
 
     /// The request, with the defaults of this client for what it leaves open.
@@ -425,5 +426,13 @@ impl LockClient {
     /// ```
     pub async fn shutdown(&self) {
         self.shared.shutdown().await;
+    }
+}
+
+/// Shares a backend, unless it is shared already: each layer would cost an allocation a call.
+fn shared(backend: impl DistributedLock) -> Arc<dyn DistributedLock> {
+    match (&backend as &dyn Any).downcast_ref::<Arc<dyn DistributedLock>>() {
+        Some(shared) => shared.clone(),
+        None => Arc::new(backend),
     }
 }

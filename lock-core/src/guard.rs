@@ -314,9 +314,10 @@ impl LockGuard {
         if guard.stop_holding().is_superseded() {
             return Ok(Release::NotHeld);
         }
+        let yielded = reservation.as_ref().is_some_and(|asked| asked.yields);
         match guard.shared.release(&guard.hold.lease(), reservation).await? {
             Reserved::Tokens(tokens) => {
-                guard.pass_under(tokens);
+                guard.pass_under(tokens, yielded);
                 Ok(Release::Released)
             }
             Reserved::Ended(release) => {
@@ -343,9 +344,9 @@ impl LockGuard {
 
     /// Passes the hold on under tokens that were just reserved. If nobody is left to take it, it is given
     /// back.
-    fn pass_under(&mut self, tokens: TokenRange) {
+    fn pass_under(&mut self, tokens: TokenRange, yielded: bool) {
         if let (Some(succession), Some(claim)) = (self.succession.take(), self.claim.take()) {
-            self.claim = succession.reserved(tokens).pass(self.hold.lease(), claim).err();
+            self.claim = succession.reserved(tokens, yielded).pass(self.hold.lease(), claim).err();
         }
     }
 

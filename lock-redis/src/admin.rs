@@ -84,7 +84,7 @@ impl RedisBackend {
         loop {
             let mut scan = cmd("SCAN");
             scan.arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
-            let page = self.server.send(&scan).await?;
+            let page = self.server.send(scan).await?;
             let (next, keys): (u64, Vec<Vec<u8>>) = reply::read(page, "a page of keys")?;
             found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
             if next == 0 {
@@ -101,7 +101,9 @@ impl RedisBackend {
         let claim = request.claim().map_err(|_| unreadable(doctor::PROBE))?;
         let attempt = self.try_acquire(&claim, None).await;
         self.withdraw(&claim.name, claim.owner).await.and(attempt.map(drop))?;
-        self.server.send(cmd("PUBLISH").arg(&*self.channel).arg("")).await?;
+        let mut publish = cmd("PUBLISH");
+        publish.arg(&*self.channel).arg("");
+        self.server.send(publish).await?;
         self.push.open().await
     }
 }

@@ -206,7 +206,9 @@ impl DistributedLock for RedisBackend {
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
         let keys = Keys::new(name);
-        reply::recorded(self.server.send(cmd("GET").arg(keys.run(occurrence))).await?)
+        let mut get = cmd("GET");
+        get.arg(keys.run(occurrence));
+        reply::recorded(self.server.send(get).await?)
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

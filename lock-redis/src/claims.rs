@@ -7,7 +7,7 @@
 //!
 //! # Which request can come after the withdrawal
 //! A server carries out the requests of one connection in the order in which they were sent, and the
-//! driver sends them in the order in which it was given them. A [link](crate::connection::Link) is one
+//! link sends them in the order in which it was given them. A [link](crate::link::Link) is one
 //! connection for its whole life: whenever a connection is given up, for whatever reason, further
 //! requests go over a new link with another number. So a withdrawal that is sent over the link that
 //! carried every request of its claim is carried out after all of them.
@@ -24,7 +24,7 @@
 //! - *A connection is given up while a withdrawal is being sent.* The link is chosen first, and both the
 //!   decision and the sending go by this link. If the withdrawal has no answer, it is repeated over
 //!   another link, and the decision is made anew: there is a mark.
-//! - *A request was given to the driver of a link, which was given up before it was written.* It is
+//! - *A request was given to a link, which was given up before it was written.* It is
 //!   written to the old link or not at all. The withdrawal goes over a new one: there is a mark.
 //! - *A server forgot the script, so that a request is sent twice.* The second request is only sent by a
 //!   caller that is still there. Each of the two is recorded, and decided, by itself.
@@ -42,8 +42,8 @@ use std::time::Instant;
 use lock_core::backend::WITHDRAWAL_REMEMBERED;
 use lock_core::{BackendError, OwnerId};
 
-use crate::connection::LinkId;
 use crate::error::withdrawn;
+use crate::link::LinkId;
 
 /// The claims of this client that the server may know of, and those that were withdrawn lately.
 #[derive(Debug, Default)]

@@ -36,7 +36,7 @@ impl RedisOptions {
     pub async fn connect(self) -> Result<RedisBackend, LockError> {
         let client = self.client()?;
         let server = Server::new(Connection::new(client.clone()));
-        let answer = server.send(&cmd("PING")).await;
+        let answer = server.send(cmd("PING")).await;
         answer.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
         Ok(RedisBackend::new(server, client, self.clock))
     }

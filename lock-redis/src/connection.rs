@@ -13,24 +13,14 @@
 //!   no link ────────────▶ link 1 ──────────────▶ no link ──▶ link 2 ─▶ …
 //! ```
 
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::backend::ReplyMonitor;
-use redis::aio::MultiplexedConnection;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisError, Value};
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use redis::{Client, Cmd, IntoConnectionInfo, RedisError, Value};
 
 use crate::error::RequestError;
-
-/// How long opening a connection may take.
-pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-
-/// After how long without a reply a connection is taken for dead.
-const REPLY_LIMIT: Duration = Duration::from_secs(2);
+use crate::link::{Link, LinkId};
 
 /// A caller that leaves after so much silence leaves a suspect connection behind. A caller that leaves
 /// earlier has changed its mind.
@@ -65,58 +55,6 @@ struct State {
     links: u64,
 }
 
-/// Tells the links of a connection apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinkId(pub(crate) u64);
-
-/// One socket, or the attempt to open it. It never becomes another socket: the server carries out in
-/// order what is sent over one link.
-///
-/// Callers share the attempt to open it, and the attempt goes on when they leave. Otherwise a connection
-/// that takes longer to open than a caller stays would never be made.
-pub(crate) struct Link {
-    id: LinkId,
-    opened: watch::Receiver<Option<Result<MultiplexedConnection, RedisError>>>,
-    opening: AbortHandle,
-    replies: ReplyMonitor,
-}
-
-impl Link {
-    fn open(id: LinkId, client: Client) -> Self {
-        let (tell, opened) = watch::channel(None);
-        let opening = tokio::spawn(async move {
-            let config = AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(CONNECT_LIMIT))
-                .set_response_timeout(Some(REPLY_LIMIT));
-            let connected = client.get_multiplexed_async_connection_with_config(&config).await;
-            tell.send_replace(Some(connected));
-        });
-        Self { id, opened, opening: opening.abort_handle(), replies: ReplyMonitor::default() }
-    }
-
-    pub(crate) fn id(&self) -> LinkId {
-        self.id
-    }
-
-    async fn driver(&self) -> Result<MultiplexedConnection, RedisError> {
-        if let Some(opened) = &*self.opened.borrow() {
-            return opened.clone();
-        }
-        let mut opened = self.opened.clone();
-        match opened.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(connected)) => connected.clone(),
-            // The runtime that opened it has ended.
-            Ok(None) | Err(_) => Err(io::Error::from(io::ErrorKind::NotConnected).into()),
-        }
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.opening.abort();
-    }
-}
-
 impl Connection {
     pub(crate) fn new(client: Client) -> Self {
         Self { client, state: Mutex::default() }
@@ -137,9 +75,9 @@ impl Connection {
     pub(crate) async fn send_over(
         &self,
         link: &Arc<Link>,
-        command: &Cmd,
+        command: Cmd,
     ) -> Result<Value, RequestError> {
-        let mut driver = match link.driver().await {
+        let driver = match link.opened().await {
             Ok(driver) => driver,
             Err(error) => {
                 self.give_up(link);
@@ -148,9 +86,8 @@ impl Connection {
         };
         // C21: a caller that leaves after a long silence leaves no connection to others.
         let reply = link.replies.request_sent(SUSPECT_AFTER, || self.give_up(link));
-        let answer = driver.send_packed_command(command).await;
+        let answer = link.ask(driver, command).await;
         reply.received();
-        let answer = answer.and_then(|value| value.extract_error());
         answer.map_err(|error| {
             if spoils_connection(&error) {
                 self.give_up(link);

@@ -27,7 +27,7 @@ pub(crate) async fn examine(
     probe: impl Future<Output = Result<(), BackendError>>,
 ) -> Result<Vec<Finding>, BackendError> {
     let clock = clock(server).await?;
-    let info = match server.send(&cmd("INFO")).await {
+    let info = match server.send(cmd("INFO")).await {
         Ok(reply) => reply::read::<String>(reply, "INFO")?,
         Err(error) if error.is_transient() => return Err(error),
         Err(_) => return Ok(vec![unseen(), rights(probe.await)?, clock]),
@@ -122,7 +122,7 @@ fn rights(probed: Result<(), BackendError>) -> Result<Finding, BackendError> {
 
 async fn clock(server: &Server) -> Result<Finding, BackendError> {
     let before = wall_time();
-    let reply = server.send(&cmd("TIME")).await;
+    let reply = server.send(cmd("TIME")).await;
     let after = wall_time();
     let (secs, micros): (u64, u32) = match reply {
         Ok(reply) => reply::read(reply, "TIME")?,

@@ -60,6 +60,7 @@ mod error;
 mod fence;
 mod holders;
 mod keys;
+mod link;
 mod options;
 mod push;
 mod reply;

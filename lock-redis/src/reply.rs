@@ -21,22 +21,32 @@ pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Resul
 /// Reads the answer of the acquire script.
 pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendError> {
     const WHAT: &str = "the answer to an acquire";
-    let mut parts = read::<Vec<Value>>(reply, WHAT)?.into_iter();
-    let mut part = || parts.next().unwrap_or(Value::Nil);
-    match read(part(), WHAT)? {
-        0 => busy([part(), part(), part(), part()]),
-        1 => granted(claim, read(part(), WHAT)?, read(part(), WHAT)?),
-        // C33: the number of permits is the lock's own.
-        2 => {
-            let held: String = read(part(), WHAT)?;
-            let held = held.parse().map_err(|_| unreadable(WHAT))?;
-            Err(BackendError::conflict(BACKEND, claim.kind.permits(), held))
-        }
-        _ => Err(unreadable(WHAT)),
+    match reply {
+        Value::Array(parts) => beside(claim, parts),
+        token => granted(claim, read(token, WHAT)?, None),
     }
 }
 
 /// The common case tells no slots.
+/// Reads an answer of several parts: how many they are tells which one it is.
+fn beside(claim: &Claim, parts: Vec<Value>) -> Result<Attempt, BackendError> {
+    match <[Value; 4]>::try_from(parts) {
+        Ok(parts) => busy(parts),
+        Err(parts) => match &parts[..] {
+            [token, slots] => {
+                granted(claim, read(token.clone(), "a token")?, read(slots.clone(), "slots")?)
+            }
+            // C33: the number of permits is the lock's own.
+            [held] => {
+                let held: String = read(held.clone(), "permits")?;
+                let held = held.parse().map_err(|_| unreadable("permits"))?;
+                Err(BackendError::conflict(BACKEND, claim.kind.permits(), held))
+            }
+            _ => Err(unreadable("the answer to an acquire")),
+        },
+    }
+}
+
 fn granted(claim: &Claim, token: String, slots: Option<String>) -> Result<Attempt, BackendError> {
     let token = token.parse().map_err(|_| unreadable("a token"))?;
     let grant = Grant::new(token, claim.ttl.as_duration());

@@ -3,8 +3,9 @@
 use lock_core::BackendError;
 use redis::{Cmd, ToRedisArgs, Value};
 
-use crate::connection::{Connection, LinkId};
+use crate::connection::Connection;
 use crate::error::{classify, is_unknown_script};
+use crate::link::LinkId;
 use crate::scripts::Program;
 
 /// One logical server.
@@ -18,7 +19,7 @@ impl Server {
     }
 
     /// Sends one command, and waits for its reply.
-    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, BackendError> {
+    pub(crate) async fn send(&self, command: Cmd) -> Result<Value, BackendError> {
         let link = self.connection.link();
         self.connection.send_over(&link, command).await.map_err(classify)
     }
@@ -44,12 +45,12 @@ impl Server {
         args: impl Fn(LinkId) -> Result<A, BackendError>,
     ) -> Result<Value, BackendError> {
         let link = self.connection.link();
-        let by_hash = program.by_hash(keys, args(link.id())?);
-        match self.connection.send_over(&link, &by_hash).await {
+        let by_hash = program.by_hash(keys, args(link.id)?);
+        match self.connection.send_over(&link, by_hash).await {
             Err(error) if is_unknown_script(&error) => {
                 let link = self.connection.link();
-                let by_text = program.by_text(keys, args(link.id())?);
-                self.connection.send_over(&link, &by_text).await.map_err(classify)
+                let by_text = program.by_text(keys, args(link.id)?);
+                self.connection.send_over(&link, by_text).await.map_err(classify)
             }
             reply => reply.map_err(classify),
         }

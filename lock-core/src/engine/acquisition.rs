@@ -17,6 +17,10 @@ use super::wait::{Limits, Waiting};
 use crate::model::{Capabilities, Claim, Kind, Lease, LockError, LockRequest, Wait};
 
 /// Where an acquisition stands among those of its client, and how long it may wait from then on.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lasts for one step, and to box it would cost more"
+)]
 enum Place {
     /// In no line: it does not wait.
     Beside(Wait),

@@ -105,7 +105,7 @@ pub(crate) struct InFlight(Arc<watch::Sender<Unfinished>>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.send_modify(|unfinished| unfinished.in_flight -= 1);
+        note(&self.0, |unfinished| unfinished.in_flight -= 1);
     }
 }
 
@@ -115,8 +115,17 @@ struct Counted(Arc<watch::Sender<Unfinished>>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.send_modify(Unfinished::end_cleanup);
+        note(&self.0, Unfinished::end_cleanup);
     }
+}
+
+/// Notes what changes, and tells it if somebody waits for it.
+fn note(unfinished: &watch::Sender<Unfinished>, change: impl FnOnce(&mut Unfinished)) {
+    unfinished.send_if_modified(|state| {
+        change(state);
+        // Looked at under the lock of the state: who reads the state before the change counts already.
+        unfinished.receiver_count() > 0
+    });
 }
 
 /// A lane that goes back to the others if the runtime that works on it ends first.
@@ -162,7 +171,7 @@ impl Janitor {
                 Remains::Hold => kept_for,
                 Remains::Claim => kept_for.max(WITHDRAW_FOR),
             };
-        self.unfinished.send_modify(|unfinished| unfinished.begin_cleanup(until));
+        note(&self.unfinished, |unfinished| unfinished.begin_cleanup(until));
         let counted = Counted(self.unfinished.clone());
         self.lanes().push(name, Cleanup { remains, owner, until, at_least }, counted);
         self.wake();
@@ -177,7 +186,7 @@ impl Janitor {
 
     /// Counts something as unfinished that may yet have to be given back.
     pub(crate) fn begin(&self) -> InFlight {
-        self.unfinished.send_modify(|unfinished| unfinished.in_flight += 1);
+        note(&self.unfinished, |unfinished| unfinished.in_flight += 1);
         InFlight(self.unfinished.clone())
     }
 

@@ -200,7 +200,8 @@ impl Progress {
         let pause = match (&self.standing, wakeup) {
             (Standing::Unanswered, _) => Duration::ZERO,
             (Standing::Late(_) | Standing::Outage(..), _) => pause_after(self.repeats),
-            (Standing::Busy, Wakeup::Push) => jittered(FALLBACK_POLL),
+            // C28: late within its bound, since most are woken before.
+            (Standing::Busy, Wakeup::Push) => FALLBACK_POLL.mul_f64(rand::random_range(0.8..1.0)),
             (Standing::Busy, Wakeup::Poll(longest)) => {
                 jittered(FIRST_POLL.saturating_mul(1 << self.repeats.min(10)).min(longest))
             }

@@ -156,20 +156,24 @@ impl Renewer {
     /// which the machine is suspended (C6). To look at the registry in each step is cheaper than to be
     /// told of each release.
     async fn sleep_until_due(&self) {
-        while let Some(next) = self.looks_at() {
+        let mut rests = false;
+        while let Some(next) = self.looks_at(rests) {
             let now = self.clock.now();
             if now.has_reached(next) || self.registry().holds.was_suspended(now) {
                 return;
             }
+            rests = self.registry().holds.next().is_none();
             self.clock.sleep_until(now.after(now.until(next).min(IDLE_CHECK))).await;
         }
         std::future::pending().await
     }
 
-    /// When something is due; `None` if nothing is held.
-    fn looks_at(&self) -> Option<Moment> {
+    /// When something is due. If nothing is held it looks once more before it rests, since a client that
+    /// takes a lock over and over would have to wake it for each hold; `None` if it rests.
+    fn looks_at(&self, rests: bool) -> Option<Moment> {
         let mut registry = self.registry();
-        registry.looks_at = registry.holds.next();
+        let once_more = || (!rests).then(|| self.clock.now().after(IDLE_CHECK));
+        registry.looks_at = registry.holds.next().or_else(once_more);
         registry.looks_at
     }
 

@@ -27,42 +27,65 @@ const LONGEST_TURN: Duration = Duration::from_millis(20);
 /// A hold passes within a client no more often than this before the server is asked again.
 const MOST_PASSES: usize = 64;
 
+/// After so many passes a turn is not prolonged: a request would not pay for the few that are left.
+const ENOUGH_PASSES: usize = MOST_PASSES / 2;
+
 /// Who of a client's line is next, and under which tokens.
 #[derive(Debug)]
 pub(crate) struct Succession {
     line: LineHolder<PassedHold>,
     /// What is left of the tokens that the server reserved; `None` if it was not asked yet.
     tokens: Option<TokenRange>,
-    /// When the turn of this client is over.
+    turn: ClientTurn,
+}
+
+/// For how long a client may pass a hold on before the server decides.
+#[derive(Clone, Copy, Debug)]
+struct ClientTurn {
     ends: Instant,
+    /// How many tokens were reserved for it.
+    reserved: usize,
+}
+
+impl ClientTurn {
+    fn begin() -> Self {
+        Self { ends: Instant::now() + LONGEST_TURN, reserved: 0 }
+    }
+
+    /// Whether others go first from now on.
+    fn is_over(self) -> bool {
+        self.ends <= Instant::now() || self.reserved >= ENOUGH_PASSES
+    }
 }
 
 impl Succession {
     /// The succession to one that the server granted the lock.
     pub(crate) fn begin(turn: Turn<PassedHold>) -> Self {
-        let ends = Instant::now() + LONGEST_TURN;
-        Self { line: turn.holds(ends), tokens: None, ends }
+        let client = ClientTurn::begin();
+        Self { line: turn.holds(client.ends), tokens: None, turn: client }
     }
 
     /// What the server is to be asked instead of a plain release; `None` if nobody waits in this process.
     ///
-    /// A turn that begins goes before other clients, and its end goes after them.
+    /// A turn goes before other clients, and its end goes after them.
     pub(crate) fn reservation(&self, lease: &Lease) -> Option<Reservation> {
-        let tokens = self.line.waiters().min(MOST_PASSES);
-        let yields = self.tokens.is_some() || self.is_over();
+        let yields = self.turn.is_over();
+        let passed = if yields { 0 } else { self.turn.reserved };
+        let tokens = self.line.waiters().min(MOST_PASSES - passed);
         (tokens > 0).then(|| Reservation::new(lease, tokens as u32, yields))
     }
 
-    /// The server reserved `tokens`: for the turn that began with its grant, or for another one, since nobody
-    /// waits there.
-    pub(crate) fn reserved(self, tokens: TokenRange) -> Self {
-        let ends = self.tokens.map_or(self.ends, |_| Instant::now() + LONGEST_TURN);
-        Self { tokens: Some(tokens), ends, ..self }
+    /// The server reserved `tokens` for this turn; or for another one, if others would have gone first and
+    /// nobody waits there.
+    pub(crate) fn reserved(self, tokens: TokenRange, yielded: bool) -> Self {
+        let mut turn = if yielded { ClientTurn::begin() } else { self.turn };
+        turn.reserved += tokens.count() as usize;
+        Self { tokens: Some(tokens), turn, ..self }
     }
 
     /// Whether the hold can be passed on now: somebody waits, and there is a token.
     pub(crate) fn has_next(&self) -> bool {
-        !self.is_over()
+        self.turn.ends > Instant::now()
             && self.tokens.is_some_and(|tokens| !tokens.is_empty())
             && self.line.waiters() > 0
     }
@@ -73,12 +96,8 @@ impl Succession {
             return Err(claim);
         };
         claim.keep_as(&lease);
-        let passed = PassedHold { lease: Lease { token, ..lease }, claim, tokens, ends: self.ends };
+        let passed = PassedHold { lease: Lease { token, ..lease }, claim, tokens, turn: self.turn };
         self.line.pass(passed).map_err(|passed| passed.claim)
-    }
-
-    fn is_over(&self) -> bool {
-        self.ends <= Instant::now()
     }
 }
 
@@ -88,7 +107,7 @@ pub(crate) struct PassedHold {
     lease: Lease,
     claim: OwnedClaim,
     tokens: TokenRange,
-    ends: Instant,
+    turn: ClientTurn,
 }
 
 impl PassedHold {
@@ -100,8 +119,9 @@ impl PassedHold {
 
     /// The hold, for one that asked for `ttl` and was the head of the line.
     pub(crate) fn take(self, ttl: Ttl, turn: Turn<PassedHold>) -> (Lease, OwnedClaim, Succession) {
-        let Self { lease, claim, tokens, ends } = self;
-        let succession = Succession { line: turn.holds(ends), tokens: Some(tokens), ends };
+        let Self { lease, claim, tokens, turn: client } = self;
+        let line = turn.holds(client.ends);
+        let succession = Succession { line, tokens: Some(tokens), turn: client };
         (Lease { asked: ttl, ..lease }, claim, succession)
     }
 }

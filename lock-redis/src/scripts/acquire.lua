@@ -1,10 +1,15 @@
 -- KEYS: lock, fence, queue, waiters, withdrawn
 -- ARGV: owner, TTL in ms, label, channel ('' does not queue, POLLED hears nothing), limit of the
 -- server's clock, kind (none if it is exclusive, '*' if it is shared, '*5/2' if it takes 2 of 5 permits)
--- -> {1, token, slots} granted | {0, ms left or -1, holder's label, position or -1, now} busy
--- | {2, how many permits the lock has} conflict
+-- -> token, or {token, slots} if it has slots: granted
+-- | {ms left or -1, holder's label, position or -1, now}: busy
+-- | {how many permits the lock has}: conflict
 local me, ttl_ms, label, channel, limit, kind = unpack(ARGV)
 kind = kind or ''
+
+local function granted(token, slots)
+  return slots ~= '' and { token, slots } or token
+end
 
 local value, found = read(lock)
 if found then return not_a_lock(found) end
@@ -21,7 +26,7 @@ end
 for _, hold in ipairs(holds) do
   if hold.owner == me then
     last_at_least(lock, value, me .. ':' .. hold.token .. ':', ttl_ms)
-    return { 1, hold.token, hold.slots }
+    return granted(hold.token, hold.slots)
   end
 end
 
@@ -31,7 +36,7 @@ if permits then
   leave_queue(me)
   serve(holds, now)
   save(holds)
-  return { 2, permits }
+  return { permits }
 end
 local slots = is_next and fits(holds, kind)
 if slots then
@@ -42,7 +47,7 @@ if slots then
   -- C34: and those behind it who fit.
   serve(holds, now)
   save(holds)
-  return { 1, token, slots }
+  return granted(token, slots)
 end
 save(holds)
 
@@ -66,4 +71,4 @@ local left = redis.call('PTTL', lock)
 for _, hold in ipairs(holds) do
   if hold.expires then left = math.min(left, math.ceil(hold.expires - now / 1000)) end
 end
-return { 0, left, holds[1] and holds[1].label or '', position, integer(now) }
+return { left, holds[1] and holds[1].label or '', position, integer(now) }

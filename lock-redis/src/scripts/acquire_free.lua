@@ -9,12 +9,14 @@ if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
       -- As text: a number of 16 digits would lose some on its way.
       local token = redis.call('GETEX', fence, 'PX', @counter_ms@)
       local time = redis.call('TIME')
-      -- C45: in ms since 1970. The number puts zeros before the microseconds.
-      local since = time[1] .. string.sub(time[2] + 1000000, 2, 4)
+      -- C45: in ms since 1970. The server puts no zeros before the microseconds.
+      local micros = time[2]
+      while #micros < 6 do micros = '0' .. micros end
+      local since = time[1] .. string.sub(micros, 1, 3)
       local value = ARGV[1] .. ':' .. token .. ':' .. since .. ':' .. ARGV[3]
       -- C29: as any client of Redis takes a lock.
       redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[2])
-      return { 1, token }
+      return token
     end
     redis.call(counted == 1 and 'DEL' or 'DECR', fence)
   end

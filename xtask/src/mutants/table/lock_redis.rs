@@ -76,11 +76,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a repeat is a new grant",
         file: "lock-redis/src/scripts/acquire.lua",
         from: "last_at_least(lock, value, me .. ':' .. hold.token .. ':', ttl_ms)
-    return { 1, hold.token, hold.slots }",
+    return granted(hold.token, hold.slots)",
         to: "remove(holds, me)
     add(holds, kind, me, hold.token, ttl_ms, hold.slots, label, now)
     save(holds)
-    return { 1, hold.token, hold.slots }",
+    return granted(hold.token, hold.slots)",
         test: "-p leasehold --all-features --test redis holders::c45_a_repeat_keeps_the_time_of_the_grant",
     },
     Mutant {

@@ -1,0 +1,191 @@
+//! One socket to the server, and how requests share it.
+//!
+//! To write to a socket costs more than the rest of a small request. So a task of the link gathers what many
+//! callers ask at the same time, and sends it in one write. A request that is alone goes without that task,
+//! since to change tasks costs time.
+//!
+//! ```text
+//!               none is outstanding
+//!   request ──────────────────────────────▶ driver ──▶ socket
+//!      │                                      ▲
+//!      └──────────▶ queue ──▶ task: batch ────┘
+//!        others are
+//! ```
+//!
+//! What is queued is outstanding until it is answered, even if its caller has left. So no request overtakes an
+//! earlier one.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use lock_core::backend::ReplyMonitor;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{AbortHandle, yield_now};
+
+/// How long opening a connection may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// After how long without a reply a connection is taken for dead.
+const REPLY_LIMIT: Duration = Duration::from_secs(2);
+
+/// How many requests go in one write.
+const BATCH: usize = 32;
+
+/// How many batches wait for replies. The driver has room for them, and for a request that is alone: so it
+/// takes each at once, and in order.
+const BATCHES: usize = 32;
+
+/// Tells the links of a connection apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkId(pub(crate) u64);
+
+/// One socket, or the attempt to open it. It never becomes another socket: the server carries out in
+/// order what is sent over one link.
+///
+/// Callers share the attempt to open it, and the attempt goes on when they leave. Otherwise a connection
+/// that takes longer to open than a caller stays would never be made.
+pub(crate) struct Link {
+    pub(crate) id: LinkId,
+    pub(crate) replies: ReplyMonitor,
+    opened: watch::Receiver<Option<Result<MultiplexedConnection, RedisError>>>,
+    outstanding: Arc<AtomicUsize>,
+    queue: mpsc::UnboundedSender<Request>,
+    task: AbortHandle,
+}
+
+type Reply = Result<Value, RedisError>;
+
+/// A command, and where its caller waits.
+struct Request {
+    command: Cmd,
+    reply: oneshot::Sender<Reply>,
+    outstanding: Outstanding,
+}
+
+/// A request that is outstanding for as long as this lives.
+struct Outstanding(Arc<AtomicUsize>);
+
+impl Outstanding {
+    /// Counts a request, and tells whether it is alone.
+    fn begin(count: &Arc<AtomicUsize>) -> (Self, bool) {
+        let others = count.fetch_add(1, Ordering::AcqRel);
+        (Self(count.clone()), others == 0)
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Link {
+    pub(crate) fn open(id: LinkId, client: Client) -> Self {
+        let (tell, opened) = watch::channel(None);
+        let (queue, requests) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(CONNECT_LIMIT))
+                .set_response_timeout(Some(REPLY_LIMIT))
+                .set_pipeline_buffer_size(BATCHES + 1);
+            let opened = client.get_multiplexed_async_connection_with_config(&config).await;
+            tell.send_replace(Some(opened.clone()));
+            if let Ok(driver) = opened {
+                carry(&driver, requests).await;
+            }
+        });
+        let (replies, outstanding, task) =
+            (Default::default(), Arc::default(), task.abort_handle());
+        Self { id, replies, opened, outstanding, queue, task }
+    }
+
+    /// Waits until it is open.
+    pub(crate) async fn opened(&self) -> Result<MultiplexedConnection, RedisError> {
+        if let Some(opened) = &*self.opened.borrow() {
+            return opened.clone();
+        }
+        let mut opened = self.opened.clone();
+        match opened.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(opened)) => opened.clone(),
+            // The runtime that opened it has ended.
+            Ok(None) | Err(_) => Err(closed()),
+        }
+    }
+
+    /// Sends a command, and waits for its reply.
+    pub(crate) async fn ask(&self, mut driver: MultiplexedConnection, command: Cmd) -> Reply {
+        let (outstanding, alone) = Outstanding::begin(&self.outstanding);
+        if alone {
+            return driver.send_packed_command(&command).await?.extract_error();
+        }
+        let (reply, answer) = oneshot::channel();
+        if self.queue.send(Request { command, reply, outstanding }).is_err() {
+            return Err(closed());
+        }
+        answer.await.unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn closed() -> RedisError {
+    io::Error::from(io::ErrorKind::NotConnected).into()
+}
+
+/// Sends what is queued, for as long as the link lives.
+async fn carry(driver: &MultiplexedConnection, mut queue: mpsc::UnboundedReceiver<Request>) {
+    let (mut batch, mut batches) = (Vec::new(), FuturesUnordered::new());
+    loop {
+        tokio::select! {
+            biased;
+            Some(()) = batches.next() => {}
+            () = gather(&mut queue, &mut batch), if batches.len() < BATCHES => {
+                if batch.is_empty() {
+                    return;
+                }
+                batches.push(send(driver.clone(), std::mem::take(&mut batch)));
+            }
+        }
+    }
+}
+
+/// Takes a batch out of the queue: none only if the link is gone. It may be dropped and begun again.
+async fn gather(queue: &mut mpsc::UnboundedReceiver<Request>, batch: &mut Vec<Request>) {
+    if batch.is_empty() {
+        queue.recv_many(batch, BATCH).await;
+    }
+    // Those that are about to ask come along.
+    yield_now().await;
+    let more = std::iter::from_fn(|| queue.try_recv().ok());
+    batch.extend(more.take(BATCH.saturating_sub(batch.len())));
+}
+
+/// Sends a batch, and tells each caller its reply.
+async fn send(mut driver: MultiplexedConnection, batch: Vec<Request>) {
+    let (mut pipeline, mut callers) = (Pipeline::with_capacity(batch.len()), Vec::new());
+    for Request { command, reply, outstanding } in batch {
+        pipeline.add_command(command);
+        callers.push((reply, outstanding));
+    }
+    match driver.send_packed_commands(&pipeline, 0, callers.len()).await {
+        Ok(replies) => {
+            for ((caller, _), reply) in callers.into_iter().zip(replies) {
+                let _ = caller.send(reply.extract_error());
+            }
+        }
+        Err(error) => {
+            for (caller, _) in callers {
+                let _ = caller.send(Err(error.clone()));
+            }
+        }
+    }
+}
