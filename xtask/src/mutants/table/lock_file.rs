@@ -132,4 +132,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "self.hold(now).is_some() && granted.hold.is_some()",
         test: "-p lock-file --lib s3_a_waiter_that_found_its_grant_before_it_could_not_be_told_keeps_it",
     },
+    Mutant {
+        name: "occurrence recorded after a loss, on files",
+        file: "lock-file/src/directory.rs",
+        from: "if !lock.is_held_by(record.owner, &now) || lock.token != record.token {",
+        to: "if false && lock.token != record.token {",
+        test: "-p lock-file --test conformance c42_a_holder_that_lost_the_lock_cannot_record",
+    },
+    Mutant {
+        name: "records are never removed, on files",
+        file: "lock-file/src/runs.rs",
+        from: "let _ = fs::remove_file(file);",
+        to: "",
+        test: "-p lock-file --lib c42_old_records_make_room",
+    },
 ];
