@@ -17,6 +17,8 @@ use super::wait::{Limits, Waiting};
 use crate::model::{Claim, Lease, LockError, LockRequest, Wait};
 
 /// Where an acquisition stands among those of its client, and how long it may wait from then on.
+// It is moved twice, and a box would be an allocation for each hold that passes.
+#[expect(clippy::large_enum_variant)]
 enum Place {
     /// In no line: it does not wait.
     Beside(Wait),

@@ -469,15 +469,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a run once is released before at_least is over",
         file: "lock-core/src/engine/shared.rs",
-        from: "if let Some(left) = lease.at_least.and_then(AtLeast::left) {",
-        to: "if let Some(left) = lease.at_least.and_then(AtLeast::left).filter(|_| false) {",
+        from: "if let Some(left) = lease.at_least.as_deref().and_then(AtLeast::left) {",
+        to: "if let Some(left) = lease.at_least.as_deref().and_then(AtLeast::left).filter(|_| false) {",
         test: "-p lock-core --test once c41_a_short_run_keeps_others_out_for_the_span",
     },
     Mutant {
         name: "a dropped run once is released before at_least is over",
         file: "lock-core/src/engine/janitor.rs",
-        from: "let (left, owner) = (cleanup.at_least.and_then(AtLeast::left), cleanup.owner);",
-        to: "let (left, owner) = (cleanup.at_least.and_then(AtLeast::left).filter(|_| false), cleanup.owner);",
+        from: "let (left, owner) = (cleanup.at_least.as_ref().and_then(AtLeast::left), cleanup.owner);",
+        to: "let (left, owner) = (cleanup.at_least.as_ref().and_then(AtLeast::left).filter(|_| false), cleanup.owner);",
         test: "-p lock-core --test once c41_the_janitor_lets_nobody_in_early",
     },
     Mutant {
