@@ -102,14 +102,14 @@ pub(crate) fn reattach(key: &str, token: FencingToken, from: i64, to: i64) -> Tx
         .or_else([TxnOp::get(key, None)])
 }
 
-/// Leaves a hold that was seen to nobody, on a lease of its own (C41), if it is there and the first of all claims
+/// Leaves a hold that was seen, with this value, to nobody, on a lease of its own (C41), if it is there and the first of all claims
 /// on the lock. The create revision stays, and so does its place before those that wait.
-pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
+pub(crate) fn retire(range: &str, held: &StoredClaim, value: &[u8], lease: i64) -> Txn {
     let revision = revision(held.token);
     let same_hold = Compare::create_revision(&*held.key, CompareOp::Equal, revision);
     let is_first = Compare::create_revision(range, CompareOp::Greater, revision - 1).with_prefix();
     let options = Some(PutOptions::new().with_lease(lease));
-    let put = TxnOp::put(&*held.key, value::retired(&held.value), options);
+    let put = TxnOp::put(&*held.key, value::retired(value), options);
     Txn::new().when([same_hold, is_first]).and_then([put])
 }
 

@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::error::unreadable;
 use crate::requests;
 use crate::session::Session;
-use crate::view::only;
+use crate::view::StoredClaim;
 
 impl Cluster {
     /// Leaves the hold of `owner` to nobody, for `delay` (C41).
@@ -32,12 +32,14 @@ impl Cluster {
         self.waiters.forget(owner);
         let key = self.root.claim(name, owner);
         let get = |mut client: Client| async move { client.get(key, None).await };
-        let Some(held) = only(&self.server.on_store(get).await?)? else {
+        let found = self.server.on_store(get).await?;
+        let Some(pair) = found.kvs().first() else {
             self.claims.forget(owner);
             return Ok(Release::NotHeld);
         };
+        let held = StoredClaim::of(pair)?;
         let range = self.root.claims(name);
-        let retire = |lease| requests::retire(&range, &held, lease);
+        let retire = |lease| requests::retire(&range, &held, pair.value(), lease);
         match self.on_own_lease(delay.as_duration(), retire).await? {
             true => {
                 self.claims.retire(owner, delay);
