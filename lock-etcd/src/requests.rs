@@ -153,7 +153,7 @@ fn is_retired(key: &str) -> [Compare; 2] {
     [above, Compare::value(key, CompareOp::Less, value::ABOVE_RETIRED)]
 }
 
-/// Leaves a hold that was seen to nobody, on a lease of its own (C41), if it is there and the first of all claims
+/// Leaves a hold that was seen, with this value, to nobody, on a lease of its own (C41), if it is there and the first of all claims
 /// on the lock. The create revision stays, and so does its place before those that wait.
 pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
     let revision = revision(held.token);

@@ -201,7 +201,7 @@ impl Hold {
     pub(crate) fn keep_out(&self, began: Instant, span: Ttl, ttl: Ttl) {
         let mut state = self.state();
         state.lease.asked = ttl;
-        state.lease.at_least = Some(AtLeast::new(began, span, self.drift));
+        state.lease.at_least = Some(Box::new(AtLeast::new(began, span, self.drift)));
     }
 
     /// Notes an extension that the holder asked for. Later renewals ask for `ttl` if that is longer than

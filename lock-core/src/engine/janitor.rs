@@ -271,7 +271,7 @@ impl Janitor {
     }
 
     async fn give_back(&self, name: &LockName, cleanup: Cleanup) -> Result<(), BackendError> {
-        let (left, owner) = (cleanup.at_least.and_then(AtLeast::left), cleanup.owner);
+        let (left, owner) = (cleanup.at_least.as_ref().and_then(AtLeast::left), cleanup.owner);
         if let Some(left) = left {
             // C41: the hold is nobody's from here on. A withdrawal ends what else the claim may do.
             self.backend.release_after(name, owner, left).await?;

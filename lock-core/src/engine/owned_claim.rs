@@ -20,7 +20,7 @@ pub(crate) struct OwnedClaim {
     /// After this long the server has forgotten the claim by itself.
     kept_for: Duration,
     /// For how long its hold keeps others out, however early its work ends.
-    at_least: Option<AtLeast>,
+    at_least: Option<Box<AtLeast>>,
     state: ClaimState,
 }
 
@@ -52,7 +52,7 @@ impl OwnedClaim {
 
     /// The server keeps the hold from now on as its lease says.
     pub(crate) fn keep_as(&mut self, lease: &Lease) {
-        (self.kept_for, self.at_least) = (lease.kept_for(), lease.at_least);
+        (self.kept_for, self.at_least) = (lease.kept_for(), lease.at_least.clone());
     }
 
     /// The server knows of no hold of it any more.
@@ -76,6 +76,7 @@ impl Drop for OwnedClaim {
                 Remains::Claim
             }
         };
-        self.janitor.clear(remains, &self.name, self.owner, self.kept_for, self.at_least);
+        let at_least = self.at_least.as_deref().copied();
+        self.janitor.clear(remains, &self.name, self.owner, self.kept_for, at_least);
     }
 }

@@ -203,7 +203,7 @@ impl Shared {
         reservation: Option<Reservation>,
     ) -> Result<Reserved, BackendError> {
         // C41: others are kept out until the span from its start is over.
-        if let Some(left) = lease.at_least.and_then(AtLeast::left) {
+        if let Some(left) = lease.at_least.as_deref().and_then(AtLeast::left) {
             let released = self.backend.release_after(&lease.name, lease.owner, left).await;
             return released.map(Reserved::Ended);
         }
@@ -260,7 +260,8 @@ impl Shared {
                 _ => Remains::Hold,
             };
             let (owner, kept_for) = (lease.owner, lease.kept_for());
-            self.janitor.clear(remains, &lease.name, owner, kept_for, lease.at_least);
+            let at_least = lease.at_least.as_deref().copied();
+            self.janitor.clear(remains, &lease.name, owner, kept_for, at_least);
         }
         self.janitor.finish(self.options.request_timeout).await;
         // What the backend keeps for later is of no use any more. If it is not given back, it ends by itself.

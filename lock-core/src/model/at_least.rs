@@ -22,7 +22,7 @@ impl AtLeast {
     ///
     /// The holder's clock may run faster than the server's, so that less may have gone by there (C5). It
     /// stops in suspend, which makes the rest longer, and never shorter.
-    pub(crate) fn left(self) -> Option<Ttl> {
+    pub(crate) fn left(&self) -> Option<Ttl> {
         let certain = self.drift.validity(self.began.elapsed());
         let left = self.span.as_duration().checked_sub(certain).filter(|left| !left.is_zero())?;
         Ttl::new(left.max(Ttl::MIN.as_duration())).ok()

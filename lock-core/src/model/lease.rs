@@ -33,7 +33,7 @@ pub struct Lease {
     pub(crate) unresolved: bool,
     /// For how long it keeps others out though its work may end earlier (C41). It is this process's word, and
     /// no part of an exported lease.
-    pub(crate) at_least: Option<AtLeast>,
+    pub(crate) at_least: Option<Box<AtLeast>>,
 }
 
 impl Lease {

@@ -200,7 +200,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "an extended hold is taken back for its first TTL",
         file: "lock-core/src/guard.rs",
-        from: "claim.keep_for(self.hold.lease().kept_for());",
+        from: "claim.keep_as(&self.hold.lease());",
         to: "",
         test: "-p lock-core --test waits c19_an_extended_hold_is_taken_back_for_as_long_as_it_lasts",
     },
@@ -665,5 +665,57 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "self.0.retain(|held| !held.is_over(now));",
         to: "self.0.retain(|held| !held.is_over(now) || held.kind.slots() > 0);",
         test: "-p lock-core --lib c34_every_history_comes_to_what_the_specification_says",
+    },
+    Mutant {
+        name: "a run once is released before at_least is over",
+        file: "lock-core/src/engine/shared.rs",
+        from: "if let Some(left) = lease.at_least.as_deref().and_then(AtLeast::left) {",
+        to: "if let Some(left) = lease.at_least.as_deref().and_then(AtLeast::left).filter(|_| false) {",
+        test: "-p lock-core --test once c41_a_short_run_keeps_others_out_for_the_span",
+    },
+    Mutant {
+        name: "a dropped run once is released before at_least is over",
+        file: "lock-core/src/engine/janitor.rs",
+        from: "let (left, owner) = (cleanup.at_least.as_ref().and_then(AtLeast::left), cleanup.owner);",
+        to: "let (left, owner) = (cleanup.at_least.as_ref().and_then(AtLeast::left).filter(|_| false), cleanup.owner);",
+        test: "-p lock-core --test once c41_the_janitor_lets_nobody_in_early",
+    },
+    Mutant {
+        name: "a crash lets others in after the TTL, and not after at_least",
+        file: "lock-core/src/primitives/once.rs",
+        from: "at_least.map_or(ttl, |span| ttl.max(span))",
+        to: "at_least.map_or(ttl, |_| ttl)",
+        test: "-p lock-core --test once c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl",
+    },
+    Mutant {
+        name: "what is left of at_least by the faster clock",
+        file: "lock-core/src/model/at_least.rs",
+        from: "let certain = self.drift.validity(self.began.elapsed());",
+        to: "let certain = self.began.elapsed();",
+        test: "-p lock-core --lib c41_what_is_left_is_never_less_than_by_a_slower_clock",
+    },
+    Mutant {
+        name: "occurrence recorded after a loss",
+        file: "lock-core/src/memory.rs",
+        from: "if held.is_none_or(|held| held.token != record.token) {",
+        to: "if false && held.is_none_or(|held| held.token != record.token) {",
+        test: "-p lock-core --test memory c42_a_holder_that_lost_the_lock_cannot_record",
+    },
+    Mutant {
+        name: "a run that failed is recorded",
+        file: "lock-core/src/primitives/once.rs",
+        from: "(Ok(_), Some(occurrence)) => guard.record(occurrence, remember).await,",
+        to: "(_, Some(occurrence)) => guard.record(occurrence, remember).await,",
+        test: "-p lock-core --test memory c42_a_run_that_ended_well_is_done",
+    },
+    Mutant {
+        name: "no second look for a record once the lock is held",
+        file: "lock-core/src/primitives/once.rs",
+        from: "let granted = Instant::now();
+        // C42: the one that had the lock until now may have recorded it since we looked.
+        if let Some(token) = run.done().await? {",
+        to: "let granted = Instant::now();
+        if let Some(token) = run.done().await?.filter(|_| false) {",
+        test: "-p lock-core --test once c42_a_run_that_was_recorded_in_between_is_done",
     },
 ];

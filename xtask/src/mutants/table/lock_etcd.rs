@@ -220,4 +220,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "if opened || gone {",
         test: "-p leasehold --all-features --test etcd conformance::one_member::c44_what_is_told_is_shown_between_two_polls",
     },
+    Mutant {
+        name: "occurrence recorded after a loss, on etcd",
+        file: "lock-etcd/src/requests.rs",
+        from: "when([same_hold, in_use]).",
+        to: "",
+        test: "-p leasehold --all-features --test etcd c42_a_holder_that_lost_the_lock_cannot_record",
+    },
+    Mutant {
+        name: "a hold that outlasts its work is renewed, on etcd",
+        file: "lock-etcd/src/requests.rs",
+        from: ".when([same_hold, same_lease, in_use])",
+        to: ".when([same_hold, same_lease])",
+        test: "-p leasehold --all-features --test etcd c41_a_hold_whose_release_is_delayed_is_nobodys",
+    },
 ];

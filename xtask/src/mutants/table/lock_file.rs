@@ -165,4 +165,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "const LONGEST_MESSAGE: usize = 256;",
         test: "-p lock-file --lib c36_a_waiter_is_told_of_all_its_slots",
     },
+    Mutant {
+        name: "occurrence recorded after a loss, on files",
+        file: "lock-file/src/directory.rs",
+        from: "if !lock.is_held_by(record.owner, &now) || lock.token != record.token {",
+        to: "if false && lock.token != record.token {",
+        test: "-p lock-file --test conformance c42_a_holder_that_lost_the_lock_cannot_record",
+    },
+    Mutant {
+        name: "records are never removed, on files",
+        file: "lock-file/src/runs.rs",
+        from: "let _ = fs::remove_file(file);",
+        to: "",
+        test: "-p lock-file --lib c42_old_records_make_room",
+    },
 ];

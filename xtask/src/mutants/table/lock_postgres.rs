@@ -386,4 +386,19 @@ SET enable_seqscan = off AS $$",
         to: "",
         test: "-p leasehold --all-features --test postgres elsewhere::c38_an_eviction_of_another_owner_ends_no_session",
     },
+    Mutant {
+        name: "occurrence recorded after a loss, on Postgres",
+        file: "lock-postgres/src/schema/runs.sql",
+        from: "WHERE g.name = lock_name AND g.token = of_token AND g.owner = me
+            AND g.expires_at > clock_timestamp() FOR UPDATE;",
+        to: "WHERE g.name = lock_name FOR UPDATE;",
+        test: "-p leasehold --all-features --test postgres c42_a_holder_that_lost_the_lock_cannot_record",
+    },
+    Mutant {
+        name: "a delayed release that leaves the hold to its owner, on Postgres",
+        file: "lock-postgres/src/schema/runs.sql",
+        from: "SET owner = retired, expires_at",
+        to: "SET expires_at",
+        test: "-p leasehold --all-features --test postgres c41_a_hold_whose_release_is_delayed_is_nobodys",
+    },
 ];

@@ -270,4 +270,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
   if not first then return redis.call('DEL', lock) end",
         test: "-p leasehold --all-features --test redis kinds::c38_a_server_out_of_memory_keeps_and_ends_holds",
     },
+    Mutant {
+        name: "occurrence recorded after a loss, on Redis",
+        file: "lock-redis/src/scripts/record.lua",
+        from: "if not held or string.sub(held, 1, #hold) ~= hold then return 0 end",
+        to: "",
+        test: "-p leasehold --all-features --test redis c42_a_holder_that_lost_the_lock_cannot_record",
+    },
+    Mutant {
+        name: "a delayed release that leaves the hold to its owner, on Redis",
+        file: "lock-redis/src/scripts/release_after.lua",
+        from: "redis.call('SET', KEYS[1], ARGV[2] .. string.sub(held, 33), 'PX', ARGV[3])",
+        to: "redis.call('PEXPIRE', KEYS[1], ARGV[3])",
+        test: "-p leasehold --all-features --test redis c41_a_hold_whose_release_is_delayed_is_nobodys",
+    },
 ];
