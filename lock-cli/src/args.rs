@@ -41,6 +41,8 @@ Examples:
   leasehold run --no-wait report -- ./report --daily     exit 75 if another has it
   leasehold run --wait 10s deploy -- make deploy         exit 75 after 10 s of waiting
   leasehold run -q --no-wait report -- ./report          and not a word if another has it
+  leasehold run --at-least 1m tick -- ./tick             once a minute, whatever the clocks say
+  leasehold run --once 2026-11-21 nightly -- ./nightly   exit 0 if that day's run is done
   leasehold run counter -- sh -c 'echo $(( $(cat n) + 1 )) > n'
   leasehold run account:7 account:3 -- ./transfer        both or none, in any order
 
@@ -55,6 +57,8 @@ in: so two runs never wait for each other. There is one wait for all.
 A wait for ever ends with 69 when the server has not answered for about 10 s. When a wait ends
 without the lock, the server is told, which takes 2 s at most.
 
+A run of `--once` is recorded if the command exits with 0; a run that fails is not, and may be started again.
+
 If a lock is lost, the command's process group gets SIGTERM, and SIGKILL after the grace; the exit
 code is then 76. Signals are passed on to the command. When a signal has ended the command, the lock
 is kept until the rest of its group has ended too; what is left after the grace is killed. A second
@@ -63,6 +67,31 @@ the command (on Linux), and others get in when the TTL is over.
 
 Exit codes: the command's own; 128 + n if signal n ended it; 126 and 127 if it cannot be run or
 found; 64 usage; 69 backend unavailable; 75 lock not acquired; 76 lock lost while running.";
+
+const ELECT_EXAMPLES: &str = "\
+Examples:
+  leasehold elect indexer -- ./indexer         on each host: it runs on one of them
+  leasehold leader indexer                     on which?
+
+The command finds the name in LEASEHOLD_NAME and the term in LEASEHOLD_TOKEN, which is greater
+than that of every leader before. Let it send the term with each write: a leader that was paused
+may still believe.
+
+When the leadership is lost, the command is ended as `run` ends it. After that, or after a command
+that failed, this is a candidate again, one second later. It ends when the command has ended well,
+when it was signalled, or when the command cannot be run.
+
+Exit codes: 0 if the command ended well; after a signal as `run`, 128 + n if signal n ended the
+command or the waiting; 126 and 127 if the command cannot be run or found; 64 usage; 69 backend
+refuses.";
+
+const LEADER_EXAMPLES: &str = "\
+Examples:
+  leasehold leader indexer
+  leasehold leader indexer --follow --json | jq --unbuffered .label
+
+The JSON has the keys name, term, label and since_ms (counted from 1970). If nobody leads, the term
+is null.";
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
@@ -76,6 +105,7 @@ const PS_EXAMPLES: &str = "\
 Examples:
   leasehold ps
   leasehold ps deploy: --json | jq -r '.[].label'
+  leasehold ps --follow
 
 The JSON is an array of what `inspect --json` prints.";
 
@@ -84,7 +114,7 @@ Examples:
   leasehold watch backup
   leasehold watch backup --json | jq --unbuffered .label
 
-Changes that come and go within a fifth of a second are not seen.";
+Changes that come and go within a fifth of a second may not be seen.";
 
 const RELEASE_EXAMPLES: &str = "\
 Example:
@@ -135,6 +165,12 @@ pub(crate) enum Command {
     /// Run a command while holding a lock
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
+    /// Run a command while its host leads, again and again
+    #[command(after_help = ELECT_EXAMPLES)]
+    Elect(Elect),
+    /// Show who leads
+    #[command(after_help = LEADER_EXAMPLES)]
+    Leader(Leader),
     /// Show who holds a lock
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
@@ -165,30 +201,75 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// How long the server keeps the lock if nobody renews it; it is renewed while the command runs
-    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
-    pub(crate) ttl: Duration,
     /// Wait at most this long for the lock, such as 10s or 500ms [default: for ever]
     #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
     pub(crate) wait: Option<Duration>,
     /// Do not wait for the lock
     #[arg(long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
-    /// How long the command has to end when the lock is lost, and its group when a signal ended it
-    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = humantime::parse_duration)]
-    pub(crate) grace: Duration,
-    /// What others see of the holder [default: host:pid]
-    #[arg(long, value_name = "TEXT", value_parser = public)]
-    pub(crate) label: Option<String>,
+    /// Let nobody else start within this long of the start, however short the command is; does not wait
+    #[arg(long, value_name = "SPAN", conflicts_with = "wait", value_parser = humantime::parse_duration)]
+    pub(crate) at_least: Option<Duration>,
+    /// Stop renewing after this long, so that a command that hangs loses the lock one TTL later
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) at_most: Option<Duration>,
+    /// Run this occurrence once, such as the day that it is for; does not wait
+    #[arg(long, value_name = "KEY", conflicts_with = "wait", value_parser = public)]
+    pub(crate) once: Option<String>,
+    /// How long to remember that the occurrence ran and exited with 0
+    #[arg(long, value_name = "SPAN", default_value = "7d", requires = "once", value_parser = humantime::parse_duration)]
+    pub(crate) remember: Duration,
     /// Print errors alone; a lock that was not acquired is no error, and is told by exit code 75
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// The lock, or several locks, of which the command has all or none
     #[arg(required = true, value_name = "NAME", value_parser = public)]
     pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) work: Work,
+}
+
+/// What is done under a lock. It stands behind the name: the order of positional arguments is that of the
+/// fields.
+#[derive(Debug, Args)]
+pub(crate) struct Work {
+    /// How long the server keeps the lock if nobody renews it; it is renewed while the command runs
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(crate) ttl: Duration,
+    /// How long the command has to end when the lock is lost, and its group when a signal ended it
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub(crate) grace: Duration,
+    /// What others see of the holder [default: host:pid]
+    #[arg(long, value_name = "TEXT", value_parser = public)]
+    pub(crate) label: Option<String>,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Elect {
+    /// Print errors alone
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// The election
+    #[arg(value_parser = public)]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) work: Work,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Leader {
+    /// The election
+    #[arg(value_parser = public)]
+    pub(crate) name: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print a line for each change, until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
 }
 
 #[derive(Debug, Args)]
@@ -212,6 +293,9 @@ pub(crate) struct Ps {
     /// List this many at most
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) limit: usize,
+    /// List them again at each change, until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
 }
 
 #[derive(Debug, Args)]

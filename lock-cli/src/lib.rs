@@ -19,9 +19,12 @@ mod args;
 mod bench;
 mod completions;
 mod doctor;
+mod elect;
 mod exit;
+mod follow;
 mod inspect;
 mod label;
+mod leader;
 mod lock_view;
 mod log;
 mod man;
@@ -85,6 +88,8 @@ async fn carry_out(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
     let place = Place::new(cli.url.as_deref(), connector);
     match &cli.command {
         Command::Run(args) => run::run(args, &place).await,
+        Command::Elect(args) => elect::run(args, &place).await,
+        Command::Leader(args) => leader::run(args, &place).await,
         Command::Inspect(args) => inspect::run(args, &place).await,
         Command::Ps(args) => ps::run(args, &place).await,
         Command::Watch(args) => watch::run(args, &place).await,

@@ -24,14 +24,6 @@ pub(crate) struct LockView {
 }
 
 impl LockView {
-    /// Whether `self` and `other` differ in more than the time that has passed.
-    pub(crate) fn differs_from(&self, other: &Self) -> bool {
-        let lasting = |view: &Self| {
-            (view.held, view.owner.clone(), view.token, view.label.clone(), view.waiters)
-        };
-        lasting(self) != lasting(other)
-    }
-
     /// Who holds it: `web-3:4711 (owner 1a2b3c4d, token 17)`.
     pub(crate) fn holder(&self) -> String {
         let known = [
@@ -56,21 +48,31 @@ impl LockView {
 
     /// Since when it is held: `2026-03-01T14:03:22Z`.
     pub(crate) fn since(&self) -> Option<String> {
-        Some(humantime::format_rfc3339_seconds(self.granted_at()?).to_string())
+        shown(self.since_ms)
     }
 
     /// For how long it has been held, if this machine's clock is not behind the server's.
     pub(crate) fn age(&self) -> Option<Duration> {
-        let age = SystemTime::now().duration_since(self.granted_at()?).ok()?;
+        let age = SystemTime::now().duration_since(time(self.since_ms)?).ok()?;
         Some(Duration::from_secs(age.as_secs()))
     }
+}
 
-    /// The server's data may be anyone's: a time that RFC 3339 has no digits for is not shown.
-    fn granted_at(&self) -> Option<SystemTime> {
-        const YEAR_10000_MS: u64 = 253_402_300_800_000;
-        let ms = self.since_ms.filter(|ms| *ms < YEAR_10000_MS)?;
-        Some(UNIX_EPOCH + Duration::from_millis(ms))
-    }
+/// A time in ms since 1970, as JSON has it.
+pub(crate) fn since_1970(at: SystemTime) -> Option<u64> {
+    Some(millis(at.duration_since(UNIX_EPOCH).ok()?))
+}
+
+/// A time that was given in ms since 1970, as people read it.
+pub(crate) fn shown(since_ms: Option<u64>) -> Option<String> {
+    Some(humantime::format_rfc3339_seconds(time(since_ms)?).to_string())
+}
+
+/// The server's data may be anyone's: a time that RFC 3339 has no digits for is not shown.
+fn time(since_ms: Option<u64>) -> Option<SystemTime> {
+    const YEAR_10000_MS: u64 = 253_402_300_800_000;
+    let ms = since_ms.filter(|ms| *ms < YEAR_10000_MS)?;
+    Some(UNIX_EPOCH + Duration::from_millis(ms))
 }
 
 impl From<LockState> for LockView {
@@ -93,7 +95,7 @@ impl From<LockState> for LockView {
                 owner,
                 token: token.map(FencingToken::get),
                 ttl_ms: ttl_left.map(millis),
-                since_ms: since.and_then(|at| Some(millis(at.duration_since(UNIX_EPOCH).ok()?))),
+                since_ms: since.and_then(since_1970),
                 label: Some(label).filter(|label| !label.as_str().is_empty()),
                 ..free
             },

@@ -1,7 +1,12 @@
 //! `leasehold ps`: the locks that are held.
 
+use std::io;
+
+use leasehold::LockState;
+
 use crate::args;
 use crate::exit::{Exit, Failure};
+use crate::follow::{POLL_INTERVAL, stamped, tell_outage, while_read};
 use crate::lock_view::LockView;
 use crate::terminal::{self, HEADING, print, print_json, styled};
 use crate::url::Place;
@@ -12,17 +17,28 @@ type Cells = [String; HEADINGS.len()];
 
 pub(crate) async fn run(args: &args::Ps, place: &Place<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
-    let held = client.list(&args.prefix, args.limit).await?;
+    if !args.follow {
+        tell(client.list(&args.prefix, args.limit).await?, args)?;
+        return Ok(Exit::Done);
+    }
+    let watch = client.watch_list(&args.prefix, args.limit);
+    let mut watch = watch.poll_every(POLL_INTERVAL).on_outage(tell_outage);
+    loop {
+        tell(while_read(watch.next()).await?, args)?;
+    }
+}
+
+fn tell(held: Vec<LockState>, args: &args::Ps) -> io::Result<()> {
     let held: Vec<LockView> = held.into_iter().map(LockView::from).collect();
-    if args.json {
-        print_json(&held)?;
-    } else {
-        print(table(&held))?;
+    match (args.json, args.follow) {
+        (true, _) => print_json(&held)?,
+        (false, false) => print(table(&held))?,
+        (false, true) => print(stamped(format!("{} held\n{}\n", held.len(), table(&held))))?,
     }
     if held.len() == args.limit {
         terminal::warning("there may be more: see --limit");
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 fn table(held: &[LockView]) -> String {

@@ -2,6 +2,7 @@
 
 mod group;
 mod job;
+mod once;
 mod signals;
 pub(crate) mod trampoline;
 mod waiting;
@@ -20,8 +21,10 @@ use tokio::time::{sleep, timeout};
 
 use self::group::Group;
 use self::job::Job;
-use self::signals::{Signals, is_ending};
-use self::waiting::Waiting;
+use self::once::Begun;
+pub(crate) use self::signals::Signals;
+use self::signals::is_ending;
+pub(crate) use self::waiting::Waiting;
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
 use crate::url::Place;
@@ -32,18 +35,28 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
     let names = names(args)?;
+    if names.len() > 1 && once::is_asked_for(args) {
+        let text = "--once and --at-least are for one lock: name one, or leave them out";
+        return Err(Failure::new(Exit::Usage, text));
+    }
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
-    let client = tokio::select! {
-        client = place.connect() => client?,
-        signal = signals.interruption() => return Ok(Exit::Signal(signal.as_raw())),
-    };
+    let client = connect(place, &mut signals).await?;
     let acquired = tokio::select! {
-        acquired = acquire(&client, args) => acquired.map_err(not_acquired),
+        acquired = acquire(&client, &names, args) => acquired.map_err(not_acquired),
         signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
     let ended = match acquired {
-        Ok(guard) => hold(guard, &names, args, signals).await,
+        Ok(Begun::Held(guard)) => {
+            let terms = Terms {
+                names: &names,
+                work: &args.work,
+                quiet: args.quiet,
+                occurrence: args.once.as_deref().map(|key| (key, args.remember)),
+            };
+            hold(guard, &terms, &mut signals).await.ended
+        }
+        Ok(Begun::Done) => Ok(Exit::Done),
         Err(failure) => Err(failure),
     };
     // After the loss of the only lock there is nothing to give back, and perhaps no server that answers.
@@ -62,44 +75,72 @@ fn names(args: &args::Run) -> Result<Vec<LockName>, LockError> {
     args.names.iter().map(|name| LockName::new(name).map_err(LockError::from)).collect()
 }
 
+/// A client, unless a signal comes first, of which nobody needs to be told.
+pub(crate) async fn connect(
+    place: &Place<'_>,
+    signals: &mut Signals,
+) -> Result<LockClient, Failure> {
+    tokio::select! {
+        client = place.connect() => client,
+        signal = signals.interruption() => Err(Failure::new(Exit::Signal(signal.as_raw()), "")),
+    }
+}
+
 /// Waits until everything is given back.
-async fn shut_down(client: &LockClient) {
+pub(crate) async fn shut_down(client: &LockClient) {
     let _ = timeout(SHUTDOWN_GRACE, client.shutdown()).await;
 }
 
-async fn acquire(client: &LockClient, args: &args::Run) -> Result<MultiGuard, LockError> {
+async fn acquire(
+    client: &LockClient,
+    names: &[LockName],
+    args: &args::Run,
+) -> Result<Begun, LockError> {
+    if let ([name], true) = (names, once::is_asked_for(args)) {
+        return once::begin(client, name, args).await;
+    }
     let wait = match (args.no_wait, args.wait) {
         (true, _) => Wait::Never,
         (false, Some(span)) => Wait::AtMost(span),
         (false, None) => Wait::Forever,
     };
     let waiting = Waiting::new(args.quiet);
-    let request = MultiRequest::new(&args.names)
-        .ttl(args.ttl)
+    let mut request = MultiRequest::new(&args.names)
+        .ttl(args.work.ttl)
         .wait(wait)
-        .label(args.label.clone().unwrap_or_else(label::host_and_pid))
+        .label(args.work.label.clone().unwrap_or_else(label::host_and_pid))
         .on_wait(waiting.listener());
+    if let Some(span) = args.at_most {
+        request = request.max_hold(span);
+    }
     tokio::select! {
         biased;
-        acquired = client.acquire_all(request) => acquired,
+        acquired = client.acquire_all(request) => acquired.map(Begun::Held),
         never = waiting.draw() => match never {},
     }
 }
 
+/// Under which terms a command runs.
+pub(crate) struct Terms<'a> {
+    pub(crate) names: &'a [LockName],
+    pub(crate) work: &'a args::Work,
+    pub(crate) quiet: bool,
+    /// What is recorded of a run that ended well, and for how long (C42).
+    pub(crate) occurrence: Option<(&'a str, Duration)>,
+}
+
+/// What came of the work under locks.
+pub(crate) struct Outcome {
+    pub(crate) ended: Result<Exit, Failure>,
+    /// Whether a signal that asks to end was passed on to it.
+    pub(crate) asked_to_end: bool,
+}
+
 /// Runs the command, and gives the locks back when it has ended.
-async fn hold(
-    guard: MultiGuard,
-    names: &[LockName],
-    args: &args::Run,
-    signals: Signals,
-) -> Result<Exit, Failure> {
-    let job_signals = job::Signals::listen()?;
-    let group = Group::start(&args.command, names, &guard)?;
-    let job = Job::new(&group, job_signals);
-    let mut held = Held { guard, group, job, signals, grace: args.grace };
-    match held.until_end().await? {
-        Ended::ByItself(status) => held.give_back(exit_of(status), args.quiet).await,
-        Ended::Lost => Ok(Exit::Lost),
+pub(crate) async fn hold(guard: MultiGuard, terms: &Terms<'_>, signals: &mut Signals) -> Outcome {
+    match Held::start(guard, terms, signals) {
+        Ok(held) => held.run(terms).await,
+        Err(failure) => Outcome { ended: Err(failure), asked_to_end: false },
     }
 }
 
@@ -110,18 +151,40 @@ enum Ended {
 }
 
 /// A command that runs under a lock.
-struct Held {
+struct Held<'a> {
     guard: MultiGuard,
     group: Group,
     job: Job,
-    signals: Signals,
+    signals: &'a mut Signals,
     grace: Duration,
+    asked_to_end: bool,
 }
 
-impl Held {
+impl<'a> Held<'a> {
+    fn start(
+        guard: MultiGuard,
+        terms: &Terms<'_>,
+        signals: &'a mut Signals,
+    ) -> Result<Self, Failure> {
+        let job_signals = job::Signals::listen()?;
+        let group = Group::start(&terms.work.command, terms.names, &guard)?;
+        let job = Job::new(&group, job_signals);
+        Ok(Self { guard, group, job, signals, grace: terms.work.grace, asked_to_end: false })
+    }
+
+    async fn run(mut self, terms: &Terms<'_>) -> Outcome {
+        let ended = self.until_end().await;
+        let asked_to_end = self.asked_to_end;
+        let ended = match ended {
+            Ok(Ended::ByItself(status)) => self.give_back(exit_of(status), terms).await,
+            Ok(Ended::Lost) => Ok(Exit::Lost),
+            Err(failure) => Err(failure),
+        };
+        Outcome { ended, asked_to_end }
+    }
+
     /// Watches over the command until it has ended, by itself or because the lock is lost.
     async fn until_end(&mut self) -> Result<Ended, Failure> {
-        let mut asked_to_end = false;
         loop {
             tokio::select! {
                 biased;
@@ -133,12 +196,12 @@ impl Held {
                 status = self.group.ended() => {
                     let status = status?;
                     // Others of the group had the signal too, and may be cleaning up.
-                    let interrupted = asked_to_end || status.signal().is_some();
+                    let interrupted = self.asked_to_end || status.signal().is_some();
                     let lost = interrupted && self.rest_ends(false).await;
                     return Ok(if lost { Ended::Lost } else { Ended::ByItself(status) });
                 }
                 signal = self.signals.next() => {
-                    asked_to_end |= is_ending(signal);
+                    self.asked_to_end |= is_ending(signal);
                     self.group.send(signal);
                 }
                 event = self.job.next() => match event {
@@ -193,11 +256,14 @@ impl Held {
         }
     }
 
-    /// Gives the locks back, all at once. A loss that is only found now is told.
-    async fn give_back(self, exit: Exit, quiet: bool) -> Result<Exit, Failure> {
-        let releases = self.guard.into_guards().into_iter().map(|guard| give_back(guard, quiet));
+    /// Records a run that ended well, and gives the locks back, all at once. A loss that is only found now is
+    /// told.
+    async fn give_back(self, exit: Exit, terms: &Terms<'_>) -> Result<Exit, Failure> {
+        let guards = self.guard.into_guards();
+        let recorded = once::record(&guards, exit, terms.occurrence).await;
+        let releases = guards.into_iter().map(|guard| give_back(guard, terms.quiet));
         let ended: Result<(), Failure> = join_all(releases).await.into_iter().collect();
-        ended.map(|()| exit)
+        ended.and(recorded).map(|()| exit)
     }
 }
 
@@ -228,7 +294,7 @@ fn not_acquired(error: LockError) -> Failure {
     }
 }
 
-fn interrupted(names: &[LockName], signal: Signal) -> Failure {
+pub(crate) fn interrupted(names: &[LockName], signal: Signal) -> Failure {
     let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
     let locks = if names.len() == 1 { "lock" } else { "locks" };
     let text = format!("interrupted while waiting for {locks} {}", quoted.join(", "));

@@ -19,6 +19,7 @@
 //! | waiters | first come, first served, by push | the same, each with a connection of its own |
 //! | through a transaction pooler | yes; waiters poll | refused |
 //! | a restart of the server | keeps holds | ends all holds |
+//! | kinds of hold | exclusive, shared, permits with slots | exclusive |
 //!
 //! Both have the same tokens and fences. They do not exclude each other: each has a table of its own.
 //!
@@ -39,15 +40,21 @@
 //!   where `synchronous_commit` is off. So a crash of the server loses nothing that anyone counts on. A
 //!   release that nobody waits for does not wait for the disk: if a crash forgets it, the lock is held
 //!   until its TTL.
+//! - **Kinds of hold**: an exclusive hold is the lock's newest grant, and nothing else. Those who hold a lock
+//!   beside each other are rows of a table of their own, one a holder, with tokens of the same counter. The
+//!   newest grant then tells that several hold, of which kind, and before which time the hold of none of them
+//!   is over. So a request for an exclusive hold reads the same row, whatever the kind. After that time the
+//!   first request that looks takes out the holders whose time is over.
 //! - **Queue**: a waiter takes a place by order of arrival. A release grants the lock to the first waiter
-//!   that is alive. Its client is notified once that is committed, by the same request: a message within the
-//!   commit would hold up all others of the cluster that notify. A waiter has a session of its own. The first
-//!   one listens, on a channel that nobody can guess. Each other one waits for an advisory lock that the
-//!   session before it holds, so that a message wakes one session, however many wait. By that lock the
-//!   releaser also sees whether a session lives. Anyone may see its key, which is a hash, and does not tell the
-//!   channel. A client has a few such sessions, and one more by which all its other waiters are told.
-//!   A pushed grant lasts 3 s until its holder renews it, so that a waiter that died in silence costs
-//!   the others no more. A waiter whose session is gone is passed over, and keeps its place for as long.
+//!   that is alive, and to all who follow and fit beside it. So does whatever else makes room: an eviction, a
+//!   withdrawal, a look after the end of a hold. Each winner's client is notified once that is committed, by the
+//!   same request: a message within the commit would hold up all others of the cluster that notify. A client
+//!   that waits has one session that listens, on a channel that nobody can guess. It holds an advisory lock, by
+//!   which the releaser sees whether the session lives. Anyone may see the key of that lock, which is a hash,
+//!   and does not tell the channel. A pushed grant lasts 3 s until its holder renews it, so that a waiter that
+//!   died in silence costs the others no more. A waiter whose session is gone is passed over, and keeps its
+//!   place for as long. One that asks for another number of permits than the lock has loses its place, and
+//!   learns why when it looks.
 //! - **Withdrawn claims** are remembered for 30 s, so that a request that comes late takes nothing.
 //! - **Jams**: an operation waits at most 1 s for the row of its lock. Attempts at one lock use at most a
 //!   quarter of the client's connections, and one is left to renewals. So a lock whose row somebody else

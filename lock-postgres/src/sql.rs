@@ -9,7 +9,7 @@
 
 use std::fmt::Write;
 
-use lock_core::OwnerId;
+use lock_core::{OwnerId, Whom};
 use sha2::{Digest, Sha256};
 use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
@@ -25,7 +25,7 @@ pub(crate) struct Call {
 
 /// A value among the arguments.
 enum Argument {
-    Text(String),
+    Text(Option<String>),
     Owner(Option<OwnerId>),
     Number(Option<i64>),
     Flag(bool),
@@ -56,7 +56,11 @@ impl Call {
     }
 
     pub(crate) fn text(self, text: &str) -> Self {
-        self.with(Argument::Text(text.to_owned()))
+        self.optional_text(Some(text))
+    }
+
+    pub(crate) fn optional_text(self, text: Option<&str>) -> Self {
+        self.with(Argument::Text(text.map(str::to_owned)))
     }
 
     pub(crate) fn owner(self, owner: OwnerId) -> Self {
@@ -134,10 +138,10 @@ impl Argument {
     fn literal(&self) -> String {
         let array = |items: Vec<String>| format!("ARRAY[{}]", items.join(","));
         let value = match self {
-            Self::Text(text) => text_literal(text),
+            Self::Text(Some(text)) => text_literal(text),
             Self::Owner(Some(owner)) => format!("'{}'", owner.expose()),
             Self::Number(Some(number)) => format!("({number})"),
-            Self::Owner(None) | Self::Number(None) => "NULL".to_owned(),
+            Self::Text(None) | Self::Owner(None) | Self::Number(None) => "NULL".to_owned(),
             Self::Flag(flag) => flag.to_string(),
             Self::Texts(texts) => array(texts.iter().map(|text| text_literal(text)).collect()),
             Self::Owners(owners) => {
@@ -163,6 +167,14 @@ impl Argument {
             }
             Self::Numbers(numbers) => query.bind(numbers.clone()),
         }
+    }
+}
+
+/// The digits of whose hold is to be evicted, as the server takes them; `None` is all.
+pub(crate) fn digits(whom: &Whom) -> Option<&str> {
+    match whom {
+        Whom::All => None,
+        Whom::Owner(digits) => Some(digits),
     }
 }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, ClockLimit, Extension, Notifications, Release, Renewal, Reservation, Reserved,
-    WaiterHandle,
+    Attempt, Claim, ClockLimit, Extension, Notifications, Record, Recording, Release, Renewal,
+    Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Kind, Kinds, LockName, Order, OwnerId, Renewals,
-    TokenDurability, Wakeup,
+    BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockName, Occurrence,
+    Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
 };
-use redis::Client;
+use redis::{Client, cmd};
 
 use crate::claims::{Call, Claims};
 use crate::error::BACKEND;
@@ -22,7 +22,8 @@ use crate::keys::{self, Keys};
 use crate::push::Subscriber;
 use crate::reply;
 use crate::scripts::{
-    ACQUIRE, ACQUIRE_BESIDE, EXTEND, POLLED, Program, RELEASE, RESERVE, WITHDRAW,
+    ACQUIRE, ACQUIRE_BESIDE, EXTEND, POLLED, Program, RECORD, RELEASE, RELEASE_AFTER, RESERVE,
+    WITHDRAW,
 };
 use crate::server::Server;
 
@@ -104,6 +105,7 @@ impl DistributedLock for RedisBackend {
              unless the new server's clock is behind",
         )
         .reserving_tokens()
+        .running_once()
         .with_kinds(Kinds::Permits)
     }
 
@@ -175,6 +177,36 @@ impl DistributedLock for RedisBackend {
             self.claims.forget(hold.owner);
         }
         Ok(answer)
+    }
+
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let (keys, retired) = (Keys::new(name), owner.retired());
+        let args = (owner.expose(), retired.expose(), delay.as_millis());
+        let reply = self.server.run(&RELEASE_AFTER, &[keys.lock()], args).await?;
+        self.claims.forget(owner);
+        reply::release(reply)
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let (keys, token) = (Keys::new(&record.name), record.token.to_string());
+        let hold = format!("{}:{token}:", record.owner.expose());
+        let args = (hold, token, record.remember_millis());
+        let keys = [keys.lock(), keys.run(&record.occurrence)];
+        reply::recording(self.server.run(&RECORD, &keys, args).await?)
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let keys = Keys::new(name);
+        reply::recorded(self.server.send(cmd("GET").arg(keys.run(occurrence))).await?)
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Claim, Grant, Release, Reservation, Reserved, ServerTime, TokenRange,
+    Attempt, Claim, Grant, Recording, Release, Reservation, Reserved, ServerTime, TokenRange,
 };
 use lock_core::{BackendError, Contention, Holder, Label, LockName, LockState, Slots, Whom};
 use redis::{FromRedisValue, Value, from_redis_value};
@@ -51,6 +51,23 @@ pub(crate) fn release(reply: Value) -> Result<Release, BackendError> {
         0 => Ok(Release::NotHeld),
         _ => Err(unreadable(WHAT)),
     }
+}
+
+/// Reads the answer of the record script.
+pub(crate) fn recording(reply: Value) -> Result<Recording, BackendError> {
+    const WHAT: &str = "the answer to a record";
+    match read(reply, WHAT)? {
+        1 => Ok(Recording::Recorded),
+        0 => Ok(Recording::Lost),
+        _ => Err(unreadable(WHAT)),
+    }
+}
+
+/// Reads what the key of a run holds.
+pub(crate) fn recorded(reply: Value) -> Result<Option<FencingToken>, BackendError> {
+    const WHAT: &str = "the record of a run";
+    let token: Option<String> = read(reply, WHAT)?;
+    token.map(|token| token.parse().map_err(|_| unreadable(WHAT))).transpose()
 }
 
 /// Reads the answer of the reserve script.

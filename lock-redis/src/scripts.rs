@@ -33,6 +33,8 @@ script!(ACQUIRE_BESIDE, "holds", "granting", "acquire");
 script!(EXTEND, "holds", "extend");
 script!(RELEASE, "release_unwanted", "holds", "granting", "release");
 script!(RESERVE, "holds", "granting", "reserve");
+script!(RELEASE_AFTER, "release_after");
+script!(RECORD, "record");
 script!(WITHDRAW, "holds", "granting", "withdraw");
 script!(INSPECT, "holds", "inspect");
 script!(EVICT, "holds", "granting", "evict");
@@ -94,9 +96,18 @@ mod tests {
 
     #[test]
     fn every_bound_stands_in_the_scripts() {
-        for program in
-            [&ACQUIRE, &ACQUIRE_BESIDE, &EXTEND, &RELEASE, &RESERVE, &WITHDRAW, &INSPECT, &EVICT]
-        {
+        for program in [
+            &ACQUIRE,
+            &ACQUIRE_BESIDE,
+            &EXTEND,
+            &RELEASE,
+            &RESERVE,
+            &RELEASE_AFTER,
+            &RECORD,
+            &WITHDRAW,
+            &INSPECT,
+            &EVICT,
+        ] {
             assert!(!program.text.contains('@'), "{}", program.text);
         }
         for bound in ["= 3000000 ", "= 3000 ", "= 604800000 ", "= 9007199254740991", "'poll'"] {

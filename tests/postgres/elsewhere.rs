@@ -5,12 +5,12 @@ use std::time::Duration;
 use leasehold::core::Ttl;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::postgres::AdvisoryBackend;
-use leasehold::{DistributedLock, LeaseExt, LockAdmin, LockClient, LostReason, Whom};
+use leasehold::{DistributedLock, LeaseExt, LockAdmin, LockClient, LostReason, OwnerId, Whom};
 use lock_testkit::PostgresServer;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
 
-use crate::server::number;
+use crate::server::{number, shared};
 use crate::support::{MINUTE, fresh_name, held, patient, released};
 use crate::transactions::until_blocked;
 
@@ -91,4 +91,20 @@ async fn c14_an_eviction_that_comes_too_late_ends_no_session() {
     released(guard).await;
     released(held(&client, &fresh_name()).await).await;
     assert_eq!(number(&server, &alive), 1);
+}
+
+/// C38: an eviction of one owner leaves another alone who holds the lock by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c38_an_eviction_of_another_owner_ends_no_session() {
+    let server = shared().await;
+    let (lock, operator) = (advisory(server).await, advisory(server).await);
+    let (client, name) = (LockClient::new(lock), fresh_name());
+    let guard = held(&client, &name).await;
+    let lock_name = name.parse().expect("a good name");
+    let gone = Whom::Owner(OwnerId::random().to_string());
+    assert_eq!(operator.evict(&lock_name, &gone).await.expect("an answer"), []);
+    guard.extend(MINUTE).await.expect("still held");
+    let holder = operator.inspect(&lock_name).await.expect("an answer").holders.remove(0);
+    let whom = Whom::Owner(holder.owner.expect("one of ours"));
+    assert_eq!(operator.evict(&lock_name, &whom).await.expect("an answer").len(), 1);
 }

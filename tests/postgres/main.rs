@@ -10,6 +10,7 @@ mod doctor;
 mod elsewhere;
 mod faults;
 mod fence;
+mod kinds;
 mod migration;
 mod resources;
 mod security;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::core::Ttl;
 use leasehold::core::backend::Renewal;
 use leasehold::postgres::PostgresBackend;
-use leasehold::{DistributedLock, LeaseExt, LockClient, OwnerId};
+use leasehold::{DistributedLock, Kinds, LeaseExt, LockClient, OwnerId};
 use lock_testkit::{PgBouncer, PostgresServer};
 
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};
@@ -75,6 +75,11 @@ async fn use_all(url: &str) {
     assert_eq!(first.list(&name, 10).await.expect("a listing").len(), 1);
     first.evict(&name).await.expect("an answer").pop().expect("it was held");
     drop(next);
+    if first.capabilities().kinds != Kinds::Exclusive {
+        for request in [patient(&name).shared(), patient(&name).one_of(2)] {
+            released(first.acquire(request).await.expect("it is free")).await;
+        }
+    }
     turn(&first, &name).await;
 }
 
@@ -155,7 +160,7 @@ async fn c32_users_of_locks_have_no_rights_on_the_tables() {
     for refused in [
         "SET ROLE app; SELECT owner FROM leasehold.locks_grants",
         "SET ROLE app; UPDATE leasehold.locks_grants SET owner = NULL",
-        "SET ROLE app; SELECT leasehold.locks_v2_grant('a', NULL, gen_random_uuid(), 1000, '', 9223372036854775807)",
+        "SET ROLE app; SELECT leasehold.locks_v2_grant('a', NULL, gen_random_uuid(), now(), '', 9223372036854775807)",
         "GRANT USAGE ON SCHEMA leasehold TO stranger; SET ROLE stranger; \
          SELECT leasehold.locks_v2_release('a', gen_random_uuid(), 1)",
     ] {

@@ -23,13 +23,13 @@ const PASSED_ON: [Signal; 7] = [
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
 /// The signals sent to us that are meant for the command.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     streams: Vec<(Signal, Stream)>,
 }
 
 impl Signals {
     /// Listens from now on; a signal that we were started to ignore, as by nohup, stays ignored.
-    pub(super) fn listen() -> Result<Self, Failure> {
+    pub(crate) fn listen() -> Result<Self, Failure> {
         let ignored = ignored();
         let heard = PASSED_ON.into_iter().filter(|signal| !is_in(ignored, *signal));
         let streams = heard.map(|signal| Ok((signal, stream(signal)?)));
@@ -50,7 +50,7 @@ impl Signals {
     }
 
     /// Waits for one that ends a process which takes no notice of it. Cancel safe.
-    pub(super) async fn interruption(&mut self) -> Signal {
+    pub(crate) async fn interruption(&mut self) -> Signal {
         loop {
             match self.next().await {
                 Signal::WINCH => {}

@@ -20,7 +20,7 @@ const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
 /// when we wait.
 /// The line goes away when this is dropped. If stderr is no terminal, nothing is shown but, with `-v`,
 /// one event.
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     shown: bool,
     situation: Arc<Mutex<Situation>>,
 }
@@ -29,13 +29,13 @@ pub(super) struct Waiting {
 type Situation = Option<(LockName, String)>;
 
 impl Waiting {
-    pub(super) fn new(quiet: bool) -> Self {
+    pub(crate) fn new(quiet: bool) -> Self {
         let shown = !quiet && terminal::stderr_is_terminal();
         Self { shown, situation: Arc::default() }
     }
 
     /// What to do with each answer that a lock is busy.
-    pub(super) fn listener(&self) -> impl Fn(&LockName, &Contention) + Send + Sync + 'static {
+    pub(crate) fn listener(&self) -> impl Fn(&LockName, &Contention) + Send + Sync + 'static {
         let situation = self.situation.clone();
         move |name, seen| {
             let mut situation = situation.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +47,7 @@ impl Waiting {
     }
 
     /// Draws the line until it is dropped.
-    pub(super) async fn draw(&self) -> Infallible {
+    pub(crate) async fn draw(&self) -> Infallible {
         let (since, asked) = (clock_time(), Instant::now());
         for spinner in SPINNER.into_iter().cycle().take_while(|_| self.shown) {
             if let Some((name, situation)) = self.situation() {

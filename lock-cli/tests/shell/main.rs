@@ -7,9 +7,11 @@
 mod command_line;
 mod doctor;
 mod ending;
+mod leading;
 mod looking;
 mod losing;
 mod manual;
+mod once;
 mod running;
 mod sharing;
 mod shell;
@@ -62,6 +64,14 @@ macro_rules! shell_checks {
             ending::c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up
             ending::c08_a_loss_is_told_at_once_and_a_second_interruption_kills
             losing::c08_a_loss_is_told_though_the_command_ended_first
+            leading::c40_another_leads_when_the_leader_is_killed
+            leading::c40_a_leader_that_lost_is_a_candidate_again
+            leading::c40_a_command_that_failed_is_run_in_another_term
+            leading::c40_who_is_signalled_campaigns_no_more
+            leading::following_prints_each_change
+            once::c42_twenty_that_start_at_once_run_it_once
+            once::c42_a_run_that_failed_runs_again
+            once::c41_a_short_command_keeps_others_out_for_the_span
             looking::the_commands_print
             looking::c31_the_doctor_tells_of_the_server
             looking::watching_prints_each_change

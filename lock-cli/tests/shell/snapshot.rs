@@ -46,7 +46,7 @@ pub(crate) fn compare(store: &str, name: &str, printed: &str) {
         settings.add_filter(volatile, *shown);
     }
     for (volatile, shown) in [
-        (r#"(token |token    |"token":)\d+"#, "$1[token]"),
+        (r#"(token |token    |"token":|in term |"term":)\d+"#, "$1[token]"),
         (r#"(owner |"owner":")[0-9a-f]{8}"#, "$1[owner]"),
         (r"(?m)(^  owner    |^(a|b|foreign) +)[0-9a-f]{8}\b", "$1[owner]"),
         // The columns of the table.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Clock, FencingToken, Kind, LockName, Moment, OwnerId, Permits, Slots, SystemClock, Ttl,
+    AtLeast, Clock, FencingToken, Kind, LockName, Moment, OwnerId, Permits, Slots, SystemClock, Ttl,
 };
 
 /// The proof of a hold: which lock, by whom, with which token, and until when to believe in it.
@@ -31,6 +31,9 @@ pub struct Lease {
     pub(crate) slots: Slots,
     /// Whether a request of the claim was never answered, and so may come after the release.
     pub(crate) unresolved: bool,
+    /// For how long it keeps others out though its work may end earlier (C41). It is this process's word, and
+    /// no part of an exported lease.
+    pub(crate) at_least: Option<AtLeast>,
 }
 
 impl Lease {
@@ -138,6 +141,7 @@ impl Lease {
             kind,
             slots,
             unresolved,
+            at_least: None,
         })
     }
 }
@@ -211,6 +215,7 @@ mod tests {
             kind: Kind::Exclusive,
             slots: Slots::NONE,
             unresolved: false,
+            at_least: None,
         };
         assert!(!format!("{lease:?}").contains(&lease.owner.expose()));
         let read = Lease::import(&lease.export()).expect("its own text");

@@ -28,6 +28,11 @@ impl MultiGuard {
         Self { guards }
     }
 
+    /// The guards of the locks, in the order of the names' bytes.
+    pub fn guards(&self) -> &[LockGuard] {
+        &self.guards
+    }
+
     /// The locks and their fencing tokens, in the order of the names' bytes.
     pub fn tokens(&self) -> impl Iterator<Item = (LockName, FencingToken)> {
         self.guards.iter().map(|guard| (guard.name(), guard.token()))
@@ -95,6 +100,13 @@ impl MultiGuard {
     /// The guards of the locks, each on its own from now on, in the order of the names' bytes.
     pub fn into_guards(self) -> Vec<LockGuard> {
         self.guards
+    }
+}
+
+/// One lock, held as several are.
+impl From<LockGuard> for MultiGuard {
+    fn from(guard: LockGuard) -> Self {
+        Self::new(vec![guard])
     }
 }
 

@@ -19,10 +19,10 @@ impl LockClient {
     /// # use lock_core::{LockClient, MemoryBackend};
     /// # let locks = LockClient::new(MemoryBackend::new());
     /// let mut watch = locks.watch("nightly");
-    /// assert!(watch.next().await?.holder.is_none());
+    /// assert!(watch.next().await?.holder().is_none());
     /// let guard = locks.acquire("nightly").await?;
-    /// let holder = watch.next().await?.holder.expect("it is held");
-    /// assert_eq!(holder.token, Some(guard.token()));
+    /// let seen = watch.next().await?;
+    /// assert_eq!(seen.holder().and_then(|holder| holder.token), Some(guard.token()));
     /// # Ok(()) }
     /// ```
     pub fn watch(&self, name: impl Into<String>) -> LockWatch {
@@ -47,9 +47,9 @@ impl LockClient {
 /// there in the end always is.
 ///
 /// # How soon
-/// Where the store tells of changes, at once; at most a hundred times a second. That is so in memory and on
-/// etcd, and on Redis where it was [asked for](https://docs.rs/lock-redis). Elsewhere by a look each second, or
-/// as often as [`poll_every`](Self::poll_every) says. Such a look also finds what was not told.
+/// Where the store tells of changes, which is so in memory and on etcd, at once: at most a hundred times a
+/// second. Elsewhere by a look each second, or as often as [`poll_every`](Self::poll_every) says. Such a look
+/// also finds what was not told, as in memory the end of a TTL.
 ///
 /// A hold that [passes](crate::ClientOptions::local_hand_off) from task to task of one client is shown with
 /// the token and the label of the first of these tasks.

@@ -191,7 +191,7 @@ impl DistributedLock for AdvisoryBackend {
             self.claims.forget(owner);
             return released;
         }
-        match self.shared.rows.end(name, Some(owner)).await? {
+        match self.shared.rows.end(name, owner).await? {
             Some(_) => Ok(Release::Released),
             None => Ok(Release::NotHeld),
         }
@@ -232,11 +232,7 @@ impl LockAdmin for AdvisoryBackend {
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        let seen = self.inspect(name).await?;
-        if !seen.holders.iter().any(|holder| whom.includes(holder)) {
-            return Ok(Vec::new());
-        }
-        Ok(self.shared.rows.end(name, None).await?.into_iter().collect())
+        Ok(self.shared.rows.evict(name, whom).await?.into_iter().collect())
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lock_core::backend::{Claim, Extension, Renewal, ServerTime};
 use lock_core::{
     BackendError, Contention, FencingToken, Holder, Label, Lease, LockName, LockState, LostReason,
-    OwnerId, Ttl,
+    OwnerId, Ttl, Whom,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::error::unreadable;
 use crate::reply::{self, get, micros};
 use crate::server::Server;
-use crate::sql::{Call, Flag, granted_at};
+use crate::sql::{Call, Flag, digits, granted_at};
 
 /// How long the server may take to answer what is asked of a hold.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -111,15 +111,30 @@ impl Rows {
         self.server.rows(&call).await?.iter().map(state).collect()
     }
 
-    /// Ends the hold of an owner, or of anybody: takes its owner out of its row, and ends its session.
+    /// Ends the hold of an owner: takes its owner out of its row, and ends its session.
     pub(super) async fn end(
         &self,
         name: &LockName,
-        owner: Option<OwnerId>,
+        owner: OwnerId,
     ) -> Result<Option<Holder>, BackendError> {
+        self.ended_by(self.call_to_end(name).optional_owner(Some(owner)).optional_text(None)).await
+    }
+
+    /// Ends the hold in the same way, if it is that of `whom`.
+    pub(super) async fn evict(
+        &self,
+        name: &LockName,
+        whom: &Whom,
+    ) -> Result<Option<Holder>, BackendError> {
+        self.ended_by(self.call_to_end(name).optional_owner(None).optional_text(digits(whom))).await
+    }
+
+    fn call_to_end(&self, name: &LockName) -> Call {
         let columns = self.columns("pg_catalog.pg_terminate_backend(process)");
-        let call = Call::of_columns(columns, self.server.names.function("end"));
-        let call = call.text(name.as_str()).optional_owner(owner);
+        Call::of_columns(columns, self.server.names.function("end")).text(name.as_str())
+    }
+
+    async fn ended_by(&self, call: Call) -> Result<Option<Holder>, BackendError> {
         self.server.rows(&call).await?.first().map_or(Ok(None), reply::holder)
     }
 

@@ -300,7 +300,7 @@ $$;
 -- until the caller's statement is done. So a release of that session is not done before, and the session
 -- cannot come to hold something else.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_end"(
-    lock_name text, me uuid,
+    lock_name text, me uuid, digits text,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
     OUT process integer
 ) RETURNS SETOF record
@@ -313,7 +313,8 @@ BEGIN
         SET owner = NULL, label = '', expires_at = '-infinity'
         FROM "@schema@"."@table@_v2_held"(lock_name) h
         WHERE g.name = h.name AND g.token = h.token AND g.owner = h.owner
-            AND (me IS NULL OR h.owner = me)
+            AND h.owner = coalesce(me, h.owner)
+            AND left(h.owner::text, 8) = coalesce(digits, left(h.owner::text, 8))
         RETURNING h.* INTO held;
     IF NOT FOUND THEN
         RETURN;

@@ -19,8 +19,35 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_grants" (
     served bigint NOT NULL DEFAULT 0,
     -- How many tokens after this one are reserved for the holder's client.
     reserved bigint NOT NULL DEFAULT 0,
+    -- For a lock that several may hold beside each other: 0 if they share it, n if each has some of n permits. They are
+    -- rows of the table below. The owner here is then one that nobody is, the label that of the first of
+    -- them, and before `expires_at` the time of none of them is over. Null for an exclusive hold.
+    permits bigint,
+    -- No token of theirs is below this one.
+    oldest bigint,
     PRIMARY KEY (name, token)
 ) WITH (fillfactor = 50);
+
+-- Those who hold a lock beside each other (C33). Each is extended and ended by itself (C38).
+CREATE TABLE IF NOT EXISTS "@schema@"."@table@_holders" (
+    owner uuid PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    token bigint NOT NULL,
+    -- Those of a hold that is one of n (C36).
+    slots bigint[] NOT NULL,
+    label text NOT NULL,
+    expires_at timestamptz NOT NULL,
+    UNIQUE (name, token)
+) WITH (fillfactor = 50);
+
+-- All holds, of whatever kind.
+CREATE OR REPLACE VIEW "@schema@"."@table@_holds" AS
+    SELECT g.name, g.owner, g.token, g.permits, NULL::bigint[] AS slots, g.label, g.expires_at
+        FROM "@schema@"."@table@_grants" g WHERE g.owner IS NOT NULL AND g.permits IS NULL
+    UNION ALL
+    SELECT h.name, h.owner, h.token, g.permits, h.slots, h.label, h.expires_at
+        FROM "@schema@"."@table@_grants" g JOIN "@schema@"."@table@_holders" h
+        ON h.name = g.name AND h.token >= g.oldest WHERE g.permits IS NOT NULL;
 
 -- A set of locks that version 1 of this script made holds its grants in the other table. Those move over,
 -- with their tokens and holders. A function of version 1 that is under way amid this finds its columns gone, and
@@ -49,11 +76,22 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     -- The number of the channel on which the waiter's client listens; null if the waiter only polls.
     -- Only users of the locks may know it.
     listener bigint,
-    seen_at timestamptz NOT NULL
+    seen_at timestamptz NOT NULL,
+    -- As in the table of the grants.
+    permits bigint,
+    -- How many of the permits it asks for.
+    taken bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 DO $migration$
 BEGIN
+    -- The queue of version 1 knew of exclusive holds alone.
+    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attname = 'permits'
+        AND a.attrelid = to_regclass('"@schema@"."@table@_queue"'))
+    THEN
+        ALTER TABLE "@schema@"."@table@_queue"
+            ADD COLUMN permits bigint, ADD COLUMN taken bigint NOT NULL DEFAULT 0;
+    END IF;
     IF to_regclass('"@schema@"."@table@_queue_place"') IS NULL THEN
         CREATE INDEX "@table@_queue_place" ON "@schema@"."@table@_queue" (name, place);
     END IF;

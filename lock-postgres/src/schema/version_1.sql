@@ -36,7 +36,8 @@ DECLARE
     ended record;
 BEGIN
     SELECT * INTO ended FROM "@schema@"."@table@_v2_release"(lock_name, me, clock_limit);
-    PERFORM pg_notify(ended.channel, ended.message) WHERE ended.message IS NOT NULL;
+    PERFORM pg_notify(t.channel, t.message)
+        FROM unnest(ended.channels, ended.messages) t (channel, message);
     RETURN ended.released;
 END
 $$;
@@ -56,7 +57,9 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT * FROM "@schema@"."@table@_v2_list"(prefix, whole, at_most)
+    SELECT DISTINCT ON (s.name COLLATE "C") s.name, s.owner, s.token, s.left_us, s.label, s.waiters
+        FROM "@schema@"."@table@_v2_list"(prefix, whole, at_most) s
+        ORDER BY s.name COLLATE "C", s.token
 $$;
 
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_evict"(
@@ -66,7 +69,8 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_evict"(
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT * FROM "@schema@"."@table@_v2_evict"(lock_name, clock_limit)
+    SELECT e.name, e.owner, e.token, e.left_us, e.label, 0::bigint
+        FROM "@schema@"."@table@_v2_evict"(lock_name, NULL, clock_limit) e
 $$;
 
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_advance"(of_resource text, token bigint)

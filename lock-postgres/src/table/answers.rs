@@ -1,19 +1,33 @@
 //! Reads what the functions of the table mode answer.
 
-use lock_core::backend::{Attempt, Claim, Grant, ServerTime, TokenRange};
-use lock_core::{BackendError, Contention, Label, LockName, LockState};
+use lock_core::backend::{Attempt, Claim, Grant, Recording, ServerTime, TokenRange};
+use lock_core::{
+    BackendError, Contention, FencingToken, Holder, Kind, Label, LockName, LockState, Permits,
+    Slots,
+};
 use sqlx::postgres::PgRow;
 
-use crate::error::unreadable;
-use crate::reply::{fencing_token, get, holder, micros};
+use crate::error::{BACKEND, unreadable};
+use crate::reply::{self, fencing_token, get, micros};
 
-/// Reads the answer to an acquire: token, now, time left, holder, waiters ahead.
+/// Reads the answer to an acquire: token, now, time left, holder, waiters ahead. That of a hold of another kind than
+/// exclusive also tells its slots, and of a conflict.
 pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendError> {
     const WHAT: &str = "the answer to an acquire";
     let at = ServerTime(micros(get(row, 1, WHAT)?));
     if let Some(token) = get::<Option<i64>>(row, 0, WHAT)? {
         let grant = Grant::new(fencing_token(token)?, claim.ttl.as_duration());
-        return Ok(Attempt::Granted(grant.at(at)));
+        let slots = match claim.kind {
+            Kind::Exclusive => Slots::NONE,
+            _ => slots(row, 5)?,
+        };
+        return Ok(Attempt::Granted(grant.with_slots(slots).at(at)));
+    }
+    if claim.kind != Kind::Exclusive
+        && let Some(held) = get::<Option<i64>>(row, 6, WHAT)?
+    {
+        // C33: the number of permits is a property of the lock.
+        return Err(BackendError::conflict(BACKEND, claim.kind.permits(), small(held, WHAT)?));
     }
     let mut contention = Contention::unknown();
     contention.ttl_left = get::<Option<i64>>(row, 2, WHAT)?.map(micros);
@@ -36,12 +50,63 @@ pub(crate) fn reserved(row: &PgRow) -> Result<Option<TokenRange>, BackendError> 
     TokenRange::new(first, count).map(Some).map_err(|_| unreadable(RESERVATION))
 }
 
-/// Reads what a listing says of a lock: name, owner, token, time left, label, since when,
-/// waiters.
-pub(crate) fn state(row: &PgRow) -> Result<LockState, BackendError> {
-    const WHAT: &str = "the state of a lock";
-    let name: String = get(row, 0, WHAT)?;
-    let name = LockName::new(name).map_err(|_| unreadable(WHAT))?;
-    let waiters: i64 = get(row, 6, WHAT)?;
-    Ok(LockState::new(name, holder(row)?, u64::try_from(waiters).ok()))
+/// What an answer about a run is called in errors.
+pub(crate) const RECORD: &str = "the record of a run";
+
+/// Reads the answer to a record: whether it was made.
+pub(crate) fn recording(row: &PgRow) -> Result<Recording, BackendError> {
+    Ok(if get(row, 0, RECORD)? { Recording::Recorded } else { Recording::Lost })
+}
+
+/// Reads the token of a run that is recorded.
+pub(crate) fn recorded(row: &PgRow) -> Result<Option<FencingToken>, BackendError> {
+    get::<Option<i64>>(row, 0, RECORD)?.map(fencing_token).transpose()
+}
+
+const STATE: &str = "the state of a lock";
+
+/// Reads a listing, which has a row for each hold: what [`holder`] reads, and waiters. The rows of a lock follow each
+/// other.
+pub(crate) fn states(rows: &[PgRow]) -> Result<Vec<LockState>, BackendError> {
+    let mut states: Vec<LockState> = Vec::new();
+    for row in rows {
+        let name = LockName::new(get::<String>(row, 0, STATE)?).map_err(|_| unreadable(STATE))?;
+        match states.last_mut().filter(|state| state.name == name) {
+            Some(state) => state.holders.extend(holder(row)?),
+            None => {
+                let waiters = u64::try_from(get::<i64>(row, 8, STATE)?).ok();
+                states.push(LockState::new(name, holder(row)?, waiters));
+            }
+        }
+    }
+    Ok(states)
+}
+
+/// Reads a hold: what [`reply::holder`] reads, how many permits its lock has, and its slots.
+pub(crate) fn holder(row: &PgRow) -> Result<Option<Holder>, BackendError> {
+    let Some(holder) = reply::holder(row)? else { return Ok(None) };
+    let slots = slots(row, 7)?;
+    let kind = match get::<Option<i64>>(row, 6, STATE)? {
+        None => Kind::Exclusive,
+        Some(0) => Kind::Shared,
+        Some(of) => {
+            let taken = u16::try_from(slots.as_slice().len()).map_err(|_| unreadable(STATE))?;
+            let permits = Permits::new(taken, small(of, STATE)?);
+            Kind::OneOf(permits.map_err(|_| unreadable(STATE))?)
+        }
+    };
+    Ok(Some(holder.of_kind(kind, slots)))
+}
+
+/// The slots in a column of a row; none if it is null.
+fn slots(row: &PgRow, column: usize) -> Result<Slots, BackendError> {
+    const WHAT: &str = "the slots of a hold";
+    let slots: Option<Vec<i64>> = get(row, column, WHAT)?;
+    let slots = slots.unwrap_or_default().into_iter().map(|slot| small(slot, WHAT));
+    Ok(Slots::new(slots.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// A number of permits, or a slot.
+fn small(number: i64, what: &'static str) -> Result<u16, BackendError> {
+    u16::try_from(number).map_err(|_| unreadable(what))
 }

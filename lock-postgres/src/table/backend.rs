@@ -5,22 +5,24 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, Extension, Notifications, Release, Renewal, Reservation, Reserved, WaiterHandle,
+    Attempt, Claim, Extension, Notifications, Record, Recording, Release, Renewal, Reservation,
+    Reserved, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
-    LockState, Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kind, Kinds,
+    LockAdmin, LockError, LockName, LockState, Occurrence, Order, OwnerId, Renewals,
+    TokenDurability, Ttl, Wakeup, Whom,
 };
 
 use super::answers;
 use super::listener::Listener;
 use crate::doctor;
-use crate::error::{BACKEND, classify};
+use crate::error::{BACKEND, classify, unreadable};
 use crate::fence::PostgresFence;
 use crate::options::{Mode, PostgresOptions};
 use crate::reply;
 use crate::server::Server;
-use crate::sql::{Call, Flag, granted_at};
+use crate::sql::{Call, Flag, digits, granted_at};
 
 const RELEASE: &str = "the answer to a release";
 
@@ -85,8 +87,16 @@ impl PostgresBackend {
             Queueing::Polling => (true, None),
             Queueing::Listening(channel) => (true, Some(channel)),
         };
-        let call = self.server.call("acquire").text(claim.name.as_str()).owner(claim.owner);
-        let call = call.number(millis(claim.ttl)).text(claim.label.as_str());
+        // What an exclusive hold is asked for is the same whatever other kinds there are.
+        let function = match claim.kind {
+            Kind::Exclusive => "acquire",
+            _ => "acquire_beside",
+        };
+        let call = self.server.call(function).text(claim.name.as_str()).owner(claim.owner);
+        let mut call = call.number(millis(claim.ttl)).text(claim.label.as_str());
+        if claim.kind != Kind::Exclusive {
+            call = call.number(claim.kind.permits().into()).number(claim.kind.slots().into());
+        }
         let call = call.flag(Flag(queues)).optional(listener).number(self.server.clock_limit());
         let rows = self.server.connections.attempt(&claim.name, &call).await;
         let row = reply::only(rows.map_err(classify)?, "the answer to an acquire")?;
@@ -114,11 +124,11 @@ impl PostgresBackend {
     ) -> Result<bool, BackendError> {
         let call = self.server.call("release").text(name.as_str()).owner(owner);
         let row = self.server.row(&call.number(self.server.clock_limit()), RELEASE).await?;
-        let (channel, message): (Option<String>, Option<String>) =
-            (reply::get(&row, 1, RELEASE)?, reply::get(&row, 2, RELEASE)?);
-        if let (Some(channel), Some(message)) = (channel, message) {
-            let tell = Call::new("pg_catalog.pg_notify".to_owned()).text(&channel).text(&message);
-            // The release is done, whatever becomes of this: the waiter looks for itself within a poll (C28).
+        let texts = |column| reply::get::<Option<Vec<String>>>(&row, column, RELEASE);
+        let (channels, messages) = (texts(1)?.unwrap_or_default(), texts(2)?.unwrap_or_default());
+        for (channel, message) in channels.iter().zip(&messages) {
+            let tell = Call::new("pg_catalog.pg_notify".to_owned()).text(channel).text(message);
+            // The release is done, whatever becomes of this: a waiter looks for itself within a poll (C28).
             let _ = self.server.rows(&tell).await;
         }
         reply::get(&row, 0, RELEASE)
@@ -140,12 +150,12 @@ impl PostgresBackend {
         self.try_once(claim, channel.map_or(Queueing::Polling, Queueing::Listening)).await
     }
 
-    /// A call that tells of locks: what the function answers, and since when each is held.
-    fn call_for_states(&self, function: &str) -> Call {
+    /// A call that tells of holders, as [`answers::holder`] reads them, and more.
+    fn call_for_holders(&self, function: &str, more: &str) -> Call {
         let names = &self.server.names;
         let granted_at = granted_at("token", &format!("{}()", names.function("now_us")));
-        let columns = format!("name, owner, token, left_us, label, {granted_at}, waiters");
-        Call::of_columns(columns, names.function(function))
+        let holder = format!("name, owner, token, left_us, label, {granted_at}, permits, slots");
+        Call::of_columns(holder + more, names.function(function))
     }
 }
 
@@ -173,6 +183,8 @@ impl DistributedLock for PostgresBackend {
              still grow unless the new server's clock is behind",
         )
         .reserving_tokens()
+        .running_once()
+        .with_kinds(Kinds::Permits)
     }
 
     async fn try_acquire(
@@ -231,6 +243,37 @@ impl DistributedLock for PostgresBackend {
         }
     }
 
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let call = self.server.call("release_after").text(name.as_str()).owner(owner);
+        let call = call.owner(owner.retired()).number(millis(delay));
+        match reply::get(&self.server.row(&call, RELEASE).await?, 0, RELEASE)? {
+            true => Ok(Release::Released),
+            false => Ok(Release::NotHeld),
+        }
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let remember = i64::try_from(record.remember_millis()).unwrap_or(i64::MAX);
+        let token = i64::try_from(record.token.get()).unwrap_or(i64::MAX);
+        let call = self.server.call("record").text(record.name.as_str()).owner(record.owner);
+        let call = call.number(token).text(record.occurrence.as_str()).number(remember);
+        answers::recording(&self.server.row(&call, answers::RECORD).await?)
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let call = self.server.call("recorded").text(name.as_str()).text(occurrence.as_str());
+        answers::recorded(&self.server.row(&call, answers::RECORD).await?)
+    }
+
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         if let Some(notifications) = &self.notifications {
             notifications.unregister(owner);
@@ -249,11 +292,10 @@ impl DistributedLock for PostgresBackend {
 #[async_trait]
 impl LockAdmin for PostgresBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let call = self.call_for_states("list").text(name.as_str()).flag(Flag(true)).number(1);
-        match self.server.rows(&call).await?.first() {
-            Some(row) => answers::state(row),
-            None => Ok(LockState::new(name.clone(), None, Some(0))),
-        }
+        let call = self.call_for_holders("list", ", waiters");
+        let call = call.text(name.as_str()).flag(Flag(true)).number(1);
+        let state = answers::states(&self.server.rows(&call).await?)?.pop();
+        state.ok_or_else(|| unreadable("the state of a lock"))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
@@ -262,18 +304,16 @@ impl LockAdmin for PostgresBackend {
             return Ok(Vec::new());
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let call = self.call_for_states("list").text(prefix).flag(Flag(false)).number(limit);
-        self.server.rows(&call).await?.iter().map(answers::state).collect()
+        let call = self.call_for_holders("list", ", waiters");
+        let call = call.text(prefix).flag(Flag(false)).number(limit);
+        answers::states(&self.server.rows(&call).await?)
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        let seen = self.inspect(name).await?;
-        if !seen.holders.iter().any(|holder| whom.includes(holder)) {
-            return Ok(Vec::new());
-        }
-        let call = self.call_for_states("evict").text(name.as_str());
-        let rows = self.server.rows(&call.number(self.server.clock_limit())).await?;
-        Ok(rows.first().map_or(Ok(None), reply::holder)?.into_iter().collect())
+        let call = self.call_for_holders("evict", "").text(name.as_str());
+        let call = call.optional_text(digits(whom)).number(self.server.clock_limit());
+        let rows = self.server.rows(&call).await?;
+        rows.iter().filter_map(|row| answers::holder(row).transpose()).collect()
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

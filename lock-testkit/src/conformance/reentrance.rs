@@ -67,7 +67,8 @@ pub async fn c43_the_longest_ttl_of_a_shared_hold_counts(harness: &dyn Harness) 
     let outer = locks.acquire(reentrant(&name, harness.ttl(), &me)).await.expect("a free lock");
     let inner = locks.acquire(reentrant(&name, long, &me)).await.expect("its own lock");
     eventually(harness, "the longer TTL is granted", async || {
-        let holder = other.inspect(&name).await.expect("an answer").holder().cloned().expect("it is held");
+        let holder =
+            other.inspect(&name).await.expect("an answer").holder().cloned().expect("it is held");
         holder.ttl_left.is_some_and(|left| left > long / 2)
     })
     .await;

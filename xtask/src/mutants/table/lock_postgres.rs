@@ -49,15 +49,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a ghost is let into the table",
         file: "lock-postgres/src/schema/lease_table.sql",
-        from: "IF EXISTS (SELECT FROM \"@schema@\".\"@table@_withdrawn\" w WHERE w.owner = me) THEN",
-        to: "IF false THEN",
+        from: "-- withdrawal comes later, and finds the grant.
+        IF EXISTS (",
+        to: "IF false AND EXISTS (",
         test: "-p leasehold --all-features --test postgres conformance::table::c19_a_late_request_of_a_withdrawn_claim_is_refused",
     },
     Mutant {
         name: "a release hands nothing over",
         file: "lock-postgres/src/schema/lease_table.sql",
-        from: "(lock_name, held, NULL, clock_limit);",
-        to: "(lock_name, held, NULL, clock_limit) LIMIT 0;",
+        from: "nothing is handed over: the waiters find the lock free.
+    IF EXISTS (",
+        to: "
+    IF false AND EXISTS (",
         test: "-p leasehold --all-features --test postgres conformance::table::c28_a_waiter_is_queued_by_its_first_attempt",
     },
     Mutant {
@@ -70,7 +73,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "nobody is told of a grant",
         file: "lock-postgres/src/schema/lease_table.sql",
-        from: "PERFORM pg_catalog.pg_notify(ended.channel, ended.message);",
+        from: "PERFORM pg_catalog.pg_notify(t.channel, t.message)
+            FROM unnest(ended.channels, ended.messages) t (channel, message);",
         to: "NULL;",
         test: "-p leasehold --all-features --test postgres conformance::table::c28_a_waiter_is_queued_by_its_first_attempt",
     },
@@ -85,8 +89,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "old grants are kept",
         file: "lock-postgres/src/schema/lease_table.sql",
-        from: "WHERE g.name = lock_name AND g.token = last.token;",
-        to: "WHERE g.name = lock_name AND g.token < 0;",
+        from: "permits = last.permits, oldest = last.oldest
+        WHERE g.name = lock_name AND g.token = last.token;",
+        to: "permits = last.permits, oldest = last.oldest
+        WHERE g.name = lock_name AND g.token < 0;",
         test: "-p leasehold --all-features --test postgres versions::r4_locks_that_are_no_longer_used_are_forgotten",
     },
     Mutant {
@@ -151,14 +157,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "names mean what the caller's search_path says",
         file: "lock-postgres/src/schema/lease_table.sql",
-        from: "    new_label text, clock_limit bigint
-) RETURNS bigint
-LANGUAGE plpgsql
+        from: "OUT holder text, OUT ahead bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off AS $$",
-        to: "    new_label text, clock_limit bigint
-) RETURNS bigint
-LANGUAGE plpgsql
+        to: "OUT holder text, OUT ahead bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = public
 SET enable_seqscan = off AS $$",
         test: "-p leasehold --all-features --test postgres security::c32_what_others_create_in_public_is_never_called",
@@ -313,5 +319,71 @@ SET enable_seqscan = off AS $$",
         from: "if kept.closer.is_none()",
         to: "if false && kept.closer.is_none()",
         test: "-p lock-postgres --lib c26_what_nobody_uses_is_closed_without_a_next_use",
+    },
+    Mutant {
+        name: "a reader passes a writer that waits in a table",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "    ELSIF NOT is_blocked THEN",
+        to: "    ELSE",
+        test: "-p leasehold --all-features --test postgres conformance::table::c34_nobody_passes_those_who_wait",
+    },
+    Mutant {
+        name: "a slot of a table is given twice",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "EXCEPT SELECT unnest(h.slots) FROM",
+        to: "EXCEPT SELECT unnest(h.slots) + 1000 FROM",
+        test: "-p leasehold --all-features --test postgres conformance::table::c36_a_permit_is_a_slot",
+    },
+    Mutant {
+        name: "a permit is not free at the end of its hold",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "h.token >= last.oldest AND h.expires_at <= clock_timestamp();",
+        to: "h.token >= last.oldest AND false;",
+        test: "-p leasehold --all-features --test postgres kinds::c38_a_dead_holders_permit_goes_to_who_waits_for_it",
+    },
+    Mutant {
+        name: "a release lets in the first of those who fit",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "EXIT WHEN waiter.permits IS NULL;",
+        to: "EXIT;",
+        test: "-p leasehold --all-features --test postgres kinds::c36_those_who_are_let_in_together_have_slots_of_their_own",
+    },
+    Mutant {
+        name: "nobody is told its slots",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "nullif(array_to_string(slots, ','), '')",
+        to: "NULL",
+        test: "-p leasehold --all-features --test postgres kinds::c36_those_who_are_let_in_together_have_slots_of_their_own",
+    },
+    Mutant {
+        name: "an exclusive hold looks at those of other kinds",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "IF held.permits IS NOT NULL THEN
+                held := ",
+        to: "IF true THEN
+                held := ",
+        test: "-p leasehold --all-features --test postgres kinds::c33_an_exclusive_hold_does_not_look_at_others",
+    },
+    Mutant {
+        name: "a ghost is let in beside others",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "-- C19: as in `acquire`.
+        IF EXISTS (",
+        to: "IF false AND EXISTS (",
+        test: "-p leasehold --all-features --test postgres conformance::table::c38_a_withdrawal_ends_its_own_hold_alone",
+    },
+    Mutant {
+        name: "an eviction of one owner ends the holds of all",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "AND left(h.owner::text, 8) = coalesce(digits, left(h.owner::text, 8))",
+        to: "",
+        test: "-p leasehold --all-features --test postgres kinds::c38_an_eviction_that_comes_too_late_ends_nobody_else",
+    },
+    Mutant {
+        name: "an eviction of one owner ends the advisory lock of another",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "AND left(h.owner::text, 8) = coalesce(digits, left(h.owner::text, 8))",
+        to: "",
+        test: "-p leasehold --all-features --test postgres elsewhere::c38_an_eviction_of_another_owner_ends_no_session",
     },
 ];

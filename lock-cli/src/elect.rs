@@ -1,0 +1,123 @@
+//! `leasehold elect`: a command that runs where its host leads.
+
+use std::time::Duration;
+
+use leasehold::{Leadership, LockClient, LockError, LockName, LockRequest, MultiGuard};
+use tokio::time::sleep;
+
+use crate::args;
+use crate::exit::{Exit, Failure, chain};
+use crate::run::{Signals, Terms, Waiting, connect, hold, interrupted, shut_down};
+use crate::url::Place;
+use crate::{label, terminal};
+
+/// The pause before the next campaign: after a command that failed others have their turn, and one that fails
+/// at once does not keep the machine busy.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(crate) async fn run(args: &args::Elect, place: &Place<'_>) -> Result<Exit, Failure> {
+    let name = LockName::new(&args.name).map_err(LockError::from)?;
+    // Before anything that a signal would leave behind.
+    let mut signals = Signals::listen()?;
+    let client = connect(place, &mut signals).await?;
+    let candidate = Candidate { client: &client, name: &name, args };
+    let ended = candidate.lead_until_the_end(&mut signals).await;
+    shut_down(&client).await;
+    ended
+}
+
+struct Candidate<'a> {
+    client: &'a LockClient,
+    name: &'a LockName,
+    args: &'a args::Elect,
+}
+
+/// What comes after a term.
+enum Next {
+    /// Another campaign.
+    Campaign,
+    End(Result<Exit, Failure>),
+}
+
+impl Candidate<'_> {
+    /// Campaigns and leads until the command has ended well, or a signal came.
+    async fn lead_until_the_end(&self, signals: &mut Signals) -> Result<Exit, Failure> {
+        loop {
+            let elected = tokio::select! {
+                elected = self.campaign() => elected,
+                signal = signals.interruption() => return Err(interrupted(std::slice::from_ref(self.name), signal)),
+            };
+            let next = match elected {
+                Ok(leadership) => self.lead(leadership, signals).await,
+                Err(error) => self.after_an_outage(error),
+            };
+            if let Next::End(ended) = next {
+                return ended;
+            }
+            tokio::select! {
+                () = sleep(PAUSE) => {}
+                signal = signals.interruption() => return Err(interrupted(std::slice::from_ref(self.name), signal)),
+            }
+        }
+    }
+
+    async fn campaign(&self) -> Result<Leadership, LockError> {
+        let waiting = Waiting::new(self.args.quiet);
+        let request = LockRequest::new(self.name.as_str()).ttl(self.args.work.ttl).on_wait({
+            let (name, listener) = (self.name.clone(), waiting.listener());
+            move |seen| listener(&name, seen)
+        });
+        let label = self.args.work.label.clone().unwrap_or_else(label::host_and_pid);
+        let election = self.client.election(request);
+        tokio::select! {
+            biased;
+            elected = election.campaign(label) => elected,
+            never = waiting.draw() => match never {},
+        }
+    }
+
+    /// Runs the command for one term.
+    async fn lead(&self, leadership: Leadership, signals: &mut Signals) -> Next {
+        let guard = MultiGuard::from(leadership.into_guard());
+        let terms = Terms {
+            names: std::slice::from_ref(self.name),
+            work: &self.args.work,
+            quiet: self.args.quiet,
+            occurrence: None,
+        };
+        let held = hold(guard, &terms, signals).await;
+        match held.ended {
+            ended if held.asked_to_end => Next::End(ended),
+            // It was told already.
+            Ok(Exit::Lost) => Next::Campaign,
+            Ok(Exit::Command(code @ (1..126 | 128..))) => {
+                self.tell(&format!("the command failed with {code}; still a candidate"));
+                Next::Campaign
+            }
+            Ok(Exit::Signal(number)) => {
+                self.tell(&format!("signal {number} ended the command; still a candidate"));
+                Next::Campaign
+            }
+            Err(failure) if failure.exit() == Exit::Lost => {
+                let _ = failure.tell();
+                Next::Campaign
+            }
+            ended => Next::End(ended),
+        }
+    }
+
+    /// A server that is away may come back.
+    fn after_an_outage(&self, error: LockError) -> Next {
+        if !error.is_transient() {
+            return Next::End(Err(error.into()));
+        }
+        self.tell(&format!("{}; still a candidate", chain(&error)));
+        Next::Campaign
+    }
+
+    fn tell(&self, message: &str) {
+        if !self.args.quiet {
+            terminal::warning(message);
+        }
+    }
+}

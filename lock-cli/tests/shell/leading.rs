@@ -1,0 +1,119 @@
+//! C40: a command that runs where its host leads, and who leads.
+
+use std::fs::File;
+use std::process::Stdio;
+use std::time::Instant;
+
+use lock_testkit::eventually;
+use rustix::process::Signal;
+use tokio::process::Child;
+
+use crate::shell::Shell;
+use crate::snapshot::{compare, typed};
+use crate::store::Store;
+use crate::{LIMIT, SLACK};
+
+const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Notes its term, and leads on.
+const LEADS_ON: &str = "echo $LEASEHOLD_TOKEN >> terms; exec sleep 60";
+
+fn terms(shell: &Shell) -> Vec<u64> {
+    shell.read("terms").lines().map(|term| term.parse().expect("a term")).collect()
+}
+
+async fn until_terms(shell: &Shell, count: usize) -> Vec<u64> {
+    eventually("another term", LIMIT, async || terms(shell).len() == count).await;
+    let terms = terms(shell);
+    assert!(terms.is_sorted_by(|one, next| one < next), "{terms:?}");
+    terms
+}
+
+pub(crate) async fn c40_another_leads_when_the_leader_is_killed<S: Store>(store: &S) {
+    let shell = Shell::of(store);
+    let campaign = ["-v", "elect", "--ttl", "1s", "a", "--", "sh", "-c", LEADS_ON];
+    let mut first = shell.start(&campaign);
+    until_terms(&shell, 1).await;
+    let mut second = shell.start(&campaign);
+    second.waits().await;
+    first.send(Signal::KILL);
+    let killed = Instant::now();
+    until_terms(&shell, 2).await;
+    let (waited, bound) = (killed.elapsed(), SECOND * 2 + S::OUTLASTS + SLACK);
+    assert!(waited < bound, "nobody led for {waited:?}");
+    first.ended().await;
+    second.send(Signal::TERM);
+    assert_eq!(second.code().await, 128 + 15, "{}", second.stderr());
+}
+
+pub(crate) async fn c40_a_leader_that_lost_is_a_candidate_again(store: &impl Store) {
+    let shell = Shell::of(store);
+    let mut leader = shell.start(&["elect", "--ttl", "1s", "a", "--", "sh", "-c", LEADS_ON]);
+    until_terms(&shell, 1).await;
+    assert_eq!(shell.run(&["release", "--force", "a"]).await.code, 0);
+    until_terms(&shell, 2).await;
+    assert!(leader.stderr().contains("was lost"), "{}", leader.stderr());
+    leader.send(Signal::INT);
+    assert_eq!(leader.code().await, 128 + 2, "{}", leader.stderr());
+    assert_eq!(terms(&shell).len(), 2);
+}
+
+pub(crate) async fn c40_a_command_that_failed_is_run_in_another_term(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = "echo $LEASEHOLD_TOKEN >> terms; test $(wc -l < terms) -ge 3";
+    let ended = shell.run(&["elect", "a", "--", "sh", "-c", script]).await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    until_terms(&shell, 3).await;
+    assert_eq!(ended.stderr.matches("failed with 1; still a candidate").count(), 2);
+}
+
+pub(crate) async fn c40_who_is_signalled_campaigns_no_more(store: &impl Store) {
+    let shell = Shell::of(store);
+    let mut leader = shell.start(&["elect", "a", "--", "sh", "-c", LEADS_ON]);
+    until_terms(&shell, 1).await;
+    let mut candidate = shell.start(&["-v", "elect", "a", "--", "sh", "-c", LEADS_ON]);
+    candidate.waits().await;
+    candidate.send(Signal::TERM);
+    assert_eq!(candidate.code().await, 128 + 15);
+    assert!(candidate.stderr().contains("interrupted while waiting"), "{}", candidate.stderr());
+    leader.send(Signal::TERM);
+    assert_eq!(leader.code().await, 128 + 15);
+    assert_eq!(shell.run(&["elect", "a", "--", "no-such-program"]).await.code, 127);
+}
+
+/// A command that goes on, and prints to this file.
+fn follow(shell: &Shell, args: &[&str], file: &str) -> Child {
+    let file = File::create(shell.file(file)).expect("a file");
+    shell.leasehold(args).stdout(file).stderr(Stdio::inherit()).spawn().expect("it starts")
+}
+
+pub(crate) async fn following_prints_each_change<S: Store>(store: &S) {
+    const FOLLOWED: [(&str, &[&str]); 4] = [
+        ("text", &["leader", "a", "--follow"]),
+        ("json", &["leader", "a", "-f", "--json"]),
+        ("table", &["ps", "--follow"]),
+        ("array", &["ps", "--follow", "--json"]),
+    ];
+    let shell = Shell::of(store);
+    let mut printed = vec![typed(&shell, &["leader", "a"]).await];
+    let _followers = FOLLOWED.map(|(file, args)| follow(&shell, args, file));
+    // Each step once all have seen the one before. A table has a blank line at its end.
+    let seen = async |changes: usize| {
+        eventually("all have seen it", LIMIT, async || {
+            let blank = shell.read("table").lines().filter(|line| line.is_empty()).count();
+            let lines = |file: &str| shell.read(file).lines().count();
+            blank == changes && ["text", "json", "array"].iter().all(|file| lines(file) == changes)
+        })
+        .await;
+    };
+    seen(1).await;
+    let mut leader = shell.start(&["elect", "--label", "web-3", "a", "--", "sh", "-c", LEADS_ON]);
+    seen(2).await;
+    printed.push(typed(&shell, &["leader", "a"]).await);
+    printed.push(typed(&shell, &["leader", "a", "--json"]).await);
+    leader.send(Signal::TERM);
+    leader.ended().await;
+    seen(3).await;
+    printed.extend(FOLLOWED.map(|(file, _)| shell.read(file)));
+    compare(S::NAME, "follow", &printed.join("\n"));
+}
