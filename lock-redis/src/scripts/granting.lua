@@ -44,8 +44,9 @@ end
 -- C33, C36: the slots of a hold of that kind beside the others, the lowest that are free, as in "0,2"; '' if
 -- it has none, nil if it has to wait.
 local function fits(holds, kind)
-  local mark, count = string.match(kind, '^(%*?%d*)/?(%d*)$')
-  if holds.mark and (mark == '' or mark ~= holds.mark) then return nil end
+  if kind == '' then return not holds.mark and '' or nil end
+  local mark, count = string.match(kind, '^(%*%d*)/?(%d*)$')
+  if holds.mark and holds.mark ~= mark then return nil end
   local taken, free, slot = {}, {}, 0
   for _, hold in ipairs(holds) do
     for number in string.gmatch(hold.slots, '%d+') do taken[tonumber(number)] = true end
@@ -60,8 +61,9 @@ end
 
 -- C33: how many permits the lock has, if that is another number than that of the kind.
 local function conflict(holds, kind)
-  local asked, held = string.match(kind, '^%*(%d+)'), string.match(holds.mark or '', '%d+')
-  return asked and held ~= asked and held or nil
+  local asked = string.match(kind, '^%*(%d+)')
+  local held = asked and string.match(holds.mark or '', '%d+')
+  return held ~= asked and held or nil
 end
 
 -- C22: one more than the last token, or the time if the counter is missing. So tokens grow when the clock
