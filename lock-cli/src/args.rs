@@ -41,6 +41,8 @@ Examples:
   leasehold run --no-wait report -- ./report --daily     exit 75 if another has it
   leasehold run --wait 10s deploy -- make deploy         exit 75 after 10 s of waiting
   leasehold run -q --no-wait report -- ./report          and not a word if another has it
+  leasehold run --at-least 1m tick -- ./tick             once a minute, whatever the clocks say
+  leasehold run --once 2026-11-21 nightly -- ./nightly   exit 0 if that day's run is done
   leasehold run counter -- sh -c 'echo $(( $(cat n) + 1 )) > n'
   leasehold run account:7 account:3 -- ./transfer        both or none, in any order
 
@@ -54,6 +56,8 @@ in: so two runs never wait for each other. There is one wait for all.
 
 A wait for ever ends with 69 when the server has not answered for about 10 s. When a wait ends
 without the lock, the server is told, which takes 2 s at most.
+
+A run of `--once` is recorded if the command exits with 0; a run that fails is not, and may be started again.
 
 If a lock is lost, the command's process group gets SIGTERM, and SIGKILL after the grace; the exit
 code is then 76. Signals are passed on to the command. When a signal has ended the command, the lock
@@ -203,6 +207,18 @@ pub(crate) struct Run {
     /// Do not wait for the lock
     #[arg(long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
+    /// Let nobody else start within this long of the start, however short the command is; does not wait
+    #[arg(long, value_name = "SPAN", conflicts_with = "wait", value_parser = humantime::parse_duration)]
+    pub(crate) at_least: Option<Duration>,
+    /// Stop renewing after this long, so that a command that hangs loses the lock one TTL later
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) at_most: Option<Duration>,
+    /// Run this occurrence once, such as the day that it is for; does not wait
+    #[arg(long, value_name = "KEY", conflicts_with = "wait", value_parser = public)]
+    pub(crate) once: Option<String>,
+    /// How long to remember that the occurrence ran and exited with 0
+    #[arg(long, value_name = "SPAN", default_value = "7d", requires = "once", value_parser = humantime::parse_duration)]
+    pub(crate) remember: Duration,
     /// Print errors alone; a lock that was not acquired is no error, and is told by exit code 75
     #[arg(short, long)]
     pub(crate) quiet: bool,

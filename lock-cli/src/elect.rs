@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
-use crate::run::{Signals, Waiting, connect, hold, interrupted, shut_down};
+use crate::run::{Signals, Terms, Waiting, connect, hold, interrupted, shut_down};
 use crate::url::Place;
 use crate::{label, terminal};
 
@@ -79,8 +79,13 @@ impl Candidate<'_> {
     /// Runs the command for one term.
     async fn lead(&self, leadership: Leadership, signals: &mut Signals) -> Next {
         let guard = MultiGuard::from(leadership.into_guard());
-        let names = std::slice::from_ref(self.name);
-        let held = hold(guard, names, &self.args.work, self.args.quiet, signals).await;
+        let terms = Terms {
+            names: std::slice::from_ref(self.name),
+            work: &self.args.work,
+            quiet: self.args.quiet,
+            occurrence: None,
+        };
+        let held = hold(guard, &terms, signals).await;
         match held.ended {
             ended if held.asked_to_end => Next::End(ended),
             // It was told already.

@@ -100,7 +100,9 @@ impl From<LockError> for Failure {
             LockError::NotAcquired { .. } | LockError::Timeout { .. } => Exit::NotAcquired,
             LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
             // A fence that does not answer is a store that does not.
-            LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,
+            LockError::Backend { .. }
+            | LockError::Unfenced { .. }
+            | LockError::Unrecorded { .. } => Exit::Unavailable,
             // The store has something else under the name: it refuses the lock.
             LockError::NotALock { .. } => Exit::Unavailable,
             // A name, label, TTL, token, lease or URL that is not valid, or a lease that is under a

@@ -2,6 +2,7 @@
 
 mod group;
 mod job;
+mod once;
 mod signals;
 pub(crate) mod trampoline;
 mod waiting;
@@ -20,6 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use self::group::Group;
 use self::job::Job;
+use self::once::Begun;
 pub(crate) use self::signals::Signals;
 use self::signals::is_ending;
 pub(crate) use self::waiting::Waiting;
@@ -33,15 +35,28 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
     let names = names(args)?;
+    if names.len() > 1 && once::is_asked_for(args) {
+        let text = "--once and --at-least are for one lock: name one, or leave them out";
+        return Err(Failure::new(Exit::Usage, text));
+    }
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let client = connect(place, &mut signals).await?;
     let acquired = tokio::select! {
-        acquired = acquire(&client, args) => acquired.map_err(not_acquired),
+        acquired = acquire(&client, &names, args) => acquired.map_err(not_acquired),
         signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
     let ended = match acquired {
-        Ok(guard) => hold(guard, &names, &args.work, args.quiet, &mut signals).await.ended,
+        Ok(Begun::Held(guard)) => {
+            let terms = Terms {
+                names: &names,
+                work: &args.work,
+                quiet: args.quiet,
+                occurrence: args.once.as_deref().map(|key| (key, args.remember)),
+            };
+            hold(guard, &terms, &mut signals).await.ended
+        }
+        Ok(Begun::Done) => Ok(Exit::Done),
         Err(failure) => Err(failure),
     };
     // After the loss of the only lock there is nothing to give back, and perhaps no server that answers.
@@ -76,23 +91,42 @@ pub(crate) async fn shut_down(client: &LockClient) {
     let _ = timeout(SHUTDOWN_GRACE, client.shutdown()).await;
 }
 
-async fn acquire(client: &LockClient, args: &args::Run) -> Result<MultiGuard, LockError> {
+async fn acquire(
+    client: &LockClient,
+    names: &[LockName],
+    args: &args::Run,
+) -> Result<Begun, LockError> {
+    if let ([name], true) = (names, once::is_asked_for(args)) {
+        return once::begin(client, name, args).await;
+    }
     let wait = match (args.no_wait, args.wait) {
         (true, _) => Wait::Never,
         (false, Some(span)) => Wait::AtMost(span),
         (false, None) => Wait::Forever,
     };
     let waiting = Waiting::new(args.quiet);
-    let request = MultiRequest::new(&args.names)
+    let mut request = MultiRequest::new(&args.names)
         .ttl(args.work.ttl)
         .wait(wait)
         .label(args.work.label.clone().unwrap_or_else(label::host_and_pid))
         .on_wait(waiting.listener());
+    if let Some(span) = args.at_most {
+        request = request.max_hold(span);
+    }
     tokio::select! {
         biased;
-        acquired = client.acquire_all(request) => acquired,
+        acquired = client.acquire_all(request) => acquired.map(Begun::Held),
         never = waiting.draw() => match never {},
     }
+}
+
+/// Under which terms a command runs.
+pub(crate) struct Terms<'a> {
+    pub(crate) names: &'a [LockName],
+    pub(crate) work: &'a args::Work,
+    pub(crate) quiet: bool,
+    /// What is recorded of a run that ended well, and for how long (C42).
+    pub(crate) occurrence: Option<(&'a str, Duration)>,
 }
 
 /// What came of the work under locks.
@@ -103,15 +137,9 @@ pub(crate) struct Outcome {
 }
 
 /// Runs the command, and gives the locks back when it has ended.
-pub(crate) async fn hold(
-    guard: MultiGuard,
-    names: &[LockName],
-    work: &args::Work,
-    quiet: bool,
-    signals: &mut Signals,
-) -> Outcome {
-    match Held::start(guard, names, work, signals) {
-        Ok(held) => held.run(quiet).await,
+pub(crate) async fn hold(guard: MultiGuard, terms: &Terms<'_>, signals: &mut Signals) -> Outcome {
+    match Held::start(guard, terms, signals) {
+        Ok(held) => held.run(terms).await,
         Err(failure) => Outcome { ended: Err(failure), asked_to_end: false },
     }
 }
@@ -135,21 +163,20 @@ struct Held<'a> {
 impl<'a> Held<'a> {
     fn start(
         guard: MultiGuard,
-        names: &[LockName],
-        work: &args::Work,
+        terms: &Terms<'_>,
         signals: &'a mut Signals,
     ) -> Result<Self, Failure> {
         let job_signals = job::Signals::listen()?;
-        let group = Group::start(&work.command, names, &guard)?;
+        let group = Group::start(&terms.work.command, terms.names, &guard)?;
         let job = Job::new(&group, job_signals);
-        Ok(Self { guard, group, job, signals, grace: work.grace, asked_to_end: false })
+        Ok(Self { guard, group, job, signals, grace: terms.work.grace, asked_to_end: false })
     }
 
-    async fn run(mut self, quiet: bool) -> Outcome {
+    async fn run(mut self, terms: &Terms<'_>) -> Outcome {
         let ended = self.until_end().await;
         let asked_to_end = self.asked_to_end;
         let ended = match ended {
-            Ok(Ended::ByItself(status)) => self.give_back(exit_of(status), quiet).await,
+            Ok(Ended::ByItself(status)) => self.give_back(exit_of(status), terms).await,
             Ok(Ended::Lost) => Ok(Exit::Lost),
             Err(failure) => Err(failure),
         };
@@ -229,11 +256,14 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Gives the locks back, all at once. A loss that is only found now is told.
-    async fn give_back(self, exit: Exit, quiet: bool) -> Result<Exit, Failure> {
-        let releases = self.guard.into_guards().into_iter().map(|guard| give_back(guard, quiet));
+    /// Records a run that ended well, and gives the locks back, all at once. A loss that is only found now is
+    /// told.
+    async fn give_back(self, exit: Exit, terms: &Terms<'_>) -> Result<Exit, Failure> {
+        let guards = self.guard.into_guards();
+        let recorded = once::record(&guards, exit, terms.occurrence).await;
+        let releases = guards.into_iter().map(|guard| give_back(guard, terms.quiet));
         let ended: Result<(), Failure> = join_all(releases).await.into_iter().collect();
-        ended.map(|()| exit)
+        ended.and(recorded).map(|()| exit)
     }
 }
 

@@ -19,7 +19,8 @@ use crate::reentrance;
 pub struct Finished<T> {
     /// What the work returned.
     pub value: T,
-    /// Whether the hold lasted to the end: `Ok`, or [`LockError::Lost`].
+    /// Whether the hold lasted to the end: `Ok`, or [`LockError::Lost`]. Of a [run once](LockClient::once) also
+    /// whether it is recorded, where it is to be.
     pub hold: Result<(), LockError>,
 }
 
@@ -67,6 +68,11 @@ impl LockClient {
     /// What the backend can do.
     pub fn capabilities(&self) -> Capabilities {
         self.shared.backend.capabilities()
+    }
+
+    /// What its primitives work with.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Acquires a lock, and holds it under a guard that renews it.

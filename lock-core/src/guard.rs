@@ -4,13 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Release, Reservation, Reserved, TokenRange};
+use tokio::time::Instant;
+
+use crate::backend::{Recording, Release, Reservation, Reserved, TokenRange};
 use crate::engine::{
-    Acquired, Hold, LostSignal, OwnedClaim, Registration, Shared, Succession, is_worth_passing,
-    while_held,
+    Acquired, Hold, JointHolder, LostSignal, OwnedClaim, Registration, Shared, Succession,
+    is_worth_passing, while_held,
 };
 use crate::model::{
-    FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Reentrance, Ttl,
+    FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Occurrence, Record,
+    Reentrance, Ttl,
 };
 
 /// A lock that is held.
@@ -39,7 +42,7 @@ pub struct LockGuard {
     /// To whom of this client the hold may pass at its end.
     succession: Option<Succession>,
     /// Its part of a hold that the guards of a `Reentrance` share.
-    joint: Option<(Reentrance, Arc<Acquired>)>,
+    joint: Option<(JointHolder, Arc<Acquired>)>,
 }
 
 impl LockGuard {
@@ -49,9 +52,9 @@ impl LockGuard {
     }
 
     /// One of several guards of a hold.
-    pub(crate) fn joint(shared: Arc<Shared>, me: Reentrance, acquired: Arc<Acquired>) -> Self {
+    pub(crate) fn joint(shared: Arc<Shared>, by: JointHolder, acquired: Arc<Acquired>) -> Self {
         let hold = acquired.hold.clone();
-        Self { shared, hold, claim: None, succession: None, joint: Some((me, acquired)) }
+        Self { shared, hold, claim: None, succession: None, joint: Some((by, acquired)) }
     }
 
     /// Asks for a longer TTL from now on, if `ttl` is longer (C43).
@@ -197,6 +200,47 @@ impl LockGuard {
         self.shared.extend_hold(&self.hold, Ttl::new(ttl)?).await
     }
 
+    /// Keeps others out for `span` from `began`, however early the hold is given back (C41). From now on
+    /// renewals ask for `ttl`.
+    pub(crate) fn keep_out(&self, began: Instant, span: Ttl, ttl: Ttl) {
+        self.hold.keep_out(began, span, ttl);
+    }
+
+    /// Records beside the lock that this hold was a run of `occurrence` that ended well (C42). For
+    /// `remember`, 10 ms to ten years, a [run once](crate::LockClient::once) of that occurrence is
+    /// [`Done`](crate::OnceOutcome::Done).
+    ///
+    /// A run once of an occurrence does it by itself; this is for those who [begin](crate::Once::begin) one and
+    /// end it themselves. The server records only while the lock is held under this token.
+    ///
+    /// # Errors
+    /// - [`LockError::InvalidOccurrence`]: nothing was sent.
+    /// - [`LockError::Lost`] if the lock is lost, which is final.
+    /// - [`LockError::Unrecorded`] if the server cannot be reached or refuses; the run may be recorded.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the run may or may not be recorded.
+    pub async fn record(
+        &self,
+        occurrence: impl AsRef<str>,
+        remember: Duration,
+    ) -> Result<(), LockError> {
+        let occurrence = Occurrence::new(occurrence)?;
+        self.hold.error_if_lost()?;
+        let record = Record::new(&self.hold.lease(), occurrence, remember);
+        match self.shared.request(|| self.shared.backend.record(&record)).await {
+            Ok(Recording::Recorded) => Ok(()),
+            Ok(Recording::Lost) => {
+                self.hold.end(LostReason::Evicted);
+                self.hold.error_if_lost()
+            }
+            Err(source) => {
+                let Record { name, occurrence, .. } = record;
+                Err(LockError::Unrecorded { name, occurrence, source })
+            }
+        }
+    }
+
     /// Ends the hold, and tells one thing: whether it lasted until now (C47).
     ///
     /// `Ok` says that nobody else held the lock while the work was done, as far as this side and the server
@@ -336,8 +380,8 @@ impl LockGuard {
     /// Whether the hold is this guard's to end: no other guard shares it, and it has not been ended.
     fn is_last(&mut self) -> bool {
         // C43: the last guard of a hold has what is given back.
-        if let Some((me, joint)) = self.joint.take()
-            && let Some(last) = self.shared.joint_holds.last(&me, self.name(), joint)
+        if let Some((by, joint)) = self.joint.take()
+            && let Some(last) = self.shared.joint_holds.last(&by, joint)
         {
             (self.claim, self.succession) = (Some(last.claim), last.succession);
         }
@@ -382,7 +426,7 @@ impl Drop for LockGuard {
             // The runtime that ran the tasks may have ended.
             self.shared.ensure_tasks();
         }
-        claim.keep_for(self.hold.lease().kept_for());
+        claim.keep_as(&self.hold.lease());
         // After an eviction there is nothing of ours left; a shutdown has given it back already.
         if matches!(lost_before, Some(LostReason::Evicted | LostReason::Shutdown)) {
             claim.ended();

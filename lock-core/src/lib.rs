@@ -55,15 +55,15 @@ pub use crate::lease_ext::LeaseExt;
 pub use crate::memory::MemoryBackend;
 pub use crate::model::{
     BackendError, BoxError, Capabilities, Clock, Contention, Drift, FakeClock, FenceError,
-    FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner,
-    InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label, Lease, LockError, LockName,
-    LockRequest, LockState, LostReason, MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_PERMITS, Moment,
-    Order, Outcome, OwnerId, Permits, Readable, Reentrance, Renewals, Slots, SystemClock,
-    TokenDurability, Ttl, Wait, Wakeup, Whom,
+    FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName,
+    InvalidOccurrence, InvalidOwner, InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label,
+    Lease, LockError, LockName, LockRequest, LockState, LostReason, MAX_LABEL_BYTES,
+    MAX_NAME_BYTES, MAX_PERMITS, Moment, Occurrence, Order, Outcome, OwnerId, Permits, Readable,
+    Reentrance, Renewals, Slots, SystemClock, TokenDurability, Ttl, Wait, Wakeup, Whom,
 };
 pub use crate::primitives::{
     Election, Leader, Leadership, ListWatch, LockWatch, MAX_NAMES, MultiGuard, MultiRequest,
-    Observer,
+    Observer, Once, OnceOutcome,
 };
 
 /// The former name of [`MemoryBackend`]: it is a store of locks, not a lock.

@@ -10,13 +10,14 @@ use async_trait::async_trait;
 
 use self::watchers::Watchers;
 use crate::backend::{
-    Admission, Attempt, Changes, DistributedLock, Extension, Grant, LockAdmin, Release, Reserved,
-    TokenRange, WaiterHandle, Withdrawals, next_token,
+    Admission, Attempt, Changes, DistributedLock, Extension, Grant, LockAdmin, Recording, Release,
+    Reserved, TokenRange, WaiterHandle, Withdrawals, next_token,
 };
 use crate::model::{
     BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder,
-    InvalidToken, Kind, Kinds, Label, LockName, LockState, Moment, Order, Outcome, OwnerId,
-    Renewal, Renewals, Reservation, ServerTime, Slots, SystemClock, TokenDurability, Wakeup, Whom,
+    InvalidToken, Kind, Kinds, Label, LockName, LockState, Moment, Occurrence, Order, Outcome,
+    OwnerId, Record, Renewal, Renewals, Reservation, ServerTime, Slots, SystemClock,
+    TokenDurability, Ttl, Wakeup, Whom,
 };
 
 /// Locks within one process: for tests, for programs that run as one process, and as the model
@@ -38,6 +39,14 @@ struct Store {
     last_token: Option<FencingToken>,
     withdrawn: Withdrawals,
     watchers: Watchers,
+    /// The runs that ended well, by lock and occurrence.
+    records: HashMap<(LockName, Occurrence), Recorded>,
+}
+
+#[derive(Debug)]
+struct Recorded {
+    token: FencingToken,
+    expires: Moment,
 }
 
 #[derive(Debug, Default)]
@@ -135,6 +144,7 @@ impl DistributedLock for MemoryBackend {
         )
         .reserving_tokens()
         .with_kinds(Kinds::Permits)
+        .running_once()
     }
 
     async fn try_acquire(
@@ -202,6 +212,29 @@ impl DistributedLock for MemoryBackend {
             Some(tokens) => Ok(Reserved::Tokens(tokens)),
             None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
         }
+    }
+
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        Ok(self.store().release_after(name, owner, delay, self.clock.now()))
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        Ok(self.store().record(record, self.clock.now()))
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let (now, store) = (self.clock.now(), self.store());
+        let recorded = store.records.get(&(name.clone(), occurrence.clone()));
+        Ok(recorded.filter(|record| !now.has_reached(record.expires)).map(|record| record.token))
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
@@ -341,6 +374,41 @@ impl Store {
         let ttl = renewal.ttl.as_duration();
         held.last_at_least(now, ttl);
         Extension::Extended(ttl)
+    }
+
+    /// The hold is nobody's from now on, and ends after `delay`.
+    fn release_after(
+        &mut self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+        now: Moment,
+    ) -> Release {
+        self.expire(name, now);
+        let Some(lock) = self.locks.get_mut(name) else { return Release::NotHeld };
+        // C16: a repeat finds what it did before.
+        let owns = |held: &&mut Held| held.owner == owner || held.owner == owner.retired();
+        let Some(held) = lock.held.iter_mut().find(owns) else { return Release::NotHeld };
+        // C41: nothing that the former owner sends touches it any more.
+        held.owner = owner.retired();
+        held.expires = now.after(delay.as_duration());
+        Release::Released
+    }
+
+    fn record(&mut self, record: &Record, now: Moment) -> Recording {
+        self.expire(&record.name, now);
+        // C42: only the hold that the run was under records it.
+        let lock = self.locks.get_mut(&record.name);
+        let held = lock.and_then(|lock| lock.hold_of(record.owner));
+        if held.is_none_or(|held| held.token != record.token) {
+            return Recording::Lost;
+        }
+        if self.records.len() == self.records.capacity() {
+            self.records.retain(|_, record| !now.has_reached(record.expires));
+        }
+        let recorded = Recorded { token: record.token, expires: now.after(record.remember) };
+        self.records.insert((record.name.clone(), record.occurrence.clone()), recorded);
+        Recording::Recorded
     }
 
     fn refuse_withdrawn(&self, claim: &Claim) -> Result<(), BackendError> {

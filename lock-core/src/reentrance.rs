@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Acquisition, Shared};
+use crate::engine::{Acquired, Acquisition, JointHolder, Shared};
 use crate::guard::LockGuard;
-use crate::model::{LockError, LockRequest, Reentrance};
+use crate::model::{Kind, LockError, LockRequest, Reentrance};
 
 /// Acquires a lock for `me`, or shares the hold that `me` has of it.
 ///
@@ -24,22 +24,37 @@ pub(crate) async fn acquire(
     request: &LockRequest,
 ) -> Result<LockGuard, LockError> {
     let claim = request.claim()?;
-    let (name, ttl) = (claim.name.clone(), claim.ttl);
-    let held = || {
-        let joint = shared.joint_holds.find(me, &name)?;
-        // A loss is final: what is lost is acquired anew.
-        Some(LockGuard::joint(shared.clone(), me.clone(), joint)).filter(LockGuard::is_held)
-    };
+    let ttl = claim.ttl;
+    let by = JointHolder { me: me.clone(), name: claim.name.clone(), kind: claim.kind };
     let acquire = async { Acquisition::new(shared.clone(), claim)?.run(request).await };
-    tokio::select! {
+    let guard = tokio::select! {
         biased;
-        guard = shared.joint_holds.found(held) => {
-            guard.ask_for(ttl);
-            Ok(guard)
-        }
-        acquired = acquire => {
-            let joint = shared.joint_holds.add(me, name.clone(), acquired?);
-            Ok(LockGuard::joint(shared.clone(), me.clone(), joint))
-        }
-    }
+        guard = shared.joint_holds.found(|| held(shared, &by)) => guard,
+        acquired = acquire => share(shared, &by, acquired?),
+    };
+    guard.ask_for(ttl);
+    Ok(guard)
+}
+
+/// A guard of the hold that is shared, if there is one.
+fn held(shared: &Arc<Shared>, by: &JointHolder) -> Option<LockGuard> {
+    let found = part_of_hold(shared, by);
+    // Who holds a lock alone reads under that hold too. It is not so the other way round.
+    let alone = || part_of_hold(shared, &JointHolder { kind: Kind::Exclusive, ..by.clone() });
+    found.or_else(|| (by.kind == Kind::Shared).then(alone).flatten())
+}
+
+fn part_of_hold(shared: &Arc<Shared>, by: &JointHolder) -> Option<LockGuard> {
+    let joint = shared.joint_holds.find(by)?;
+    // A loss is final: what is lost is acquired anew.
+    Some(LockGuard::joint(shared.clone(), by.clone(), joint)).filter(LockGuard::is_held)
+}
+
+/// Shares what was acquired with those that ask from now on.
+fn share(shared: &Arc<Shared>, by: &JointHolder, acquired: Acquired) -> LockGuard {
+    let is_held = |first: &Acquired| first.hold.lost_reason().is_none();
+    let (joint, second) = shared.joint_holds.add(by.clone(), acquired, is_held);
+    // A guard gives back what another of `me` was granted before.
+    drop(second.map(|second| LockGuard::new(shared.clone(), second)));
+    LockGuard::joint(shared.clone(), by.clone(), joint)
 }

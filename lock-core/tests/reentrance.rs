@@ -197,3 +197,43 @@ async fn c43_a_request_keeps_its_own_wait() {
         refused = hasty => assert!(matches!(refused, Err(LockError::NotAcquired { .. }))),
     }
 }
+
+/// C33, C43: a reader does not come to hold alone by asking again, and who holds alone may read.
+#[tokio::test(start_paused = true)]
+async fn c43_a_hold_of_one_kind_is_none_of_another() {
+    let (locks, _, other) = clients();
+    let me = Reentrance::new();
+    let reader = locks.acquire(request(&me).shared()).await.expect("a free lock");
+    let alone = locks.try_acquire(request(&me)).await.expect("an answer");
+    assert!(alone.is_none(), "other readers may be beside a shared hold");
+    let again = locks.acquire(request(&me).shared()).await.expect("its own hold");
+    assert_eq!(again.token(), reader.token());
+    drop((reader, again));
+    is_free(&other, "after the readers").await;
+    let writer = locks.acquire(request(&me)).await.expect("a free lock");
+    let reads = locks.acquire(request(&me).shared()).await.expect("its own hold");
+    assert_eq!(reads.token(), writer.token());
+    drop(writer);
+    assert!(other.try_acquire(LockRequest::new("a").shared()).await.expect("an answer").is_none());
+    drop(reads);
+    is_free(&other, "after the writer").await;
+}
+
+/// C43: those that ask at once share one hold, also where the store would grant one to each.
+#[tokio::test(start_paused = true)]
+async fn c43_those_that_could_hold_beside_each_other_share_a_hold() {
+    for kind in [LockRequest::shared, |request: LockRequest| request.one_of(8)] {
+        let (locks, _, other) = clients();
+        let me = Reentrance::new();
+        let asking = (0..5).map(|_| locks.acquire(kind(request(&me).wait(Wait::Never))));
+        let acquired = join_all(asking).await;
+        let guards: Vec<LockGuard> =
+            acquired.into_iter().collect::<Result<_, _>>().expect("there is room for all");
+        assert!(guards.iter().all(|guard| guard.token() == guards[0].token()), "{guards:?}");
+        sleep(SECOND).await;
+        let holders = other.inspect("a").await.expect("an answer").holders.len();
+        assert_eq!(holders, 1, "what was granted beside it is given back");
+        drop(guards);
+        is_free(&other, "at the end").await;
+    }
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use lock_core::{
-    FencingToken, LockClient, LockError, LockRequest, LockState, MemoryBackend, Observer,
+    FencingToken, LockClient, LockError, LockRequest, LockState, MemoryBackend, Observer, Wait,
 };
 use lock_testkit::{Fault, Faulty, Foreign, Operation};
 use tokio::time::{Instant, sleep, timeout};
@@ -210,6 +210,18 @@ async fn c40_each_leader_of_one_client_is_shown() {
         };
         assert_eq!(shown, leading.term());
     }
+}
+
+/// C40: nobody leads beside a leader, whatever kind of hold the request of the election asks for.
+#[tokio::test(start_paused = true)]
+async fn c40_a_leader_is_alone() {
+    let (client, _) = faulty_client();
+    let never = LockRequest::new("a").wait(Wait::Never);
+    let election = client.election(never.shared());
+    let leadership = election.campaign("one").await.expect("nobody else");
+    let refused = election.campaign("two").await;
+    assert!(matches!(refused, Err(LockError::NotAcquired { .. })), "{refused:?}");
+    assert!(leadership.is_held());
 }
 
 /// A plain holder passes its hold on under a token that the server does not show. A candidate is granted its

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle,
+    Attempt, Changes, Claim, Extension, LossWatch, Record, Recording, Release, Renewal,
+    WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
-    LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
+    LockError, LockName, LockState, LostReason, Occurrence, Order, OwnerId, Renewals,
+    TokenDurability, Ttl, Wakeup, Whom,
 };
 
 use crate::cluster::Cluster;
@@ -72,6 +74,7 @@ impl DistributedLock for EtcdBackend {
              restoring a backup brings back old locks and old tokens, which clients that saw newer \
              ones refuse",
         )
+        .running_once()
     }
 
     async fn try_acquire(
@@ -88,6 +91,27 @@ impl DistributedLock for EtcdBackend {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         self.cluster.release(name, owner).await
+    }
+
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        self.cluster.release_after(name, owner, delay).await
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        self.cluster.record(record).await
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        self.cluster.recorded(name, occurrence).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

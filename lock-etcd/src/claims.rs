@@ -35,6 +35,8 @@ struct Known {
     /// By the seconds of their leases.
     sessions: HashMap<i64, Arc<Session>>,
     claims: HashMap<OwnerId, Claimed>,
+    /// The owners whose holds outlast their work, until those end (C41).
+    retired: HashMap<OwnerId, Moment>,
 }
 
 /// One claim, from before its first request until it is over.
@@ -144,6 +146,19 @@ impl Claims {
         self.known().claims.remove(&owner);
     }
 
+    /// The hold is nobody's from now on, and ends after `delay`: its key is on a lease of its own.
+    pub(crate) fn retire(&self, owner: OwnerId, delay: Ttl) {
+        let (now, mut known) = (SystemClock.now(), self.known());
+        known.claims.remove(&owner);
+        known.retired.retain(|_, end| !now.has_reached(*end));
+        known.retired.insert(owner, now.after(whole(delay)));
+    }
+
+    /// Whether the hold of `owner` outlasts its work. To delete its key would let others in early.
+    pub(crate) fn is_retired(&self, owner: OwnerId) -> bool {
+        self.known().retired.get(&owner).is_some_and(|end| !SystemClock.now().has_reached(*end))
+    }
+
     /// The hold under this token is gone. A later one of the same owner is another.
     pub(crate) fn lost(&self, owner: OwnerId, token: FencingToken) {
         let mut known = self.known();
@@ -245,8 +260,12 @@ impl Claimed {
 
 /// A TTL in whole seconds, rounded up (C4).
 fn seconds(ttl: Ttl) -> i64 {
-    let ttl = ttl.as_duration();
-    ttl.as_secs() as i64 + i64::from(ttl.subsec_nanos() > 0)
+    whole_seconds(ttl.as_duration())
+}
+
+/// A span in whole seconds, rounded up.
+pub(crate) fn whole_seconds(span: Duration) -> i64 {
+    span.as_secs().cast_signed() + i64::from(span.subsec_nanos() > 0)
 }
 
 fn whole(ttl: Ttl) -> Duration {

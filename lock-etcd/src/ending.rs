@@ -15,6 +15,9 @@ impl Cluster {
         name: &LockName,
         owner: OwnerId,
     ) -> Result<Release, BackendError> {
+        if self.claims.is_retired(owner) {
+            return Ok(Release::NotHeld);
+        }
         self.waiters.forget(owner);
         let key = self.root.claim(name, owner);
         let delete = |mut client: Client| async move { client.delete(key, None).await };

@@ -4,17 +4,18 @@
 //! first, the others are the queue. `/` and `%` are percent-encoded in names, so that the claims on
 //! a name are exactly the keys that start with `{root}/locks/{name}/`, and `a` never sees `a/b`.
 //! The mark of a withdrawn claim is `{root}/withdrawn/{owner}`, that of a fence
-//! `{root}/fences/{resource}`.
+//! `{root}/fences/{resource}`, and the record of a run that ended well
+//! `{root}/runs/{name}/{occurrence}`, encoded alike.
 //!
 //! Clients up to version 0.1 wrote `{owner}` alone, on a lease of its own. The order is the same, so that
 //! both kinds exclude each other. To those clients a claim of ours is a foreign key. That is as it must be:
 //! they end the lease of a claim that they evict, and our lease carries other claims.
 
-use lock_core::{LockName, OwnerId};
+use lock_core::{LockName, Occurrence, OwnerId};
 use percent_encoding::percent_decode_str;
 
 /// The parts of our keys that follow the root.
-const OURS: [&str; 3] = ["locks", "withdrawn", "fences"];
+const OURS: [&str; 4] = ["locks", "withdrawn", "fences", "runs"];
 
 /// What stands before the owner of a claim whose lease carries other claims as well.
 const ON_SESSION: &str = "s-";
@@ -35,7 +36,7 @@ impl Root {
             return Err("the root may not hold % or control characters");
         }
         if segments.any(|segment| OURS.contains(&segment)) {
-            return Err("no part of the root may be called locks, withdrawn or fences");
+            return Err("no part of the root may be called locks, withdrawn, fences or runs");
         }
         Ok(Self(root.to_owned()))
     }
@@ -67,6 +68,11 @@ impl Root {
     /// The key under which a fence keeps the greatest token it has seen.
     pub(crate) fn mark(&self, resource: &str) -> String {
         format!("{}/fences/{}", self.0, encode(resource))
+    }
+
+    /// The key under which a run is recorded that ended well.
+    pub(crate) fn run(&self, name: &LockName, occurrence: &Occurrence) -> String {
+        format!("{}/runs/{}/{}", self.0, encode(name.as_str()), encode(occurrence.as_str()))
     }
 
     /// The lock and the owner of a claim's key. It has no owner if somebody else put it among ours.
@@ -112,6 +118,19 @@ mod tests {
     }
 
     #[test]
+    fn c42_no_run_meets_another() {
+        let texts = ["a", "a/b", "b/a", "/", "%2F", "%", "b", "a/", "/b"];
+        let mut keys = std::collections::HashSet::new();
+        for lock in texts {
+            for occurrence in texts {
+                let occurrence = Occurrence::new(occurrence).expect("an occurrence");
+                keys.insert(root().run(&name(lock), &occurrence));
+            }
+        }
+        assert_eq!(keys.len(), texts.len() * texts.len());
+    }
+
+    #[test]
     fn c02_a_key_tells_its_name_and_owner() {
         for text in ["a", "a/b", "%2F", "%252F", "ü", "a b/%c"] {
             let owner = OwnerId::random();
@@ -147,7 +166,7 @@ mod tests {
         for good in ["a", "a/b", "/a/", "lock"] {
             assert!(Root::new(good).is_ok(), "{good}");
         }
-        for bad in ["", "/", "a//b", "a%", "a\n", "a/locks/b", "withdrawn", "fences"] {
+        for bad in ["", "/", "a//b", "a%", "a\n", "a/locks/b", "withdrawn", "fences", "runs"] {
             assert!(Root::new(bad).is_err(), "{bad}");
         }
     }

@@ -92,6 +92,7 @@ mod options;
 mod recent;
 mod renewal;
 mod requests;
+mod runs;
 mod server;
 mod session;
 mod value;

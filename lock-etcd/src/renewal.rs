@@ -130,6 +130,8 @@ impl Cluster {
             let moved = self.server.txn(txn).await?;
             if !moved.succeeded() {
                 return match entries(&moved)?.pop().flatten() {
+                    // C41: its work has ended, and it is nobody's.
+                    Some(found) if found.is_retired() => Ok(Extension::Lost),
                     Some(_) => Err(overtaken("the hold changed while it was extended")),
                     None => Ok(Extension::Lost),
                 };

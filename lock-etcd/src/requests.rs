@@ -95,14 +95,40 @@ pub(crate) fn reattach(key: &str, token: FencingToken, from: i64, to: i64) -> Tx
     let same_lease = Compare::lease(key, CompareOp::Equal, from);
     let options = PutOptions::new().with_lease(to).with_ignore_value();
     let put = TxnOp::put(key, "", Some(options));
-    Txn::new().when([same_hold, same_lease]).and_then([put]).or_else([TxnOp::get(key, None)])
+    let in_use = Compare::value(key, CompareOp::Less, value::RETIRED);
+    Txn::new()
+        .when([same_hold, same_lease, in_use])
+        .and_then([put])
+        .or_else([TxnOp::get(key, None)])
 }
 
-/// Takes a claim back: no request of it that comes later is carried out while the mark is there (C19).
+/// Leaves a hold that was seen to nobody, on a lease of its own (C41), if it is there and the first of all claims
+/// on the lock. The create revision stays, and so does its place before those that wait.
+pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
+    let revision = revision(held.token);
+    let same_hold = Compare::create_revision(&*held.key, CompareOp::Equal, revision);
+    let is_first = Compare::create_revision(range, CompareOp::Greater, revision - 1).with_prefix();
+    let options = Some(PutOptions::new().with_lease(lease));
+    let put = TxnOp::put(&*held.key, value::retired(&held.value), options);
+    Txn::new().when([same_hold, is_first]).and_then([put])
+}
+
+/// Records a run under a key of its own, if its hold is in force under its token (C42).
+pub(crate) fn record(own: &str, run: &str, token: FencingToken, lease: i64) -> Txn {
+    let same_hold = Compare::create_revision(own, CompareOp::Equal, revision(token));
+    let in_use = Compare::value(own, CompareOp::Less, value::RETIRED);
+    let options = Some(PutOptions::new().with_lease(lease));
+    Txn::new().when([same_hold, in_use]).and_then([TxnOp::put(run, token.to_string(), options)])
+}
+
+/// Takes a claim back: no request of it that comes later is carried out while the mark is there (C19). A hold
+/// that outlasts its work stays (C41).
 pub(crate) fn withdraw(own: &str, root: &Root, owner: OwnerId, lease: i64) -> Txn {
     let options = Some(PutOptions::new().with_lease(lease));
     let mark = TxnOp::put(root.withdrawn(owner), "", options);
-    Txn::new().and_then([TxnOp::delete(own, None), mark])
+    let is_retired = Compare::value(own, CompareOp::Greater, [value::RETIRED[0] - 1]);
+    let delete = TxnOp::delete(own, None);
+    Txn::new().when([is_retired]).and_then([mark.clone()]).or_else([delete, mark])
 }
 
 /// Deletes a claim's key if it is still the one that was seen, and tells what it was.

@@ -8,6 +8,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::Label;
 
+/// What the value of a hold that outlasts its work begins with (C41): no text of UTF-8 has such a byte, so that
+/// the values of all other claims are less.
+pub(crate) const RETIRED: [u8; 1] = [0xff];
+
+/// The value of a hold that outlasts its work, which was `value` before.
+pub(crate) fn retired(value: &[u8]) -> Vec<u8> {
+    [&RETIRED, value.strip_prefix(&RETIRED).unwrap_or(value)].concat()
+}
+
 /// The value of a claim with a place in the queue.
 pub(crate) fn of_waiter(label: &Label) -> String {
     label.as_str().to_owned()
@@ -22,6 +31,7 @@ pub(crate) fn of_holder(label: &Label, now: SystemTime) -> String {
 
 /// The label of a claim, and since when it holds the lock, where the value says so.
 pub(crate) fn read(value: &[u8]) -> (Label, Option<SystemTime>) {
+    let value = value.strip_prefix(&RETIRED).unwrap_or(value);
     let Ok(value) = str::from_utf8(value) else { return (Label::default(), None) };
     let (label, since) = value.split_once('\n').unwrap_or((value, ""));
     let since = since.parse().ok().map(Duration::from_millis);
@@ -44,10 +54,24 @@ mod tests {
     }
 
     #[test]
+    fn c41_a_retired_value_is_greater_than_all_others_and_tells_the_same() {
+        let now = UNIX_EPOCH + Duration::from_millis(1);
+        for label in ["", "a host", "\u{10ffff}"] {
+            let label = Label::new(label).expect("a good label");
+            for value in [of_waiter(&label), of_holder(&label, now)] {
+                let retired = retired(value.as_bytes());
+                assert!(value.as_bytes() < &RETIRED[..] && retired >= RETIRED.to_vec());
+                assert_eq!(read(&retired), read(value.as_bytes()));
+                assert_eq!(super::retired(&retired), retired, "once more");
+            }
+        }
+    }
+
+    #[test]
     fn c45_a_value_that_nobody_of_us_wrote_tells_no_time() {
         for foreign in ["x\n", "x\ny", "x\n-1", "x\n1\n2", "x\n99999999999999999999"] {
             assert_eq!(read(foreign.as_bytes()).1, None, "{foreign:?}");
         }
-        assert_eq!(read(b"\xff\n1"), (Label::default(), None));
+        assert_eq!(read(b"\xfe\n1"), (Label::default(), None));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use etcd_client::{KeyValue, TxnOpResponse, TxnResponse};
+use etcd_client::{GetResponse, KeyValue, TxnOpResponse, TxnResponse};
 use lock_core::backend::ServerTime;
 use lock_core::{BackendError, FencingToken, Label};
 
@@ -24,13 +24,21 @@ pub(crate) struct StoredClaim {
     pub(crate) label: Label,
     /// When it was granted, on the holder's wall clock, if it was granted at once (C45).
     pub(crate) since: Option<SystemTime>,
+    /// Its value as it is in the store, if that was read.
+    pub(crate) value: Vec<u8>,
 }
 
 impl StoredClaim {
     pub(crate) fn of(pair: &KeyValue) -> Result<Self, BackendError> {
         let (label, since) = value::read(pair.value());
         let token = token(pair.create_revision())?;
-        Ok(Self { key: pair.key().to_vec(), token, lease: pair.lease(), label, since })
+        let (key, value) = (pair.key().to_vec(), pair.value().to_vec());
+        Ok(Self { key, token, lease: pair.lease(), label, since, value })
+    }
+
+    /// Whether it is a hold that outlasts its work (C41): it is nobody's.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.value.starts_with(&value::RETIRED)
     }
 }
 
@@ -125,6 +133,11 @@ pub(crate) fn entries(response: &TxnResponse) -> Result<Vec<Option<StoredClaim>>
         _ => Err(unreadable("the state of claims")),
     };
     response.op_responses().into_iter().map(entry).collect()
+}
+
+/// Reads the answer about one key.
+pub(crate) fn only(found: &GetResponse) -> Result<Option<StoredClaim>, BackendError> {
+    found.kvs().first().map(StoredClaim::of).transpose()
 }
 
 /// Reads the answer to [`delete`](crate::requests::delete): the claim as it was in the end; `None` if it

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, Extension, Notifications, Release, Renewal, WaiterHandle,
+    Attempt, Claim, Extension, Notifications, Record, Recording, Release, Renewal, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
-    LockState, Order, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, LockAdmin,
+    LockError, LockName, LockState, Occurrence, Order, OwnerId, Renewals, TokenDurability, Ttl,
+    Wakeup, Whom,
 };
 
 use crate::blocking::blocking;
@@ -120,6 +121,7 @@ impl DistributedLock for FileBackend {
              from a backup while locks are held, a second holder may be granted while the first \
              still believes, with a greater token unless the clock is behind",
         )
+        .running_once()
     }
 
     async fn try_acquire(
@@ -165,6 +167,31 @@ impl DistributedLock for FileBackend {
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let (directory, name) = (self.directory.clone(), name.clone());
         blocking(move |_| directory.release(&name, owner)).await
+    }
+
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let (directory, name) = (self.directory.clone(), name.clone());
+        blocking(move |_| directory.release_after(&name, owner, delay)).await
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let (directory, record) = (self.directory.clone(), record.clone());
+        blocking(move |caller| directory.record(&record, caller)).await
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let (directory, name, occurrence) =
+            (self.directory.clone(), name.clone(), occurrence.clone());
+        blocking(move |_| directory.recorded(&name, &occurrence)).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

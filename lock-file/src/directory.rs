@@ -3,15 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, Withdrawals};
-use lock_core::{
-    BackendError, Contention, Finding, Holder, LockError, LockName, LockState, Outcome, OwnerId,
-    Whom,
+use lock_core::backend::{
+    self, Attempt, Claim, Extension, Grant, Recording, Release, Renewal, Withdrawals,
 };
-use sha2::{Digest, Sha256};
+use lock_core::{
+    BackendError, Contention, FencingToken, Finding, Holder, LockError, LockName, LockState,
+    Occurrence, Outcome, OwnerId, Ttl, Whom,
+};
 use uuid::Uuid;
 
 use crate::blocking::Caller;
+use crate::digest::{DIGITS, hex_digest};
 use crate::fault::{self, BACKEND};
 use crate::hand_over::{Notification, first_waiter, grant_to, hand_over};
 use crate::locked_file::{LockTimeout, LockedFile};
@@ -21,6 +23,7 @@ use crate::platform;
 use crate::queue::{LONGEST_IDLE_FILE, Queue};
 use crate::queue_entry::QueueEntry;
 use crate::record::{Hold, Record};
+use crate::runs::Runs;
 use crate::sockets::{Sockets, Told};
 use crate::state_file::{StateFile, StateOf};
 
@@ -143,6 +146,55 @@ impl Directory {
         }
         self.pass_on(file, record, &now)?;
         Ok(Release::Released)
+    }
+
+    /// Keeps everybody out for `delay`, under an owner that is nobody (C41).
+    pub(crate) fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let Some((mut file, record)) = self.find(name, LockTimeout::new())? else {
+            return Ok(Release::NotHeld);
+        };
+        let (now, retired) = (self.machine.now(), owner.retired());
+        // C16: a repeat finds what it did before.
+        if !record.is_held_by(owner, &now) && !record.is_held_by(retired, &now) {
+            return Ok(Release::NotHeld);
+        }
+        write(&mut file, &record.retired(retired, delay, &now))?;
+        Ok(Release::Released)
+    }
+
+    /// C42: the file of the lock is locked from the check to the record, so that nobody is granted the lock
+    /// in between. What is to be recorded is written before, for a disk may be slow.
+    pub(crate) fn record(
+        &self,
+        record: &backend::Record,
+        caller: &Caller,
+    ) -> Result<Recording, BackendError> {
+        let runs = Runs::of(&self.path, &record.name);
+        let written = runs.write(record, &self.machine.now())?;
+        let Some((_locked, lock)) = self.find(&record.name, LockTimeout::new())? else {
+            return Ok(Recording::Lost);
+        };
+        caller.check()?;
+        let now = self.machine.now();
+        if !lock.is_held_by(record.owner, &now) || lock.token != record.token {
+            return Ok(Recording::Lost);
+        }
+        written.put_in_place()?;
+        runs.sweep(&now);
+        Ok(Recording::Recorded)
+    }
+
+    pub(crate) fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        Runs::of(&self.path, name).find(occurrence, &self.machine.now())
     }
 
     /// C19: remembers the withdrawal first. An attempt that comes after it is then refused, and an attempt
@@ -369,12 +421,7 @@ fn record_of(name: &LockName, file: &LockedFile) -> Result<Option<Record>, Backe
 
 fn is_lock_file(path: &Path) -> bool {
     let digest = path.file_stem().map_or(0, |stem| stem.len());
-    digest == 2 * Sha256::output_size() && path.extension().is_some_and(|end| end == EXTENSION)
-}
-
-pub(crate) fn hex_digest(bytes: impl AsRef<[u8]>) -> String {
-    let digest = Sha256::digest(bytes.as_ref());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest == DIGITS && path.extension().is_some_and(|end| end == EXTENSION)
 }
 
 #[cfg(test)]

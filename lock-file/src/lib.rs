@@ -44,6 +44,10 @@
 //! written, and the hold of another boot is over. Tokens go on all the same, because a token is
 //! the greater of the last one plus one and the wall clock in microseconds.
 //!
+//! A [run](lock_core::LockClient::once) that ended well is a file of its own in the folder `runs`, written whole and
+//! synced before it is put in its place under the lock's file lock. It is kept for as long as it is to be remembered by the
+//! wall clock, and removed when later runs of the same lock are recorded.
+//!
 //! # What is assumed
 //! - A **local** file system. [`FileBackend::open`] refuses what is visibly a network mount, where
 //!   file locks and caches are not shared by all machines and boots are not the same.
@@ -58,6 +62,7 @@
 
 mod backend;
 mod blocking;
+mod digest;
 mod directory;
 mod fault;
 mod fence;
@@ -73,6 +78,7 @@ mod queue;
 mod queue_entry;
 mod record;
 mod replacement;
+mod runs;
 mod slots;
 #[cfg_attr(target_os = "linux", path = "sockets/linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "sockets/elsewhere.rs")]

@@ -65,6 +65,15 @@ impl Record {
         self
     }
 
+    /// The lock whose hold is `retired`'s, and ends after `delay` (C41).
+    #[must_use]
+    pub(crate) fn retired(mut self, retired: OwnerId, delay: Ttl, now: &Now) -> Self {
+        if let Some(hold) = &mut self.hold {
+            (hold.owner, hold.deadline) = (retired, now.uptime + delay.as_duration());
+        }
+        self
+    }
+
     /// The lock with these waiters.
     #[must_use]
     pub(crate) fn with_queue(self, queue: Queue) -> Self {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lock_core::{BackendError, Outcome};
 
-use crate::directory::hex_digest;
+use crate::digest::hex_digest;
 use crate::fault;
 
 /// The new contents of a file, beside it. Dropped, they are removed.
@@ -17,14 +17,15 @@ pub(crate) struct Replacement {
 }
 
 impl Replacement {
-    /// Writes `contents` beside `target`, on behalf of the fence at `fence`, which is locked.
+    /// Writes `contents` beside `target`, on behalf of the one at `writer`: a fence, which is locked, or
+    /// somebody who writes once.
     pub(crate) fn write(
-        fence: &Path,
+        writer: &Path,
         target: &Path,
         contents: &[u8],
     ) -> Result<Self, BackendError> {
         let replacement =
-            Self { beside: target.with_file_name(hidden_name(fence)), target: target.to_owned() };
+            Self { beside: target.with_file_name(hidden_name(writer)), target: target.to_owned() };
         let filled = replacement.fill(contents);
         filled.map_err(|error| replacement.refused("write beside", error))?;
         Ok(replacement)
@@ -62,8 +63,8 @@ impl Drop for Replacement {
 
 /// All writes through a fence use the same name in a directory. The fence lets in one at a time, and
 /// each removes first what a write that was killed has left behind.
-fn hidden_name(fence: &Path) -> String {
-    let digest = hex_digest(fence.as_os_str().as_encoded_bytes());
+fn hidden_name(writer: &Path) -> String {
+    let digest = hex_digest(writer.as_os_str().as_encoded_bytes());
     format!(".leasehold-{}.tmp", &digest[..16])
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum StateOf {
     Lock(LockName),
     /// A lock whose name is not known before the file is read.
     UnknownLock,
+    /// A run of a lock that ended well.
+    Run(LockName),
     /// A fence: the file keeps the greatest token that the resource has seen.
     Fence,
 }
@@ -29,6 +31,7 @@ impl StateFile {
             StateOf::Lock(_) | StateOf::UnknownLock => {
                 "remove the file when no process uses the lock"
             }
+            StateOf::Run(_) => "remove the file, and the run may run again",
             StateOf::Fence => "give the fence a file of its own that outlives its holders",
         }
     }
@@ -39,6 +42,7 @@ impl fmt::Display for StateFile {
         let path = self.path.display();
         match &self.of {
             StateOf::Lock(name) => write!(f, "{path} of lock \"{name}\""),
+            StateOf::Run(name) => write!(f, "{path} of a run of lock \"{name}\""),
             StateOf::UnknownLock => write!(f, "{path}"),
             StateOf::Fence => write!(f, "fence {path}"),
         }

@@ -92,7 +92,7 @@ impl PostgresOptions {
 
     /// The table in which locks live, whose name also begins those of its companions; default `locks`.
     /// It takes a-z, 0-9 and `_`, no digit first, and at most 37 characters. It does not end as the
-    /// companions do: in `_queue`, `_withdrawn`, `_fences` or `_advisory`.
+    /// companions do: in `_queue`, `_withdrawn`, `_fences`, `_runs` or `_advisory`.
     pub fn table(self, table: impl Into<String>) -> Self {
         Self { table: table.into(), ..self }
     }

@@ -106,7 +106,7 @@ impl Server {
 
     /// Asks whether the schema is there.
     fn probe(&self) -> String {
-        format!("SELECT to_regproc('{}') IS NOT NULL", self.names.function(schema::MADE_LAST))
+        format!("SELECT to_regproc('{}') IS NOT NULL", schema::made_last(&self.names))
     }
 
     async fn make_schema(&self, made: Made) -> Result<(), LockError> {

@@ -45,7 +45,7 @@ impl LockAdmin for RedisBackend {
         let limit = self.clock_limit();
         let args = (limit, owner_digits(whom));
         let reply = self.server.run(&EVICT, &Keys::new(name).granting(), args).await?;
-        reply::ended(reply)
+        reply::ended(reply, whom)
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {

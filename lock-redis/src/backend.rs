@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, ClockLimit, Extension, Notifications, Release, Renewal, Reservation, Reserved,
-    WaiterHandle,
+    Attempt, Claim, ClockLimit, Extension, Notifications, Record, Recording, Release, Renewal,
+    Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, LockName, Order, OwnerId, Renewals,
-    TokenDurability, Wakeup,
+    BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockName, Occurrence,
+    Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
 };
-use redis::Client;
+use redis::{Client, cmd};
 
 use crate::claims::{Call, Claims};
 use crate::error::BACKEND;
@@ -21,7 +21,10 @@ use crate::fence::RedisFence;
 use crate::keys::{self, Keys};
 use crate::push::Subscriber;
 use crate::reply;
-use crate::scripts::{ACQUIRE, EXTEND, POLLED, RELEASE, RESERVE, WITHDRAW};
+use crate::scripts::{
+    ACQUIRE, ACQUIRE_BESIDE, EXTEND, POLLED, Program, RECORD, RELEASE, RELEASE_AFTER, RESERVE,
+    WITHDRAW,
+};
 use crate::server::Server;
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
@@ -68,11 +71,23 @@ impl RedisBackend {
         let (keys, owner) = (Keys::new(&claim.name), claim.owner.expose());
         let (ttl, label, limit) = (claim.ttl.as_millis(), claim.label.as_str(), self.clock_limit());
         let keys = keys.claiming(&owner);
-        let reply = self.server.run_over(&ACQUIRE, &keys, |link| {
+        let (program, kind) = asking_for(claim.kind);
+        let reply = self.server.run_over(program, &keys, |link| {
             call.sends_over(link)?;
-            Ok((&*owner, ttl, label, channel, limit))
+            Ok((&*owner, ttl, label, channel, limit, kind.as_deref()))
         });
         reply::attempt(claim, reply.await?)
+    }
+}
+
+/// The script that asks for a hold of this kind, and what tells it the kind; nothing if it is exclusive.
+fn asking_for(kind: Kind) -> (&'static Program, Option<String>) {
+    match kind {
+        Kind::Shared => (&ACQUIRE_BESIDE, Some("*".to_owned())),
+        Kind::OneOf(permits) => {
+            (&ACQUIRE_BESIDE, Some(format!("*{}/{}", permits.of(), permits.taken())))
+        }
+        _ => (&ACQUIRE, None),
     }
 }
 
@@ -90,6 +105,8 @@ impl DistributedLock for RedisBackend {
              unless the new server's clock is behind",
         )
         .reserving_tokens()
+        .running_once()
+        .with_kinds(Kinds::Permits)
     }
 
     async fn try_acquire(
@@ -160,6 +177,36 @@ impl DistributedLock for RedisBackend {
             self.claims.forget(hold.owner);
         }
         Ok(answer)
+    }
+
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let (keys, retired) = (Keys::new(name), owner.retired());
+        let args = (owner.expose(), retired.expose(), delay.as_millis());
+        let reply = self.server.run(&RELEASE_AFTER, &[keys.lock()], args).await?;
+        self.claims.forget(owner);
+        reply::release(reply)
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let (keys, token) = (Keys::new(&record.name), record.token.to_string());
+        let hold = format!("{}:{token}:", record.owner.expose());
+        let args = (hold, token, record.remember_millis());
+        let keys = [keys.lock(), keys.run(&record.occurrence)];
+        reply::recording(self.server.run(&RECORD, &keys, args).await?)
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let keys = Keys::new(name);
+        reply::recorded(self.server.send(cmd("GET").arg(keys.run(occurrence))).await?)
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use lock_core::LockName;
+use lock_core::{LockName, Occurrence};
 use redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 
 /// The keys of one lock.
@@ -24,6 +24,8 @@ pub(crate) enum Key<'a> {
     Companion(&'a str, &'static str),
     /// The mark of a claim that was withdrawn: the lock, and the owner in full.
     Withdrawn(&'a str, &'a str),
+    /// The record of a run that ended well: the lock, and which run it was.
+    Run(&'a str, &'a str),
 }
 
 impl<'a> Keys<'a> {
@@ -51,6 +53,11 @@ impl<'a> Keys<'a> {
         [lock, fence, queue, waiters, Key::Withdrawn(&self.lock, owner)]
     }
 
+    /// The key of a run, whose occurrence stands last and is data.
+    pub(crate) fn run<'b>(&'b self, occurrence: &'b Occurrence) -> Key<'b> {
+        Key::Run(&self.lock, occurrence.as_str())
+    }
+
     fn companion(&self, what: &'static str) -> Key<'_> {
         Key::Companion(&self.lock, what)
     }
@@ -62,6 +69,7 @@ impl fmt::Display for Key<'_> {
             Self::Lock(lock) => f.write_str(lock),
             Self::Companion(lock, what) => write!(f, "{{{lock}}}:{what}"),
             Self::Withdrawn(lock, owner) => write!(f, "{{{lock}}}:withdrawn:{owner}"),
+            Self::Run(lock, occurrence) => write!(f, "{{{lock}}}:run:{occurrence}"),
         }
     }
 }
@@ -125,6 +133,19 @@ mod tests {
             .map(|text| Keys::new(&name(text)).claiming("an owner").map(|key| key.to_string()));
         let distinct: HashSet<&String> = keys.iter().flatten().collect();
         assert_eq!(distinct.len(), names.len() * 5);
+    }
+
+    #[test]
+    fn c42_no_run_meets_another_or_a_key_of_a_lock() {
+        let texts = ["a", "a:run:a", "{a}:run:a", "{a}", "}", "a}:run:b", "%7B", "b"];
+        let occurrence = |text: &str| Occurrence::new(text).expect("an occurrence");
+        let runs = texts.iter().flat_map(|lock| {
+            let (name, of) = (name(lock), texts.map(occurrence));
+            of.map(|occurrence| Keys::new(&name).run(&occurrence).to_string())
+        });
+        let locks = texts.map(|text| Keys::new(&name(text)).claiming("x").map(|k| k.to_string()));
+        let distinct: HashSet<String> = runs.chain(locks.into_iter().flatten()).collect();
+        assert_eq!(distinct.len(), texts.len() * (texts.len() + 5));
     }
 
     #[test]

@@ -25,6 +25,11 @@
 //!   first waiter that is alive, and publishes the grant on that client's channel. So a hand-off is one
 //!   script and one message. A pushed grant lasts 3 s until its holder renews it, so that a waiter that
 //!   died in silence costs the others no more.
+//! - **Holds beside each other**, shared ones and permits, have a line each in the value of the same key, below
+//!   the mark of their kind: `*`, or `*5` for permits of 5. So the key stands while anybody holds, and keeps
+//!   foreign clients and exclusive requests out. Each line has its own expiry by the server's time; who comes
+//!   or goes drops those that are over. A release lets in all at the head of the queue that fit together. An
+//!   exclusive hold runs the same commands as if there were no other kinds.
 //! - **Foreign holders** release without a message: waiters look at the server at least once a second.
 //! - **Withdrawal**: a claim whose caller left is withdrawn by one request. It leaves a mark for 30 s if a
 //!   request of the claim may still come, over a connection that was given up. The mark refuses it.
@@ -53,6 +58,7 @@ mod connection;
 mod doctor;
 mod error;
 mod fence;
+mod holders;
 mod keys;
 mod options;
 mod push;

@@ -1,16 +1,15 @@
 //! Reads what the scripts answer.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Claim, Grant, Release, Reservation, Reserved, ServerTime, TokenRange,
+    Attempt, Claim, Grant, Recording, Release, Reservation, Reserved, ServerTime, TokenRange,
 };
-use lock_core::{
-    BackendError, Contention, FencingToken, Holder, Label, LockName, LockState, OwnerId,
-};
+use lock_core::{BackendError, Contention, Holder, Label, LockName, LockState, Slots, Whom};
 use redis::{FromRedisValue, Value, from_redis_value};
 
-use crate::error::{not_a_lock, unreadable};
+use crate::error::{BACKEND, not_a_lock, unreadable};
+use crate::holders::holders;
 
 /// Reads a reply as `T`.
 pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Result<T, BackendError> {
@@ -20,15 +19,28 @@ pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Resul
 /// Reads the answer of the acquire script.
 pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendError> {
     const WHAT: &str = "the answer to an acquire";
-    let parts: Vec<Value> = read(reply, WHAT)?;
-    match <[Value; 2]>::try_from(parts) {
-        Ok([_granted, token]) => {
-            let token: String = read(token, WHAT)?;
-            let token: FencingToken = token.parse().map_err(|_| unreadable(WHAT))?;
-            Ok(Attempt::Granted(Grant::new(token, claim.ttl.as_duration())))
+    let mut parts = read::<Vec<Value>>(reply, WHAT)?.into_iter();
+    let mut part = || parts.next().unwrap_or(Value::Nil);
+    match read(part(), WHAT)? {
+        0 => busy([part(), part(), part(), part()]),
+        1 => granted(claim, read(part(), WHAT)?, read(part(), WHAT)?),
+        // C33: the number of permits is the lock's own.
+        2 => {
+            let held: String = read(part(), WHAT)?;
+            let held = held.parse().map_err(|_| unreadable(WHAT))?;
+            Err(BackendError::conflict(BACKEND, claim.kind.permits(), held))
         }
-        Err(parts) => busy(<[Value; 5]>::try_from(parts).map_err(|_| unreadable(WHAT))?),
+        _ => Err(unreadable(WHAT)),
     }
+}
+
+/// The common case tells no slots.
+fn granted(claim: &Claim, token: String, slots: Option<String>) -> Result<Attempt, BackendError> {
+    let token = token.parse().map_err(|_| unreadable("a token"))?;
+    let grant = Grant::new(token, claim.ttl.as_duration());
+    let slots = slots.filter(|slots| !slots.is_empty());
+    let slots = slots.map_or(Some(Slots::NONE), |slots| Slots::parse(&slots));
+    Ok(Attempt::Granted(grant.with_slots(slots.ok_or_else(|| unreadable("slots"))?)))
 }
 
 /// Reads the answer of the release script.
@@ -41,6 +53,23 @@ pub(crate) fn release(reply: Value) -> Result<Release, BackendError> {
     }
 }
 
+/// Reads the answer of the record script.
+pub(crate) fn recording(reply: Value) -> Result<Recording, BackendError> {
+    const WHAT: &str = "the answer to a record";
+    match read(reply, WHAT)? {
+        1 => Ok(Recording::Recorded),
+        0 => Ok(Recording::Lost),
+        _ => Err(unreadable(WHAT)),
+    }
+}
+
+/// Reads what the key of a run holds.
+pub(crate) fn recorded(reply: Value) -> Result<Option<FencingToken>, BackendError> {
+    const WHAT: &str = "the record of a run";
+    let token: Option<String> = read(reply, WHAT)?;
+    token.map(|token| token.parse().map_err(|_| unreadable(WHAT))).transpose()
+}
+
 /// Reads the answer of the reserve script.
 pub(crate) fn reserved(hold: &Reservation, reply: Value) -> Result<Reserved, BackendError> {
     const WHAT: &str = "the answer to a reservation";
@@ -51,14 +80,14 @@ pub(crate) fn reserved(hold: &Reservation, reply: Value) -> Result<Reserved, Bac
     Ok(Reserved::Tokens(tokens))
 }
 
-fn busy([_busy, left, holder, position, now]: [Value; 5]) -> Result<Attempt, BackendError> {
+fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendError> {
     let mut contention = Contention::unknown();
     contention.ttl_left = millis(read(left, "a TTL")?);
     // C49: a lock that one of us holds has a TTL.
     contention.foreign_without_ttl = contention.ttl_left.is_none();
     contention.holder = Label::new(read::<String>(holder, "a label")?).ok();
     contention.position = u64::try_from(read::<i64>(position, "a position")?).ok();
-    contention.at = Some(server_time(now)?);
+    contention.at = Some(server_time(read(now, "the server's time")?));
     Ok(Attempt::Busy(contention))
 }
 
@@ -69,44 +98,22 @@ pub(crate) fn states(
     reply: Value,
 ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
     type Seen = (Option<Vec<u8>>, i64, u64, String);
-    let states: Vec<Seen> = read(reply, "the state of locks")?;
+    let (now, states): (u64, Vec<Seen>) = read(reply, "the state of locks")?;
     let state = |(name, (value, left, waiters, kind)): (&LockName, Seen)| {
         if !kind.is_empty() {
             return Err(not_a_lock(&kind));
         }
-        let holder = value.map(|value| holder(&value, millis(left)));
-        Ok(LockState::new(name.clone(), holder, Some(waiters)))
+        let holders = value.map(|value| holders(&value, millis(left), server_time(now)));
+        Ok(LockState::new(name.clone(), holders.into_iter().flatten(), Some(waiters)))
     };
     Ok(names.iter().zip(states).map(state).collect())
 }
 
-/// Reads the answer of the evict script.
-pub(crate) fn ended(reply: Value) -> Result<Vec<Holder>, BackendError> {
-    let ended: Option<(Vec<u8>, i64)> = read(reply, "the answer to an eviction")?;
-    Ok(ended.map(|(value, left)| holder(&value, millis(left))).into_iter().collect())
-}
-
-/// Reads the value of a lock key. A value that is not one of ours is a foreign client's.
-fn holder(value: &[u8], ttl_left: Option<Duration>) -> Holder {
-    let ours = || {
-        let mut parts = str::from_utf8(value).ok()?.splitn(3, ':');
-        let owner: OwnerId = parts.next()?.parse().ok()?;
-        let token = parts.next()?.parse().ok()?;
-        let (since, label) = since_and_label(parts.next()?);
-        let holder = Holder::ours(owner, token, ttl_left?, Label::new(label).ok()?);
-        Some(since.into_iter().fold(holder, Holder::since))
-    };
-    ours().unwrap_or_else(|| Holder::foreign(ttl_left))
-}
-
-/// The time of the grant (C45), and the label. A value of an earlier version holds the label alone.
-fn since_and_label(text: &str) -> (Option<SystemTime>, &str) {
-    let parts = || {
-        let (millis, label) = text.split_once(':')?;
-        let since = UNIX_EPOCH.checked_add(Duration::from_millis(millis.parse().ok()?))?;
-        Some((Some(since), label))
-    };
-    parts().unwrap_or((None, text))
+/// Reads the answer of the evict script: those of `whom` who held the lock.
+pub(crate) fn ended(reply: Value, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+    let seen: Option<(Vec<u8>, i64, u64)> = read(reply, "the answer to an eviction")?;
+    let holders = seen.map(|(value, left, now)| holders(&value, millis(left), server_time(now)));
+    Ok(holders.into_iter().flatten().filter(|holder| whom.includes(holder)).collect())
 }
 
 /// Redis tells −1 for a key that never expires.
@@ -114,42 +121,6 @@ fn millis(left: i64) -> Option<Duration> {
     u64::try_from(left).ok().map(Duration::from_millis)
 }
 
-fn server_time(micros: Value) -> Result<ServerTime, BackendError> {
-    let micros: u64 = read(micros, "the server's time")?;
-    Ok(ServerTime(Duration::from_micros(micros)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OWNER: &str = "0123456789abcdef0123456789abcdef";
-
-    fn read(rest: &str) -> Holder {
-        holder(format!("{OWNER}:7:{rest}").as_bytes(), Some(Duration::from_secs(1)))
-    }
-
-    #[test]
-    fn c45_a_value_tells_when_it_was_granted() {
-        let holder = read("1795251431457:a:label");
-        assert_eq!(holder.since, Some(UNIX_EPOCH + Duration::from_millis(1_795_251_431_457)));
-        assert_eq!(holder.label.as_str(), "a:label");
-    }
-
-    #[test]
-    fn c45_a_value_of_an_earlier_version_is_one_of_ours() {
-        for label in ["", "label", "a:label"] {
-            let holder = read(label);
-            assert_eq!((holder.since, holder.label.as_str()), (None, label));
-            assert_eq!(holder.token.map(FencingToken::get), Some(7));
-        }
-    }
-
-    #[test]
-    fn c29_any_other_value_is_a_foreign_clients() {
-        let ttl = Some(Duration::from_secs(1));
-        for value in ["", "theirs", OWNER, &format!("{OWNER}:x:1:"), "0123:7:1:"] {
-            assert_eq!(holder(value.as_bytes(), ttl), Holder::foreign(ttl), "{value}");
-        }
-    }
+fn server_time(micros: u64) -> ServerTime {
+    ServerTime(Duration::from_micros(micros))
 }

@@ -27,13 +27,17 @@ macro_rules! script {
     };
 }
 
-script!(ACQUIRE, "acquire_free", "common", "acquire");
-script!(EXTEND, "common", "extend");
-script!(RELEASE, "release_unwanted", "common", "release");
-script!(RESERVE, "common", "reserve");
-script!(WITHDRAW, "common", "withdraw");
-script!(INSPECT, "common", "inspect");
-script!(EVICT, "common", "evict");
+script!(ACQUIRE, "acquire_free", "holds", "granting", "acquire");
+// The common case of an exclusive hold is none of another kind.
+script!(ACQUIRE_BESIDE, "holds", "granting", "acquire");
+script!(EXTEND, "holds", "extend");
+script!(RELEASE, "release_unwanted", "holds", "granting", "release");
+script!(RESERVE, "holds", "granting", "reserve");
+script!(RELEASE_AFTER, "release_after");
+script!(RECORD, "record");
+script!(WITHDRAW, "holds", "granting", "withdraw");
+script!(INSPECT, "holds", "inspect");
+script!(EVICT, "holds", "granting", "evict");
 
 /// The text of a script, in which each bound of the contract stands where the file has its `@name@`.
 fn with_bounds(text: &str) -> String {
@@ -92,7 +96,18 @@ mod tests {
 
     #[test]
     fn every_bound_stands_in_the_scripts() {
-        for program in [&ACQUIRE, &EXTEND, &RELEASE, &RESERVE, &WITHDRAW, &INSPECT, &EVICT] {
+        for program in [
+            &ACQUIRE,
+            &ACQUIRE_BESIDE,
+            &EXTEND,
+            &RELEASE,
+            &RESERVE,
+            &RELEASE_AFTER,
+            &RECORD,
+            &WITHDRAW,
+            &INSPECT,
+            &EVICT,
+        ] {
             assert!(!program.text.contains('@'), "{}", program.text);
         }
         for bound in ["= 3000000 ", "= 3000 ", "= 604800000 ", "= 9007199254740991", "'poll'"] {

@@ -11,12 +11,12 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, LossWatch, Release, Renewal, Reservation, Reserved,
-    WaiterHandle,
+    Attempt, Changes, Claim, Extension, LossWatch, Record, Recording, Release, Renewal,
+    Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, Contention, DistributedLock, Finding, Holder, Lease, LockAdmin,
-    LockName, LockState, LostReason, Outcome, OwnerId, Whom,
+    BackendError, Capabilities, Contention, DistributedLock, FencingToken, Finding, Holder, Lease,
+    LockAdmin, LockName, LockState, LostReason, Occurrence, Outcome, OwnerId, Ttl, Whom,
 };
 
 /// An operation that may fail.
@@ -26,6 +26,9 @@ pub enum Operation {
     TryAcquire,
     ExtendAll,
     Release,
+    ReleaseAfter,
+    Record,
+    Recorded,
     Withdraw,
     Close,
     Inspect,
@@ -266,6 +269,29 @@ impl DistributedLock for Faulty {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let answer = self.backend.release_or_reserve(hold);
         self.call_about(&hold.name, Operation::Release, answer).await
+    }
+
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let answer = self.backend.release_after(name, owner, delay);
+        self.call_about(name, Operation::ReleaseAfter, answer).await
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        self.call_about(&record.name, Operation::Record, self.backend.record(record)).await
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let answer = self.backend.recorded(name, occurrence);
+        self.call_about(name, Operation::Recorded, answer).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

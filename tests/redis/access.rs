@@ -10,12 +10,12 @@ use lock_testkit::RedisServer;
 use tokio::time::timeout;
 
 use crate::support::{
-    LIMIT, SECRET, client, fresh_name, patient, prefixes_keep_name_spaces_apart, refusal, shown,
-    works,
+    LIMIT, MINUTE, SECRET, client, fresh_name, patient, prefixes_keep_name_spaces_apart, refusal,
+    shown, works,
 };
 
 /// What an ACL user needs.
-pub(crate) const RIGHTS: [&str; 30] = [
+pub(crate) const RIGHTS: [&str; 31] = [
     "~*",
     "&leasehold-*",
     "+ping",
@@ -27,6 +27,7 @@ pub(crate) const RIGHTS: [&str; 30] = [
     "+get",
     "+getex",
     "+set",
+    "+setrange",
     "+incr",
     "+incrby",
     "+decr",
@@ -71,6 +72,7 @@ async fn by_acl_user_with_the_rights_that_the_docs_name() {
     };
     let able = user("able", &RIGHTS);
     works(&client(&able).await).await;
+    shares(&client(&able).await).await;
     // A script may do without a right, and go a longer way: the list is to spare it that.
     assert!(server.cli(&["ACL", "LOG"]).array().is_empty(), "the list of rights lacks one");
 
@@ -87,6 +89,16 @@ async fn by_acl_user_with_the_rights_that_the_docs_name() {
     let refused = deaf.acquire(patient(&name)).await.expect_err("it cannot be woken");
     assert!(format!("{refused:?}").contains("SUBSCRIBE"), "{refused:?}");
     guard.release().await.expect("an answer");
+}
+
+/// Takes a lock twice at once, extends, and gives back.
+async fn shares(client: &LockClient) {
+    let request = patient(&fresh_name()).one_of(3);
+    let one = client.acquire(request.clone()).await.expect("a free lock");
+    let other = client.acquire(request.take(2)).await.expect("it fits");
+    one.extend(MINUTE * 2).await.expect("it is held");
+    one.release().await.expect("held to the end");
+    other.release().await.expect("held to the end");
 }
 
 /// C8: a right that is taken away says nothing of the lock: the holder believes until its deadline.

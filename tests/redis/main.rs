@@ -10,6 +10,7 @@ mod faults;
 mod fence;
 mod foreign;
 mod holders;
+mod kinds;
 mod resources;
 mod server;
 #[path = "../support/mod.rs"]

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Claim, ClockReading, Extension, Register, Release, Renewal, UrlParameters,
-    WaiterHandle, async_trait,
+    Attempt, Claim, ClockReading, Extension, Record, Recording, Register, Release, Renewal,
+    UrlParameters, WaiterHandle, async_trait,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
-    LockState, Order, Outcome, OwnerId, Renewals, TokenDurability, Ttl, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, LockAdmin,
+    LockError, LockName, LockState, Occurrence, Order, Outcome, OwnerId, Renewals, TokenDurability,
+    Ttl, Wakeup, Whom,
 };
 
 use crate::server::{BACKEND, Server};
@@ -78,6 +79,7 @@ impl DistributedLock for MemcachedBackend {
             "a restart loses all locks, and a full server any of them: two may then hold one, until \
              the first one renews",
         )
+        .running_once()
     }
 
     async fn try_acquire(
@@ -102,6 +104,27 @@ impl DistributedLock for MemcachedBackend {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         self.change(name, |register, at| register.release(owner, at)).await
+    }
+
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        self.change(name, |register, at| register.release_after(owner, delay, at)).await
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        self.change(&record.name, |register, at| register.record(record, at)).await
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        self.0.read(name).await.map(|seen| seen.register.recorded(occurrence, seen.at))
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

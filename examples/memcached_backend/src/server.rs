@@ -102,7 +102,8 @@ impl Server {
 
     /// Replaces what was seen; false if it is not so any more, and nothing was done.
     pub(crate) async fn replace(&self, old: &Seen, new: Register) -> Result<bool, BackendError> {
-        let kept_until = (old.at.now + Register::kept_for()).as_secs();
+        let kept_until = old.at.now + Register::kept_for();
+        let kept_until = kept_until.max(new.remembers_until().unwrap_or_default()).as_secs();
         let unchanged = old.cas.map_or("ME".to_owned(), |cas| format!("C{cas}"));
         let flags = [&*unchanged, &*format!("T{kept_until}")];
         let key = key(new.name());

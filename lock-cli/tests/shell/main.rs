@@ -11,6 +11,7 @@ mod leading;
 mod looking;
 mod losing;
 mod manual;
+mod once;
 mod running;
 mod sharing;
 mod shell;
@@ -68,6 +69,9 @@ macro_rules! shell_checks {
             leading::c40_a_command_that_failed_is_run_in_another_term
             leading::c40_who_is_signalled_campaigns_no_more
             leading::following_prints_each_change
+            once::c42_twenty_that_start_at_once_run_it_once
+            once::c42_a_run_that_failed_runs_again
+            once::c41_a_short_command_keeps_others_out_for_the_span
             looking::the_commands_print
             looking::c31_the_doctor_tells_of_the_server
             looking::watching_prints_each_change

@@ -64,6 +64,15 @@ pub enum Release {
     NotHeld,
 }
 
+/// What it came to to record a run (C42).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// The run is recorded.
+    Recorded,
+    /// The hold is over, so that its holder cannot record. This is final.
+    Lost,
+}
+
 /// What a release that may keep the hold came to.
 #[derive(Clone, Copy, Debug)]
 pub enum Reserved {

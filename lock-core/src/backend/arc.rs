@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::admin::{Changes, LockAdmin};
-use super::answers::{Attempt, Extension, Release, Reserved};
+use super::answers::{Attempt, Extension, Recording, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
 use super::waiter::WaiterHandle;
 use crate::model::{
-    BackendError, Capabilities, Claim, Finding, Holder, Lease, LockName, LockState, OwnerId,
-    Renewal, Reservation, Whom,
+    BackendError, Capabilities, Claim, FencingToken, Finding, Holder, Lease, LockName, LockState,
+    Occurrence, OwnerId, Record, Renewal, Reservation, Ttl, Whom,
 };
 
 /// Every method is forwarded, so that none falls back to a default.
@@ -39,6 +39,27 @@ impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {
 
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         (**self).release_or_reserve(hold).await
+    }
+
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        (**self).release_after(name, owner, delay).await
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        (**self).record(record).await
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        (**self).recorded(name, occurrence).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::admin::LockAdmin;
-use super::answers::{Attempt, Extension, Release, Reserved};
+use super::answers::{Attempt, Extension, Recording, Release, Reserved};
 use super::waiter::WaiterHandle;
 use crate::model::{
-    BackendError, Capabilities, Claim, Lease, LockName, LostReason, OwnerId, Renewal, Reservation,
+    BackendError, Capabilities, Claim, FencingToken, Lease, LockName, LostReason, Occurrence,
+    OwnerId, Record, Renewal, Reservation, Ttl,
 };
 
 /// Completes when a hold is seen to be over, and says how.
@@ -108,6 +109,67 @@ pub trait DistributedLock: LockAdmin {
     /// After a drop the hold may or may not be over; releasing does no harm.
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         self.release(&hold.name, hold.owner).await.map(Reserved::Ended)
+    }
+
+    /// Ends the hold of `owner` for its owner, if it is still its own, and keeps everybody out until `delay`
+    /// has passed by the server's clock (C41). Then the lock is free, as after an expiry.
+    ///
+    /// The hold ends exactly there: later or earlier than its TTL would have ended it. Until then it belongs
+    /// to [`owner.retired()`](OwnerId::retired), under the same token and label: the former owner can neither
+    /// extend nor release it, and an inspection shows it. A repeat finds the hold of the retired owner, sets
+    /// its end anew, and is [`Release::Released`]. Those who wait are served when the delay is over: at the
+    /// latest by their poll.
+    ///
+    /// A backend that can do this and [`record`](Self::record) [says so](Capabilities::runs_once). One that
+    /// does not is never asked, and by default refuses.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer the question.
+    ///
+    /// # Cancel safety
+    /// After a drop the hold is its owner's, or it is over for its owner; releasing again does no harm.
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let _ = (name, owner, delay);
+        let backend = self.capabilities().backend;
+        Err(BackendError::refusal(backend, "no hold outlasts its work here"))
+    }
+
+    /// Records a run that ended well beside its lock (C42), if the hold is still its owner's under that
+    /// token. The check and the record are one atomic step: a holder that lost the lock cannot record.
+    ///
+    /// The record ends by itself when the server has remembered it for as long as it says. A repeat, and
+    /// another run of the same occurrence, replace it.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer the question.
+    ///
+    /// # Cancel safety
+    /// After a drop the run may or may not be recorded, or may be as long as the hold lasts; recording again
+    /// does no harm.
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let _ = record;
+        Err(BackendError::refusal(self.capabilities().backend, "no run is recorded here"))
+    }
+
+    /// The token of the run of `occurrence` that is recorded beside a lock (C42); `None` if none is.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer the question.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let _ = (name, occurrence);
+        Err(BackendError::refusal(self.capabilities().backend, "no run is recorded here"))
     }
 
     /// Takes back everything that the claim of `owner` did or may still do (C19): its grant, its place in

@@ -28,7 +28,7 @@ pub use async_trait::async_trait;
 
 pub use self::admin::{Changes, LockAdmin};
 pub use self::admission::Admission;
-pub use self::answers::{Attempt, Extension, Grant, Release, Reserved, TokenRange};
+pub use self::answers::{Attempt, Extension, Grant, Recording, Release, Reserved, TokenRange};
 pub use self::bounds::{
     ClockLimit, FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,
 };
@@ -43,4 +43,4 @@ pub use self::url_parameters::UrlParameters;
 pub use self::waiter::WaiterHandle;
 pub(crate) use self::waiter::{WaiterEvent, WaiterEvents};
 pub use self::withdrawals::Withdrawals;
-pub use crate::model::{Claim, Renewal, Reservation, ServerTime};
+pub use crate::model::{Claim, Record, Renewal, Reservation, ServerTime};

@@ -57,11 +57,11 @@ pub trait NotificationTransport: Send + Sync + 'static {
 
 /// The one connection on which a client hears of grants (C26), and the waiters that it wakes.
 ///
-/// A message has the form `owner:token:TTL in ms:server's time in µs`, and for a hold that is one of n also `:slots`,
-/// with commas between them. A client
-/// [registers](Self::register) before it takes a place in a queue, so that no grant is told before it
-/// is heard. A connection that is lost is opened again, and everyone looks at the server then, because
-/// what was told meanwhile is gone (C28).
+/// A message has the form `owner:token:TTL in ms:server's time in µs`, and `:slots` behind it, with commas
+/// between them, if the grant is [one of n](crate::Kind::OneOf). A client [registers](Self::register)
+/// before it takes a place in a queue, so that no grant is told before it is heard. A connection that is
+/// lost is opened again, and everyone looks at the server then, because what was told meanwhile is gone
+/// (C28).
 ///
 /// ```text
 ///            register, connect             no waiter for a while
@@ -289,9 +289,8 @@ fn parse(message: &str) -> Option<(OwnerId, Grant)> {
     let token: FencingToken = parts.next()?.parse().ok()?;
     let ttl = Duration::from_millis(parts.next()?.parse().ok()?);
     let at = ServerTime(Duration::from_micros(parts.next()?.parse().ok()?));
-    let slots = parts.next().map(|slots| slots.split(',').map(str::parse).collect());
-    let slots = Slots::new(slots.transpose().ok()?.unwrap_or_else(Vec::new));
-    Some((owner, Grant::new(token, ttl).with_slots(slots).at(at)))
+    let slots = parts.next().map_or(Some(Slots::NONE), Slots::parse)?;
+    Some((owner, Grant::new(token, ttl).at(at).with_slots(slots)))
 }
 
 #[cfg(test)]
@@ -358,17 +357,10 @@ mod tests {
         assert_eq!((told, grant.token.get(), grant.ttl), (owner, 7, Duration::from_secs(3)));
         assert_eq!(grant.at, Some(ServerTime(Duration::from_micros(1_795_251_431_457_582))));
         assert_eq!(grant.slots, Slots::NONE);
-        let (_, grant) = parse(&format!("{message}:2,0")).expect("a grant");
-        assert_eq!(grant.slots.as_slice(), [0, 2]);
-        let bad_slots = format!("{message}:2,");
-        for bad in [
-            "",
-            ":::",
-            "x:7:3000:1",
-            &message[..40],
-            &format!("{}:0:1:1", owner.expose()),
-            &bad_slots,
-        ] {
+        let (_, permit) = parse(&format!("{message}:0,2")).expect("a grant");
+        assert_eq!(permit.slots, Slots::new([0, 2]));
+        assert!(parse(&format!("{message}:0,")).is_none());
+        for bad in ["", ":::", "x:7:3000:1", &message[..40], &format!("{}:0:1:1", owner.expose())] {
             assert!(parse(bad).is_none(), "{bad}");
         }
     }

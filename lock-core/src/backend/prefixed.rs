@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 
 use super::admin::{Changes, LockAdmin};
-use super::answers::{Attempt, Extension, Release, Reserved};
+use super::answers::{Attempt, Extension, Recording, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
 use super::waiter::WaiterHandle;
 use crate::model::{
-    BackendError, Capabilities, Claim, Finding, Holder, InvalidName, Lease, LockName, LockState,
-    Outcome, OwnerId, Renewal, Reservation, Whom,
+    BackendError, Capabilities, Claim, FencingToken, Finding, Holder, InvalidName, Lease, LockName,
+    LockState, Occurrence, Outcome, OwnerId, Record, Renewal, Reservation, Ttl, Whom,
 };
 
 /// The locks of another backend whose names begin with a prefix (C49): so several services, or stages of
@@ -103,6 +103,28 @@ impl<B: DistributedLock> DistributedLock for Prefixed<B> {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let hold = Reservation { name: self.stored(&hold.name)?, ..hold.clone() };
         self.backend.release_or_reserve(&hold).await
+    }
+
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        self.backend.release_after(&self.stored(name)?, owner, delay).await
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let record = Record { name: self.stored(&record.name)?, ..record.clone() };
+        self.backend.record(&record).await
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        self.backend.recorded(&self.stored(name)?, occurrence).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::answers::{Attempt, Extension, Grant, Release};
+use super::answers::{Attempt, Extension, Grant, Recording, Release};
 use super::bounds::{ClockLimit, WITHDRAWAL_REMEMBERED};
 use super::next_token::next_token;
 use crate::model::{
     BackendError, Claim, Contention, FencingToken, Holder, Kind, Label, LockName, LockState,
-    Outcome, OwnerId, Renewal, Ttl, Whom,
+    Occurrence, Outcome, OwnerId, Record, Renewal, Ttl, Whom,
 };
 
 /// All that a store keeps of a lock, as one value: for stores that replace a value only if it is still the
@@ -49,6 +49,9 @@ pub struct Register {
     last_token: Option<FencingToken>,
     hold: Option<Hold>,
     withdrawn: Vec<Withdrawn>,
+    /// Missing in what an earlier version wrote.
+    #[cfg_attr(feature = "serde", serde(default))]
+    runs: Vec<Run>,
 }
 
 /// Moments are spans since 1970 on the store's clock.
@@ -67,6 +70,15 @@ struct Hold {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Withdrawn {
     owner: String,
+    until: Duration,
+}
+
+/// A run that ended well.
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Run {
+    occurrence: Occurrence,
+    token: FencingToken,
     until: Duration,
 }
 
@@ -96,7 +108,7 @@ impl ClockReading {
 impl Register {
     /// A lock of which the store knows nothing.
     pub fn new(name: LockName) -> Self {
-        Self { name, last_token: None, hold: None, withdrawn: Vec::new() }
+        Self { name, last_token: None, hold: None, withdrawn: Vec::new(), runs: Vec::new() }
     }
 
     /// The lock.
@@ -104,10 +116,16 @@ impl Register {
         &self.name
     }
 
-    /// For how long a store must keep a register that was just written; it may keep it for ever.
+    /// For how long a store must keep a register that was just written; it may keep it for ever. A store
+    /// in which runs are recorded keeps it [for longer](Self::remembers_until).
     pub fn kept_for() -> Duration {
         // C4, C19: the longest hold, and the memory of a withdrawal.
         (Ttl::MAX.as_duration() + WITHDRAWAL_REMEMBERED) * 2
+    }
+
+    /// Until when a run is to be remembered, on the store's clock (C42); `None` if none is.
+    pub fn remembers_until(&self) -> Option<Duration> {
+        self.runs.iter().map(|run| run.until).max()
     }
 
     /// Grants the lock to a claim, if nobody else holds it. `backend` says it in errors.
@@ -166,6 +184,39 @@ impl Register {
             Some(_) => Release::Released,
             None => Release::NotHeld,
         }
+    }
+
+    /// Ends the hold of `owner` for its owner, if it is still its own, and keeps everybody out for `delay`
+    /// from now (C41).
+    pub fn release_after(&mut self, owner: OwnerId, delay: Ttl, at: ClockReading) -> Release {
+        self.expire(at);
+        let (owner, retired) = (owner.expose(), owner.retired().expose());
+        // C16: a repeat finds what it did before.
+        let hold = self.hold.as_mut().filter(|hold| hold.owner == owner || hold.owner == retired);
+        let Some(hold) = hold else { return Release::NotHeld };
+        (hold.owner, hold.ends) = (retired, at.after(delay.as_duration()));
+        Release::Released
+    }
+
+    /// Records a run that ended well, if its hold is still its owner's under its token (C42).
+    pub fn record(&mut self, record: &Record, at: ClockReading) -> Recording {
+        self.expire(at);
+        let owner = record.owner.expose();
+        let hold = self.hold.as_ref().filter(|hold| hold.owner == owner);
+        if hold.is_none_or(|hold| hold.token != record.token) {
+            return Recording::Lost;
+        }
+        let occurrence = record.occurrence.clone();
+        self.runs.retain(|old| old.until > at.now && old.occurrence != occurrence);
+        let (token, until) = (record.token, at.after(record.remember));
+        self.runs.push(Run { occurrence, token, until });
+        Recording::Recorded
+    }
+
+    /// The token of the run of `occurrence` that is recorded; `None` if none is.
+    pub fn recorded(&self, occurrence: &Occurrence, at: ClockReading) -> Option<FencingToken> {
+        let run = self.runs.iter().find(|run| run.occurrence == *occurrence);
+        run.filter(|run| run.until > at.now).map(|run| run.token)
     }
 
     /// Ends the hold of `owner`, and refuses its requests from now on (C19).

@@ -53,8 +53,12 @@ impl Acquisition {
         shared.admit(&claim.name)?;
         let Capabilities { kinds, backend, .. } = shared.backend.capabilities();
         if !kinds.has(claim.kind) {
-            let (name, kind) = (claim.name, claim.kind);
-            return Err(LockError::Unsupported { name, kind, backend });
+            let what = match claim.kind {
+                Kind::Exclusive => "grant exclusive holds",
+                Kind::Shared => "grant shared holds",
+                Kind::OneOf(_) => "grant permits",
+            };
+            return Err(LockError::Unsupported { name: claim.name, backend, what });
         }
         let _in_flight = shared.janitor.begin();
         let report = shared.telemetry.acquiring(&claim.name);

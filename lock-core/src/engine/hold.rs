@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::telemetry::Telemetry;
 use crate::model::{
-    BackendError, Clock, Drift, Lease, LockError, LockName, LostReason, Moment, OwnerId, Renewal,
-    Ttl,
+    AtLeast, BackendError, Clock, Drift, Lease, LockError, LockName, LostReason, Moment, OwnerId,
+    Renewal, Ttl,
 };
 
 /// How long a grant for less than was asked stays so.
@@ -194,6 +194,14 @@ impl Hold {
             (state.lease.asked, state.is_short) = (ttl, true);
             state.schedule(self.clock.now());
         }
+    }
+
+    /// It keeps others out for `span` from `began`, and renewals ask for `ttl` from now on: the grant was for
+    /// the span at least, so that a crash lets nobody in within it (C41).
+    pub(crate) fn keep_out(&self, began: Instant, span: Ttl, ttl: Ttl) {
+        let mut state = self.state();
+        state.lease.asked = ttl;
+        state.lease.at_least = Some(AtLeast::new(began, span, self.drift));
     }
 
     /// Notes an extension that the holder asked for. Later renewals ask for `ttl` if that is longer than

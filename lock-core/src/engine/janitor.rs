@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::retry;
 use super::telemetry::Telemetry;
 use crate::backend::DistributedLock;
-use crate::model::{BackendError, LockName, OwnerId};
+use crate::model::{AtLeast, BackendError, LockName, OwnerId};
 
 /// How many cleanups begin at once, so that a server is not flooded when many guards are dropped.
 const BURST: usize = 64;
@@ -86,12 +86,14 @@ struct Cleanup {
     owner: OwnerId,
     /// The server has forgotten it by then.
     until: Instant,
+    /// For how long it keeps others out, if it is a hold.
+    at_least: Option<AtLeast>,
 }
 
 /// What the server may still have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Remains {
-    /// A hold, which is released.
+    /// A hold, which is released, at once or when it has kept others out for long enough.
     Hold,
     /// A hold, a place in a queue, or a request that comes late: the claim is withdrawn.
     Claim,
@@ -153,6 +155,7 @@ impl Janitor {
         name: &LockName,
         owner: OwnerId,
         kept_for: Duration,
+        at_least: Option<AtLeast>,
     ) {
         let until = Instant::now()
             + match remains {
@@ -161,7 +164,7 @@ impl Janitor {
             };
         self.unfinished.send_modify(|unfinished| unfinished.begin_cleanup(until));
         let counted = Counted(self.unfinished.clone());
-        self.lanes().push(name, Cleanup { remains, owner, until }, counted);
+        self.lanes().push(name, Cleanup { remains, owner, until, at_least }, counted);
         self.wake();
     }
 
@@ -259,9 +262,15 @@ impl Janitor {
     }
 
     async fn give_back(&self, name: &LockName, cleanup: Cleanup) -> Result<(), BackendError> {
-        match cleanup.remains {
-            Remains::Hold => self.backend.release(name, cleanup.owner).await.map(drop),
-            Remains::Claim => self.backend.withdraw(name, cleanup.owner).await,
+        let (left, owner) = (cleanup.at_least.and_then(AtLeast::left), cleanup.owner);
+        if let Some(left) = left {
+            // C41: the hold is nobody's from here on. A withdrawal ends what else the claim may do.
+            self.backend.release_after(name, owner, left).await?;
+        }
+        match (cleanup.remains, left) {
+            (Remains::Hold, Some(_)) => Ok(()),
+            (Remains::Hold, None) => self.backend.release(name, owner).await.map(drop),
+            (Remains::Claim, _) => self.backend.withdraw(name, owner).await,
         }
     }
 

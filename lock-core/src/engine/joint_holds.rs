@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use crate::model::{LockName, Reentrance};
+use crate::model::{Kind, LockName, Reentrance};
 
 /// What requests of one [`Reentrance`] share of each lock (C43).
 ///
@@ -14,24 +14,43 @@ use crate::model::{LockName, Reentrance};
 /// `H` is such a hold.
 #[derive(Debug)]
 pub(crate) struct JointHolds<H> {
-    by_holder: Mutex<HashMap<Holder, Weak<H>>>,
+    by_holder: Mutex<HashMap<JointHolder, Weak<H>>>,
     added: Notify,
 }
 
-type Holder = (Reentrance, LockName);
+/// Who shares a hold, and what it is: a hold of one kind is none of another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct JointHolder {
+    pub(crate) me: Reentrance,
+    pub(crate) name: LockName,
+    pub(crate) kind: Kind,
+}
 
 impl<H> JointHolds<H> {
-    /// Shares what was acquired.
-    pub(crate) fn add(&self, me: &Reentrance, name: LockName, hold: H) -> Arc<H> {
+    /// Shares what was acquired. If another hold is shared already, which readers or permits may have at the
+    /// same time, that one stays, and what was acquired comes back beside it.
+    pub(crate) fn add(
+        &self,
+        holder: JointHolder,
+        hold: H,
+        is_held: impl Fn(&H) -> bool,
+    ) -> (Arc<H>, Option<H>) {
+        let mut by_holder = self.by_holder();
+        // One that is lost needs no guard to end it: its claim gives itself back.
+        if let Some(first) = by_holder.get(&holder).and_then(Weak::upgrade)
+            && is_held(&first)
+        {
+            return (first, Some(hold));
+        }
         let joint = Arc::new(hold);
-        self.by_holder().insert((me.clone(), name), Arc::downgrade(&joint));
+        by_holder.insert(holder, Arc::downgrade(&joint));
         self.added.notify_waiters();
-        joint
+        (joint, None)
     }
 
-    /// A part of the hold that `me` has of a lock. It must become a guard, which ends what nobody else has.
-    pub(crate) fn find(&self, me: &Reentrance, name: &LockName) -> Option<Arc<H>> {
-        self.by_holder().get(&(me.clone(), name.clone())).and_then(Weak::upgrade)
+    /// A part of a hold. It must become a guard, which ends what nobody else has.
+    pub(crate) fn find(&self, holder: &JointHolder) -> Option<Arc<H>> {
+        self.by_holder().get(holder).and_then(Weak::upgrade)
     }
 
     /// Waits until `find` has an answer.
@@ -51,17 +70,17 @@ impl<H> JointHolds<H> {
     }
 
     /// Whether this is the last part of a hold, which is then the caller's alone to end.
-    pub(crate) fn last(&self, me: &Reentrance, name: LockName, joint: Arc<H>) -> Option<H> {
+    pub(crate) fn last(&self, holder: &JointHolder, joint: Arc<H>) -> Option<H> {
         let last = Arc::into_inner(joint)?;
-        let (mut by_holder, holder) = (self.by_holder(), (me.clone(), name));
+        let mut by_holder = self.by_holder();
         // A later hold may be in its place.
-        if by_holder.get(&holder).is_some_and(|joint| joint.strong_count() == 0) {
-            by_holder.remove(&holder);
+        if by_holder.get(holder).is_some_and(|joint| joint.strong_count() == 0) {
+            by_holder.remove(holder);
         }
         Some(last)
     }
 
-    fn by_holder(&self) -> MutexGuard<'_, HashMap<Holder, Weak<H>>> {
+    fn by_holder(&self) -> MutexGuard<'_, HashMap<JointHolder, Weak<H>>> {
         self.by_holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

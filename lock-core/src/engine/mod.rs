@@ -33,6 +33,7 @@ pub(crate) use self::acquisition::Acquisition;
 pub(crate) use self::claim_state::ClaimState;
 pub(crate) use self::hold::Hold;
 pub use self::hold::LostSignal;
+pub(crate) use self::joint_holds::JointHolder;
 pub use self::options::ClientOptions;
 pub(crate) use self::owned_claim::OwnedClaim;
 pub(crate) use self::renewer::Registration;

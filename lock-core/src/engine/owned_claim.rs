@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::claim_state::{ClaimEvent, ClaimState};
 use super::janitor::{Janitor, Remains};
-use crate::model::{LockName, OwnerId};
+use crate::model::{AtLeast, Lease, LockName, OwnerId};
 
 /// A claim, and what the server may know of it. Dropped at any point, it has the janitor take back
 /// whatever that is (C19, C20).
@@ -19,6 +19,8 @@ pub(crate) struct OwnedClaim {
     owner: OwnerId,
     /// After this long the server has forgotten the claim by itself.
     kept_for: Duration,
+    /// For how long its hold keeps others out, however early its work ends.
+    at_least: Option<AtLeast>,
     state: ClaimState,
 }
 
@@ -29,7 +31,7 @@ impl OwnedClaim {
         owner: OwnerId,
         kept_for: Duration,
     ) -> Self {
-        Self { janitor, name, owner, kept_for, state: ClaimState::Absent }
+        Self { janitor, name, owner, kept_for, at_least: None, state: ClaimState::Absent }
     }
 
     /// The same claim in another state: that of a lease that is taken over.
@@ -48,9 +50,9 @@ impl OwnedClaim {
         self.state == ClaimState::Held
     }
 
-    /// The server keeps the hold for so long from now on.
-    pub(crate) fn keep_for(&mut self, span: Duration) {
-        self.kept_for = span;
+    /// The server keeps the hold from now on as its lease says.
+    pub(crate) fn keep_as(&mut self, lease: &Lease) {
+        (self.kept_for, self.at_least) = (lease.kept_for(), lease.at_least);
     }
 
     /// The server knows of no hold of it any more.
@@ -74,6 +76,6 @@ impl Drop for OwnedClaim {
                 Remains::Claim
             }
         };
-        self.janitor.clear(remains, &self.name, self.owner, self.kept_for);
+        self.janitor.clear(remains, &self.name, self.owner, self.kept_for, self.at_least);
     }
 }

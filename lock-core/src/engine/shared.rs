@@ -21,7 +21,7 @@ use super::succession::{PassedHold, Succession};
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, Extension, Release, Reservation, Reserved};
 use crate::model::{
-    BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl,
+    AtLeast, BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl,
 };
 
 /// What an acquisition came to.
@@ -202,6 +202,11 @@ impl Shared {
         lease: &Lease,
         reservation: Option<Reservation>,
     ) -> Result<Reserved, BackendError> {
+        // C41: others are kept out until the span from its start is over.
+        if let Some(left) = lease.at_least.and_then(AtLeast::left) {
+            let released = self.backend.release_after(&lease.name, lease.owner, left).await;
+            return released.map(Reserved::Ended);
+        }
         match reservation {
             Some(reservation) => self.backend.release_or_reserve(&reservation).await,
             None => self.backend.release(&lease.name, lease.owner).await.map(Reserved::Ended),
@@ -254,7 +259,8 @@ impl Shared {
                 Some(LostReason::Evicted) => continue,
                 _ => Remains::Hold,
             };
-            self.janitor.clear(remains, &lease.name, lease.owner, lease.kept_for());
+            let (owner, kept_for) = (lease.owner, lease.kept_for());
+            self.janitor.clear(remains, &lease.name, owner, kept_for, lease.at_least);
         }
         self.janitor.finish(self.options.request_timeout).await;
         // What the backend keeps for later is of no use any more. If it is not given back, it ends by itself.

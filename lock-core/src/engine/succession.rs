@@ -72,7 +72,7 @@ impl Succession {
         let Some((token, tokens)) = self.tokens.and_then(TokenRange::split_first) else {
             return Err(claim);
         };
-        claim.keep_for(lease.kept_for());
+        claim.keep_as(&lease);
         let passed = PassedHold { lease: Lease { token, ..lease }, claim, tokens, ends: self.ends };
         self.line.pass(passed).map_err(|passed| passed.claim)
     }

@@ -176,6 +176,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             kind: claim.kind,
             slots: grant.slots.clone(),
             unresolved: state.is_unresolved(),
+            at_least: None,
         })
     }
 

@@ -30,13 +30,16 @@ pub struct Capabilities {
     pub reserves_tokens: bool,
     /// Which kinds of hold there are beside the exclusive one.
     pub kinds: Kinds,
+    /// Whether the store can keep others out after a holder's work has ended (C41), and record a run that
+    /// ended well (C42).
+    pub runs_once: bool,
     /// What happens to locks when the store fails or loses its data, in one sentence.
     pub on_store_loss: &'static str,
 }
 
 impl Capabilities {
-    /// The capabilities of a backend, every one of which must be said. It reserves no tokens, and
-    /// has exclusive holds alone.
+    /// The capabilities of a backend, every one of which must be said. It reserves no tokens,
+    /// has exclusive holds alone, and knows no runs once.
     pub const fn new(
         backend: &'static str,
         order: Order,
@@ -46,7 +49,7 @@ impl Capabilities {
         ttl_granularity: Duration,
         on_store_loss: &'static str,
     ) -> Self {
-        let (reserves_tokens, kinds) = (false, Kinds::Exclusive);
+        let (reserves_tokens, kinds, runs_once) = (false, Kinds::Exclusive, false);
         Self {
             backend,
             order,
@@ -56,6 +59,7 @@ impl Capabilities {
             ttl_granularity,
             reserves_tokens,
             kinds,
+            runs_once,
             on_store_loss,
         }
     }
@@ -71,6 +75,13 @@ impl Capabilities {
     #[must_use]
     pub const fn with_kinds(self, kinds: Kinds) -> Self {
         Self { kinds, ..self }
+    }
+
+    /// The same, of a backend that delays releases and records runs: see
+    /// [`release_after`](crate::DistributedLock::release_after) and [`record`](crate::DistributedLock::record).
+    #[must_use]
+    pub const fn running_once(self) -> Self {
+        Self { runs_once: true, ..self }
     }
 }
 
@@ -177,6 +188,9 @@ impl fmt::Display for Capabilities {
             "  tokens from {tokens}; TTL in units of {:?}; {passes}",
             self.ttl_granularity
         )?;
+        if !self.runs_once {
+            writeln!(f, "  no hold outlasts its work, and no run is recorded")?;
+        }
         write!(f, "  {}", self.on_store_loss)
     }
 }

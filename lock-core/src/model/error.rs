@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{
-    BackendError, Contention, FenceError, InvalidLabel, InvalidLease, InvalidName, InvalidPermits,
-    InvalidToken, InvalidTtl, Kind, LockName, LostReason,
+    BackendError, Contention, FenceError, InvalidLabel, InvalidLease, InvalidName,
+    InvalidOccurrence, InvalidPermits, InvalidToken, InvalidTtl, LockName, LostReason, Occurrence,
 };
 
 /// Why an operation on a lock did not do what was asked.
@@ -25,7 +25,7 @@ use super::{
 /// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
 /// | [`Conflict`](Self::Conflict), [`Unsupported`](Self::Unsupported) | | no: its users disagree, or the backend has not got it | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
-/// | [`InvalidName`](Self::InvalidName), [`InvalidNameCount`](Self::InvalidNameCount), [`InvalidLabel`](Self::InvalidLabel), [`InvalidPermits`](Self::InvalidPermits), [`InvalidTtl`](Self::InvalidTtl) | | no | 400 if it came from the caller, else 500 |
+/// | [`InvalidName`](Self::InvalidName), [`InvalidNameCount`](Self::InvalidNameCount), [`InvalidLabel`](Self::InvalidLabel), [`InvalidPermits`](Self::InvalidPermits), [`InvalidTtl`](Self::InvalidTtl), [`InvalidOccurrence`](Self::InvalidOccurrence) | | no | 400 if it came from the caller, else 500 |
 /// | [`Config`](Self::Config), and all others | | no | 500 |
 #[derive(Debug)]
 #[non_exhaustive]
@@ -43,6 +43,8 @@ pub enum LockError {
         /// How many there were, each counted once.
         count: usize,
     },
+    /// The occurrence is not 1 to 512 bytes of UTF-8 without control characters. Nothing was sent.
+    InvalidOccurrence(InvalidOccurrence),
     /// The number is not a fencing token.
     InvalidToken(InvalidToken),
     /// The text is not an exported lease.
@@ -89,6 +91,25 @@ pub enum LockError {
         /// What the fence said.
         source: FenceError,
     },
+    /// The run ended well, and it is not known whether that was recorded (C42): a later run of the same
+    /// occurrence may repeat it.
+    Unrecorded {
+        /// The lock.
+        name: LockName,
+        /// Which run it was.
+        occurrence: Occurrence,
+        /// What the backend said.
+        source: BackendError,
+    },
+    /// The backend cannot do what was asked, and [says so](crate::Capabilities). Nothing was sent.
+    Unsupported {
+        /// The lock.
+        name: LockName,
+        /// Which backend.
+        backend: &'static str,
+        /// What it cannot do.
+        what: &'static str,
+    },
     /// The client was shut down.
     Closed {
         /// The lock.
@@ -111,15 +132,6 @@ pub enum LockError {
         asked: u16,
         /// How many it has, for as long as it is held.
         held: u16,
-    },
-    /// The backend has no holds of this kind. Nothing was sent.
-    Unsupported {
-        /// The lock.
-        name: LockName,
-        /// The kind that was asked for.
-        kind: Kind,
-        /// Which backend it is.
-        backend: &'static str,
     },
     /// The backend could not be reached, or refused.
     Backend {
@@ -183,6 +195,7 @@ impl fmt::Display for LockError {
             Self::InvalidNameCount { count } => {
                 write!(f, "1 to 64 locks are acquired at once, and not {count}")
             }
+            Self::InvalidOccurrence(invalid) => invalid.fmt(f),
             Self::InvalidToken(invalid) => invalid.fmt(f),
             Self::InvalidLease(invalid) => invalid.fmt(f),
             Self::Config { message } => f.write_str(message),
@@ -204,6 +217,13 @@ impl fmt::Display for LockError {
                 "the holder of lock \"{name}\" is evicted, but the fence does not keep it out \
                  yet: {source}"
             ),
+            Self::Unrecorded { name, occurrence, source } => write!(
+                f,
+                "occurrence \"{occurrence}\" of lock \"{name}\" ran, and may not be recorded: {source}"
+            ),
+            Self::Unsupported { name, backend, what } => {
+                write!(f, "lock \"{name}\": {backend} cannot {what}")
+            }
             Self::Closed { name } => {
                 write!(f, "lock \"{name}\" cannot be acquired: the client was shut down")
             }
@@ -217,11 +237,6 @@ impl fmt::Display for LockError {
                 f,
                 "lock \"{name}\" was not acquired: it is held as one of {held}, and the request says one of \
                  {asked}: give all its users the same number"
-            ),
-            Self::Unsupported { name, kind, backend } => write!(
-                f,
-                "lock \"{name}\" cannot be acquired as {kind}: {backend} has no such holds: choose another \
-                 backend or kind"
             ),
             Self::Backend { operation, name: Some(name), source } => {
                 write!(f, "cannot {operation} lock \"{name}\": {source}")
@@ -248,7 +263,7 @@ macro_rules! from_invalid {
     };
 }
 
-from_invalid!(InvalidName InvalidLabel InvalidPermits InvalidTtl InvalidToken InvalidLease);
+from_invalid!(InvalidName InvalidLabel InvalidPermits InvalidTtl InvalidOccurrence InvalidToken InvalidLease);
 
 #[cfg(test)]
 mod tests {

@@ -113,6 +113,12 @@ impl Slots {
         Self((!slots.is_empty()).then(|| slots.into()))
     }
 
+    /// Reads numbers with commas between them; `None` if that is not what it is.
+    pub fn parse(text: &str) -> Option<Self> {
+        let slots = text.split(',').map(|slot| slot.parse().ok());
+        slots.collect::<Option<Vec<u16>>>().map(Self::new)
+    }
+
     /// The slots, ascending.
     pub fn as_slice(&self) -> &[u16] {
         self.0.as_deref().unwrap_or_default()
@@ -161,5 +167,7 @@ mod tests {
         assert_eq!(Slots::new([4, 0, 2]).to_string(), "0,2,4");
         assert_eq!(Slots::new([]), Slots::NONE);
         assert_eq!(Slots::NONE.to_string(), "");
+        assert_eq!(Slots::parse("0,2,4"), Some(Slots::new([4, 0, 2])));
+        assert_eq!(["", "0,", "x", "70000"].map(Slots::parse), [const { None }; 4]);
     }
 }

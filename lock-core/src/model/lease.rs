@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Clock, FencingToken, Kind, LockName, Moment, OwnerId, Permits, Slots, SystemClock, Ttl,
+    AtLeast, Clock, FencingToken, Kind, LockName, Moment, OwnerId, Permits, Slots, SystemClock, Ttl,
 };
 
 /// The proof of a hold: which lock, by whom, with which token, and until when to believe in it.
@@ -31,6 +31,9 @@ pub struct Lease {
     pub(crate) slots: Slots,
     /// Whether a request of the claim was never answered, and so may come after the release.
     pub(crate) unresolved: bool,
+    /// For how long it keeps others out though its work may end earlier (C41). It is this process's word, and
+    /// no part of an exported lease.
+    pub(crate) at_least: Option<AtLeast>,
 }
 
 impl Lease {
@@ -138,6 +141,7 @@ impl Lease {
             kind,
             slots,
             unresolved,
+            at_least: None,
         })
     }
 }
@@ -168,11 +172,10 @@ fn kind_of(text: &str) -> Option<(Kind, Slots)> {
         "shared" => Some((Kind::Shared, Slots::NONE)),
         _ => {
             let (slots, of) = text.split_once('/')?;
-            let slots =
-                slots.split(',').map(|slot| slot.parse().ok()).collect::<Option<Vec<u16>>>()?;
-            let (taken, of) = (u16::try_from(slots.len()).ok()?, of.parse().ok()?);
+            let slots = Slots::parse(slots)?;
+            let (taken, of) = (u16::try_from(slots.as_slice().len()).ok()?, of.parse().ok()?);
             let permits = Permits::new(taken, of).ok()?;
-            slots.iter().all(|slot| *slot < of).then(|| (Kind::OneOf(permits), Slots::new(slots)))
+            slots.as_slice().iter().all(|slot| *slot < of).then_some((Kind::OneOf(permits), slots))
         }
     }
 }
@@ -212,6 +215,7 @@ mod tests {
             kind: Kind::Exclusive,
             slots: Slots::NONE,
             unresolved: false,
+            at_least: None,
         };
         assert!(!format!("{lease:?}").contains(&lease.owner.expose()));
         let read = Lease::import(&lease.export()).expect("its own text");

@@ -1,5 +1,6 @@
 //! The words of the contract: plain values that neither wait nor ask a server.
 
+mod at_least;
 mod backend_error;
 mod capabilities;
 mod claim;
@@ -15,6 +16,7 @@ mod lost_reason;
 mod name;
 mod owner;
 mod readable;
+mod record;
 mod reentrance;
 mod request;
 mod state;
@@ -22,6 +24,7 @@ mod token;
 mod ttl;
 mod whom;
 
+pub(crate) use self::at_least::AtLeast;
 pub use self::backend_error::{BackendError, BoxError, Outcome};
 pub use self::capabilities::{Capabilities, Kinds, Order, Renewals, TokenDurability, Wakeup};
 pub use self::claim::{Claim, Renewal, Reservation};
@@ -34,9 +37,13 @@ pub use self::finding::{Finding, Health};
 pub use self::kind::{InvalidPermits, Kind, MAX_PERMITS, Permits, Slots};
 pub use self::lease::{InvalidLease, Lease};
 pub use self::lost_reason::LostReason;
-pub use self::name::{InvalidLabel, InvalidName, Label, LockName, MAX_LABEL_BYTES, MAX_NAME_BYTES};
+pub use self::name::{
+    InvalidLabel, InvalidName, InvalidOccurrence, Label, LockName, MAX_LABEL_BYTES, MAX_NAME_BYTES,
+    Occurrence,
+};
 pub use self::owner::{InvalidOwner, OwnerId};
 pub use self::readable::Readable;
+pub use self::record::Record;
 pub use self::reentrance::Reentrance;
 pub(crate) use self::request::Listener;
 pub use self::request::{LockRequest, Wait};

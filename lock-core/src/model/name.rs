@@ -1,4 +1,4 @@
-//! What a lock is called, and what its holder calls itself.
+//! What a lock is called, what its holder calls itself, and what a run is called.
 
 use std::fmt;
 use std::sync::Arc;
@@ -82,6 +82,37 @@ impl Label {
     }
 }
 
+/// Which run of a job it is (C42), such as the day that it is for: 1 to 512 bytes of UTF-8 without control
+/// characters. It is data, as a name is.
+///
+/// ```
+/// use lock_core::Occurrence;
+///
+/// assert_eq!(Occurrence::new("2026-11-21")?.as_str(), "2026-11-21");
+/// # Ok::<(), lock_core::InvalidOccurrence>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Occurrence(Arc<str>);
+
+impl Occurrence {
+    /// Checks `occurrence` and takes it.
+    ///
+    /// # Errors
+    /// [`InvalidOccurrence`] if it is empty, longer than 512 bytes, or holds a control character.
+    pub fn new(occurrence: impl AsRef<str>) -> Result<Self, InvalidOccurrence> {
+        let occurrence = occurrence.as_ref();
+        match text_fault(occurrence, 1, MAX_NAME_BYTES) {
+            None => Ok(Self(occurrence.into())),
+            Some(reason) => Err(InvalidOccurrence { occurrence: excerpt(occurrence), reason }),
+        }
+    }
+
+    /// The occurrence as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The name is not 1 to 512 bytes of UTF-8 without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -101,6 +132,17 @@ pub struct InvalidName {
 pub struct InvalidLabel {
     /// The start of the label, escaped.
     label: String,
+    reason: &'static str,
+}
+
+/// The occurrence is not 1 to 512 bytes of UTF-8 without control characters.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid occurrence \"{occurrence}\": {reason} (an occurrence is 1 to {MAX_NAME_BYTES} bytes without control characters)"
+)]
+pub struct InvalidOccurrence {
+    /// The start of the occurrence, escaped.
+    occurrence: String,
     reason: &'static str,
 }
 
@@ -175,6 +217,7 @@ macro_rules! text {
 
 text!(LockName, InvalidName);
 text!(Label, InvalidLabel);
+text!(Occurrence, InvalidOccurrence);
 
 #[cfg(test)]
 mod tests {
@@ -206,5 +249,16 @@ mod tests {
         assert_eq!(Label::new("").expect("empty").as_str(), "");
         assert!(Label::new("l".repeat(129)).is_err());
         assert!(Label::new("a\tb").is_err());
+    }
+
+    #[test]
+    fn c42_an_occurrence_is_1_to_512_bytes_without_control_characters() {
+        for good in ["2026-11-21", " ", "a/b:c", &"o".repeat(512)] {
+            assert_eq!(Occurrence::new(good).expect(good).as_str(), good);
+        }
+        for bad in ["", "a\nb", &"o".repeat(513)] {
+            let error = Occurrence::new(bad).expect_err("a bad occurrence was taken").to_string();
+            assert!(error.starts_with("invalid occurrence \"") && error.len() < 300, "{error}");
+        }
     }
 }

@@ -36,6 +36,16 @@ impl OwnerId {
         Self(Uuid::from_bytes(bits))
     }
 
+    /// The owner of a hold that outlasts its work (C41): nobody, for no claim is made under it.
+    ///
+    /// A backend gives it the hold that [`release_after`](crate::DistributedLock::release_after) keeps. So
+    /// nothing that the former owner sends can extend or end that hold, and a repeat still finds it. It
+    /// shows the same first 8 hex digits, since it tells who had the lock.
+    #[must_use]
+    pub fn retired(self) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128() ^ 1))
+    }
+
     /// The whole id as 32 lower-case hex digits. Treat it as a password.
     pub fn expose(&self) -> String {
         self.0.as_simple().to_string()
@@ -82,5 +92,12 @@ mod tests {
         assert!(!format!("{owner} {owner:?}").contains(secret));
         assert_eq!(owner.expose().parse::<OwnerId>().expect("its own text"), owner);
         assert_ne!(owner, OwnerId::random());
+    }
+
+    #[test]
+    fn c41_a_retired_owner_is_another_that_looks_the_same() {
+        let owner = OwnerId::random();
+        assert_ne!(owner, owner.retired());
+        assert_eq!(owner.to_string(), owner.retired().to_string());
     }
 }

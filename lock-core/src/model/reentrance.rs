@@ -13,6 +13,8 @@ static DRAWN: AtomicU64 = AtomicU64::new(0);
 /// - The guards of one hold have the same token. The last of them to go gives the lock back.
 /// - The hold has the longest TTL of the requests. Its label, its bound ([`max_hold`]) and its place in the
 ///   queue are those of the request that acquired it.
+/// - A hold of one kind is shared by requests of that kind, and one that is held alone by readers too. Who
+///   holds as a reader and asks to hold alone **waits for itself**.
 /// - A loss ends the hold for all of its guards. The next request acquires the lock anew.
 /// - It works within one client. To another process a lease is handed over, by [`detach`] and [`attach`].
 ///

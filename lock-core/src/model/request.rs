@@ -198,6 +198,11 @@ impl LockRequest {
         self.reentrance.as_ref()
     }
 
+    /// The same request for a hold that nobody shares.
+    pub(crate) fn alone(self) -> Self {
+        Self { kind: RequestedKind::Exclusive, reentrance: None, ..self }
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

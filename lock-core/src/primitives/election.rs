@@ -12,7 +12,8 @@ impl LockClient {
     /// The election of a leader: who holds the lock of this name leads (C40).
     ///
     /// Takes a name, or a [`LockRequest`] that says for which TTL a leader is elected, and how long a
-    /// candidate waits. Nothing is sent, and nothing is checked, before the election is used.
+    /// candidate waits. A leader is alone, whatever kind of hold the request asks for. Nothing is sent, and
+    /// nothing is checked, before the election is used.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -27,7 +28,7 @@ impl LockClient {
     /// # Ok(()) }
     /// ```
     pub fn election(&self, request: impl Into<LockRequest>) -> Election {
-        Election { client: self.clone(), request: request.into() }
+        Election { client: self.clone(), request: request.into().alone() }
     }
 }
 

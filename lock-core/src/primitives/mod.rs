@@ -16,3 +16,6 @@ mod watch;
 pub use self::election::{Election, Leadership};
 pub use self::observer::{Leader, Observer};
 pub use self::watch::{ListWatch, LockWatch};
+mod once;
+
+pub use self::once::{Once, OnceOutcome};

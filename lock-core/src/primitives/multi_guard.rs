@@ -28,6 +28,11 @@ impl MultiGuard {
         Self { guards }
     }
 
+    /// The guards of the locks, in the order of the names' bytes.
+    pub fn guards(&self) -> &[LockGuard] {
+        &self.guards
+    }
+
     /// The locks and their fencing tokens, in the order of the names' bytes.
     pub fn tokens(&self) -> impl Iterator<Item = (LockName, FencingToken)> {
         self.guards.iter().map(|guard| (guard.name(), guard.token()))

@@ -59,6 +59,21 @@ impl MultiRequest {
         Self { each: self.each.wait(wait), ..self }
     }
 
+    /// Asks for a shared hold of each lock, as a reader: see [`LockRequest::shared`].
+    pub fn shared(self) -> Self {
+        Self { each: self.each.shared(), ..self }
+    }
+
+    /// Asks for one of `n` permits of each lock: see [`LockRequest::one_of`].
+    pub fn one_of(self, n: u16) -> Self {
+        Self { each: self.each.one_of(n), ..self }
+    }
+
+    /// Takes `k` of the permits of each lock: see [`LockRequest::take`].
+    pub fn take(self, k: u16) -> Self {
+        Self { each: self.each.take(k), ..self }
+    }
+
     /// What the holder says of itself: see [`LockRequest::label`].
     pub fn label(self, label: impl Into<String>) -> Self {
         Self { each: self.each.label(label), ..self }

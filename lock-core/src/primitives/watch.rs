@@ -19,10 +19,10 @@ impl LockClient {
     /// # use lock_core::{LockClient, MemoryBackend};
     /// # let locks = LockClient::new(MemoryBackend::new());
     /// let mut watch = locks.watch("nightly");
-    /// assert!(watch.next().await?.holder.is_none());
+    /// assert!(watch.next().await?.holder().is_none());
     /// let guard = locks.acquire("nightly").await?;
-    /// let holder = watch.next().await?.holder.expect("it is held");
-    /// assert_eq!(holder.token, Some(guard.token()));
+    /// let seen = watch.next().await?;
+    /// assert_eq!(seen.holder().and_then(|holder| holder.token), Some(guard.token()));
     /// # Ok(()) }
     /// ```
     pub fn watch(&self, name: impl Into<String>) -> LockWatch {

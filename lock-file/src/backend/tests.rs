@@ -4,6 +4,7 @@ mod clients;
 mod files;
 mod holds;
 mod queue;
+mod runs;
 mod torn;
 
 use std::fs::{self, File};

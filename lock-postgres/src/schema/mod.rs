@@ -28,17 +28,17 @@ fn parts(names: &TableNames) -> Vec<&'static str> {
             include_str!("lease_tables.sql"),
             include_str!("lease_table.sql"),
             include_str!("version_1.sql"),
+            include_str!("runs.sql"),
         ],
     };
-    let (first, last) = (
-        [include_str!("tables.sql"), include_str!("common.sql")],
-        [include_str!("fence.sql"), include_str!("rights.sql")],
-    );
-    [&first[..], mode, &last].concat()
+    let both = [include_str!("tables.sql"), include_str!("common.sql"), include_str!("fence.sql")];
+    [&both[..], mode, &[include_str!("rights.sql")]].concat()
 }
 
 /// The function that is made last.
-pub(crate) const MADE_LAST: &str = "advance";
+pub(crate) fn made_last(names: &TableNames) -> String {
+    names.function(if names.is_advisory() { "was_ended" } else { "recorded" })
+}
 
 /// Everything that is to be created, as one script.
 pub(crate) fn script(names: &TableNames) -> String {
@@ -74,8 +74,10 @@ mod tests {
     #[test]
     fn the_last_function_of_the_script_tells_that_all_is_there() {
         let names = TableNames::new("leasehold", "locks").expect("good names");
-        let script = script(&names);
-        let last = script.rsplit("CREATE OR REPLACE FUNCTION ").next().expect("a function");
-        assert!(last.starts_with(&names.function(MADE_LAST)), "{last}");
+        for names in [names.for_advisory_locks(), names] {
+            let script = script(&names);
+            let last = script.rsplit("CREATE OR REPLACE FUNCTION ").next().expect("a function");
+            assert!(last.starts_with(&made_last(&names)), "{last}");
+        }
     }
 }

@@ -11,8 +11,17 @@ const LONGEST_TABLE: usize = 37;
 const LONGEST_SCHEMA: usize = 63;
 
 /// How the tables are called that go with one: no set of locks may take another's for its own.
-const COMPANIONS: [&str; 8] =
-    ["_queue", "_withdrawn", "_fences", "_grants", "_holders", "_holds", "_tokens", ADVISORY];
+const COMPANIONS: [&str; 9] = [
+    "_queue",
+    "_withdrawn",
+    "_fences",
+    "_grants",
+    "_holders",
+    "_holds",
+    "_tokens",
+    "_runs",
+    ADVISORY,
+];
 const ADVISORY: &str = "_advisory";
 
 /// The schema and the table of a set of locks. The table's name begins those of all that goes with it.

@@ -1,8 +1,9 @@
 //! Reads what the functions of the table mode answer.
 
-use lock_core::backend::{Attempt, Claim, Grant, ServerTime, TokenRange};
+use lock_core::backend::{Attempt, Claim, Grant, Recording, ServerTime, TokenRange};
 use lock_core::{
-    BackendError, Contention, Holder, Kind, Label, LockName, LockState, Permits, Slots,
+    BackendError, Contention, FencingToken, Holder, Kind, Label, LockName, LockState, Permits,
+    Slots,
 };
 use sqlx::postgres::PgRow;
 
@@ -47,6 +48,19 @@ pub(crate) fn reserved(row: &PgRow) -> Result<Option<TokenRange>, BackendError> 
     let Some(count) = u32::try_from(count).ok().filter(|count| *count > 0) else { return Ok(None) };
     let first = fencing_token(get(row, 0, RESERVATION)?)?;
     TokenRange::new(first, count).map(Some).map_err(|_| unreadable(RESERVATION))
+}
+
+/// What an answer about a run is called in errors.
+pub(crate) const RECORD: &str = "the record of a run";
+
+/// Reads the answer to a record: whether it was made.
+pub(crate) fn recording(row: &PgRow) -> Result<Recording, BackendError> {
+    Ok(if get(row, 0, RECORD)? { Recording::Recorded } else { Recording::Lost })
+}
+
+/// Reads the token of a run that is recorded.
+pub(crate) fn recorded(row: &PgRow) -> Result<Option<FencingToken>, BackendError> {
+    get::<Option<i64>>(row, 0, RECORD)?.map(fencing_token).transpose()
 }
 
 const STATE: &str = "the state of a lock";

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, Extension, Notifications, Release, Renewal, Reservation, Reserved, WaiterHandle,
+    Attempt, Claim, Extension, Notifications, Record, Recording, Release, Renewal, Reservation,
+    Reserved, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, Kind, Kinds, LockAdmin,
-    LockError, LockName, LockState, Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kind, Kinds,
+    LockAdmin, LockError, LockName, LockState, Occurrence, Order, OwnerId, Renewals,
+    TokenDurability, Ttl, Wakeup, Whom,
 };
 
 use super::answers;
@@ -181,6 +183,7 @@ impl DistributedLock for PostgresBackend {
              still grow unless the new server's clock is behind",
         )
         .reserving_tokens()
+        .running_once()
         .with_kinds(Kinds::Permits)
     }
 
@@ -238,6 +241,37 @@ impl DistributedLock for PostgresBackend {
             Some(tokens) => Ok(Reserved::Tokens(tokens)),
             None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
         }
+    }
+
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let call = self.server.call("release_after").text(name.as_str()).owner(owner);
+        let call = call.owner(owner.retired()).number(millis(delay));
+        match reply::get(&self.server.row(&call, RELEASE).await?, 0, RELEASE)? {
+            true => Ok(Release::Released),
+            false => Ok(Release::NotHeld),
+        }
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let remember = i64::try_from(record.remember_millis()).unwrap_or(i64::MAX);
+        let token = i64::try_from(record.token.get()).unwrap_or(i64::MAX);
+        let call = self.server.call("record").text(record.name.as_str()).owner(record.owner);
+        let call = call.number(token).text(record.occurrence.as_str()).number(remember);
+        answers::recording(&self.server.row(&call, answers::RECORD).await?)
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let call = self.server.call("recorded").text(name.as_str()).text(occurrence.as_str());
+        answers::recorded(&self.server.row(&call, answers::RECORD).await?)
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {

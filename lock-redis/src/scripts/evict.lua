@@ -1,11 +1,20 @@
 -- KEYS: lock, fence, queue, waiters   ARGV: limit of the server's clock, first 8 digits of the owner or '' for
--- whoever holds it
--- -> {value, ms left or -1} of the hold that is over, nil if there was none
-local lock, fence, queue, waiters = unpack(KEYS)
-local value, kind = read(lock)
-if kind then return not_a_lock(kind) end
-if not value then return nil end
-if ARGV[2] ~= '' and string.sub(parse(value) or '', 1, 8) ~= ARGV[2] then return nil end
-local left = redis.call('PTTL', lock)
-pass_on(lock, fence, queue, waiters, ARGV[1])
-return { value, left }
+-- all who hold it
+-- -> {value, ms left or -1, now} of the key as it was; nil if none of them held it
+local limit, digits = unpack(ARGV)
+local value, found = read(lock)
+if found then return not_a_lock(found) end
+local now = server_time()
+local holds, left = holds_in(value, now), redis.call('PTTL', lock)
+if not holds.mark then return nil end
+if digits == '' then
+  -- Also a foreign client's, of which we know no hold.
+  holds = { changed = true }
+else
+  for i = #holds, 1, -1 do
+    if string.sub(holds[i].owner, 1, 8) == digits then remove(holds, holds[i].owner) end
+  end
+end
+if not holds.changed then return nil end
+pass_on(holds, now, limit)
+return { value, left, integer(now) }

@@ -9,8 +9,7 @@ for i, lock in ipairs(KEYS) do
     return value
   end
   -- C10: a hold that is over is not made anew.
-  local ours = type(value) == 'string' and string.sub(value, 1, #hold) == hold
-  if ours then last_at_least(lock, ttl_ms) end
-  answers[i] = ours and 1 or 0
+  local lasts = type(value) == 'string' and last_at_least(lock, value, hold, ttl_ms)
+  answers[i] = lasts and 1 or 0
 end
 return answers

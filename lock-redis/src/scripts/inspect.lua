@@ -1,14 +1,14 @@
 -- KEYS: (lock, waiters)…
--- -> for each lock {value or nil, ms left or -1, how many waiters are alive, the type of a key that is no
--- lock or ''}
+-- -> now, and for each lock {value or nil, ms left or -1, how many waiters are alive, the type of a key that is
+-- no lock or ''}
 local now, states = server_time(), {}
 for i = 1, #KEYS, 2 do
-  local value, kind = read(KEYS[i])
+  local value, found = read(KEYS[i])
   local alive = 0
   for _, entry in ipairs(redis.pcall('HVALS', KEYS[i + 1])) do
     local seen = tonumber(string.match(entry, '^%d+'))
-    if seen and now - seen <= LIVENESS then alive = alive + 1 end
+    if seen and now - seen <= @liveness_us@ then alive = alive + 1 end
   end
-  states[#states + 1] = { value, redis.call('PTTL', KEYS[i]), alive, kind or '' }
+  states[#states + 1] = { value, redis.call('PTTL', KEYS[i]), alive, found or '' }
 end
-return states
+return { integer(now), states }

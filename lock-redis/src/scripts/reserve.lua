@@ -1,9 +1,10 @@
 -- KEYS: lock, fence, queue, waiters   ARGV: owner, limit of the server's clock, how many tokens are wanted, '1'
 -- if waiters go first, else '0'
 -- -> {the first token} if the hold goes on under tokens that are reserved, else as release.lua
-local lock, fence, queue, waiters = unpack(KEYS)
 local owner, limit, tokens, yields = unpack(ARGV)
-if parse((read(lock))) == owner and (yields == '0' or redis.call('EXISTS', queue) == 0) then
+-- Only an exclusive hold is passed on within its client.
+local is_held = string.sub(read(lock) or '', 1, #owner + 1) == owner .. ':'
+if is_held and (yields == '0' or redis.call('EXISTS', queue) == 0) then
   local last = redis.pcall('INCRBY', fence, tokens)
   if type(last) == 'number' then
     local before = last - tokens
@@ -17,4 +18,4 @@ if parse((read(lock))) == owner and (yields == '0' or redis.call('EXISTS', queue
     if before == 0 then redis.call('DEL', fence) end
   end
 end
-return release(lock, fence, queue, waiters, owner, limit)
+return release(owner, limit)

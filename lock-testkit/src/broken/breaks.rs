@@ -13,6 +13,10 @@ use super::extensions::{AnyOwnerExtends, AnyTokenExtends, ExtensionRevives};
 use super::flaw::{Flawless, flawed};
 use super::listing::{self, Listing, ListsTheExpired};
 use super::names::{self, Names};
+use super::once::{
+    OccurrencesInAnyCase, RecordsAfterLoss, RecordsForEver, RecordsUnderAnyToken, ReleasesAtOnce,
+    StaysItsOwners,
+};
 use super::owners::{self, ErrorShowsOwner, InspectionShowsOwner};
 use super::repeats::{RepeatIsAnotherGrant, RepeatIsBusy};
 use super::reservations::{NeverYields, Unreserved};
@@ -331,6 +335,39 @@ pub const BREAKS: &[Break] = &[
     broken("names that are cut", "c02_names_are_data", "is to be a lock of its own", || {
         flawed(Names::stored(names::cut_at_255))
     }),
+    broken(
+        "a delayed release that frees the lock at once",
+        "c41_a_delayed_release_ends_the_hold_then",
+        "the server is to keep others out for",
+        || flawed(ReleasesAtOnce),
+    ),
+    broken(
+        "a delayed release that leaves the hold to its owner",
+        "c41_a_hold_whose_release_is_delayed_is_nobodys",
+        "what was released is not to be extended",
+        || flawed(StaysItsOwners),
+    ),
+    broken(
+        "a record after the loss",
+        "c42_a_holder_that_lost_the_lock_cannot_record",
+        "a holder is not to record after its eviction",
+        || flawed(RecordsAfterLoss::default()),
+    ),
+    broken(
+        "a record for another hold of the same owner",
+        "c42_a_holder_that_lost_the_lock_cannot_record",
+        "a holder is not to record under the token of an earlier hold",
+        || flawed(RecordsUnderAnyToken),
+    ),
+    broken("a record that does not end", "c42_a_record_ends", "a record ends", || {
+        flawed(RecordsForEver)
+    }),
+    broken(
+        "occurrences in any case",
+        "c42_occurrences_are_data",
+        "is to be a record of its own",
+        || flawed(OccurrencesInAnyCase),
+    ),
     broken(
         "a watch that tells of no loss",
         "c12_a_hold_is_renewed_past_its_ttl",

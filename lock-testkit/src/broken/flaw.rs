@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, LossWatch, Release, Renewal, Reservation, Reserved,
-    WaiterHandle,
+    Attempt, Changes, Claim, Extension, LossWatch, Record, Recording, Release, Renewal,
+    Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
-    LockName, LockState, MemoryBackend, OwnerId, Whom,
+    LockName, LockState, MemoryBackend, Occurrence, OwnerId, Ttl, Whom,
 };
 
 use super::claims::Claims;
@@ -93,6 +93,29 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
         self.release(sound, &hold.name, hold.owner).await.map(Reserved::Ended)
     }
 
+    async fn release_after(
+        &self,
+        sound: &Sound,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Released {
+        sound.release_after(name, owner, delay).await
+    }
+
+    async fn record(&self, sound: &Sound, record: &Record) -> Result<Recording, BackendError> {
+        sound.record(record).await
+    }
+
+    async fn recorded(
+        &self,
+        sound: &Sound,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        sound.recorded(name, occurrence).await
+    }
+
     async fn withdraw(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Withdrawn {
         sound.withdraw(name, owner).await
     }
@@ -170,6 +193,22 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
             self.sound.claims.ended_by(&hold.name, hold.owner);
         }
         Ok(answer)
+    }
+
+    async fn release_after(&self, name: &LockName, owner: OwnerId, delay: Ttl) -> Released {
+        self.flaw.release_after(self.begun(), name, owner, delay).await
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        self.flaw.record(self.begun(), record).await
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        self.flaw.recorded(self.begun(), name, occurrence).await
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Withdrawn {

@@ -14,6 +14,7 @@ mod extensions;
 mod flaw;
 mod listing;
 mod names;
+mod once;
 mod owners;
 mod repeats;
 mod reservations;

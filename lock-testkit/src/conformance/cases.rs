@@ -12,6 +12,7 @@ use super::kinds::*;
 use super::listing::*;
 use super::model::*;
 use super::names::*;
+use super::once::*;
 use super::operators::*;
 use super::outcomes::*;
 use super::ownership::*;
@@ -143,6 +144,17 @@ macro_rules! conformance_tests {
             c44_a_watch_shows_grants_releases_and_evictions
             c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal
             c44_what_is_told_is_shown_between_two_polls
+            c41_a_delayed_release_ends_the_hold_then
+            c41_a_hold_whose_release_is_delayed_is_nobodys
+            c41_those_who_wait_are_served_after_the_delay
+            c41_a_dropped_run_keeps_others_out
+            c41_a_run_that_died_keeps_others_out
+            c41_of_those_that_start_at_once_one_runs
+            c42_a_run_that_ended_well_is_done
+            c42_a_holder_that_lost_the_lock_cannot_record
+            c42_a_record_ends
+            c42_occurrences_are_data
+            c42_a_silent_server_is_no_error_of_the_run
             c45_a_holder_tells_since_when
             c46_an_eviction_takes_the_fence_with_it
             c47_a_release_tells_of_a_loss

@@ -95,3 +95,37 @@ fn c32_no_register_shows_an_owner() {
     granted(lock.acquire("test", &claim, at(100)));
     assert!(!format!("{lock:?}").contains(&claim.owner.expose()[8..]));
 }
+
+#[test]
+fn c41_a_hold_whose_release_is_delayed_is_nobodys() {
+    let (mut lock, one, two) = (lock(), claim(100), claim(10));
+    let token = granted(lock.acquire("test", &one, at(100)));
+    let delay = Ttl::new(Duration::from_secs(10)).expect("a TTL");
+    assert_eq!(lock.release_after(two.owner, delay, at(100)), Release::NotHeld);
+    for _first_and_repeat in 0..2 {
+        assert_eq!(lock.release_after(one.owner, delay, at(100)), Release::Released);
+    }
+    assert_eq!(lock.extend(&renewal(&one, token, 100), at(101)), Extension::Lost);
+    assert_eq!(lock.release(one.owner, at(101)), Release::NotHeld);
+    let busy = lock.acquire("test", &two, at(111)).expect("an answer");
+    assert!(matches!(busy, Attempt::Busy(_)), "it is kept for all of the delay");
+    granted(lock.acquire("test", &two, at(112)));
+}
+
+#[test]
+fn c42_a_run_is_recorded_by_its_holder_alone_and_for_its_time() {
+    let (mut lock, one) = (lock(), claim(10));
+    let token = granted(lock.acquire("test", &one, at(100)));
+    let text = format!("lease1:{}:{token}:1000:a", one.owner.expose());
+    let lease = Lease::import(&text).expect("a lease");
+    let day = Occurrence::new("day").expect("an occurrence");
+    let record = Record::new(&lease, day.clone(), Duration::from_secs(60));
+    assert_eq!(lock.record(&record, at(100)), Recording::Recorded);
+    assert_eq!(lock.remembers_until(), Some(Duration::from_secs(162)));
+    assert_eq!(lock.recorded(&day, at(160)), Some(token));
+    assert_eq!(lock.recorded(&day, at(162)), None);
+    assert_eq!(lock.release(one.owner, at(101)), Release::Released);
+    assert_eq!(lock.record(&record, at(101)), Recording::Lost);
+    let next = granted(lock.acquire("test", &one, at(102)));
+    assert!(next > token && lock.record(&record, at(103)) == Recording::Lost);
+}

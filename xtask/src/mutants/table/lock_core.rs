@@ -619,4 +619,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Ok(ended)",
         test: "-p lock-core --test watching c44_a_change_that_is_told_is_seen_at_once",
     },
+    Mutant {
+        name: "leaders beside each other",
+        file: "lock-core/src/model/request.rs",
+        from: "Self { kind: RequestedKind::Exclusive, reentrance: None, ..self }",
+        to: "Self { reentrance: None, ..self }",
+        test: "-p lock-core --test watching c40_a_leader_is_alone",
+    },
 ];

@@ -5,9 +5,10 @@ use crate::mutants::mutant::Mutant;
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "plain DEL",
-        file: "lock-redis/src/scripts/common.lua",
-        from: "if parse((read(lock))) ~= owner then return 0 end",
-        to: "",
+        file: "lock-redis/src/scripts/granting.lua",
+        from: "if released == 1 then pass_on(holds, now, limit) end",
+        to: "pass_on({ changed = true }, now, limit)
+  released = 1",
         test: "-p leasehold --all-features --test redis c14_releasing_what_is_lost_is_not_held",
     },
     Mutant {
@@ -21,14 +22,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "counter after SET",
         file: "lock-redis/src/scripts/acquire.lua",
-        from: "local token = next_token(fence, now)",
+        from: "local token = next_token(now)",
         to: "redis.call('SET', lock, me .. ':1:', 'PX', ttl_ms)
-    local token = next_token(fence, now)",
+  local token = next_token(now)",
         test: "-p leasehold --all-features --test redis c22_a_damaged_counter_is_a_typed_error_and_takes_no_lock",
     },
     Mutant {
         name: "tokens by a plain counter",
-        file: "lock-redis/src/scripts/common.lua",
+        file: "lock-redis/src/scripts/granting.lua",
         from: "if not last then return integer(now) end",
         to: "if not last then return '1' end now = 0",
         test: "-p leasehold --all-features --test redis c22_tokens_grow_through_a_loss_of_all_data",
@@ -36,7 +37,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a ghost is let in",
         file: "lock-redis/src/scripts/acquire.lua",
-        from: "if redis.call('EXISTS', withdrawn) == 1 then",
+        from: "if redis.call('EXISTS', KEYS[5]) == 1 then",
         to: "if false then",
         test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
     },
@@ -65,25 +66,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a hand-over beside the old value",
-        file: "lock-redis/src/scripts/common.lua",
+        file: "lock-redis/src/scripts/granting.lua",
         from: "redis.call('DEL', lock)
-      grant(",
-        to: "grant(",
+  local first",
+        to: "local first",
         test: "-p leasehold --all-features --test redis c27_first_come_first_served",
     },
     Mutant {
         name: "a repeat is a new grant",
         file: "lock-redis/src/scripts/acquire.lua",
-        from: "last_at_least(lock, ttl_ms)
-  return { 1, held_token }",
-        to: "redis.call('DEL', lock)
-  grant(lock, fence, me, held_token, ttl_ms, label, now)
-  return { 1, held_token }",
+        from: "last_at_least(lock, value, me .. ':' .. hold.token .. ':', ttl_ms)
+    return { 1, hold.token, hold.slots }",
+        to: "remove(holds, me)
+    add(holds, kind, me, hold.token, ttl_ms, hold.slots, label, now)
+    save(holds)
+    return { 1, hold.token, hold.slots }",
         test: "-p leasehold --all-features --test redis holders::c45_a_repeat_keeps_the_time_of_the_grant",
     },
     Mutant {
         name: "last come, first served",
-        file: "lock-redis/src/scripts/common.lua",
+        file: "lock-redis/src/scripts/granting.lua",
         from: "redis.call('ZRANGE', queue, 0, 0)[1]",
         to: "redis.call('ZRANGE', queue, -1, -1)[1]",
         test: "-p leasehold --all-features --test redis c27_first_come_first_served",
@@ -156,7 +158,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a key of another type is free",
         file: "lock-redis/src/scripts/acquire.lua",
-        from: "if kind then return not_a_lock(kind) end",
+        from: "if found then return not_a_lock(found) end",
         to: "",
         test: "-p leasehold --all-features --test redis foreign::c49_a_key_of_another_type_is_named_at_once",
     },
@@ -201,5 +203,71 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "(yields == '0' or redis.call('EXISTS', queue) == 0)",
         to: "true",
         test: "-p leasehold --all-features --test redis c26_a_reservation_yields_to_those_that_wait",
+    },
+    Mutant {
+        name: "Redis: a reader past a waiting writer",
+        file: "lock-redis/src/scripts/acquire.lua",
+        from: "local slots = is_next and fits(holds, kind)",
+        to: "local slots = fits(holds, kind)",
+        test: "-p leasehold --all-features --test redis c34_nobody_passes_those_who_wait",
+    },
+    Mutant {
+        name: "Redis: a slot given twice",
+        file: "lock-redis/src/scripts/granting.lua",
+        from: "taken[tonumber(number)] = true",
+        to: "",
+        test: "-p leasehold --all-features --test redis c36_a_permit_is_a_slot",
+    },
+    Mutant {
+        name: "Redis: a permit that is not freed at its expiry",
+        file: "lock-redis/src/scripts/granting.lua",
+        from: "if expires * 1000 > now then",
+        to: "if true then",
+        test: "-p leasehold --all-features --test redis c38_each_holder_stands_by_itself",
+    },
+    Mutant {
+        name: "Redis: a hold that is over is renewed beside others",
+        file: "lock-redis/src/scripts/holds.lua",
+        from: "if not expires or expires * 1000 <= now then",
+        to: "if not expires then",
+        test: "-p leasehold --all-features --test redis c38_each_holder_stands_by_itself",
+    },
+    Mutant {
+        name: "Redis: the key lasts as long as the newest hold",
+        file: "lock-redis/src/scripts/granting.lua",
+        from: "last = math.max(last, hold.expires)",
+        to: "last = hold.expires",
+        test: "-p leasehold --all-features --test redis c38_each_holder_stands_by_itself",
+    },
+    Mutant {
+        name: "Redis: another number of permits waits",
+        file: "lock-redis/src/scripts/acquire.lua",
+        from: "local permits = conflict(holds, kind)",
+        to: "local permits = nil",
+        test: "-p leasehold --all-features --test redis c33_another_number_of_permits_is_a_conflict",
+    },
+    Mutant {
+        name: "Redis: a free lock is shared as an exclusive one",
+        file: "lock-redis/src/backend.rs",
+        from: "Kind::Shared => (&ACQUIRE_BESIDE,",
+        to: "Kind::Shared => (&ACQUIRE,",
+        test: "-p leasehold --all-features --test redis c33_a_hold_is_granted_if_it_fits",
+    },
+    Mutant {
+        name: "Redis: a writer that gives up lets nobody in",
+        file: "lock-redis/src/scripts/withdraw.lua",
+        from: "if left + remove(holds, owner) > 0 then",
+        to: "if remove(holds, owner) > 0 then",
+        test: "-p leasehold --all-features --test redis kinds::c34_a_writer_that_gives_up_lets_readers_in",
+    },
+    Mutant {
+        name: "Redis: a server out of memory ends no shared hold",
+        file: "lock-redis/src/scripts/granting.lua",
+        from: "redis.call('DEL', lock)
+  local first = holds[1]
+  if not first then return end",
+        to: "local first = holds[1]
+  if not first then return redis.call('DEL', lock) end",
+        test: "-p leasehold --all-features --test redis kinds::c38_a_server_out_of_memory_keeps_and_ends_holds",
     },
 ];

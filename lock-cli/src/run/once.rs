@@ -1,0 +1,70 @@
+//! `run --once` and `run --at-least`: one of several that start at about the same time runs the command.
+
+use std::time::Duration;
+
+use leasehold::{LockClient, LockError, LockGuard, LockName, MultiGuard, OnceOutcome};
+
+use crate::args;
+use crate::exit::{Exit, Failure};
+use crate::{label, terminal};
+
+/// How a run begins, or why it does not.
+pub(super) enum Begun {
+    Held(MultiGuard),
+    /// There is nothing to do.
+    Done,
+}
+
+/// Whether these arguments ask for a run once.
+pub(super) fn is_asked_for(args: &args::Run) -> bool {
+    args.once.is_some() || args.at_least.is_some()
+}
+
+/// Begins a run, unless another has the lock, or the occurrence is done.
+pub(super) async fn begin(
+    client: &LockClient,
+    name: &LockName,
+    args: &args::Run,
+) -> Result<Begun, LockError> {
+    let label = args.work.label.clone().unwrap_or_else(label::host_and_pid);
+    let mut once =
+        client.once(name.as_str()).ttl(args.work.ttl).label(label).remember(args.remember);
+    if let Some(span) = args.at_least {
+        once = once.at_least(span);
+    }
+    if let Some(span) = args.at_most {
+        once = once.at_most(span);
+    }
+    if let Some(occurrence) = &args.once {
+        once = once.occurrence(occurrence);
+    }
+    match once.begin().await? {
+        OnceOutcome::Ran(guard) => Ok(Begun::Held(guard.into())),
+        OnceOutcome::Skipped(contention) => {
+            Err(LockError::NotAcquired { name: name.clone(), contention })
+        }
+        OnceOutcome::Done(token) => {
+            if !args.quiet {
+                let occurrence = args.once.as_deref().unwrap_or_default();
+                terminal::warning(&format!(
+                    "\"{occurrence}\" of lock \"{name}\" is done: it ran under token {token}"
+                ));
+            }
+            Ok(Begun::Done)
+        }
+    }
+}
+
+/// Records a run that ended well (C42). A loss is told by the release, which follows.
+pub(super) async fn record(
+    guards: &[LockGuard],
+    exit: Exit,
+    occurrence: Option<(&str, Duration)>,
+) -> Result<(), Failure> {
+    let occurrence = occurrence.filter(|_| exit == Exit::Command(0));
+    let (Some((occurrence, remember)), [guard]) = (occurrence, guards) else { return Ok(()) };
+    match guard.record(occurrence, remember).await {
+        Err(error @ LockError::Unrecorded { .. }) => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

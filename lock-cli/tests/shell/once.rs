@@ -1,0 +1,91 @@
+//! A command that one of several runs.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use rustix::process::Signal;
+use tokio::time::sleep;
+
+use crate::LIMIT;
+use crate::shell::{Output, Shell};
+use crate::store::Store;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Runs a command with `options` again and again until it is not told that another has the lock.
+async fn until_run(shell: &Shell, options: &[&str]) {
+    let end = Instant::now() + LIMIT;
+    loop {
+        let args = [&["run", "-q", "--no-wait"], options, &["tick", "--", "true"]].concat();
+        let Output { code, stderr, .. } = shell.run(&args).await;
+        match code {
+            0 => return,
+            75 => assert!(Instant::now() < end, "nobody gets in again"),
+            _ => panic!("{code}: {stderr}"),
+        }
+        sleep(SECOND / 10).await;
+    }
+}
+
+/// C42: of twenty that start within a second one runs it, and whoever comes later finds it done.
+pub(crate) async fn c42_twenty_that_start_at_once_run_it_once(store: &impl Store) {
+    let shell = Shell::of(store);
+    let start = async |i: u32| {
+        sleep(SECOND / 25 * i).await;
+        let script = "echo $LEASEHOLD_TOKEN >> ran";
+        shell.run(&["run", "-q", "--once", "2026-11-21", "nightly", "--", "sh", "-c", script]).await
+    };
+    for Output { code, stderr, .. } in join_all((0..20).map(start)).await {
+        assert!(code == 0 || code == 75 && stderr.is_empty(), "{code}: {stderr}");
+    }
+    let ran = shell.read("ran");
+    assert_eq!(ran.lines().count(), 1, "{ran}");
+    let later = shell.run(&["run", "--once", "2026-11-21", "nightly", "--", "false"]).await;
+    assert_eq!((later.code, &*later.stdout), (0, ""), "{}", later.stderr);
+    let done = format!("is done: it ran under token {}", ran.trim());
+    assert!(later.stderr.contains(&done), "{}", later.stderr);
+    let quiet = shell.run(&["run", "-q", "--once", "2026-11-21", "nightly", "--", "false"]).await;
+    assert_eq!((quiet.code, &*quiet.stderr), (0, ""));
+    let next = shell.run(&["run", "--once", "2026-11-22", "nightly", "--", "false"]).await;
+    assert_eq!(next.code, 1, "another occurrence runs: {}", next.stderr);
+}
+
+/// C42: a run that failed is not recorded, and one that is not remembered for long runs again.
+pub(crate) async fn c42_a_run_that_failed_runs_again(store: &impl Store) {
+    let shell = Shell::of(store);
+    let run = async |command: &str| {
+        let options = ["run", "--once", "x", "--remember", "2s", "job", "--", "sh", "-c", command];
+        shell.run(&options).await.code
+    };
+    assert_eq!([run("exit 3").await, run("kill -TERM $$").await], [3, 143]);
+    assert_eq!(run("echo once >> ran").await, 0);
+    assert_eq!(run("echo twice >> ran; exit 4").await, 0, "it is done");
+    assert_eq!(shell.read("ran"), "once\n");
+    let end = Instant::now() + LIMIT;
+    while run("exit 4").await != 4 {
+        assert!(Instant::now() < end, "a record does not end");
+        sleep(SECOND / 5).await;
+    }
+}
+
+/// C41: others are kept out for the span though the command took a moment; so they are when `leasehold` is
+/// killed, and no longer than for the longer of span and TTL.
+pub(crate) async fn c41_a_short_command_keeps_others_out_for_the_span(store: &impl Store) {
+    let shell = Shell::of(store);
+    let began = Instant::now();
+    until_run(&shell, &["--at-least", "5s"]).await;
+    let twenty = join_all((0..20).map(async |_| {
+        let args = ["run", "-q", "--at-least", "5s", "tick", "--", "touch", "twice"];
+        shell.run(&args).await.code
+    }));
+    let (codes, tried) = (twenty.await, began.elapsed());
+    assert!(tried > 5 * SECOND || codes.iter().all(|code| *code == 75), "{codes:?} in {tried:?}");
+    until_run(&shell, &["--ttl", "1s"]).await;
+    assert!(began.elapsed() >= 5 * SECOND, "another ran it after {:?}", began.elapsed());
+
+    let began = Instant::now();
+    let killed = shell.hold(&["--at-least", "4s", "--ttl", "1s"], "tick", "exec sleep 60").await;
+    killed.send(Signal::KILL);
+    until_run(&shell, &["--ttl", "1s"]).await;
+    assert!(began.elapsed() >= 4 * SECOND, "another ran it after {:?}", began.elapsed());
+}

@@ -1,0 +1,53 @@
+//! For how long a hold keeps others out, however early its work ends.
+
+use tokio::time::Instant;
+
+use super::{Drift, Ttl};
+
+/// A hold keeps others out for a span from its start, however early its work ends (C41).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtLeast {
+    began: Instant,
+    span: Ttl,
+    drift: Drift,
+}
+
+impl AtLeast {
+    /// The span begins at `began`, after the grant. So its end is never before that of a span from the grant.
+    pub(crate) fn new(began: Instant, span: Ttl, drift: Drift) -> Self {
+        Self { began, span, drift }
+    }
+
+    /// How much longer the server has to keep others out; `None` if the span is over.
+    ///
+    /// The holder's clock may run faster than the server's, so that less may have gone by there (C5). It
+    /// stops in suspend, which makes the rest longer, and never shorter.
+    pub(crate) fn left(self) -> Option<Ttl> {
+        let certain = self.drift.validity(self.began.elapsed());
+        let left = self.span.as_duration().checked_sub(certain).filter(|left| !left.is_zero())?;
+        Ttl::new(left.max(Ttl::MIN.as_duration())).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn c41_what_is_left_is_never_less_than_by_a_slower_clock() {
+        let span = Ttl::new(MINUTE).expect("a TTL");
+        let at_least = AtLeast::new(Instant::now(), span, Drift::default());
+        assert_eq!(at_least.left().map(Ttl::as_duration), Some(MINUTE));
+        tokio::time::advance(MINUTE / 2).await;
+        // Half a minute, 1 % of the half that went by, and 2 ms.
+        assert_eq!(at_least.left().map(Ttl::as_millis), Some(30_302));
+        tokio::time::advance(MINUTE / 2).await;
+        assert!(at_least.left().is_some(), "by the slower clock it is not over");
+        tokio::time::advance(MINUTE / 50).await;
+        assert!(at_least.left().is_none());
+    }
+}

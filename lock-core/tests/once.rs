@@ -1,0 +1,217 @@
+//! C41, C42: a job that one of several runs, in virtual time.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use lock_core::{DistributedLock, LockClient, LockError, LostReason, MemoryBackend, OnceOutcome};
+use lock_testkit::{Fault, Faulty, Operation};
+use tokio::time::{Instant, sleep, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn faulty_client() -> (LockClient, Faulty, LockClient) {
+    let store = MemoryBackend::new();
+    let faulty = Faulty::new(Arc::new(store.clone()));
+    (LockClient::new(faulty.clone()), faulty, LockClient::new(store))
+}
+
+/// How long it takes until another client may run the job.
+async fn until_free(other: &LockClient) -> Duration {
+    let asked = Instant::now();
+    loop {
+        if let Some(guard) = other.try_acquire("job").await.expect("an answer") {
+            guard.release().await.expect("held to the end");
+            return asked.elapsed();
+        }
+        sleep(SECOND).await;
+    }
+}
+
+/// C41: a short run keeps others out for the span, counted from its start, and hardly longer.
+#[tokio::test(start_paused = true)]
+async fn c41_a_short_run_keeps_others_out_for_the_span() {
+    let store = MemoryBackend::new();
+    let (one, other) = (LockClient::new(store.clone()), LockClient::new(store));
+    let ran = one.once("job").at_least(HOUR).run(async |_| sleep(HOUR / 2).await).await;
+    ran.expect("an answer").ran().expect("a free lock").into_value().expect("held to the end");
+    let kept = until_free(&other).await;
+    assert!(kept >= HOUR / 2 && kept < HOUR / 2 + HOUR / 100, "{kept:?}");
+}
+
+/// C41: a run that takes longer than the span lets others in at its end.
+#[tokio::test(start_paused = true)]
+async fn c41_a_long_run_lets_others_in_at_its_end() {
+    let (client, faulty, other) = faulty_client();
+    let ran = client.once("job").at_least(SECOND).run(async |_| sleep(HOUR).await).await;
+    ran.expect("an answer").ran().expect("a free lock").into_value().expect("held to the end");
+    assert_eq!(faulty.calls(Operation::ReleaseAfter), 0);
+    assert!(other.try_acquire("job").await.expect("an answer").is_some());
+}
+
+/// C41: a run that is cancelled, that fails or that panics keeps others out as well.
+#[tokio::test(start_paused = true)]
+async fn c41_a_run_that_does_not_end_well_keeps_others_out() {
+    let store = MemoryBackend::new();
+    let (one, other) = (LockClient::new(store.clone()), LockClient::new(store));
+    let once = || one.once("job").at_least(HOUR).occurrence("x");
+    let cancelled = timeout(SECOND, once().run(async |_| pending::<()>().await)).await;
+    assert!(cancelled.is_err(), "{cancelled:?}");
+    let kept = until_free(&other).await;
+    assert!(kept >= HOUR - SECOND && kept < HOUR + HOUR / 50, "{kept:?}");
+
+    let run = once().run(async |_| panic!("a bug of the job"));
+    let panicked = std::panic::AssertUnwindSafe(run).catch_unwind().await;
+    assert!(panicked.is_err(), "{panicked:?}");
+    assert!(until_free(&other).await >= HOUR - SECOND);
+
+    let failed = once().try_run(async |_| Err::<(), _>("a failure")).await.expect("an answer");
+    let failed = failed.ran().expect("neither of them is recorded");
+    assert!(failed.value.is_err() && failed.hold.is_ok(), "{failed:?}");
+    assert!(until_free(&other).await >= HOUR - SECOND);
+}
+
+/// C41: whatever the server said to the end of the run, the janitor goes on, and lets nobody in early.
+#[tokio::test(start_paused = true)]
+async fn c41_the_janitor_lets_nobody_in_early() {
+    for fault in [Fault::Refused, Fault::RequestLost, Fault::ReplyLost, Fault::SilenceAfter] {
+        let (client, faulty, other) = faulty_client();
+        faulty.once(Operation::ReleaseAfter, fault);
+        let guard = client.once("job").at_least(HOUR).begin().await.expect("an answer");
+        let began = Instant::now();
+        drop(guard.ran().expect("a free lock"));
+        until_free(&other).await;
+        let kept = began.elapsed();
+        assert!(kept >= HOUR && kept < HOUR + HOUR / 50, "{kept:?} after {fault:?}");
+        assert_eq!(faulty.calls(Operation::Release), 0, "it is not to be released at once");
+    }
+}
+
+/// C41, C19: a claim of which a request may come late is withdrawn, and keeps others out all the same.
+#[tokio::test(start_paused = true)]
+async fn c41_a_claim_that_is_unresolved_is_withdrawn_and_keeps_others_out() {
+    let (client, faulty, other) = faulty_client();
+    faulty.once(Operation::TryAcquire, Fault::Silence);
+    let guard = client.once("job").at_least(HOUR).begin().await.expect("an answer");
+    let began = Instant::now();
+    drop(guard.ran().expect("a free lock"));
+    until_free(&other).await;
+    assert!(began.elapsed() >= HOUR, "{:?}", began.elapsed());
+    let late = faulty.try_acquire(&faulty.last_claim().expect("it was tried"), None).await;
+    assert!(late.is_err(), "{late:?}");
+}
+
+/// C41: a process that dies keeps others out for the span, and for its TTL if that is longer.
+#[tokio::test(start_paused = true)]
+async fn c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl() {
+    // How long it lived; from when on others may get in, and how much later they are in at the latest.
+    for (lived, least, most) in [
+        (Duration::ZERO, HOUR, HOUR + SECOND),
+        (HOUR / 2, HOUR, HOUR + 31 * SECOND),
+        (3 * HOUR, 3 * HOUR + 10 * SECOND, 3 * HOUR + 31 * SECOND),
+    ] {
+        let (client, faulty, other) = faulty_client();
+        let guard = client.once("job").at_least(HOUR).ttl(30 * SECOND).begin().await;
+        let (began, guard) = (Instant::now(), guard.expect("an answer").ran().expect("free"));
+        sleep(lived).await;
+        assert!(guard.is_held(), "it is renewed");
+        for operation in [Operation::ExtendAll, Operation::Release, Operation::ReleaseAfter] {
+            faulty.always(operation, Fault::Silence);
+        }
+        until_free(&other).await;
+        let kept = began.elapsed();
+        assert!(kept >= least && kept <= most, "{kept:?} after it lived for {lived:?}");
+    }
+}
+
+/// C41, C13: a run that hangs is dropped when its bound is over, at the latest one TTL later.
+#[tokio::test(start_paused = true)]
+async fn c41_a_run_that_hangs_loses_the_lock() {
+    let locks = LockClient::new(MemoryBackend::new());
+    let (began, run) = (Instant::now(), locks.once("job").at_most(HOUR).ttl(30 * SECOND));
+    let hung = run.occurrence("x").run(async |_| pending::<()>().await).await;
+    assert!(matches!(hung, Err(LockError::Lost { reason: LostReason::Expired, .. })), "{hung:?}");
+    assert!(began.elapsed() >= HOUR - SECOND && began.elapsed() <= HOUR + 30 * SECOND);
+    until_free(&locks).await;
+    let next = locks.once("job").occurrence("x").run(async |_| ()).await.expect("an answer");
+    assert!(next.ran().is_some(), "what was lost is not recorded");
+}
+
+/// C42: of a run that was evicted nothing is recorded, though its work ended well.
+#[tokio::test(start_paused = true)]
+async fn c42_a_run_that_lost_its_lock_is_not_recorded() {
+    let store = MemoryBackend::new();
+    let (one, other) = (LockClient::new(store.clone()), LockClient::new(store));
+    let run = one.once("job").occurrence("x").run(async |_| {
+        other.evict("job").await.expect("an answer");
+        "the work of it"
+    });
+    let ran = run.await.expect("an answer").ran().expect("a free lock");
+    assert_eq!(ran.value, "the work of it");
+    assert!(matches!(ran.hold, Err(LockError::Lost { .. })), "{:?}", ran.hold);
+    let next = other.once("job").occurrence("x").run(async |_| ()).await.expect("an answer");
+    assert!(next.ran().is_some(), "a run that lost its lock is not to be recorded");
+}
+
+/// C42: a run that was recorded between the first look and the grant is found, and gives the lock back.
+#[tokio::test(start_paused = true)]
+async fn c42_a_run_that_was_recorded_in_between_is_done() {
+    let (client, faulty, other) = faulty_client();
+    // The first look is answered late, with what was true before the other ran.
+    faulty.once(Operation::Recorded, Fault::Late(SECOND));
+    let late = client.once("job").at_least(HOUR).occurrence("x").run(async |_| panic!("twice"));
+    let first = async {
+        sleep(SECOND / 2).await;
+        other.once("job").occurrence("x").run(async |held| held.token()).await
+    };
+    let (late, first) = tokio::join!(late, first);
+    let token = first.expect("an answer").ran().expect("a free lock").value;
+    let late = late.expect("an answer");
+    assert!(matches!(late, OnceOutcome::Done(by) if by == token), "{late:?}");
+    assert!(until_free(&other).await <= SECOND, "what did not run keeps nobody out");
+}
+
+/// C42: a reply that was lost is asked for again, and the run is recorded.
+#[tokio::test(start_paused = true)]
+async fn c42_a_record_whose_reply_was_lost_is_repeated() {
+    let (client, faulty, other) = faulty_client();
+    faulty.once(Operation::Record, Fault::ReplyLost);
+    let ran = client.once("job").occurrence("x").run(async |_| ()).await.expect("an answer");
+    ran.ran().expect("a free lock").into_value().expect("held to the end, and recorded");
+    let again = other.once("job").occurrence("x").run(async |_| ()).await.expect("an answer");
+    assert!(matches!(again, OnceOutcome::Done(_)), "{again:?}");
+}
+
+/// C42: a record is kept for a week, unless it is said otherwise.
+#[tokio::test(start_paused = true)]
+async fn c42_a_record_is_kept_for_a_week() {
+    let locks = LockClient::new(MemoryBackend::new());
+    let once = || locks.once("job").occurrence("x").run(async |_| ());
+    once().await.expect("an answer").ran().expect("a free lock").hold.expect("recorded");
+    sleep(7 * 24 * HOUR - SECOND).await;
+    assert!(matches!(once().await.expect("an answer"), OnceOutcome::Done(_)));
+    sleep(2 * SECOND).await;
+    assert!(once().await.expect("an answer").ran().is_some(), "it is forgotten");
+}
+
+/// C41, C42: what is not valid is refused before anything is sent.
+#[tokio::test]
+async fn c41_a_bad_run_is_refused_before_any_io() {
+    let (client, faulty, _) = faulty_client();
+    let refused = [
+        client.once("").begin().await,
+        client.once("job").at_least(25 * HOUR).begin().await,
+        client.once("job").at_least(Duration::ZERO).begin().await,
+        client.once("job").occurrence("").begin().await,
+        client.once("job").occurrence("a\nb").begin().await,
+        client.once("job").label("l".repeat(200)).begin().await,
+    ];
+    assert!(refused.iter().all(Result::is_err), "{refused:?}");
+    assert!(matches!(refused[3], Err(LockError::InvalidOccurrence(_))), "{refused:?}");
+    let calls = [Operation::TryAcquire, Operation::Recorded].map(|sent| faulty.calls(sent));
+    assert_eq!(calls, [0, 0]);
+}

@@ -1,0 +1,90 @@
+//! Runs once: holds that outlast their work, and records of runs. Each is on a lease of its own, which nobody
+//! renews, so that it ends by the server's clock.
+//!
+//! ```text
+//!   held ── release_after ──▶ retired: its value says so, its place stays ── the lease ends ──▶ free
+//!     └──── record ─────────▶ a key of the run ── the lease ends ──▶ forgotten
+//! ```
+//!
+//! A lease that is granted for a step that is then not done is revoked, or ends by itself.
+
+use std::time::Duration;
+
+use etcd_client::{Client, Txn};
+use lock_core::backend::{Record, Recording, Release};
+use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, Ttl};
+
+use crate::claims::whole_seconds;
+use crate::cluster::Cluster;
+use crate::error::unreadable;
+use crate::requests;
+use crate::session::Session;
+use crate::view::only;
+
+impl Cluster {
+    /// Leaves the hold of `owner` to nobody, for `delay` (C41).
+    pub(crate) async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        self.waiters.forget(owner);
+        let key = self.root.claim(name, owner);
+        let get = |mut client: Client| async move { client.get(key, None).await };
+        let Some(held) = only(&self.server.on_store(get).await?)? else {
+            self.claims.forget(owner);
+            return Ok(Release::NotHeld);
+        };
+        let range = self.root.claims(name);
+        let retire = |lease| requests::retire(&range, &held, lease);
+        match self.on_own_lease(delay.as_duration(), retire).await? {
+            true => {
+                self.claims.retire(owner, delay);
+                Ok(Release::Released)
+            }
+            false => Ok(Release::NotHeld),
+        }
+    }
+
+    /// Records a run that ended well, if its hold is in force (C42).
+    pub(crate) async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let own = self.root.claim(&record.name, record.owner);
+        let run = self.root.run(&record.name, &record.occurrence);
+        let put = |lease| requests::record(&own, &run, record.token, lease);
+        match self.on_own_lease(record.remember, put).await? {
+            true => Ok(Recording::Recorded),
+            false => Ok(Recording::Lost),
+        }
+    }
+
+    pub(crate) async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let run = self.root.run(name, occurrence);
+        let get = |mut client: Client| async move { client.get(run, None).await };
+        let found = self.server.on_store(get).await?;
+        let Some(run) = found.kvs().first() else { return Ok(None) };
+        let token = run.value_str().ok().and_then(|token| token.parse().ok());
+        token.map(Some).ok_or_else(|| unreadable("the record of a run"))
+    }
+
+    /// Carries out what puts a key on a lease of its own, which lasts for `span` from now at least. Tells whether
+    /// it was done.
+    async fn on_own_lease(
+        &self,
+        span: Duration,
+        put: impl FnOnce(i64) -> Txn,
+    ) -> Result<bool, BackendError> {
+        let lease = Session::new(self.server.clone(), whole_seconds(span));
+        lease.last_for(span).await?;
+        let done = self.server.txn(put(lease.id())).await?.succeeded();
+        if !done {
+            // Nothing is on it. If it is not revoked, it ends by itself.
+            let _ = lease.revoke().await;
+        }
+        Ok(done)
+    }
+}

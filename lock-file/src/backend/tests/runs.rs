@@ -1,0 +1,57 @@
+//! The files of runs that ended well.
+
+use lock_core::backend::{Record, Recording};
+use lock_core::{Lease, Occurrence};
+
+use super::*;
+
+fn record(name: &str, owner: OwnerId, token: FencingToken, occurrence: &str) -> Record {
+    let text = format!("lease1:{}:{token}:1000:{name}", owner.expose());
+    let occurrence = Occurrence::new(occurrence).expect("an occurrence");
+    Record::new(&Lease::import(&text).expect("a lease"), occurrence, Duration::ZERO)
+}
+
+/// The files in the folder of the one lock that has recorded runs.
+fn files(home: &TempDir) -> Vec<PathBuf> {
+    let of = |folder: PathBuf| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).expect("readable");
+        entries.map(|entry| entry.expect("readable").path()).collect()
+    };
+    of(of(home.path().join("runs")).pop().expect("a folder"))
+}
+
+/// C42, R1: records that are to be forgotten are removed when others are made.
+#[tokio::test]
+async fn c42_old_records_make_room() {
+    let (home, lock) = home();
+    let held = claim("a");
+    let token = granted(&lock, &held).await.token;
+    for run in 0..40 {
+        let recorded = lock.record(&record("a", held.owner, token, &format!("{run}"))).await;
+        assert_eq!(recorded.expect("an answer"), Recording::Recorded);
+    }
+    // Those are forgotten by now, or soon.
+    for _ in 0..1_000 {
+        lock.record(&record("a", held.owner, token, "last")).await.expect("an answer");
+        if files(&home).len() <= 2 {
+            return;
+        }
+    }
+    panic!("{} files are left", files(&home).len());
+}
+
+/// C42: a file that is no record of the run is no run, and is named.
+#[tokio::test]
+async fn c42_what_is_no_record_is_named() {
+    let (home, lock) = home();
+    let held = claim("a");
+    let token = granted(&lock, &held).await.token;
+    lock.record(&record("a", held.owner, token, "x")).await.expect("an answer");
+    let file = files(&home).pop().expect("a record");
+    for content in ["", "a\nx\n", "a\ny\n1\n1", "b\nx\n1\n1", "a\nx\n0\n1"] {
+        fs::write(&file, content).expect("written");
+        let occurrence = Occurrence::new("x").expect("an occurrence");
+        let refused = lock.recorded(&held.name, &occurrence).await.expect_err("no record");
+        assert!(refused.to_string().contains(&file.display().to_string()), "{refused}");
+    }
+}

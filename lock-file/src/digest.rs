@@ -1,0 +1,12 @@
+//! Names of files that stand for texts of any length.
+
+use sha2::{Digest, Sha256};
+
+/// How long a digest is as text.
+pub(crate) const DIGITS: usize = 64;
+
+/// The digest of a text, in hexadecimal digits.
+pub(crate) fn hex_digest(bytes: impl AsRef<[u8]>) -> String {
+    let digest = Sha256::digest(bytes.as_ref());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,175 @@
+
+-- Who holds a lock next. It is for scripts whose KEYS begin with these four.
+-- Read and check before the first write: Redis keeps the writes of a script that fails midway. Then write
+-- the counter, and the lock key last.
+local lock, fence, queue, waiters = unpack(KEYS)
+
+-- The bounds: scripts.rs puts the numbers in.
+local UNCLAIMED_MS = @unclaimed_ms@ -- a pushed grant lasts no longer until its holder renews it
+local COUNTER_MS = @counter_ms@ -- a token counter outlasts the last grant for so long
+local MAX_TOKEN = @max_token@
+local LIVENESS = @liveness_us@ -- a waiter that was silent for longer is taken for dead
+local POLLED = '@polled@' -- stands for the channel of a waiter that looks for itself
+
+-- The live holds of a value, in the order of their grants, with the mark of their kind: '' if it is exclusive,
+-- nil if there is none. A foreign client's value is exclusive, and has no hold that we know.
+local function holds_in(value, now)
+  if not value then return {} end
+  local owner, token, rest = string.match(value, '^(%x+):(%d+):(.*)$')
+  if owner and #owner == 32 then
+    local label = string.match(rest, '^%d+:(.*)$') or rest
+    return { mark = '', { owner = owner, token = token, slots = '', label = label } }
+  end
+  local mark = string.match(value, '^(%*%d*)\n%x+:%d+:%d+:')
+  if not mark then return { mark = '' } end
+  local holds = {}
+  local line = '\n(%x+):(%d+):(%d+):(%d+):([%d,]*):([^\n]*)'
+  for owner, token, expires, since, slots, label in string.gmatch(value, line) do
+    -- C38: each ends by itself.
+    if expires * 1000 > now then
+      holds.mark = mark
+      holds[#holds + 1] = { owner = owner, token = token, expires = tonumber(expires), since = since,
+        slots = slots, label = label }
+    end
+  end
+  return holds
+end
+
+-- The same of the lock's key. One of another type is like a foreign client's.
+local function holds_now(now)
+  local value, found = read(lock)
+  return found and { mark = '' } or holds_in(value, now)
+end
+
+-- C33, C36: the slots of a hold of that kind beside the others, the lowest that are free, as in "0,2"; '' if
+-- it has none, nil if it has to wait.
+local function fits(holds, kind)
+  local mark, count = string.match(kind, '^(%*?%d*)/?(%d*)$')
+  if holds.mark and (mark == '' or mark ~= holds.mark) then return nil end
+  local taken, free, slot = {}, {}, 0
+  for _, hold in ipairs(holds) do
+    for number in string.gmatch(hold.slots, '%d+') do taken[tonumber(number)] = true end
+  end
+  count = tonumber(count) or 0
+  while #free < count and slot < tonumber(string.sub(mark, 2)) do
+    if not taken[slot] then free[#free + 1] = slot end
+    slot = slot + 1
+  end
+  return #free == count and table.concat(free, ',') or nil
+end
+
+-- C33: how many permits the lock has, if that is another number than that of the kind.
+local function conflict(holds, kind)
+  local asked, held = string.match(kind, '^%*(%d+)'), string.match(holds.mark or '', '%d+')
+  return asked and held ~= asked and held or nil
+end
+
+-- C22: one more than the last token, or the time if the counter is missing. So tokens grow when the clock
+-- steps back. They also grow when the counter is lost: it counts grants, and the time is ahead of it by then,
+-- even if the clock stepped back by a little.
+local function next_token(now)
+  local last = redis.call('GET', fence)
+  if not last then return integer(now) end
+  local counter = string.match(last, '^%d+$') and tonumber(last)
+  if not counter or counter >= MAX_TOKEN then
+    -- A plain text, since Redis 6 knows no other errors; the dash marks the code.
+    error('-COUNTER the token counter ' .. fence .. ' holds no token')
+  end
+  return integer(counter + 1)
+end
+
+local function remember_token(token)
+  redis.call('SET', fence, token, 'PX', COUNTER_MS)
+end
+
+local function leave_queue(owner)
+  redis.call('HDEL', waiters, owner)
+  return redis.call('ZREM', queue, owner)
+end
+
+-- Adds a hold to those there are.
+local function add(holds, kind, owner, token, ttl_ms, slots, label, now)
+  local since = math.floor(now / 1000)
+  holds.mark, holds.changed = string.match(kind, '^%*?%d*'), true
+  -- C45: the time of the grant stays with the hold.
+  holds[#holds + 1] = { owner = owner, token = token, expires = since + ttl_ms, since = integer(since),
+    slots = slots, label = label }
+end
+
+-- Takes out the hold of `owner`: 1 if there was one, else 0.
+local function remove(holds, owner)
+  for i, hold in ipairs(holds) do
+    if hold.owner == owner then
+      table.remove(holds, i)
+      holds.changed = true
+      if not holds[1] then holds.mark = nil end
+      return 1
+    end
+  end
+  return 0
+end
+
+-- Writes who holds the lock now. To delete comes first: a server out of memory allows it, and then the rest.
+local function save(holds)
+  if not holds.changed then return end
+  redis.call('DEL', lock)
+  local first = holds[1]
+  if not first then return end
+  local value, last = table.concat({ first.owner, first.token, first.since, first.label }, ':'), first.expires
+  if holds.mark ~= '' then
+    local lines = { holds.mark }
+    for _, hold in ipairs(holds) do
+      lines[#lines + 1] = table.concat({ hold.owner, hold.token, integer(hold.expires), hold.since,
+        hold.slots, hold.label }, ':')
+      last = math.max(last, hold.expires)
+    end
+    value = table.concat(lines, '\n')
+  end
+  -- C29: as any client of Redis takes a lock.
+  redis.call('SET', lock, value, 'NX', 'PXAT', integer(last))
+end
+
+-- C27, C34: lets in those at the head of the queue that fit beside the holds and each other, and tells each of
+-- them so. It goes no further than to the first that has to wait, and to `me`, who asks for itself. Returns
+-- whether nobody waits before `me`.
+local function serve(holds, now, me)
+  while holds.mark ~= '' do
+    local owner = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not owner or owner == me then return true end
+    local entry = redis.call('HGET', waiters, owner) or ''
+    local seen, ttl_ms, kind, channel, label = string.match(entry, '^(%d+):(%d+)([^:]*):([^:]*):(.*)$')
+    local is_alive = seen and now - seen <= LIVENESS
+    local slots = is_alive and fits(holds, kind)
+    -- C33: who is refused is not waited for. It learns that when it asks.
+    if is_alive and not slots and not conflict(holds, kind) then return false end
+    local token = next_token(now)
+    leave_queue(owner)
+    if slots then
+      ttl_ms = math.min(ttl_ms, UNCLAIMED_MS)
+      remember_token(token)
+      local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. integer(now)
+      if slots ~= '' then message = message .. ':' .. slots end
+      -- C28: if nobody listens, the waiter's connection is gone, and the next waiter is served.
+      if channel == POLLED or redis.call('PUBLISH', channel, message) > 0 then
+        add(holds, kind, owner, token, ttl_ms, slots, label, now)
+      end
+    end
+  end
+  return false
+end
+
+-- Lets in who fits now. When the clock is beyond `limit` it must not make a token; then the waiters find what is
+-- free by themselves.
+local function pass_on(holds, now, limit)
+  if now <= tonumber(limit) then serve(holds, now) end
+  save(holds)
+end
+
+-- Ends the hold of `owner`, if `owner` holds the lock: 1 if it did, else 0.
+local function release(owner, limit)
+  local now = server_time()
+  local holds = holds_now(now)
+  local released = remove(holds, owner)
+  if released == 1 then pass_on(holds, now, limit) end
+  return released
+end

@@ -1,0 +1,55 @@
+-- Who holds a lock: what its key tells.
+--
+-- The value of an exclusive hold is "owner:token:since:label", where "since" is the server's time of the grant
+-- in ms since 1970. A value without it is an earlier version's. Holds that stand beside each other (C33) have a
+-- line each, in the order of their grants, below the mark of their kind: "*" if they are shared, "*5" if
+-- each has some of 5 permits.
+--
+--   *5
+--   owner:token:expires:since:slots:label     "expires" in ms since 1970 as well, slots as in "0,2"
+--   owner:token:expires:since:slots:label
+--
+-- C37: the key of such holds lasts for as long as the last of them. Any other value is a foreign client's.
+
+local function server_time() -- in microseconds
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local function integer(number)
+  return string.format('%.0f', number)
+end
+
+-- The value of a lock's key, false if there is none; or false and the type of a key that is no lock.
+local function read(lock)
+  local value = redis.pcall('GET', lock)
+  if type(value) ~= 'table' then return value end
+  -- C49: no client of locks has written a key of another type. Any other error ends the script.
+  if not string.find(value.err, 'WRONGTYPE', 1, true) then return redis.call('GET', lock) end
+  return false, redis.pcall('TYPE', lock).ok or 'unknown'
+end
+
+-- What is answered where a lock has to be.
+local function not_a_lock(found)
+  return { err = 'NOTALOCK ' .. found }
+end
+
+-- C10: the hold "owner:token:" lasts at least that long from now, if it is not over: answers whether it is
+-- not. An extension never shortens, so that requests may overtake each other.
+local function last_at_least(lock, value, hold, ttl_ms)
+  local left = redis.call('PTTL', lock)
+  if string.sub(value, 1, #hold) == hold then
+    if left < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
+    return true
+  end
+  local _, head = string.find(value, '\n' .. hold, 1, true)
+  local expires = head and tonumber(string.match(value, '^%d+', head + 1))
+  local now = server_time()
+  -- C38: a hold that is over stands there until somebody comes or goes.
+  if not expires or expires * 1000 <= now then return false end
+  -- Also where it changes nothing: a server out of memory allows it, and then the rest.
+  redis.call('PEXPIRE', lock, math.max(left, ttl_ms))
+  local later = math.floor(now / 1000) + ttl_ms
+  if later > expires then redis.call('SETRANGE', lock, head, integer(later)) end
+  return true
+end

@@ -1,0 +1,317 @@
+//! C41, C42: a job that one of several runs, and the record of it.
+//!
+//! That others are kept out is seen by the store's own deeds: another client tries all the time, and is not
+//! granted the lock too early. A busy machine makes the span longer, and so fails no sound backend.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::harness::Harness;
+use super::steps::{
+    claim, client, eventually, faulty_client, fresh_name, granted, patient, renewal, until_expired,
+};
+use crate::{Fault, Operation};
+use lock_core::backend::{Attempt, Claim, Extension, Record, Recording, Release};
+use lock_core::{
+    DistributedLock, Drift, FencingToken, Lease, LockClient, LockError, LockName, Occurrence, Once,
+    OnceOutcome, Ttl,
+};
+
+/// C41: a release that is delayed ends the hold then: before its TTL is over, or after it.
+pub async fn c41_a_delayed_release_ends_the_hold_then(harness: &dyn Harness) {
+    let Some(backend) = running_once(harness).await else { return };
+    for (ttl, delay) in [(harness.limit() * 2, harness.ttl()), (harness.ttl(), harness.ttl() * 2)] {
+        let held = claim(&fresh_name(), ttl);
+        granted(&*backend, &held).await;
+        let (asked, delay) = (Instant::now(), Ttl::new(delay).expect("a good TTL"));
+        let released = backend.release_after(&held.name, held.owner, delay).await;
+        assert_eq!(released.expect("an answer"), Release::Released, "it was held");
+        let next = next_holder(harness, &*backend, &held.name).await;
+        assert_kept(asked.elapsed(), delay.as_duration());
+        backend.release(&held.name, next.owner).await.expect("an answer");
+    }
+}
+
+/// C41, C10: a hold whose release is delayed is nobody's, but for a repeat.
+pub async fn c41_a_hold_whose_release_is_delayed_is_nobodys(harness: &dyn Harness) {
+    let Some(backend) = running_once(harness).await else { return };
+    let held = claim(&fresh_name(), harness.limit() * 2);
+    let (name, owner, stranger) = (&held.name, held.owner, claim(&held.name, harness.ttl()).owner);
+    let delay = Ttl::new(harness.limit()).expect("a good TTL");
+    let token = granted(&*backend, &held).await.token;
+    let by_a_stranger = backend.release_after(name, stranger, delay).await.expect("an answer");
+    assert_eq!(by_a_stranger, Release::NotHeld, "a stranger is not to release a hold");
+    let extended = backend.extend(&renewal(&held, token)).await.expect("an answer");
+    assert!(matches!(extended, Extension::Extended(_)), "a stranger is not to end a hold");
+    for _first_and_repeat in 0..2 {
+        let released = backend.release_after(name, owner, delay).await.expect("an answer");
+        assert_eq!(released, Release::Released, "a repeat is to find what it did");
+    }
+    let extended = backend.extend(&renewal(&held, token)).await.expect("an answer");
+    assert_eq!(extended, Extension::Lost, "what was released is not to be extended");
+    let recorded = backend.record(&record(&held, token, "x", delay.as_duration())).await;
+    assert_eq!(recorded.expect("an answer"), Recording::Lost, "what was released cannot record");
+    let released = backend.release(name, owner).await.expect("an answer");
+    assert_eq!(released, Release::NotHeld, "what was released is not to be released again");
+    let holder =
+        backend.inspect(name).await.expect("an answer").holder().cloned().expect("it is kept");
+    assert_eq!(holder.token, Some(token), "an inspection is to tell who had it");
+    harness.evict(name).await;
+    until_expired(harness, &*backend, name).await;
+}
+
+/// C41: those who wait for a lock are served when its delayed release is over.
+pub async fn c41_those_who_wait_are_served_after_the_delay(harness: &dyn Harness) {
+    let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
+    let Some(run) = at_least(harness, &holder, &name, harness.ttl() * 2).await else { return };
+    let (began, guard) = (Instant::now(), begun(run).await);
+    let waiting = tokio::spawn({
+        let (waiter, request) = (waiter.clone(), patient(&name, harness.ttl() * 3));
+        async move { waiter.acquire(request).await.expect("granted in the end") }
+    });
+    eventually(harness, "it waits", async || {
+        let state = waiter.inspect(&name).await.expect("an answer");
+        state.waiters.unwrap_or(1) > 0
+    })
+    .await;
+    guard.release().await.expect("held to the end");
+    let next = timeout(harness.limit(), waiting).await.expect("it is served").expect("no panic");
+    assert_kept(began.elapsed(), harness.ttl() * 2);
+    next.release().await.expect("held to the end");
+}
+
+/// C41, C20: others are kept out also after a run that was dropped, and after the shutdown of its client.
+pub async fn c41_a_dropped_run_keeps_others_out(harness: &dyn Harness) {
+    let (other, name) = (client(harness).await, fresh_name());
+    for ending in [Ending::Drop, Ending::Shutdown] {
+        let client = client(harness).await;
+        let Some(run) = at_least(harness, &client, &name, harness.ttl() * 2).await else { return };
+        let (began, guard) = (Instant::now(), begun(run).await);
+        match ending {
+            Ending::Drop => drop(guard),
+            Ending::Shutdown => timeout(harness.limit(), client.shutdown()).await.expect("drained"),
+        }
+        until_begun(harness, &other, &name).await;
+        assert_kept(began.elapsed(), harness.ttl() * 2);
+    }
+}
+
+enum Ending {
+    Drop,
+    Shutdown,
+}
+
+/// C41: others are kept out also after a run whose process died, and no longer than by its TTL after that.
+pub async fn c41_a_run_that_died_keeps_others_out(harness: &dyn Harness) {
+    let (other, name) = (client(harness).await, fresh_name());
+    let (client, faulty) = faulty_client(harness).await;
+    let Some(run) = at_least(harness, &client, &name, harness.ttl() * 3).await else { return };
+    let (began, guard) = (Instant::now(), begun(run).await);
+    for operation in [Operation::ExtendAll, Operation::Release, Operation::ReleaseAfter] {
+        faulty.always(operation, Fault::Silence);
+    }
+    until_begun(harness, &other, &name).await;
+    assert_kept(began.elapsed(), harness.ttl() * 3);
+    drop(guard);
+}
+
+/// C41: one that comes second is skipped, and told by whom.
+pub async fn c41_of_those_that_start_at_once_one_runs(harness: &dyn Harness) {
+    let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
+    let once = |client: &LockClient| client.once(name.as_str()).ttl(harness.ttl() * 3);
+    let ran = once(&one).label("host-7").run(async |held| {
+        let second = once(&other).run(async |_| panic!("two runs at once")).await;
+        let OnceOutcome::Skipped(by) = second.expect("an answer") else {
+            panic!("a run is to be skipped while another has the lock");
+        };
+        assert_eq!(by.holder.expect("a holder").as_str(), "host-7", "it is to be told by whom");
+        held.token()
+    });
+    let finished = ran.await.expect("an answer").ran().expect("a free lock");
+    let first = finished.into_value().expect("held to the end");
+    // Without a span for which others are kept out, the next one runs.
+    let next = once(&other).run(async |held| held.token()).await.expect("an answer");
+    let next = next.ran().expect("a free lock").into_value().expect("held to the end");
+    assert!(next > first, "each run is to have a greater token");
+}
+
+/// C42: a run that ended well is done, for every client; one that failed is not.
+pub async fn c42_a_run_that_ended_well_is_done(harness: &dyn Harness) {
+    let Some(_) = running_once(harness).await else { return };
+    let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
+    let once = |client: &LockClient, occurrence: &str| {
+        client.once(name.as_str()).ttl(harness.ttl() * 3).occurrence(occurrence)
+    };
+    let failed = once(&one, "monday").try_run(async |_| Err::<(), _>("a failure")).await;
+    let failed = failed.expect("an answer").ran().expect("a free lock");
+    failed.hold.expect("held to the end");
+    assert_eq!(failed.value, Err("a failure"));
+    let ran = once(&other, "monday").run(async |held| held.token()).await.expect("an answer");
+    let ran = ran.ran().expect("a run that failed is not to be recorded");
+    let token = ran.into_value().expect("held to the end, and recorded");
+    for client in [&one, &other] {
+        let again = once(client, "monday").run(async |_| panic!("it ran twice")).await;
+        let OnceOutcome::Done(by) = again.expect("an answer") else {
+            panic!("a run that ended well is to be recorded");
+        };
+        assert_eq!(by, token, "a record is to tell the token of its run");
+    }
+    let next = once(&one, "tuesday").run(async |_| ()).await.expect("an answer");
+    assert!(next.ran().is_some(), "another occurrence is to run");
+}
+
+/// C42: a holder that lost the lock cannot record, whoever has it since.
+pub async fn c42_a_holder_that_lost_the_lock_cannot_record(harness: &dyn Harness) {
+    let Some(backend) = running_once(harness).await else { return };
+    let name = fresh_name();
+    let (lost, next) = (claim(&name, harness.limit()), claim(&name, harness.limit()));
+    let token = granted(&*backend, &lost).await.token;
+    let try_to_record = async |what: &str| {
+        let recording = backend.record(&record(&lost, token, "x", harness.limit())).await;
+        let told = format!("a holder is not to record {what}");
+        assert_eq!(recording.expect("an answer"), Recording::Lost, "{told}");
+        let recorded = backend.recorded(&name, &occurrence("x")).await.expect("an answer");
+        assert_eq!(recorded, None, "{told}");
+    };
+    harness.evict(&name).await;
+    until_expired(harness, &*backend, &name).await;
+    try_to_record("after its eviction").await;
+    granted(&*backend, &next).await;
+    try_to_record("while another holds the lock").await;
+    backend.release(&name, next.owner).await.expect("an answer");
+    granted(&*backend, &lost).await;
+    try_to_record("under the token of an earlier hold").await;
+    backend.release(&name, lost.owner).await.expect("an answer");
+    try_to_record("after its release").await;
+}
+
+/// C42: a record lasts for as long as it was to be remembered, and no longer.
+pub async fn c42_a_record_ends(harness: &dyn Harness) {
+    let Some(backend) = running_once(harness).await else { return };
+    let held = claim(&fresh_name(), harness.limit());
+    let token = granted(&*backend, &held).await.token;
+    let (asked, day, span) = (Instant::now(), occurrence("day"), harness.ttl() * 2);
+    for (what, span) in [("day", span), ("week", harness.limit() * 60)] {
+        let recording = backend.record(&record(&held, token, what, span)).await;
+        assert_eq!(recording.expect("an answer"), Recording::Recorded, "it is held");
+    }
+    backend.release(&held.name, held.owner).await.expect("an answer");
+    let seen = backend.recorded(&held.name, &day).await.expect("an answer");
+    assert!(seen == Some(token) || asked.elapsed() >= span, "a record is to tell its token");
+    eventually(harness, "a record ends", async || {
+        backend.recorded(&held.name, &day).await.expect("an answer").is_none()
+    })
+    .await;
+    assert_kept(asked.elapsed(), span);
+    let week = backend.recorded(&held.name, &occurrence("week")).await.expect("an answer");
+    assert_eq!(week, Some(token), "a record is to last when another ends");
+}
+
+/// C2, C42: names and occurrences are data, and no pair of them meets another.
+pub async fn c42_occurrences_are_data(harness: &dyn Harness) {
+    const PARTS: [&str; 12] =
+        ["a", "a:b", "b:a", "a/b", "b", ":", "/", "%2F", "{a}", "*", "A", "a "];
+    let Some(backend) = running_once(harness).await else { return };
+    let tag = fresh_name();
+    let named = |part: &str| LockName::new(format!("{}{part}", tag.as_str())).expect("a name");
+    let mut expected: Vec<(LockName, Occurrence, FencingToken)> = Vec::new();
+    for part in PARTS {
+        let held = claim(&named(part), harness.limit());
+        let token = granted(&*backend, &held).await.token;
+        // Each lock records one of them, which no other lock records.
+        let recording = backend.record(&record(&held, token, part, harness.limit())).await;
+        assert_eq!(recording.expect("an answer"), Recording::Recorded, "it is held");
+        expected.push((held.name.clone(), occurrence(part), token));
+        backend.release(&held.name, held.owner).await.expect("an answer");
+    }
+    for (name, _, _) in &expected {
+        for (recorded_by, occurrence, token) in &expected {
+            let seen = backend.recorded(name, occurrence).await.expect("an answer");
+            let own = (name == recorded_by).then_some(*token);
+            assert_eq!(seen, own, "{occurrence:?} of {name:?} is to be a record of its own");
+        }
+    }
+}
+
+/// C42: a run whose record cannot be made keeps its value, and tells of it.
+pub async fn c42_a_silent_server_is_no_error_of_the_run(harness: &dyn Harness) {
+    let Some(_) = running_once(harness).await else { return };
+    let ((client, faulty), name) = (faulty_client(harness).await, fresh_name());
+    let run = client.once(name.as_str()).ttl(harness.limit()).occurrence("x");
+    faulty.always(Operation::Record, Fault::RequestLost);
+    let ran = run.run(async |_| 42).await.expect("an answer").ran().expect("a free lock");
+    assert_eq!(ran.value, 42);
+    let is_told = matches!(ran.hold, Err(LockError::Unrecorded { .. }));
+    assert!(is_told, "a run that is not recorded is to be told: {:?}", ran.hold);
+}
+
+/// A backend that delays releases and records runs. One that does not says so before anything is sent.
+async fn running_once(harness: &dyn Harness) -> Option<std::sync::Arc<dyn DistributedLock>> {
+    let (client, backend) = (client(harness).await, harness.connect().await);
+    at_least(harness, &client, &fresh_name(), harness.ttl()).await.map(|_| backend)
+}
+
+/// A run that keeps others out for `span`; `None` where the backend cannot, which it tells.
+async fn at_least(
+    harness: &dyn Harness,
+    client: &LockClient,
+    name: &LockName,
+    span: Duration,
+) -> Option<Once> {
+    let run = client.once(name.as_str()).ttl(harness.ttl()).at_least(span);
+    if client.capabilities().runs_once {
+        return Some(run);
+    }
+    let refused = run.begin().await;
+    let is_told = matches!(refused, Err(LockError::Unsupported { .. }));
+    assert!(is_told, "what a backend cannot do is to be told: {refused:?}");
+    None
+}
+
+async fn begun(run: Once) -> lock_core::LockGuard {
+    run.begin().await.expect("an answer").ran().expect("a free lock")
+}
+
+/// Tries until a run begins, and ends it.
+async fn until_begun(harness: &dyn Harness, client: &LockClient, name: &LockName) {
+    let end = Instant::now() + harness.limit();
+    loop {
+        match client.once(name.as_str()).ttl(harness.ttl()).begin().await.expect("an answer") {
+            OnceOutcome::Ran(guard) => return guard.release().await.expect("held to the end"),
+            skipped => assert!(Instant::now() < end, "others are to get in again: {skipped:?}"),
+        }
+        sleep(harness.ttl() / 50).await;
+    }
+}
+
+/// Tries until the lock is granted, and returns the claim that was granted it.
+async fn next_holder(
+    harness: &dyn Harness,
+    backend: &dyn DistributedLock,
+    name: &LockName,
+) -> Claim {
+    let (next, end) = (claim(name, harness.ttl()), Instant::now() + harness.limit());
+    while !matches!(backend.try_acquire(&next, None).await, Ok(Attempt::Granted(_))) {
+        assert!(Instant::now() < end, "a hold whose release was delayed is to end");
+        sleep(harness.ttl() / 50).await;
+    }
+    next
+}
+
+/// Others were kept out for the span, but for what the clocks may differ by.
+fn assert_kept(kept: Duration, span: Duration) {
+    let least = Drift::default().validity(span);
+    assert!(kept >= least, "the server is to keep others out for {span:?}, and did for {kept:?}");
+}
+
+/// Records that the hold that `claim` was granted under `token` was a run.
+fn record(claim: &Claim, token: FencingToken, of: &str, remember: Duration) -> Record {
+    let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis());
+    let text = format!("lease1:{owner}:{token}:{ttl}:{}", claim.name.as_str());
+    Record::new(&Lease::import(&text).expect("a lease"), occurrence(of), remember)
+}
+
+fn occurrence(text: &str) -> Occurrence {
+    Occurrence::new(text).expect("a good occurrence")
+}
