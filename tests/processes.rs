@@ -5,6 +5,8 @@
 
 #[path = "processes/elections.rs"]
 mod elections;
+#[path = "processes/kinds.rs"]
+mod kinds;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -33,6 +35,10 @@ fn child_role() {
         "paused waiter" => wait_for_many().await,
         "pausing writer" => write_after_a_pause().await,
         "mover" => move_both_ways().await,
+        "reader" => kinds::read().await,
+        "writer" => kinds::write().await,
+        "worker" => kinds::work().await,
+        "slot keeper" => kinds::keep_a_slot().await,
         other => panic!("no such role: {other}"),
     });
 }
@@ -63,9 +69,14 @@ impl Fixture {
     }
 
     fn spawn(&self, role: &str, ttl: Duration) -> child::Child {
+        self.spawn_with(role, ttl, &[])
+    }
+
+    fn spawn_with(&self, role: &str, ttl: Duration, more: &[(&str, &str)]) -> child::Child {
         let (url, folder) = (self.url(), self.folder.path().display().to_string());
         let ttl = ttl.as_millis().to_string();
-        child::spawn(role, &[("LOCK_URL", &*url), ("FOLDER", &*folder), ("TTL_MS", &*ttl)])
+        let common = [("LOCK_URL", &*url), ("FOLDER", &*folder), ("TTL_MS", &*ttl)];
+        child::spawn(role, &[&common, more].concat())
     }
 }
 

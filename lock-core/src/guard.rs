@@ -12,8 +12,7 @@ use crate::engine::{
     is_worth_passing, while_held,
 };
 use crate::model::{
-    FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Occurrence, Record,
-    Reentrance, Ttl,
+    FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Occurrence, Record, Ttl,
 };
 
 /// A lock that is held.

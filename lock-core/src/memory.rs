@@ -10,14 +10,14 @@ use async_trait::async_trait;
 
 use self::watchers::Watchers;
 use crate::backend::{
-    Admission, Attempt, Changes, DistributedLock, Extension, Grant, LockAdmin, Recording, Release,
-    Reserved, TokenRange, WaiterHandle, Withdrawals, next_token,
+    Admission, Attempt, Changes, DistributedLock, Extension, Grant, Held, Holds, LockAdmin,
+    Recording, Release, Reserved, TokenRange, WaiterHandle, Withdrawals, next_token,
 };
 use crate::model::{
     BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder,
-    InvalidToken, Kind, Kinds, Label, LockName, LockState, Moment, Occurrence, Order, Outcome,
-    OwnerId, Record, Renewal, Renewals, Reservation, ServerTime, Slots, SystemClock,
-    TokenDurability, Ttl, Wakeup, Whom,
+    InvalidToken, Kinds, LockName, LockState, Moment, Occurrence, Order, Outcome, OwnerId, Record,
+    Renewal, Renewals, Reservation, ServerTime, Slots, SystemClock, TokenDurability, Ttl, Wakeup,
+    Whom,
 };
 
 /// Locks within one process: for tests, for programs that run as one process, and as the model
@@ -51,20 +51,8 @@ struct Recorded {
 
 #[derive(Debug, Default)]
 struct Lock {
-    /// In the order of their grants.
-    held: Vec<Held>,
+    holds: Holds<Moment>,
     queue: VecDeque<Waiter>,
-}
-
-#[derive(Debug)]
-struct Held {
-    owner: OwnerId,
-    token: FencingToken,
-    kind: Kind,
-    slots: Slots,
-    label: Label,
-    since: SystemTime,
-    expires: Moment,
 }
 
 #[derive(Debug)]
@@ -107,7 +95,7 @@ impl MemoryBackend {
                 lock.queue.pop_front();
                 continue;
             }
-            match lock.admission(claim.kind) {
+            match lock.holds.admission(claim.kind) {
                 Admission::Waits => return Ok(()),
                 Admission::Fits(slots) => {
                     lock.queue.pop_front();
@@ -158,13 +146,13 @@ impl DistributedLock for MemoryBackend {
         store.expire(&claim.name, now);
         self.hand_over(&mut store, &claim.name, now)?;
         let lock = store.lock(&claim.name, now);
-        if let Some(held) = lock.hold_of(claim.owner) {
+        if let Some(held) = lock.holds.of_mut(claim.owner) {
             held.last_at_least(now, claim.ttl.as_duration());
             let grant = Grant::new(held.token, claim.ttl.as_duration());
             let grant = grant.with_slots(held.slots.clone()).at(self.server_time(now));
             return Ok(Attempt::Granted(grant));
         }
-        match lock.admission(claim.kind) {
+        match lock.holds.admission(claim.kind) {
             // C34: not past those who wait.
             Admission::Fits(slots) if lock.queue.is_empty() => {
                 let grant = store.grant(claim, slots, now)?;
@@ -176,9 +164,9 @@ impl DistributedLock for MemoryBackend {
             }
             Admission::Fits(_) | Admission::Waits => {
                 let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
-                let contention = lock.contention(position, now);
+                let (seen, at) = (lock.holds.contention(now), Some(self.server_time(now)));
                 store.watchers.tell(&claim.name);
-                Ok(Attempt::Busy(Contention { at: Some(self.server_time(now)), ..contention }))
+                Ok(Attempt::Busy(Contention { position, at, ..seen }))
             }
         }
     }
@@ -193,17 +181,11 @@ impl DistributedLock for MemoryBackend {
         let now = self.clock.now();
         let mut store = self.store();
         store.expire(name, now);
-        let released = match store.held_by(name, owner) {
-            Some(lock) => {
-                lock.held.retain(|held| held.owner != owner);
-                self.hand_over(&mut store, name, now)?;
-                Release::Released
-            }
-            None => Release::NotHeld,
-        };
+        let was_held = store.locks.get_mut(name).is_some_and(|lock| lock.holds.end(owner));
+        self.hand_over(&mut store, name, now)?;
         store.watchers.tell(name);
         store.forget_if_idle(name);
-        Ok(released)
+        Ok(if was_held { Release::Released } else { Release::NotHeld })
     }
 
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
@@ -238,14 +220,14 @@ impl DistributedLock for MemoryBackend {
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        let now = self.clock.now().since(self.started);
         {
             let mut store = self.store();
-            store.withdrawn.remember(owner, now);
+            store.withdrawn.remember(owner, self.server_time(self.clock.now()).0);
             if let Some(lock) = store.locks.get_mut(name) {
                 lock.queue.retain(|waiter| waiter.claim.owner != owner);
             }
         }
+        // C34: also of one that only waited, since those behind it may fit.
         self.release(name, owner).await.map(drop)
     }
 }
@@ -273,11 +255,8 @@ impl LockAdmin for MemoryBackend {
         let now = self.clock.now();
         let mut store = self.store();
         store.expire(name, now);
-        let mut ended = store.state(name, now).holders;
-        ended.retain(|holder| whom.includes(holder));
-        if let Some(lock) = store.locks.get_mut(name) {
-            lock.held.retain(|held| !whom.includes_owner(held.owner));
-        }
+        let lock = store.locks.get_mut(name);
+        let ended = lock.map_or_else(Vec::new, |lock| lock.holds.evict(whom, now));
         self.hand_over(&mut store, name, now)?;
         store.watchers.tell(name);
         store.forget_if_idle(name);
@@ -297,34 +276,23 @@ impl Store {
         self.locks.entry(name.clone()).or_default()
     }
 
-    fn held_by(&mut self, name: &LockName, owner: OwnerId) -> Option<&mut Lock> {
-        let lock = self.locks.get_mut(name)?;
-        lock.held.iter().any(|held| held.owner == owner).then_some(lock)
-    }
-
     fn expire(&mut self, name: &LockName, now: Moment) {
         if let Some(lock) = self.locks.get_mut(name) {
-            lock.held.retain(|held| !now.has_reached(held.expires));
+            lock.holds.expire(now);
         }
     }
 
     fn forget_if_idle(&mut self, name: &LockName) {
-        if self.locks.get(name).is_some_and(|lock| lock.held.is_empty() && lock.queue.is_empty()) {
+        if self.locks.get(name).is_some_and(|lock| lock.holds.is_empty() && lock.queue.is_empty()) {
             self.locks.remove(name);
         }
     }
 
     fn grant(&mut self, claim: &Claim, slots: Slots, now: Moment) -> Result<Grant, BackendError> {
         let token = self.next_token()?;
-        self.lock(&claim.name, now).held.push(Held {
-            owner: claim.owner,
-            token,
-            kind: claim.kind,
-            slots: slots.clone(),
-            label: claim.label.clone(),
-            since: SystemTime::now(),
-            expires: now.after(claim.ttl.as_duration()),
-        });
+        let held = Held::of(claim, token, slots.clone(), now);
+        let held = Held { since: Some(SystemTime::now()), ..held };
+        self.lock(&claim.name, now).holds.push(held);
         self.watchers.tell(&claim.name);
         Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
     }
@@ -346,7 +314,8 @@ impl Store {
         now: Moment,
     ) -> Result<Option<TokenRange>, BackendError> {
         self.expire(&hold.name, now);
-        let held = self.held_by(&hold.name, hold.owner);
+        let lock = self.locks.get(&hold.name);
+        let held = lock.filter(|lock| lock.holds.of(hold.owner).is_some());
         let wanted = |lock: &Lock| lock.queue.iter().any(|waiter| !waiter.waiter.is_closed());
         if held.is_none_or(|lock| hold.yields && wanted(lock)) {
             return Ok(None);
@@ -366,14 +335,11 @@ impl Store {
 
     fn extend(&mut self, renewal: &Renewal, now: Moment) -> Extension {
         self.expire(&renewal.name, now);
-        let lock = self.locks.get_mut(&renewal.name);
-        let held = lock.and_then(|lock| lock.hold_of(renewal.owner));
-        let Some(held) = held.filter(|held| held.token == renewal.token) else {
-            return Extension::Lost;
-        };
-        let ttl = renewal.ttl.as_duration();
-        held.last_at_least(now, ttl);
-        Extension::Extended(ttl)
+        let (lock, ttl) = (self.locks.get_mut(&renewal.name), renewal.ttl.as_duration());
+        match lock.is_some_and(|lock| lock.holds.extend(renewal.owner, renewal.token, ttl, now)) {
+            true => Extension::Extended(ttl),
+            false => Extension::Lost,
+        }
     }
 
     /// The hold is nobody's from now on, and ends after `delay`.
@@ -385,22 +351,18 @@ impl Store {
         now: Moment,
     ) -> Release {
         self.expire(name, now);
-        let Some(lock) = self.locks.get_mut(name) else { return Release::NotHeld };
-        // C16: a repeat finds what it did before.
-        let owns = |held: &&mut Held| held.owner == owner || held.owner == owner.retired();
-        let Some(held) = lock.held.iter_mut().find(owns) else { return Release::NotHeld };
-        // C41: nothing that the former owner sends touches it any more.
-        held.owner = owner.retired();
-        held.expires = now.after(delay.as_duration());
-        Release::Released
+        let lock = self.locks.get_mut(name);
+        match lock.is_some_and(|lock| lock.holds.retire(owner, delay.as_duration(), now)) {
+            true => Release::Released,
+            false => Release::NotHeld,
+        }
     }
 
     fn record(&mut self, record: &Record, now: Moment) -> Recording {
         self.expire(&record.name, now);
         // C42: only the hold that the run was under records it.
-        let lock = self.locks.get_mut(&record.name);
-        let held = lock.and_then(|lock| lock.hold_of(record.owner));
-        if held.is_none_or(|held| held.token != record.token) {
+        let lock = self.locks.get(&record.name);
+        if !lock.is_some_and(|lock| lock.holds.has(record.owner, record.token)) {
             return Recording::Lost;
         }
         if self.records.len() == self.records.capacity() {
@@ -420,9 +382,7 @@ impl Store {
 
     fn state(&self, name: &LockName, now: Moment) -> LockState {
         let lock = self.locks.get(name);
-        let held = lock.into_iter().flat_map(|lock| &lock.held);
-        let held = held.filter(|held| !now.has_reached(held.expires));
-        let holders = held.map(|held| held.seen_at(now));
+        let holders = lock.into_iter().flat_map(|lock| lock.holds.seen_at(now));
         let waiters = lock.map_or(0, |lock| lock.queue.len() as u64);
         LockState::new(name.clone(), holders, Some(waiters))
     }
@@ -432,44 +392,10 @@ fn out_of_tokens(error: InvalidToken) -> BackendError {
     BackendError::permanent("memory", Outcome::NotApplied, "out of tokens", error)
 }
 
-impl Held {
-    fn seen_at(&self, now: Moment) -> Holder {
-        let left = now.until(self.expires);
-        let holder = Holder::ours(self.owner, self.token, left, self.label.clone());
-        holder.since(self.since).of_kind(self.kind, self.slots.clone())
-    }
-
-    /// Lasts for at least `ttl` from `now`. Never shortened, so that requests may overtake each other.
-    fn last_at_least(&mut self, now: Moment, ttl: Duration) {
-        if now.until(self.expires) < ttl {
-            self.expires = now.after(ttl);
-        }
-    }
-}
-
 impl Lock {
     /// Whether nobody holds it or waits for it.
     fn is_idle(&self, now: Moment) -> bool {
-        let expired = |held: &Held| now.has_reached(held.expires);
-        self.held.iter().all(expired) && self.queue.is_empty()
-    }
-
-    fn hold_of(&mut self, owner: OwnerId) -> Option<&mut Held> {
-        self.held.iter_mut().find(|held| held.owner == owner)
-    }
-
-    fn admission(&self, asked: Kind) -> Admission {
-        Admission::of(asked, self.held.iter().map(|held| (held.kind, &held.slots)))
-    }
-
-    /// What is told of the others. The first of them may leave room.
-    fn contention(&self, position: Option<u64>, now: Moment) -> Contention {
-        Contention {
-            ttl_left: self.held.iter().map(|held| now.until(held.expires)).min(),
-            holder: self.held.first().map(|held| held.label.clone()),
-            position,
-            ..Contention::unknown()
-        }
+        self.holds.seen_at(now).next().is_none() && self.queue.is_empty()
     }
 
     /// Takes a place at the end of the queue, or keeps the one there is; says how many are before.
@@ -483,3 +409,8 @@ impl Lock {
         place as u64
     }
 }
+
+#[cfg(test)]
+mod specification;
+#[cfg(test)]
+mod tests;

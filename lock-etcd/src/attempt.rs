@@ -1,17 +1,21 @@
 //! One attempt to acquire: to take the lock, or a place in its queue, and to look again later.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use etcd_client::{Txn, TxnResponse};
 use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Extension, Grant, WaiterHandle};
-use lock_core::{BackendError, Clock, Contention, FencingToken, Moment, SystemClock};
+use lock_core::{BackendError, Clock, Contention, FencingToken, Kind, Moment, Slots, SystemClock};
 
 use crate::cluster::Cluster;
-use crate::error::{overtaken, says_lease_gone};
+use crate::error::{BACKEND, overtaken, says_lease_gone};
 use crate::requests::{self, ClaimKeys};
 use crate::session::Session;
-use crate::view::{Entered, StoredClaim, View, entered, entries, server_time};
+use crate::standing::{Standing, first_slots};
+use crate::stored_claim::StoredClaim;
+use crate::view::{Entered, View, entered, entries, server_time, written};
 use crate::waiters::Place;
 
 /// How long the session of a place in a queue is to last when the place is looked at: until the next look.
@@ -36,9 +40,18 @@ impl Cluster {
         let (asked, hold) = (SystemClock.now(), self.claims.begin(claim));
         self.keeper.ensure_running();
         let this = Try { claim, keys: ClaimKeys::new(&self.root, claim), asked, hold };
-        if let (Some(_), Some(place)) = (waiter, self.waiters.place(claim.owner)) {
+        if let (Some(waiter), Some((place, is_watching))) =
+            (waiter, self.waiters.place(claim.owner))
+        {
             // Boxed, since a first attempt does not need it.
-            if let Some(attempt) = Box::pin(self.poll(&this, &place)).await? {
+            let attempt = match claim.kind {
+                Kind::OneOf(_) => {
+                    Box::pin(self.look_again(&this, &place, waiter, is_watching)).await?
+                }
+                _ if is_watching => Box::pin(self.poll(&this, &place)).await?,
+                _ => None,
+            };
+            if let Some(attempt) = attempt {
                 return Ok(attempt);
             }
             self.waiters.forget(claim.owner);
@@ -53,7 +66,8 @@ impl Cluster {
         this: &Try<'_>,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let owner = this.claim.owner;
+        use Standing::{Conflicts, Fits, Holds, Waits};
+        let (owner, kind) = (this.claim.owner, this.claim.kind);
         this.hold.last_for(this.claim.ttl.as_duration()).await?;
         let mut place = waiter.and_then(|_| self.claims.open_queue(owner));
         loop {
@@ -61,20 +75,27 @@ impl Cluster {
                 session.last_for(PLACE_LASTS).await?;
             }
             let view = match self.ask_to_enter(this, place.as_ref()).await? {
-                Entered::Taken(token) => return Ok(self.taken(this, token)),
-                Entered::Seen(view) => view,
+                Entered::Taken(token) => return Ok(self.taken(this, token, first_slots(kind))),
+                Entered::Seen(view) => self.seen_whole(this, view).await?,
             };
-            match (view.held(), waiter) {
+            match (&view.standing, waiter) {
                 // C16: an earlier request of this claim has taken the lock.
-                (Some(own), _) => return self.found_held(this, own).await,
-                (None, Some(waiter)) if view.own.is_some() => {
+                (Holds, _) => return self.found_held(this, &view).await,
+                (Conflicts(of), _) => return self.refuse(this, &view, *of).await,
+                (Fits(slots), _) => {
+                    // If somebody else came in between, it enters again.
+                    if let Some(attempt) = self.take_slots(this, &view, slots).await? {
+                        return Ok(attempt);
+                    }
+                }
+                (Waits, Some(waiter)) if view.own.is_some() => {
                     // The place may be one of an earlier request.
                     let session = place.unwrap_or_else(|| self.claims.queue(owner));
                     return self.begin_to_wait(this, session, waiter, view).await;
                 }
-                (None, Some(_)) if place.is_none() => place = Some(self.claims.queue(owner)),
-                (None, Some(_)) => return Err(overtaken("the place in the queue was not taken")),
-                (None, None) => return Ok(self.busy(this, &view).await),
+                (Waits, Some(_)) if place.is_none() => place = Some(self.claims.queue(owner)),
+                (Waits, Some(_)) => return Err(overtaken("the place in the queue was not taken")),
+                (Waits, None) => return Ok(self.busy(this, &view).await),
             }
         }
     }
@@ -85,26 +106,78 @@ impl Cluster {
         place: Option<&Arc<Session>>,
     ) -> Result<Entered, BackendError> {
         let place_id = place.map(|session| session.id());
-        let txn = requests::enter(&this.keys, &this.claim.label, this.hold.id(), place_id);
-        match self.server.txn(txn).await {
-            Ok(answer) => entered(&answer),
-            Err(error) => {
-                if says_lease_gone(&error) {
-                    // Which one? The next try takes another for that one.
-                    let sessions = [Some(&this.hold), place].into_iter().flatten();
-                    join_all(sessions.map(|session| session.keep_alive())).await;
-                }
-                Err(error)
+        let txn = requests::enter(&this.keys, this.claim, this.hold.id(), place_id);
+        let sessions = [Some(&this.hold), place].into_iter().flatten();
+        entered(this.claim.kind, &self.write_on(sessions, txn).await?)
+    }
+
+    /// Carries out a transaction that puts a key on one of the sessions.
+    async fn write_on(
+        &self,
+        sessions: impl Iterator<Item = &Arc<Session>>,
+        txn: Txn,
+    ) -> Result<TxnResponse, BackendError> {
+        let answer = self.server.txn(txn).await;
+        if answer.as_ref().is_err_and(says_lease_gone) {
+            // Which one? The next try takes another for that one.
+            join_all(sessions.map(|session| session.keep_alive())).await;
+        }
+        answer
+    }
+
+    /// The claim had its place before, and many came after it: so it looks at those before it alone.
+    async fn seen_whole(&self, this: &Try<'_>, view: View) -> Result<View, BackendError> {
+        match &view.own {
+            Some(own) if view.ahead.is_none() && view.standing == Standing::Waits => {
+                self.look(this, own.token).await
             }
+            _ => Ok(view),
         }
     }
 
+    async fn look(&self, this: &Try<'_>, token: FencingToken) -> Result<View, BackendError> {
+        let kind = this.claim.kind;
+        View::of(kind, &self.server.txn(requests::look(&this.keys, kind, token)).await?)
+    }
+
     /// This attempt took the lock.
-    fn taken(&self, this: &Try<'_>, token: FencingToken) -> Attempt {
+    fn taken(&self, this: &Try<'_>, token: FencingToken, slots: Slots) -> Attempt {
         self.waiters.forget(this.claim.owner);
         self.claims.granted(this.claim.owner, token);
         self.claims.settled(this.claim.owner, token);
-        Attempt::Granted(Grant::new(token, this.hold.left(this.asked)))
+        Attempt::Granted(Grant::new(token, this.hold.left(this.asked)).with_slots(slots))
+    }
+
+    /// Takes permits that were seen to be free; `None` if something has changed since.
+    async fn take_slots(
+        &self,
+        this: &Try<'_>,
+        view: &View,
+        slots: &Slots,
+    ) -> Result<Option<Attempt>, BackendError> {
+        this.hold.last_for(this.claim.ttl.as_duration()).await?;
+        let txn = requests::take_slots(&this.keys, this.claim, slots, this.hold.id(), view);
+        let answer = self.write_on([&this.hold].into_iter(), txn).await?;
+        if !answer.succeeded() {
+            return Ok(None);
+        }
+        let token = view.own.as_ref().map_or_else(|| written(&answer), |own| Ok(own.token))?;
+        Ok(Some(self.taken(this, token, slots.clone())))
+    }
+
+    /// C33: another number of permits. The claim leaves nothing behind.
+    async fn refuse(
+        &self,
+        this: &Try<'_>,
+        view: &View,
+        held: u16,
+    ) -> Result<Attempt, BackendError> {
+        self.waiters.forget(this.claim.owner);
+        if let Some(own) = &view.own {
+            self.server.txn(requests::delete(own)).await?;
+        }
+        self.claims.forget(this.claim.owner);
+        Err(BackendError::conflict(BACKEND, this.claim.kind.permits(), held))
     }
 
     /// Another has the lock, and this attempt wanted no place in the queue.
@@ -113,12 +186,12 @@ impl Cluster {
             self.claims.forget(this.claim.owner);
         }
         let mut contention = Contention::unknown();
-        contention.at = Some(view.at);
+        contention.at = Some(view.at());
         if let Some(holder) = &view.first {
             contention.ttl_left = self.left(holder.lease).await;
             // C49: our own claims have a lease.
             contention.foreign_without_ttl = holder.lease == 0;
-            contention.holder = Some(holder.label.clone());
+            contention.holder = Some(holder.value.label.clone());
         }
         Attempt::Busy(contention)
     }
@@ -133,26 +206,21 @@ impl Cluster {
     ) -> Result<Attempt, BackendError> {
         let lost = || overtaken("the place in the queue was lost while it was taken");
         let own = view.own.as_ref().ok_or_else(lost)?;
-        let Some(ahead) = view.ahead else {
-            // The claim had its place before, and many came after it.
-            let txn = requests::look(&this.keys, own.token);
-            let view = View::of(&self.server.txn(txn).await?)?;
-            return match view.ahead.is_some() && view.held().is_none() {
-                true => Box::pin(self.begin_to_wait(this, session, waiter, view)).await,
-                false => Err(lost()),
-            };
-        };
+        let at = view.at();
+        let ahead = view.ahead.ok_or_else(lost)?;
         let holder_lease = view.first.as_ref().map(|first| first.lease);
         let place = Place {
             owner: this.claim.owner,
             keys: this.keys.clone(),
+            kind: this.claim.kind,
             token: own.token,
             session,
             // C49: our own claims have a lease.
             behind_foreign_key: view.first.as_ref().is_some_and(|first| first.lease == 0),
-            holder: view.first.map(|first| first.label),
+            holder: view.first.map(|first| first.value.label),
             ahead: Mutex::new(ahead),
-            answered: Mutex::new((this.asked, view.at)),
+            is_watching: AtomicBool::new(true),
+            answered: Mutex::new((this.asked, at)),
         };
         let mut contention = place.contention();
         self.claims.waits(this.claim.owner);
@@ -185,16 +253,44 @@ impl Cluster {
         Ok(Some(Attempt::Busy(place.contention())))
     }
 
+    /// A claim on permits looks again: whether there is room for it, and else what it waits for.
+    async fn look_again(
+        &self,
+        this: &Try<'_>,
+        place: &Place,
+        waiter: &WaiterHandle,
+        is_watching: bool,
+    ) -> Result<Option<Attempt>, BackendError> {
+        place.session.last_for(PLACE_LASTS).await?;
+        let view = self.look(this, place.token).await?;
+        let is_there = view.own.as_ref().is_some_and(|own| own.token == place.token);
+        match &view.standing {
+            Standing::Fits(slots) if is_there => self.take_slots(this, &view, slots).await,
+            Standing::Waits if is_there && is_watching => {
+                *place.answered() = (this.asked, view.at());
+                *place.ahead() = view.ahead.unwrap_or_default();
+                self.claims.waits(this.claim.owner);
+                Ok(Some(Attempt::Busy(place.contention())))
+            }
+            Standing::Waits if is_there => {
+                let session = place.session.clone();
+                self.begin_to_wait(this, session, waiter, view).await.map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// The claim turns out to hold the lock already: lets it last for its whole TTL.
-    async fn found_held(&self, this: &Try<'_>, own: &StoredClaim) -> Result<Attempt, BackendError> {
+    async fn found_held(&self, this: &Try<'_>, view: &View) -> Result<Attempt, BackendError> {
         let owner = this.claim.owner;
+        let own = view.own.as_ref().ok_or_else(|| overtaken("the hold ended at once"))?;
         self.waiters.forget(owner);
         let key = &this.keys.own;
         match self.settle(key, owner, own.token, own.lease, &this.hold).await? {
             Extension::Extended(_) => {
                 self.claims.granted(owner, own.token);
                 let ttl = this.hold.left(this.asked);
-                Ok(Attempt::Granted(Grant::new(own.token, ttl)))
+                Ok(Attempt::Granted(Grant::new(own.token, ttl).with_slots(own.slots().clone())))
             }
             Extension::Lost => Err(overtaken("the hold ended while it was found")),
         }

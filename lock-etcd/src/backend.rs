@@ -9,8 +9,8 @@ use lock_core::backend::{
     WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
-    LockError, LockName, LockState, LostReason, Occurrence, Order, OwnerId, Renewals,
+    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, Lease,
+    LockAdmin, LockError, LockName, LockState, LostReason, Occurrence, Order, OwnerId, Renewals,
     TokenDurability, Ttl, Wakeup, Whom,
 };
 
@@ -75,6 +75,7 @@ impl DistributedLock for EtcdBackend {
              ones refuse",
         )
         .running_once()
+        .with_kinds(Kinds::Permits)
     }
 
     async fn try_acquire(

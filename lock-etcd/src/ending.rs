@@ -1,6 +1,7 @@
 //! How claims end: their keys are deleted.
 
 use etcd_client::Client;
+use futures_util::future::join_all;
 use lock_core::backend::Release;
 use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
 
@@ -45,19 +46,26 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes the holder's key. Its lease is left alone: it may carry other keys.
+    /// Deletes the keys of holders. Their leases are left alone: they may carry other keys.
     pub(crate) async fn evict(
         &self,
         name: &LockName,
         whom: &Whom,
     ) -> Result<Vec<Holder>, BackendError> {
-        let (Some(first), _) = self.first(name).await? else { return Ok(Vec::new()) };
-        let holder = self.holder(&first, self.left(first.lease).await);
-        if !whom.includes(&holder) {
-            return Ok(Vec::new());
+        let holders = self.claims_on(name).await?.holders;
+        let left = self.left_of_all(&holders).await;
+        let holders = holders.iter().map(|claim| (claim, self.holder(claim, &left)));
+        let wanted: Vec<_> = holders.filter(|(_, holder)| whom.includes(holder)).collect();
+        let deletions = wanted.iter().map(|(claim, _)| self.server.txn(requests::delete(claim)));
+        let mut evicted = Vec::new();
+        for ((_, holder), answer) in wanted.iter().zip(join_all(deletions).await) {
+            if deleted(&answer?)?.is_some() {
+                evicted.push(holder.clone());
+            }
         }
-        let deleted = deleted(&self.server.txn(requests::delete(&first)).await?)?;
-        deleted.ok_or_else(|| overtaken("the holder went by itself"))?;
-        Ok(vec![holder])
+        if evicted.is_empty() && !wanted.is_empty() {
+            return Err(overtaken("the holder went by itself"));
+        }
+        Ok(evicted)
     }
 }

@@ -12,9 +12,10 @@
 //! ```
 //!
 //! # Protocol
-//! A claim is a key, `{root}/locks/{name}/s-{owner}`. The claim that was created first holds the lock;
-//! the others are the queue. The value is the holder's label and, if the lock was granted at once, the
-//! holder's wall clock at that moment.
+//! A claim is a key, `{root}/locks/{name}/s-{owner}`. The claims at the head, in the order in which they
+//! were created, hold the lock as far as they fit together: one that is exclusive, or several that are not.
+//! The others are the queue. The value is the kind of a claim that is not exclusive, the holder's label and,
+//! if the lock was granted at once, the holder's wall clock at that moment.
 //!
 //! ```text
 //!   client ── session for a TTL of 30 s ──┬── lock a, held
@@ -35,6 +36,15 @@
 //!   is left before it. When the nearer one goes and no other is left, the lock is its own, without a
 //!   further read, since no claim can come before one that exists. That hold lasts for what is left of the
 //!   2 s, and its first renewal moves it to the session of its TTL. A poll reads two keys.
+//! - **Shared**: one transaction too. If all claims are shared ones, which the server sees by comparing the
+//!   values, ours is written beside them, and holds. Else it waits for the claims of other kinds before it,
+//!   and comes in with all readers behind them.
+//! - **Permits**: a claim on permits holds once its slots are written in its value, which it does itself, in
+//!   the order of the queue, and once. If nobody has a claim, that is the first write. Else it reads those
+//!   before it: if all of them have slots and enough are free, a second transaction writes its own. Nobody
+//!   before it takes more, and nobody after it takes any before it has, so that two clients that decide at
+//!   once never give one slot twice. A waiter watches what becomes of the claim before it; the first of
+//!   those who wait, which of the holders goes.
 //! - **Token**: the claim's create revision. It grows with every write to the cluster, survives
 //!   renewals, moves between sessions, restarts and changes of leader, and any transaction can compare
 //!   it. A cluster that went back in time, or another one, is refused: its tokens would repeat.
@@ -71,6 +81,9 @@
 //! key: they wait for it, list it without its owner, and may evict it. A lease that was exported by one
 //! kind cannot be attached by the other: it is lost there.
 //!
+//! A client that knows no kinds of hold takes a claim of any kind for an exclusive one, without label. It
+//! waits until all of them are gone, and all kinds wait for its own.
+//!
 //! etcd 3.4 or newer. A user needs `readwrite` on the keys below the root.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -95,6 +108,8 @@ mod requests;
 mod runs;
 mod server;
 mod session;
+mod standing;
+mod stored_claim;
 mod value;
 mod view;
 mod waiters;

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use etcd_client::{Client, GetOptions};
 use futures_util::stream::{self, StreamExt};
-use lock_core::{BackendError, Holder, LockName, LockState};
+use lock_core::{BackendError, Holder, Kind, LockName, LockState};
 
 use crate::cluster::Cluster;
 use crate::requests;
-use crate::view::StoredClaim;
+use crate::standing::holders;
+use crate::stored_claim::StoredClaim;
 
 /// How many keys one request of a listing reads: far less than the 4 MiB that an answer may have.
 const PAGE: i64 = 1000;
@@ -17,21 +18,31 @@ const PAGE: i64 = 1000;
 /// How many leases are asked for at once.
 const AT_ONCE: usize = 64;
 
+/// How long leases last unless they are renewed.
+type Left = HashMap<i64, Option<Duration>>;
+
 impl Cluster {
     pub(crate) async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let (first, count) = self.first(name).await?;
-        let holder = match first {
-            Some(first) => Some(self.holder(&first, self.left(first.lease).await)),
-            None => None,
-        };
-        Ok(LockState::new(name.clone(), holder, Some(count.saturating_sub(1))))
+        let claims = self.claims_on(name).await?;
+        let left = self.left_of_all(&claims.holders).await;
+        Ok(self.state(name.clone(), &claims, &left))
     }
 
-    /// The first of the claims on a lock, which is the holder's, and how many there are.
-    pub(crate) async fn first(
-        &self,
-        name: &LockName,
-    ) -> Result<(Option<StoredClaim>, u64), BackendError> {
+    /// Who holds a lock, and how many have claims on it.
+    pub(crate) async fn claims_on(&self, name: &LockName) -> Result<Claims, BackendError> {
+        let (first, count) = self.first(name).await?;
+        match first {
+            // Only those of other kinds hold it beside each other.
+            Some(first) if first.kind() != Kind::Exclusive => {
+                let all = self.claims_of(self.root.claims(name)).await?.remove(name);
+                Ok(Claims::of(all.unwrap_or_default()))
+            }
+            first => Ok(Claims { holders: first.into_iter().collect(), count }),
+        }
+    }
+
+    /// The first of the claims on a lock, and how many there are.
+    async fn first(&self, name: &LockName) -> Result<(Option<StoredClaim>, u64), BackendError> {
         let range = self.root.claims(name);
         let get =
             |mut client: Client| async move { client.get(range, Some(requests::first())).await };
@@ -40,18 +51,32 @@ impl Cluster {
         Ok((first, u64::try_from(found.count()).unwrap_or(0)))
     }
 
-    /// Who holds a lock, by the first of its claims, and how long that has `left`.
-    pub(crate) fn holder(&self, entry: &StoredClaim, left: Option<Duration>) -> Holder {
+    fn state(&self, name: LockName, claims: &Claims, left: &Left) -> LockState {
+        let holders = claims.holders.iter().map(|claim| self.holder(claim, left));
+        let waiters = claims.count.saturating_sub(claims.holders.len() as u64);
+        LockState::new(name, holders, Some(waiters))
+    }
+
+    /// Who holds a lock, by a claim that holds it, and how long leases have `left`.
+    pub(crate) fn holder(&self, entry: &StoredClaim, left: &Left) -> Holder {
+        let left = left.get(&entry.lease).copied().flatten();
         match self.root.read(&entry.key).and_then(|(_, owner)| owner) {
             Some(owner) => {
-                let left = left.unwrap_or(Duration::ZERO);
-                let mut holder = Holder::ours(owner, entry.token, left, entry.label.clone());
+                let (left, value) = (left.unwrap_or(Duration::ZERO), entry.value.clone());
+                let mut holder = Holder::ours(owner, entry.token, left, value.label);
                 // C45: by the holder's clock, since etcd tells no wall time.
-                holder.since = entry.since;
-                holder
+                holder.since = value.since;
+                holder.of_kind(value.kind, value.slots)
             }
             None => Holder::foreign(left),
         }
+    }
+
+    /// How long the server keeps what is on the leases of these claims.
+    pub(crate) async fn left_of_all(&self, claims: impl IntoIterator<Item = &StoredClaim>) -> Left {
+        let leases: HashSet<i64> = claims.into_iter().map(|claim| claim.lease).collect();
+        let left = |lease| async move { (lease, self.left(lease).await) };
+        stream::iter(leases).map(left).buffer_unordered(AT_ONCE).collect().await
     }
 
     /// How long the server keeps what is on a lease unless it is renewed, at the most; `None` if it does
@@ -72,23 +97,23 @@ impl Cluster {
         start: &str,
         limit: usize,
     ) -> Result<Vec<LockState>, BackendError> {
-        let claims: Vec<_> = self.claims_of(start).await?.into_iter().take(limit).collect();
-        let leases: HashSet<i64> = claims.iter().map(|(_, claims)| claims.first.lease).collect();
-        let left = |lease| async move { (lease, self.left(lease).await) };
-        let left: HashMap<_, _> =
-            stream::iter(leases).map(left).buffer_unordered(AT_ONCE).collect().await;
-        let state = |(name, claims): (LockName, Claims)| {
-            let left = left.get(&claims.first.lease).copied().flatten();
-            LockState::new(name, Some(self.holder(&claims.first, left)), Some(claims.count - 1))
-        };
-        Ok(claims.into_iter().map(state).collect())
+        let claims = self.claims_of(self.root.starting_with(start)).await?.into_iter();
+        let claims = claims.map(|(name, claims)| (name, Claims::of(claims)));
+        // One whose first claim has yet to take its slots is held by nobody.
+        let held = claims.filter(|(_, claims)| !claims.holders.is_empty()).take(limit);
+        let held: Vec<_> = held.collect();
+        let left = self.left_of_all(held.iter().flat_map(|(_, claims)| &claims.holders)).await;
+        Ok(held.into_iter().map(|(name, claims)| self.state(name, &claims, &left)).collect())
     }
 
-    /// All claims on locks whose names start with `start`, page by page, in the order of their keys.
-    async fn claims_of(&self, start: &str) -> Result<BTreeMap<LockName, Claims>, BackendError> {
-        let range = self.root.starting_with(start).into_bytes();
+    /// All claims whose keys start with `range`, page by page, in the order of their keys.
+    async fn claims_of(
+        &self,
+        range: String,
+    ) -> Result<BTreeMap<LockName, Vec<StoredClaim>>, BackendError> {
+        let range = range.into_bytes();
         let end = after_all_that_start_with(&range);
-        let (mut from, mut found) = (range, BTreeMap::<LockName, Claims>::new());
+        let (mut from, mut found) = (range, BTreeMap::<LockName, Vec<StoredClaim>>::new());
         loop {
             let options = GetOptions::new().with_range(end.clone()).with_limit(PAGE);
             let key = from.clone();
@@ -98,7 +123,7 @@ impl Cluster {
                 let entry = StoredClaim::of(pair)?;
                 // Beside all locks, or of a name that no lock has.
                 if let Some((name, _)) = self.root.read(&entry.key) {
-                    found.entry(name).or_insert_with(|| Claims::none_before(&entry)).add(entry);
+                    found.entry(name).or_default().push(entry);
                 }
             }
             match page.kvs().last() {
@@ -110,21 +135,16 @@ impl Cluster {
 }
 
 /// The claims on one lock.
-struct Claims {
-    first: StoredClaim,
+pub(crate) struct Claims {
+    /// Those that hold it, in the order of their grants.
+    pub(crate) holders: Vec<StoredClaim>,
     count: u64,
 }
 
 impl Claims {
-    fn none_before(entry: &StoredClaim) -> Self {
-        Self { first: entry.clone(), count: 0 }
-    }
-
-    fn add(&mut self, entry: StoredClaim) {
-        self.count += 1;
-        if entry.token < self.first.token {
-            self.first = entry;
-        }
+    fn of(mut claims: Vec<StoredClaim>) -> Self {
+        claims.sort_unstable_by_key(|claim| claim.token);
+        Self { holders: holders(&claims).to_vec(), count: claims.len() as u64 }
     }
 }
 

@@ -16,7 +16,8 @@ use crate::cluster::Cluster;
 use crate::error::overtaken;
 use crate::requests;
 use crate::session::{Keys, Session};
-use crate::view::{StoredClaim, entries};
+use crate::stored_claim::StoredClaim;
+use crate::view::{entries, unless_retired};
 
 /// How many keys one request reads. The server takes up to 128 operations.
 const BATCH: usize = 100;
@@ -127,11 +128,12 @@ impl Cluster {
         let extended = Extension::Extended(session.ttl());
         if from != session.id() {
             let txn = requests::reattach(key, token, from, session.id());
-            let moved = self.server.txn(txn).await?;
+            // C41: once its work has ended, it is nobody's.
+            let Some(moved) = unless_retired(&self.server.txn(txn).await?)? else {
+                return Ok(Extension::Lost);
+            };
             if !moved.succeeded() {
                 return match entries(&moved)?.pop().flatten() {
-                    // C41: its work has ended, and it is nobody's.
-                    Some(found) if found.is_retired() => Ok(Extension::Lost),
                     Some(_) => Err(overtaken("the hold changed while it was extended")),
                     None => Ok(Extension::Lost),
                 };

@@ -6,11 +6,13 @@ use etcd_client::{
     Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp,
 };
 use lock_core::backend::Claim;
-use lock_core::{FencingToken, Label, OwnerId};
+use lock_core::{FencingToken, Kind, OwnerId, Slots};
 
 use crate::keys::Root;
+use crate::standing::{first_slots, read_before};
+use crate::stored_claim::StoredClaim;
 use crate::value;
-use crate::view::{COUNTED, StoredClaim};
+use crate::view::View;
 
 /// The keys of one claim.
 #[derive(Clone)]
@@ -31,41 +33,82 @@ impl ClaimKeys {
     }
 }
 
-/// Takes the lock on the lease `hold` if nobody has a claim on it. Else it takes a place in the queue, if
-/// there is a lease for one and the claim has no place yet, and looks. A claim that was withdrawn gets
-/// neither (C19).
-pub(crate) fn enter(keys: &ClaimKeys, label: &Label, hold: i64, place: Option<i64>) -> Txn {
-    let put = |value: String, lease: i64| {
+/// Takes the lock on the lease `hold` if nobody has a claim on it, or if a shared claim finds none but shared
+/// ones. Else it takes a place in the queue, if there is a lease for one and the claim has no place yet, and
+/// looks. A claim that was withdrawn gets neither (C19).
+pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, hold: i64, place: Option<i64>) -> Txn {
+    let (kind, label) = (claim.kind, &claim.label);
+    let put = |value: Vec<u8>, lease: i64| {
         TxnOp::put(&*keys.own, value, Some(PutOptions::new().with_lease(lease)))
     };
     let nobody = Compare::create_revision(&*keys.range, CompareOp::Equal, 0).with_prefix();
-    let is_wanted = Compare::create_revision(&*keys.withdrawn, CompareOp::Equal, 0);
+    let is_wanted = is_wanted(keys);
     let absent = Compare::create_revision(&*keys.own, CompareOp::Equal, 0);
-    let mut otherwise = view(keys, None);
+    let mut otherwise = view(keys, kind, None);
     otherwise.push(TxnOp::get(&*keys.withdrawn, Some(GetOptions::new().with_count_only())));
-    if let Some(lease) = place {
+    let take = put(value::of_holder(kind, &first_slots(kind), label, SystemTime::now()), hold);
+    let mut enqueue = place.map(|lease| {
         let queue = Txn::new()
-            .when([absent, is_wanted.clone()])
-            .and_then([put(value::of_waiter(label), lease)]);
-        otherwise.insert(0, TxnOp::txn(queue));
+            .when([absent.clone(), is_wanted.clone()])
+            .and_then([put(value::of_waiter(kind, label), lease)]);
+        TxnOp::txn(queue)
+    });
+    if kind == Kind::Shared {
+        // C34: not past any other, be it one that waits.
+        let all_shared = Compare::value(&*keys.range, CompareOp::Greater, value::BELOW_SHARED);
+        let beside = Txn::new()
+            .when([all_shared.with_prefix(), absent, is_wanted.clone()])
+            .and_then([take.clone()])
+            .or_else(enqueue.into_iter().collect::<Vec<_>>());
+        enqueue = Some(TxnOp::txn(beside));
     }
-    let take = put(value::of_holder(label, SystemTime::now()), hold);
+    otherwise.splice(0..0, enqueue);
     Txn::new().when([nobody, is_wanted]).and_then([take]).or_else(otherwise)
 }
 
-/// Looks at the place of a claim that has one, and at all before it: the server reads the whole queue.
-pub(crate) fn look(keys: &ClaimKeys, token: FencingToken) -> Txn {
-    Txn::new().and_then(view(keys, Some(token)))
+/// Writes the slots of a claim on permits, by which it holds, on the lease `hold`: of a claim with a place,
+/// if nobody has touched its key since it was made; of one without, if nobody has come since it looked.
+pub(crate) fn take_slots(
+    keys: &ClaimKeys,
+    claim: &Claim,
+    slots: &Slots,
+    hold: i64,
+    view: &View,
+) -> Txn {
+    let unchanged = match &view.own {
+        Some(own) => vec![Compare::mod_revision(&*keys.own, CompareOp::Equal, revision(own.token))],
+        None => {
+            let nobody_new =
+                Compare::create_revision(&*keys.range, CompareOp::Less, view.revision + 1);
+            vec![nobody_new.with_prefix(), is_wanted(keys)]
+        }
+    };
+    let value = value::of_holder(claim.kind, slots, &claim.label, SystemTime::now());
+    let put = TxnOp::put(&*keys.own, value, Some(PutOptions::new().with_lease(hold)));
+    Txn::new().when(unchanged).and_then([put])
 }
 
-/// Reads the own key, the holder's, and the keys up to our own, the latest first. A place that was
-/// taken in the same transaction is the latest of all.
-fn view(keys: &ClaimKeys, token: Option<FencingToken>) -> Vec<TxnOp> {
-    let mut before = GetOptions::new()
-        .with_prefix()
-        .with_keys_only()
-        .with_sort(SortTarget::Create, SortOrder::Descend)
-        .with_limit(COUNTED + 2);
+/// The claim was not withdrawn (C19).
+fn is_wanted(keys: &ClaimKeys) -> Compare {
+    Compare::create_revision(&*keys.withdrawn, CompareOp::Equal, 0)
+}
+
+/// Looks at the place of a claim that has one, and at all before it: the server reads the whole queue.
+pub(crate) fn look(keys: &ClaimKeys, kind: Kind, token: FencingToken) -> Txn {
+    Txn::new().and_then(view(keys, kind, Some(token)))
+}
+
+/// Reads the own key, the holder's, and the claims up to our own, as far as [`read_before`] says. A place
+/// that was taken in the same transaction is the latest of all.
+fn view(keys: &ClaimKeys, kind: Kind, token: Option<FencingToken>) -> Vec<TxnOp> {
+    let before = GetOptions::new().with_prefix().with_limit(read_before(kind));
+    let mut before = match kind {
+        // Whoever is not shared comes first.
+        Kind::Shared => before.with_sort(SortTarget::Value, SortOrder::Ascend),
+        // The latest come first.
+        Kind::OneOf(_) => before.with_sort(SortTarget::Create, SortOrder::Descend),
+        _ => before.with_sort(SortTarget::Create, SortOrder::Descend).with_keys_only(),
+    };
     if let Some(token) = token {
         before = before.with_max_create_revision(revision(token));
     }
@@ -95,11 +138,19 @@ pub(crate) fn reattach(key: &str, token: FencingToken, from: i64, to: i64) -> Tx
     let same_lease = Compare::lease(key, CompareOp::Equal, from);
     let options = PutOptions::new().with_lease(to).with_ignore_value();
     let put = TxnOp::put(key, "", Some(options));
-    let in_use = Compare::value(key, CompareOp::Less, value::RETIRED);
-    Txn::new()
-        .when([same_hold, same_lease, in_use])
-        .and_then([put])
-        .or_else([TxnOp::get(key, None)])
+    let moved = Txn::new().when([same_hold, same_lease]).and_then([put]);
+    unless_retired(key, moved.or_else([TxnOp::get(key, None)]))
+}
+
+/// Carries out `txn`, unless the claim is a hold that outlasts its work (C41). What came of it is read by
+/// [`view::unless_retired`](crate::view::unless_retired).
+fn unless_retired(key: &str, txn: Txn) -> Txn {
+    Txn::new().when(is_retired(key)).or_else([TxnOp::txn(txn)])
+}
+
+fn is_retired(key: &str) -> [Compare; 2] {
+    let above = Compare::value(key, CompareOp::Greater, value::BELOW_RETIRED);
+    [above, Compare::value(key, CompareOp::Less, value::ABOVE_RETIRED)]
 }
 
 /// Leaves a hold that was seen to nobody, on a lease of its own (C41), if it is there and the first of all claims
@@ -116,9 +167,9 @@ pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
 /// Records a run under a key of its own, if its hold is in force under its token (C42).
 pub(crate) fn record(own: &str, run: &str, token: FencingToken, lease: i64) -> Txn {
     let same_hold = Compare::create_revision(own, CompareOp::Equal, revision(token));
-    let in_use = Compare::value(own, CompareOp::Less, value::RETIRED);
     let options = Some(PutOptions::new().with_lease(lease));
-    Txn::new().when([same_hold, in_use]).and_then([TxnOp::put(run, token.to_string(), options)])
+    let put = TxnOp::put(run, token.to_string(), options);
+    unless_retired(own, Txn::new().when([same_hold]).and_then([put]))
 }
 
 /// Takes a claim back: no request of it that comes later is carried out while the mark is there (C19). A hold
@@ -126,9 +177,8 @@ pub(crate) fn record(own: &str, run: &str, token: FencingToken, lease: i64) -> T
 pub(crate) fn withdraw(own: &str, root: &Root, owner: OwnerId, lease: i64) -> Txn {
     let options = Some(PutOptions::new().with_lease(lease));
     let mark = TxnOp::put(root.withdrawn(owner), "", options);
-    let is_retired = Compare::value(own, CompareOp::Greater, [value::RETIRED[0] - 1]);
     let delete = TxnOp::delete(own, None);
-    Txn::new().when([is_retired]).and_then([mark.clone()]).or_else([delete, mark])
+    Txn::new().when(is_retired(own)).and_then([mark.clone()]).or_else([delete, mark])
 }
 
 /// Deletes a claim's key if it is still the one that was seen, and tells what it was.

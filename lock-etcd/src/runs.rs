@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use etcd_client::{Client, Txn};
+use etcd_client::{Client, Txn, TxnResponse};
 use lock_core::backend::{Record, Recording, Release};
 use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, Ttl};
 
@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::error::unreadable;
 use crate::requests;
 use crate::session::Session;
-use crate::view::only;
+use crate::view::{only, unless_retired};
 
 impl Cluster {
     /// Leaves the hold of `owner` to nobody, for `delay` (C41).
@@ -38,7 +38,8 @@ impl Cluster {
         };
         let range = self.root.claims(name);
         let retire = |lease| requests::retire(&range, &held, lease);
-        match self.on_own_lease(delay.as_duration(), retire).await? {
+        let done = |answer: &TxnResponse| Ok(answer.succeeded());
+        match self.on_own_lease(delay.as_duration(), retire, done).await? {
             true => {
                 self.claims.retire(owner, delay);
                 Ok(Release::Released)
@@ -52,7 +53,10 @@ impl Cluster {
         let own = self.root.claim(&record.name, record.owner);
         let run = self.root.run(&record.name, &record.occurrence);
         let put = |lease| requests::record(&own, &run, record.token, lease);
-        match self.on_own_lease(record.remember, put).await? {
+        let done = |answer: &TxnResponse| {
+            Ok(unless_retired(answer)?.is_some_and(|recorded| recorded.succeeded()))
+        };
+        match self.on_own_lease(record.remember, put, done).await? {
             true => Ok(Recording::Recorded),
             false => Ok(Recording::Lost),
         }
@@ -77,10 +81,11 @@ impl Cluster {
         &self,
         span: Duration,
         put: impl FnOnce(i64) -> Txn,
+        done: impl FnOnce(&TxnResponse) -> Result<bool, BackendError>,
     ) -> Result<bool, BackendError> {
         let lease = Session::new(self.server.clone(), whole_seconds(span));
         lease.last_for(span).await?;
-        let done = self.server.txn(put(lease.id())).await?.succeeded();
+        let done = done(&self.server.txn(put(lease.id())).await?)?;
         if !done {
             // Nothing is on it. If it is not revoked, it ends by itself.
             let _ = lease.revoke().await;

@@ -1,68 +1,169 @@
-//! The value of a claim's key: its label and, if the claim was granted at once, since when it holds.
+//! The value of a claim's key: who may hold beside it, its label, and since when it holds.
+//!
+//! ```text
+//!   exclusive   label                     0xFC to 0xFF: no text in UTF-8 begins with such a byte
+//!   retired     0xFC label                an exclusive hold that outlasts its work (C41)
+//!   permits     0xFE 2/5\nlabel           two of five, which has no slots yet, and so does not hold
+//!               0xFE 2/5:0,3\nlabel       the same with its slots: it holds
+//!   shared      0xFF label
+//! ```
+//!
+//! The first byte lets the server itself compare: a value above `0xFE 0xFF` is that of a shared claim
+//! (C34), and in the order of values the shared claims are the last. A client that knows no kinds cannot
+//! read such a value, and takes the claim for an exclusive one: it waits for the claim, and is waited for.
 //!
 //! etcd tells no wall time. So the holder writes its own, in ms since 1970, behind the label on a line of
 //! its own: a label has no line breaks. A claim that had to queue writes no time, since nobody writes to
-//! its key when its turn comes.
+//! its key when its turn comes; one of n does, since it writes its slots then.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::Label;
+use lock_core::{Kind, Label, Permits, Slots};
 
-/// What the value of a hold that outlasts its work begins with (C41): no text of UTF-8 has such a byte, so that
-/// the values of all other claims are less.
-pub(crate) const RETIRED: [u8; 1] = [0xff];
+/// How the value of an exclusive hold begins that outlasts its work (C41).
+const RETIRED: u8 = 0xFC;
 
-/// The value of a hold that outlasts its work, which was `value` before.
-pub(crate) fn retired(value: &[u8]) -> Vec<u8> {
-    [&RETIRED, value.strip_prefix(&RETIRED).unwrap_or(value)].concat()
+/// Less than the value of any retired hold, and greater than that of any other exclusive one.
+pub(crate) const BELOW_RETIRED: [u8; 2] = [RETIRED - 1, 0xFF];
+
+/// Greater than the value of any retired hold, and less than that of any claim of another kind.
+pub(crate) const ABOVE_RETIRED: [u8; 1] = [RETIRED + 1];
+
+/// How the value of a shared claim begins.
+const SHARED: u8 = 0xFF;
+
+/// How the value of a claim on permits begins.
+const PERMITS: u8 = 0xFE;
+
+/// Less than the value of any shared claim, and greater than that of any other.
+pub(crate) const BELOW_SHARED: [u8; 2] = [PERMITS, 0xFF];
+
+/// What the value of a claim says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Value {
+    pub(crate) kind: Kind,
+    /// The slots of a claim on permits, once it holds (C36).
+    pub(crate) slots: Slots,
+    pub(crate) label: Label,
+    /// When the claim was granted, on the holder's wall clock, where it says so (C45).
+    pub(crate) since: Option<SystemTime>,
 }
 
 /// The value of a claim with a place in the queue.
-pub(crate) fn of_waiter(label: &Label) -> String {
-    label.as_str().to_owned()
-}
-
-/// The value of a claim that is granted at once, at `now` on the holder's wall clock (C45).
-pub(crate) fn of_holder(label: &Label, now: SystemTime) -> String {
-    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+pub(crate) fn of_waiter(kind: Kind, label: &Label) -> Vec<u8> {
     // The label itself, not as it is shown, where some characters are escaped.
-    format!("{}\n{}", label.as_str(), since.as_millis())
+    [start(kind, &Slots::NONE), label.as_str().into()].concat()
 }
 
-/// The label of a claim, and since when it holds the lock, where the value says so.
-pub(crate) fn read(value: &[u8]) -> (Label, Option<SystemTime>) {
-    let value = value.strip_prefix(&RETIRED).unwrap_or(value);
-    let Ok(value) = str::from_utf8(value) else { return (Label::default(), None) };
-    let (label, since) = value.split_once('\n').unwrap_or((value, ""));
+/// The value of a claim that is granted at `now` on the holder's wall clock (C45).
+pub(crate) fn of_holder(kind: Kind, slots: &Slots, label: &Label, now: SystemTime) -> Vec<u8> {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let text = format!("{}\n{}", label.as_str(), since.as_millis());
+    [start(kind, slots), text.into()].concat()
+}
+
+/// The value of a hold that outlasts its work, which was `held` before.
+pub(crate) fn retired(held: &Value) -> Vec<u8> {
+    let since = held.since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
+    let since = since.map(|since| format!("\n{}", since.as_millis())).unwrap_or_default();
+    [&[RETIRED], held.label.as_str().as_bytes(), since.as_bytes()].concat()
+}
+
+/// What stands before the label.
+fn start(kind: Kind, slots: &Slots) -> Vec<u8> {
+    match kind {
+        Kind::Shared => vec![SHARED],
+        Kind::OneOf(permits) => {
+            let (taken, of) = (permits.taken(), permits.of());
+            let colon = if *slots == Slots::NONE { "" } else { ":" };
+            [&[PERMITS], format!("{taken}/{of}{colon}{slots}\n").as_bytes()].concat()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Reads the value of a claim. One that nobody of us wrote is that of an exclusive claim (C37).
+pub(crate) fn read(value: &[u8]) -> Value {
+    match value {
+        [SHARED, text @ ..] => Value { kind: Kind::Shared, ..read_text(text) },
+        [PERMITS, text @ ..] => read_permits(text).unwrap_or_default(),
+        [RETIRED, text @ ..] => read_text(text),
+        text => read_text(text),
+    }
+}
+
+fn read_permits(text: &[u8]) -> Option<Value> {
+    let end = text.iter().position(|byte| *byte == b'\n')?;
+    let permits = str::from_utf8(&text[..end]).ok()?;
+    let (permits, slots) = permits.split_once(':').unwrap_or((permits, ""));
+    let (taken, of) = permits.split_once('/')?;
+    let permits = Permits::new(taken.parse().ok()?, of.parse().ok()?).ok()?;
+    let slots = slots.split(',').filter(|slot| !slot.is_empty()).map(|slot| slot.parse().ok());
+    let slots = Slots::new(slots.collect::<Option<Vec<u16>>>()?);
+    Some(Value { kind: Kind::OneOf(permits), slots, ..read_text(&text[end + 1..]) })
+}
+
+/// The label of a claim, and since when it holds the lock, where the text says so.
+fn read_text(text: &[u8]) -> Value {
+    let Ok(text) = str::from_utf8(text) else { return Value::default() };
+    let (label, since) = text.split_once('\n').unwrap_or((text, ""));
     let since = since.parse().ok().map(Duration::from_millis);
     let since = since.and_then(|since| UNIX_EPOCH.checked_add(since));
-    (Label::new(label).unwrap_or_default(), since)
+    Value { label: Label::new(label).unwrap_or_default(), since, ..Value::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn permits(taken: u16, of: u16) -> Kind {
+        Kind::OneOf(Permits::new(taken, of).expect("permits"))
+    }
+
+    /// All that a value of a claim may be: of each kind, with the slots that its holder has.
+    fn kinds() -> [(Kind, Slots); 4] {
+        [
+            (Kind::Exclusive, Slots::NONE),
+            (Kind::Shared, Slots::NONE),
+            (permits(1, 1), Slots::new([0])),
+            (permits(2, 5), Slots::new([0, 3])),
+        ]
+    }
+
     #[test]
     fn c45_a_value_is_read_as_it_is_written() {
         let now = UNIX_EPOCH + Duration::from_millis(1_795_251_431_457);
-        for label in ["", "a host", "12", "ü", "\\u{202e}", "a\u{202e}b"] {
-            let label = Label::new(label).expect("a good label");
-            assert_eq!(read(of_waiter(&label).as_bytes()), (label.clone(), None));
-            assert_eq!(read(of_holder(&label, now).as_bytes()), (label, Some(now)));
+        for label in ["", "a host", "12", "ü", "\\u{202e}", "a\u{202e}b", "2/5:1"] {
+            for (kind, slots) in kinds() {
+                let label = Label::new(label).expect("a good label");
+                let waiter = Value { kind, label: label.clone(), ..Value::default() };
+                assert_eq!(read(&of_waiter(kind, &label)), waiter);
+                let since = Some(now);
+                let holder = Value { kind, slots: slots.clone(), label: label.clone(), since };
+                assert_eq!(read(&of_holder(kind, &slots, &label, now)), holder);
+            }
         }
     }
 
     #[test]
-    fn c41_a_retired_value_is_greater_than_all_others_and_tells_the_same() {
+    fn c41_a_retired_value_is_told_apart_by_the_server_and_tells_the_same() {
         let now = UNIX_EPOCH + Duration::from_millis(1);
+        let is_retired = |value: &[u8]| *value > BELOW_RETIRED[..] && *value < ABOVE_RETIRED[..];
         for label in ["", "a host", "\u{10ffff}"] {
             let label = Label::new(label).expect("a good label");
-            for value in [of_waiter(&label), of_holder(&label, now)] {
-                let retired = retired(value.as_bytes());
-                assert!(value.as_bytes() < &RETIRED[..] && retired >= RETIRED.to_vec());
-                assert_eq!(read(&retired), read(value.as_bytes()));
-                assert_eq!(super::retired(&retired), retired, "once more");
+            for (kind, slots) in kinds() {
+                assert!(!is_retired(&of_waiter(kind, &label)), "{kind}");
+                assert!(!is_retired(&of_holder(kind, &slots, &label, now)), "{kind}");
+            }
+            let exclusive = Kind::Exclusive;
+            for held in
+                [of_waiter(exclusive, &label), of_holder(exclusive, &Slots::NONE, &label, now)]
+            {
+                let held = read(&held);
+                let value = retired(&held);
+                assert!(is_retired(&value), "{value:?}");
+                assert_eq!(read(&value), held);
+                assert_eq!(retired(&read(&value)), value, "once more");
             }
         }
     }
@@ -70,8 +171,37 @@ mod tests {
     #[test]
     fn c45_a_value_that_nobody_of_us_wrote_tells_no_time() {
         for foreign in ["x\n", "x\ny", "x\n-1", "x\n1\n2", "x\n99999999999999999999"] {
-            assert_eq!(read(foreign.as_bytes()).1, None, "{foreign:?}");
+            assert_eq!(read(foreign.as_bytes()).since, None, "{foreign:?}");
         }
-        assert_eq!(read(b"\xfe\n1"), (Label::default(), None));
+        assert_eq!(read(b"\xfa\n1"), Value::default());
+    }
+
+    /// C34: the server compares values alone.
+    #[test]
+    fn c34_shared_claims_have_the_greatest_values() {
+        for (kind, slots) in kinds() {
+            for label in [Label::default(), Label::new("\u{10ffff}").expect("a good label")] {
+                let holder = of_holder(kind, &slots, &label, UNIX_EPOCH);
+                for value in [of_waiter(kind, &label), holder] {
+                    let is_shared = kind == Kind::Shared;
+                    assert_eq!(*value > BELOW_SHARED[..], is_shared, "{kind} {value:?}");
+                }
+            }
+        }
+    }
+
+    /// C37: who does not know the kind is to take the claim for an exclusive one.
+    #[test]
+    fn c37_a_kind_is_no_text_that_an_older_client_reads() {
+        for (kind, slots) in kinds() {
+            let label = Label::new("a host").expect("a good label");
+            let exclusive = kind == Kind::Exclusive;
+            assert_eq!(str::from_utf8(&of_waiter(kind, &label)).is_ok(), exclusive);
+            let holder = of_holder(kind, &slots, &label, UNIX_EPOCH);
+            assert_eq!(str::from_utf8(&holder).is_ok(), exclusive);
+        }
+        for unknown in [&b"\xfe5\na"[..], b"\xfe6/5\na", b"\xfe2/5:x\na", b"\xfe2/5"] {
+            assert_eq!(read(unknown), Value::default(), "{unknown:?}");
+        }
     }
 }

@@ -1,67 +1,16 @@
 //! What the answers to the protocol's transactions say.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use etcd_client::{GetResponse, KeyValue, TxnOpResponse, TxnResponse};
 use lock_core::backend::ServerTime;
-use lock_core::{BackendError, FencingToken, Label};
+use lock_core::{BackendError, FencingToken, Kind};
 
 use crate::error::{unreadable, withdrawn};
-use crate::value;
-
-/// Up to how many claims before ours in the queue are counted, and known by their keys.
-pub(crate) const COUNTED: i64 = 16;
+use crate::standing::{Ahead, Before, Standing};
+use crate::stored_claim::{StoredClaim, token};
 
 const WHAT: &str = "what a claim sees";
-
-/// A claim's key as it is in the store.
-#[derive(Clone, Debug)]
-pub(crate) struct StoredClaim {
-    pub(crate) key: Vec<u8>,
-    pub(crate) token: FencingToken,
-    /// 0 if it has none.
-    pub(crate) lease: i64,
-    pub(crate) label: Label,
-    /// When it was granted, on the holder's wall clock, if it was granted at once (C45).
-    pub(crate) since: Option<SystemTime>,
-    /// Its value as it is in the store, if that was read.
-    pub(crate) value: Vec<u8>,
-}
-
-impl StoredClaim {
-    pub(crate) fn of(pair: &KeyValue) -> Result<Self, BackendError> {
-        let (label, since) = value::read(pair.value());
-        let token = token(pair.create_revision())?;
-        let (key, value) = (pair.key().to_vec(), pair.value().to_vec());
-        Ok(Self { key, token, lease: pair.lease(), label, since, value })
-    }
-
-    /// Whether it is a hold that outlasts its work (C41): it is nobody's.
-    pub(crate) fn is_retired(&self) -> bool {
-        self.value.starts_with(&value::RETIRED)
-    }
-}
-
-/// The claims before one in its queue, the latest first. Nobody can come before it later: the list only
-/// shrinks.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Ahead {
-    pub(crate) keys: Vec<Vec<u8>>,
-    /// Whether those are all.
-    pub(crate) is_whole: bool,
-}
-
-impl Ahead {
-    /// How many are before us, not counting the holder.
-    pub(crate) fn position(&self) -> Option<u64> {
-        self.is_whole.then(|| self.keys.len().saturating_sub(1) as u64)
-    }
-
-    /// Whether nobody is before us, so that the lock is ours if our own claim is there.
-    pub(crate) fn is_none(&self) -> bool {
-        self.is_whole && self.keys.is_empty()
-    }
-}
 
 /// What came of entering.
 pub(crate) enum Entered {
@@ -74,56 +23,64 @@ pub(crate) enum Entered {
 /// What a claim sees of its lock.
 pub(crate) struct View {
     pub(crate) own: Option<StoredClaim>,
-    /// The holder's claim.
+    /// The claim that was made first.
     pub(crate) first: Option<StoredClaim>,
-    /// The claims before our own; `None` if it was not among those that were read.
+    /// The claims in the way of our own; `None` if those that were read do not tell.
     pub(crate) ahead: Option<Ahead>,
-    /// When this was so.
-    pub(crate) at: ServerTime,
+    /// What these claims make of ours.
+    pub(crate) standing: Standing,
+    /// The revision of the store in which this was so.
+    pub(crate) revision: i64,
 }
 
 impl View {
-    /// The own claim, if it is the first: then the lock is ours.
-    pub(crate) fn held(&self) -> Option<&StoredClaim> {
-        let (own, first) = (self.own.as_ref()?, self.first.as_ref()?);
-        (own.key == first.key).then_some(own)
+    /// When this was so.
+    pub(crate) fn at(&self) -> ServerTime {
+        time(self.revision)
     }
 
     /// Reads the answer to [`look`](crate::requests::look).
-    pub(crate) fn of(response: &TxnResponse) -> Result<Self, BackendError> {
-        Self::read(response, response.op_responses())
+    pub(crate) fn of(kind: Kind, response: &TxnResponse) -> Result<Self, BackendError> {
+        Self::read(kind, response, response.op_responses())
     }
 
-    fn read(response: &TxnResponse, mut answers: Vec<TxnOpResponse>) -> Result<Self, BackendError> {
+    fn read(
+        kind: Kind,
+        response: &TxnResponse,
+        mut answers: Vec<TxnOpResponse>,
+    ) -> Result<Self, BackendError> {
         let mut next = || match answers.pop() {
             Some(TxnOpResponse::Get(answer)) => Ok(answer),
             _ => Err(unreadable(WHAT)),
         };
-        let (before, first, own) = (next()?, next()?, next()?);
+        let (latest, first, own) = (next()?, next()?, next()?);
         let entry = |pair: Option<&KeyValue>| pair.map(StoredClaim::of).transpose();
         let (first, own) = (entry(first.kvs().first())?, entry(own.kvs().first())?);
-        let place =
-            own.as_ref().and_then(|own| before.kvs().iter().position(|pair| pair.key() == own.key));
-        let ahead = place.map(|place| Ahead {
-            keys: before.kvs()[place + 1..].iter().map(|pair| pair.key().to_vec()).collect(),
-            is_whole: before.kvs().len() <= COUNTED as usize + 1,
-        });
-        Ok(Self { own, first, ahead, at: server_time(response)? })
+        let read = latest.kvs().iter().map(StoredClaim::of).collect::<Result<Vec<_>, _>>()?;
+        let before = Before::of(kind, own.as_ref(), read);
+        let ahead = before.as_ref().map(|before| before.ahead(kind, first.as_ref()));
+        let standing = Standing::of(kind, own.as_ref(), first.as_ref(), before.as_ref());
+        Ok(Self { own, first, ahead, standing, revision: revision(response)? })
     }
 }
 
 /// Reads the answer to [`enter`](crate::requests::enter). The error may be that the claim was withdrawn.
-pub(crate) fn entered(response: &TxnResponse) -> Result<Entered, BackendError> {
+pub(crate) fn entered(kind: Kind, response: &TxnResponse) -> Result<Entered, BackendError> {
     if response.succeeded() {
-        // A key that is created in a transaction has the transaction's revision.
-        return Ok(Entered::Taken(token(revision(response)?)?));
+        return written(response).map(Entered::Taken);
     }
     let mut answers = response.op_responses();
     match answers.pop() {
         Some(TxnOpResponse::Get(mark)) if mark.count() > 0 => Err(withdrawn()),
-        Some(TxnOpResponse::Get(_)) => View::read(response, answers).map(Entered::Seen),
+        Some(TxnOpResponse::Get(_)) => View::read(kind, response, answers).map(Entered::Seen),
         _ => Err(unreadable(WHAT)),
     }
+}
+
+/// The token of a claim whose key was made by this transaction.
+pub(crate) fn written(response: &TxnResponse) -> Result<FencingToken, BackendError> {
+    // A key that is created in a transaction has the transaction's revision.
+    token(revision(response)?)
 }
 
 /// Reads the answer to [`read`](crate::requests::read), in the order of the keys.
@@ -133,6 +90,15 @@ pub(crate) fn entries(response: &TxnResponse) -> Result<Vec<Option<StoredClaim>>
         _ => Err(unreadable("the state of claims")),
     };
     response.op_responses().into_iter().map(entry).collect()
+}
+
+/// What came of a transaction that leaves a hold alone which outlasts its work; `None` if it is such a hold.
+pub(crate) fn unless_retired(response: &TxnResponse) -> Result<Option<TxnResponse>, BackendError> {
+    match response.op_responses().pop() {
+        _ if response.succeeded() => Ok(None),
+        Some(TxnOpResponse::Txn(inner)) => Ok(Some(inner)),
+        _ => Err(unreadable("the answer to a transaction")),
+    }
 }
 
 /// Reads the answer about one key.
@@ -155,15 +121,14 @@ pub(crate) fn deleted(response: &TxnResponse) -> Result<Option<StoredClaim>, Bac
 /// The revision as a clock: a nanosecond for each, which no server outruns. A span between two
 /// revisions is therefore never longer than the time that passed.
 pub(crate) fn server_time(response: &TxnResponse) -> Result<ServerTime, BackendError> {
-    Ok(ServerTime(Duration::from_nanos(revision(response)?.unsigned_abs())))
+    revision(response).map(time)
+}
+
+fn time(revision: i64) -> ServerTime {
+    ServerTime(Duration::from_nanos(revision.unsigned_abs()))
 }
 
 fn revision(response: &TxnResponse) -> Result<i64, BackendError> {
     let header = response.header().ok_or_else(|| unreadable("an answer without a revision"))?;
     Ok(header.revision())
-}
-
-fn token(revision: i64) -> Result<FencingToken, BackendError> {
-    let token = u64::try_from(revision).ok().and_then(|token| FencingToken::new(token).ok());
-    token.ok_or_else(|| unreadable("a revision that is no token"))
 }

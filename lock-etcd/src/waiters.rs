@@ -12,20 +12,27 @@
 //! come before one that exists, so it takes no further read (C27). All three watches are on one stream of
 //! one member, which tells of deletions in their order. So our own claim was still there when the first one
 //! went. How long it lasts is told by the last renewal of its session, and never more.
+//!
+//! A shared claim does the same, and sees only the claims of other kinds before it. A claim on permits
+//! watches one thing: what becomes of the claim before it, or, if all before it hold, whether one of them
+//! goes. Then it looks again, and writes its slots if they are free.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{FutureExt, join_all, select_all};
 use lock_core::backend::{Grant, ServerTime, WaiterHandle};
-use lock_core::{BackendError, Contention, FencingToken, Label, Moment, OwnerId};
+use lock_core::{BackendError, Contention, FencingToken, Kind, Label, Moment, OwnerId};
 use tokio::task::JoinHandle;
 
 use crate::claims::Claims;
 use crate::requests::{self, ClaimKeys};
 use crate::server::Server;
 use crate::session::Session;
-use crate::view::{Ahead, StoredClaim, View, entries};
+use crate::standing::{Ahead, Standing};
+use crate::stored_claim::StoredClaim;
+use crate::view::{View, entries};
 use crate::watches::{Watch, Watches};
 
 /// How many claims before our own are watched.
@@ -51,6 +58,7 @@ impl Drop for Task {
 pub(crate) struct Place {
     pub(crate) owner: OwnerId,
     pub(crate) keys: ClaimKeys,
+    pub(crate) kind: Kind,
     pub(crate) token: FencingToken,
     /// Where its key is.
     pub(crate) session: Arc<Session>,
@@ -59,6 +67,8 @@ pub(crate) struct Place {
     /// Whether the holder then was a key without a TTL that is not ours.
     pub(crate) behind_foreign_key: bool,
     pub(crate) ahead: Mutex<Ahead>,
+    /// Whether its task watches those before it, and will wake the waiter.
+    pub(crate) is_watching: AtomicBool,
     /// When the waiter asked last, and when that was answered on the server's clock.
     pub(crate) answered: Mutex<(Moment, ServerTime)>,
 }
@@ -68,11 +78,12 @@ impl Waiters {
         Self { server, claims, watches, waiting: Mutex::default() }
     }
 
-    /// The place of a claim that has a task to wait.
-    pub(crate) fn place(&self, owner: OwnerId) -> Option<Arc<Place>> {
+    /// The place of a claim, and whether its task watches those before it.
+    pub(crate) fn place(&self, owner: OwnerId) -> Option<(Arc<Place>, bool)> {
         let waiting = self.waiting();
         let (place, task) = waiting.get(&owner)?;
-        (!task.0.is_finished()).then(|| place.clone())
+        let is_watching = place.is_watching.load(Ordering::Acquire) && !task.0.is_finished();
+        Some((place.clone(), is_watching))
     }
 
     /// Wakes the claim when its turn has come.
@@ -85,9 +96,13 @@ impl Waiters {
             claims: self.claims.clone(),
         };
         let task = tokio::spawn(async move {
-            match turn.comes().await {
+            let place = turn.place.clone();
+            let grant = turn.comes().await;
+            // Before the waiter looks again, which then sees who is to be watched.
+            place.is_watching.store(false, Ordering::Release);
+            match grant {
                 Ok(Some(grant)) => waiter.granted(grant),
-                // Our claim is gone, or the server did not answer.
+                // Our claim is gone, or the server did not answer, or there may be room.
                 Ok(None) | Err(_) => waiter.try_again(),
             }
         });
@@ -147,6 +162,9 @@ struct Turn {
 impl Turn {
     /// Returns the grant when the turn has come; `None` if the place is lost.
     async fn comes(self) -> Result<Option<Grant>, BackendError> {
+        if let Kind::OneOf(_) = self.place.kind {
+            return self.stirs().await.map(|()| None);
+        }
         // The own watch comes first.
         let mut watched = vec![self.watches.watch(self.place.keys.own.as_bytes())];
         self.watch_nearest(&mut watched);
@@ -170,6 +188,26 @@ impl Turn {
                 return Ok(Some(self.place.grant()));
             }
         }
+    }
+
+    /// Returns when a claim on permits is to look again: the nearest before it has its slots, or is gone; or
+    /// all before it hold, and somebody on this lock is gone (C34).
+    async fn stirs(&self) -> Result<(), BackendError> {
+        let Place { keys, kind, token, .. } = &*self.place;
+        let nearest = self.place.ahead().keys.first().cloned();
+        let before = match &nearest {
+            Some(key) => self.watches.watch_changes(key),
+            None => self.watches.watch_deletions(&keys.range),
+        };
+        let mut watched = [self.watches.watch(keys.own.as_bytes()), before];
+        join_all(watched.iter_mut().map(Watch::opened)).await;
+        // What happened before the watches were open.
+        let view = View::of(*kind, &self.server.txn(requests::look(keys, *kind, *token)).await?)?;
+        let now_nearest = view.ahead.and_then(|ahead| ahead.keys.first().cloned());
+        if view.standing == Standing::Waits && view.own.is_some() && now_nearest == nearest {
+            select_all(watched.iter_mut().map(|watch| watch.changed().boxed())).await;
+        }
+        Ok(())
     }
 
     /// Watches the own key, and those of the nearest before it. Whether that opens another watch.
@@ -221,8 +259,8 @@ impl Turn {
 
     /// More claims were before us than we know of.
     async fn look_at_all(&self) -> Result<bool, BackendError> {
-        let txn = requests::look(&self.place.keys, self.place.token);
-        let view = View::of(&self.server.txn(txn).await?)?;
+        let Place { keys, kind, token, .. } = &*self.place;
+        let view = View::of(*kind, &self.server.txn(requests::look(keys, *kind, *token)).await?)?;
         let is_there = view.own.is_some_and(|own| own.token == self.place.token);
         *self.place.ahead() = view.ahead.unwrap_or_default();
         Ok(is_there)

@@ -59,6 +59,10 @@ struct Watched {
 enum Target {
     /// Deletions of a key: a renewal that moves it to another lease does not matter.
     Key(Vec<u8>),
+    /// All changes of a key.
+    KeyChanges(Vec<u8>),
+    /// Deletions of the keys that start so.
+    DeletionsStartingWith(Vec<u8>),
     /// All changes of the keys that start so.
     KeysStartingWith(Vec<u8>),
 }
@@ -155,6 +159,16 @@ impl Watches {
     /// Watches `key` from now on.
     pub(crate) fn watch(&self, key: &[u8]) -> Watch {
         self.open(Target::Key(key.to_vec()))
+    }
+
+    /// Watches from now on whether `key` is written or deleted.
+    pub(crate) fn watch_changes(&self, key: &[u8]) -> Watch {
+        self.open(Target::KeyChanges(key.to_vec()))
+    }
+
+    /// Watches from now on whether any key is deleted that starts with `start`.
+    pub(crate) fn watch_deletions(&self, start: &str) -> Watch {
+        self.open(Target::DeletionsStartingWith(start.into()))
     }
 
     /// Tells of changes of the keys that start with `start`, and each time the watch is opened, since what
@@ -284,14 +298,22 @@ async fn send(
 
 impl Target {
     fn key(&self) -> &[u8] {
-        let (Self::Key(key) | Self::KeysStartingWith(key)) = self;
-        key
+        match self {
+            Self::Key(key)
+            | Self::KeyChanges(key)
+            | Self::DeletionsStartingWith(key)
+            | Self::KeysStartingWith(key) => key,
+        }
     }
 
     fn options(&self, id: i64) -> WatchOptions {
         let options = WatchOptions::new().with_watch_id(id);
         match self {
             Self::Key(_) => options.with_filters([WatchFilterType::NoPut]),
+            Self::KeyChanges(_) => options,
+            Self::DeletionsStartingWith(_) => {
+                options.with_prefix().with_filters([WatchFilterType::NoPut])
+            }
             Self::KeysStartingWith(_) => options.with_prefix(),
         }
     }

@@ -9,7 +9,7 @@ use lock_core::backend::{
     Attempt, Claim, Extension, Notifications, Record, Recording, Release, Renewal, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, LockAdmin,
+    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, LockAdmin,
     LockError, LockName, LockState, Occurrence, Order, OwnerId, Renewals, TokenDurability, Ttl,
     Wakeup, Whom,
 };
@@ -122,6 +122,7 @@ impl DistributedLock for FileBackend {
              still believes, with a greater token unless the clock is behind",
         )
         .running_once()
+        .with_kinds(Kinds::Permits)
     }
 
     async fn try_acquire(

@@ -1,10 +1,11 @@
 //! The locks in a directory: each operation once, as the thread sees it that does it.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::backend::{
-    self, Attempt, Claim, Extension, Grant, Recording, Release, Renewal, Withdrawals,
+    self, Admission, Attempt, Claim, Extension, Grant, Recording, Release, Renewal, Withdrawals,
 };
 use lock_core::{
     BackendError, Contention, FencingToken, Finding, Holder, LockError, LockName, LockState,
@@ -15,14 +16,13 @@ use uuid::Uuid;
 use crate::blocking::Caller;
 use crate::digest::{DIGITS, hex_digest};
 use crate::fault::{self, BACKEND};
-use crate::hand_over::{Notification, first_waiter, grant_to, hand_over};
+use crate::lock::Lock;
 use crate::locked_file::{LockTimeout, LockedFile};
-use crate::machine::{Machine, Now};
+use crate::machine::Machine;
+use crate::notification::Notification;
 use crate::path::{absolute, refuse_network_mount, unusable};
 use crate::platform;
-use crate::queue::{LONGEST_IDLE_FILE, Queue};
-use crate::queue_entry::QueueEntry;
-use crate::record::{Hold, Record};
+use crate::record::Record;
 use crate::runs::Runs;
 use crate::sockets::{Sockets, Told};
 use crate::state_file::{StateFile, StateOf};
@@ -71,53 +71,23 @@ impl Directory {
         queueing: Queueing,
         caller: &Caller,
     ) -> Result<Attempt, BackendError> {
-        let mut file = LockedFile::create(&self.state_file(&claim.name), LockTimeout::new())?;
+        let file = LockedFile::create(&self.state_file(&claim.name), LockTimeout::new())?;
         caller.check()?;
         self.refuse_withdrawn(claim)?;
-        let found = record_of(&claim.name, &file)?;
-        let now = self.machine.now();
-        match found {
-            // C16: a repeat finds its own grant, with the same token.
-            Some(own) if own.is_held_by(claim.owner, &now) => {
-                take(file, own.extended(claim.ttl, &now), claim)
-            }
-            Some(held) if held.hold(&now).is_some() => {
-                let (record, seen) = queue_up(&file, held.clone(), claim, queueing, &now)?;
-                if record != held {
-                    write(&mut file, &record)?;
-                }
-                Ok(Attempt::Busy(seen))
-            }
-            Some(free) => self.take_in_turn(file, &free, claim, queueing, &now),
-            None => take(file, granted(None, claim, &now)?, claim),
+        let mut lock = Lock::of(&claim.name, file, self.machine.now())?;
+        let queue = lock.queue();
+        // C27: of a lock whose hold is over the first of the waiters are served, whoever asks.
+        let mut told = lock.hand_over()?;
+        // The claim itself is told by the answer.
+        told.retain(|next| next.held.owner != claim.owner);
+        let answer = admit(&mut lock, claim, queueing);
+        if matches!(answer, Ok(Attempt::Granted(_))) || lock.queue() != queue {
+            lock.write()?;
+        } else {
+            drop(lock);
         }
-    }
-
-    /// Takes a lock whose hold is over, if nobody waits before `claim`.
-    fn take_in_turn(
-        &self,
-        mut file: LockedFile,
-        free: &Record,
-        claim: &Claim,
-        queueing: Queueing,
-        now: &Now,
-    ) -> Result<Attempt, BackendError> {
-        let queue = free.queue(now);
-        match first_waiter(&file, free, now)? {
-            // C27: the first of the waiters is served, whoever asks.
-            Some(other) if other.entry.owner != claim.owner => {
-                let (record, notification) = grant_to(&other, free, now)?;
-                let (record, seen) = queue_up(&file, record, claim, queueing, now)?;
-                write(&mut file, &record)?;
-                drop(file);
-                self.tell(notification);
-                Ok(Attempt::Busy(seen))
-            }
-            own => {
-                let queue = own.map_or_else(Queue::default, |own| queue.after(&own));
-                take(file, granted(Some(free), claim, now)?.with_queue(queue), claim)
-            }
-        }
+        self.tell(told);
+        answer
     }
 
     pub(crate) fn extend(
@@ -125,26 +95,25 @@ impl Directory {
         renewal: &Renewal,
         timeout: LockTimeout,
     ) -> Result<Extension, BackendError> {
-        let Some((mut file, record)) = self.find(&renewal.name, timeout)? else {
+        let Some(mut lock) = self.find(&renewal.name, timeout)? else {
             return Ok(Extension::Lost);
         };
-        let now = self.machine.now();
-        if !record.is_held_by(renewal.owner, &now) || record.token != renewal.token {
+        let (ttl, now) = (renewal.ttl.as_duration(), lock.now().uptime);
+        if !lock.holds.extend(renewal.owner, renewal.token, ttl, now) {
             return Ok(Extension::Lost);
         }
-        file.replace(record.extended(renewal.ttl, &now).encode())?;
-        Ok(Extension::Extended(renewal.ttl.as_duration()))
+        lock.write()?;
+        Ok(Extension::Extended(ttl))
     }
 
     pub(crate) fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let Some((file, record)) = self.find(name, LockTimeout::new())? else {
+        let Some(mut lock) = self.find(name, LockTimeout::new())? else {
             return Ok(Release::NotHeld);
         };
-        let now = self.machine.now();
-        if !record.is_held_by(owner, &now) {
+        if !lock.holds.end(owner) {
             return Ok(Release::NotHeld);
         }
-        self.pass_on(file, record, &now)?;
+        self.tell(lock.pass_on()?);
         Ok(Release::Released)
     }
 
@@ -155,15 +124,14 @@ impl Directory {
         owner: OwnerId,
         delay: Ttl,
     ) -> Result<Release, BackendError> {
-        let Some((mut file, record)) = self.find(name, LockTimeout::new())? else {
+        let Some(mut lock) = self.find(name, LockTimeout::new())? else {
             return Ok(Release::NotHeld);
         };
-        let (now, retired) = (self.machine.now(), owner.retired());
-        // C16: a repeat finds what it did before.
-        if !record.is_held_by(owner, &now) && !record.is_held_by(retired, &now) {
+        let now = lock.now().uptime;
+        if !lock.holds.retire(owner, delay.as_duration(), now) {
             return Ok(Release::NotHeld);
         }
-        write(&mut file, &record.retired(retired, delay, &now))?;
+        lock.write()?;
         Ok(Release::Released)
     }
 
@@ -176,16 +144,15 @@ impl Directory {
     ) -> Result<Recording, BackendError> {
         let runs = Runs::of(&self.path, &record.name);
         let written = runs.write(record, &self.machine.now())?;
-        let Some((_locked, lock)) = self.find(&record.name, LockTimeout::new())? else {
+        let Some(lock) = self.find(&record.name, LockTimeout::new())? else {
             return Ok(Recording::Lost);
         };
         caller.check()?;
-        let now = self.machine.now();
-        if !lock.is_held_by(record.owner, &now) || lock.token != record.token {
+        if !lock.holds.has(record.owner, record.token) {
             return Ok(Recording::Lost);
         }
         written.put_in_place()?;
-        runs.sweep(&now);
+        runs.sweep(lock.now());
         Ok(Recording::Recorded)
     }
 
@@ -201,52 +168,46 @@ impl Directory {
     /// that came before it is undone by what follows.
     pub(crate) fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.withdrawn().remember(owner, self.machine.now().uptime);
-        let Some((mut file, record)) = self.find(name, LockTimeout::new())? else {
+        let Some(mut lock) = self.find(name, LockTimeout::new())? else {
             return Ok(());
         };
-        let now = self.machine.now();
-        if record.is_held_by(owner, &now) {
-            return self.pass_on(file, record, &now);
-        }
-        let (before, after) = (record.queue(&now), record.queue(&now).without(&file, owner, &now)?);
-        if before != after {
-            write(&mut file, &record.with_queue(after))?;
-        }
+        lock.holds.end(owner);
+        lock.leave(owner)?;
+        // C34: also for one that only waited, since those behind it may fit.
+        self.tell(lock.pass_on()?);
         Ok(())
     }
 
-    /// Ends the hold, for the first waiter if there is one.
-    fn pass_on(&self, file: LockedFile, record: Record, now: &Now) -> Result<(), BackendError> {
-        self.tell(end(file, record, now)?);
-        Ok(())
-    }
-
-    /// Tells a waiter of its grant. The file is no longer locked then: the waiter may be slow to hear.
+    /// Tells waiters of their grants. The file is no longer locked then: a waiter may be slow to hear.
     ///
     /// C28: where nobody hears, the waiter is dead, and the next one is served at once.
-    fn tell(&self, mut next: Option<Notification>) {
-        while let Some(told) = next {
-            if self.sockets.tell(told.socket, &told.message) == Told::Sent {
-                return;
+    fn tell(&self, told: Vec<Notification>) {
+        let mut told = VecDeque::from(told);
+        while let Some(next) = told.pop_front() {
+            if self.sockets.tell(next.socket, &next.message) == Told::Nobody {
+                // What was asked for is done, whatever becomes of this: a grant that nobody claims is short.
+                told.extend(self.take_back(&next).unwrap_or_default());
             }
-            // What was asked for is done, whatever becomes of this: a grant that nobody claims is short.
-            next = self.take_back(&told.granted).ok().flatten();
         }
     }
 
-    /// Ends the hold that was granted to a dead waiter; returns what the next one is to be told. A waiter that
-    /// nobody could tell may have found its grant by itself, and then keeps it (S3).
-    fn take_back(&self, granted: &Record) -> Result<Option<Notification>, BackendError> {
-        let now = self.machine.now();
-        match self.find(&granted.name, LockTimeout::new())? {
-            Some((file, record)) if record.is_unclaimed(granted, &now) => end(file, record, &now),
-            _ => Ok(None),
+    /// Ends the hold that was granted to a dead waiter; returns what the next ones are to be told. A waiter that
+    /// nobody could tell may have found its grant by itself, and then keeps it (S3): it has made it last longer.
+    fn take_back(&self, granted: &Notification) -> Result<Vec<Notification>, BackendError> {
+        let Some(mut lock) = self.find(&granted.lock, LockTimeout::new())? else {
+            return Ok(Vec::new());
+        };
+        let owner = granted.held.owner;
+        if lock.holds.of(owner) != Some(&granted.held) {
+            return Ok(Vec::new());
         }
+        lock.holds.end(owner);
+        lock.pass_on()
     }
 
     pub(crate) fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         match self.find(name, LockTimeout::new())? {
-            Some((file, record)) => self.state(&file, record),
+            Some(lock) => state(&lock),
             None => Ok(LockState::new(name.clone(), None, Some(0))),
         }
     }
@@ -260,15 +221,15 @@ impl Directory {
     }
 
     pub(crate) fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        let Some((file, record)) = self.find(name, LockTimeout::new())? else {
+        let Some(mut lock) = self.find(name, LockTimeout::new())? else {
             return Ok(Vec::new());
         };
-        let now = self.machine.now();
-        let ended = record.holder(&now).filter(|holder| whom.includes(holder));
-        if ended.is_some() {
-            self.pass_on(file, record, &now)?;
+        let now = lock.now().uptime;
+        let ended = lock.holds.evict(whom, now);
+        if !ended.is_empty() {
+            self.tell(lock.pass_on()?);
         }
-        Ok(ended.into_iter().collect())
+        Ok(ended)
     }
 
     /// Looks again: what was true when the directory was opened may have changed.
@@ -311,28 +272,16 @@ impl Directory {
             return Ok(None);
         };
         let record = file.value().and_then(Record::decode);
-        let record = record.filter(|record| self.path_of(&record.name) == state_file.path);
-        record.map(|record| self.state(&file, record)).transpose()
+        match record.filter(|record| self.path_of(&record.name) == state_file.path) {
+            Some(record) => state(&Lock::recorded(record, file, self.machine.now())?).map(Some),
+            None => Ok(None),
+        }
     }
 
-    fn state(&self, file: &LockedFile, record: Record) -> Result<LockState, BackendError> {
-        let now = self.machine.now();
-        let (holder, queue) = (record.holder(&now), record.queue(&now));
-        let waiters = queue.alive(file, &now).collect::<Result<Vec<_>, _>>()?;
-        Ok(LockState::new(record.name, holder, Some(waiters.len() as u64)))
-    }
-
-    /// The file of a lock, locked, and what it says; `None` if the lock was never granted.
-    fn find(
-        &self,
-        name: &LockName,
-        timeout: LockTimeout,
-    ) -> Result<Option<(LockedFile, Record)>, BackendError> {
-        let Some(file) = LockedFile::find(&self.state_file(name), timeout)? else {
-            return Ok(None);
-        };
-        let record = record_of(name, &file)?;
-        Ok(record.map(|record| (file, record)))
+    /// The lock in its file; `None` if nobody ever asked for it.
+    fn find(&self, name: &LockName, timeout: LockTimeout) -> Result<Option<Lock>, BackendError> {
+        let file = LockedFile::find(&self.state_file(name), timeout)?;
+        file.map(|file| Lock::of(name, file, self.machine.now())).transpose()
     }
 
     fn state_file(&self, name: &LockName) -> StateFile {
@@ -358,65 +307,43 @@ impl Directory {
     }
 }
 
-fn granted(last: Option<&Record>, claim: &Claim, now: &Now) -> Result<Record, BackendError> {
-    let hold = Hold::new(claim.owner, claim.label.clone(), claim.ttl.as_duration(), now);
-    Record::granted(&claim.name, last, hold, now).map_err(fault::out_of_tokens)
+/// Grants a hold to `claim`, finds the one that it has, or lets it wait.
+fn admit(lock: &mut Lock, claim: &Claim, queueing: Queueing) -> Result<Attempt, BackendError> {
+    let (ttl, now) = (claim.ttl.as_duration(), lock.now().uptime);
+    // C16: a repeat finds its own grant, with the same token and slots.
+    if let Some(own) = lock.holds.of_mut(claim.owner) {
+        own.last_at_least(now, ttl);
+        return Ok(Attempt::Granted(Grant::new(own.token, ttl).with_slots(own.slots.clone())));
+    }
+    match lock.admission(claim) {
+        Admission::Fits(slots) => lock.grant(claim, slots).map(Attempt::Granted),
+        Admission::Waits => queue_up(lock, claim, queueing).map(Attempt::Busy),
+        Admission::Conflicts(held) => {
+            lock.leave(claim.owner)?;
+            Err(BackendError::conflict(BACKEND, claim.kind.permits(), held))
+        }
+    }
 }
 
-/// Writes that `claim` holds the lock.
-fn take(mut file: LockedFile, record: Record, claim: &Claim) -> Result<Attempt, BackendError> {
-    write(&mut file, &record)?;
-    Ok(Attempt::Granted(Grant::new(record.token, claim.ttl.as_duration())))
-}
-
-/// Gives `claim` a place in the queue of a lock that is held, and says what it is to know.
+/// Gives `claim` a place in the queue if it wants one, and says what it is to know.
 fn queue_up(
-    file: &LockedFile,
-    record: Record,
+    lock: &mut Lock,
     claim: &Claim,
     queueing: Queueing,
-    now: &Now,
-) -> Result<(Record, Contention), BackendError> {
-    let mut seen = record.hold(now).map_or_else(Contention::unknown, |hold| hold.contention(now));
-    let socket = match queueing {
-        Queueing::No => return Ok((record, seen)),
-        Queueing::Polling => None,
-        Queueing::Listening(socket) => Some(socket),
+) -> Result<Contention, BackendError> {
+    let position = match queueing {
+        Queueing::No => None,
+        Queueing::Polling => Some(lock.join(claim, None)?),
+        Queueing::Listening(socket) => Some(lock.join(claim, Some(socket))?),
     };
-    let entry = QueueEntry::of(claim, socket, now);
-    let (queue, before) = record.queue(now).join(file, &entry, now)?;
-    seen.position = Some(before);
-    Ok((record.with_queue(queue), seen))
+    let mut seen = lock.holds.contention(lock.now().uptime);
+    (seen.position, seen.at) = (position, Some(lock.now().server_time()));
+    Ok(seen)
 }
 
-fn write(file: &mut LockedFile, record: &Record) -> Result<(), BackendError> {
-    file.replace(record.encode())?;
-    if record.has_no_queue() {
-        file.cut_if_longer_than(LONGEST_IDLE_FILE);
-    }
-    Ok(())
-}
-
-/// Writes that the hold is over, or that the lock is the next waiter's; returns what that one is to be told.
-fn end(
-    mut file: LockedFile,
-    record: Record,
-    now: &Now,
-) -> Result<Option<Notification>, BackendError> {
-    let (record, notification) = hand_over(&file, record, now)?;
-    write(&mut file, &record)?;
-    Ok(notification)
-}
-
-fn record_of(name: &LockName, file: &LockedFile) -> Result<Option<Record>, BackendError> {
-    let Some(payload) = file.value() else {
-        return Ok(None);
-    };
-    match Record::decode(payload) {
-        Some(record) if record.name == *name => Ok(Some(record)),
-        Some(_) => Err(fault::unusable(file.state_file(), "it is the record of another lock")),
-        None => Err(fault::unusable(file.state_file(), "it is not the record of a lock")),
-    }
+fn state(lock: &Lock) -> Result<LockState, BackendError> {
+    let holders = lock.holds.seen_at(lock.now().uptime);
+    Ok(LockState::new(lock.name().clone(), holders, Some(lock.waiters()?)))
 }
 
 fn is_lock_file(path: &Path) -> bool {

@@ -28,15 +28,15 @@
 //! backend with a server.
 //!
 //! # How a record survives a crash
-//! The state of a lock is one record of at most a kilobyte, changed only under the operating
+//! The state of a lock begins with a record of at most a kilobyte, changed only under the operating
 //! system's lock on its file ([`std::fs::File::try_lock`]), which ends with the process that holds
 //! it. The file has two slots; a change is one write into the slot that is *not* in force, with a
 //! greater sequence number and a checksum. A reader takes the whole slot with the greatest
 //! sequence number. So a process that is killed at any byte leaves the old record or the new one.
 //! There is no temporary file and no rename, hence never a second file to lock.
 //!
-//! Waiters queue behind the slots of the same file. An entry is written first, and the record that names it
-//! last. So what was said of a record holds for the queue as well.
+//! Waiters queue behind the slots of the same file, and a lock that several hold has its holds there. Such a part
+//! is written first, and the record that names it last. So what was said of a record holds for them as well.
 //!
 //! Nothing is synced to the disk, on purpose. What a process wrote is seen by all others at once,
 //! and stays when that process dies: the page cache belongs to the kernel. Only a crash of the
@@ -66,10 +66,13 @@ mod digest;
 mod directory;
 mod fault;
 mod fence;
-mod hand_over;
+mod hold_table;
 mod listener;
+mod lock;
 mod locked_file;
 mod machine;
+mod notification;
+mod parts;
 mod path;
 #[cfg_attr(target_os = "linux", path = "platform/linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "platform/elsewhere.rs")]

@@ -49,10 +49,26 @@ impl Machine {
 }
 
 impl Now {
+    /// When a hold begins that is granted now, on the wall clock.
+    pub(crate) fn since(&self) -> Option<SystemTime> {
+        time_of_micros(self.wall_micros)
+    }
+
     /// The uptime as notifications tell it, in whole microseconds.
     pub(crate) fn server_time(&self) -> ServerTime {
         ServerTime(Duration::from_micros(self.uptime.as_micros() as u64))
     }
+}
+
+/// A point in time as files tell it: µs since 1970, or 0 if it is not known.
+pub(crate) fn time_of_micros(micros: u64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_micros(micros)).filter(|_| micros > 0)
+}
+
+/// Writes what [`time_of_micros`] reads.
+pub(crate) fn micros_since_1970(time: Option<SystemTime>) -> u64 {
+    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    since.as_micros() as u64
 }
 
 fn wall_time() -> Duration {

@@ -11,7 +11,7 @@
 //! - To **arrive** is one write of an entry at the tail, and then the record with a greater tail.
 //! - To be **served** is the record with a greater head. The head moves past those that are gone.
 //! - To **leave** is the record with a smaller tail or a greater head; or, from the middle, to be erased.
-//! - When there is no **room**, those that are alive move to a part of the file that the record does not name,
+//! - When there is no **room**, those that are alive move to a [part](Parts) of the file that is free,
 //!   with room for as many again. So an arrival costs the same on average, however many wait, and the file is
 //!   at most a few times as long as the queue.
 //!
@@ -20,12 +20,12 @@
 
 use std::ops::Range;
 
-use lock_core::{BackendError, OwnerId};
+use lock_core::{BackendError, Kind, OwnerId};
 
 use crate::locked_file::LockedFile;
 use crate::machine::Now;
+use crate::parts::{Parts, offset};
 use crate::queue_entry::{ENTRY_BYTES, QueueEntry};
-use crate::slots::FILE_BYTES;
 
 /// The fewest entries that there is room for.
 const SMALLEST: u64 = 16;
@@ -42,7 +42,13 @@ pub(crate) struct Queue {
     head: u64,
     tail: u64,
     limit: u64,
+    /// Whether somebody asks, or asked, for a hold that is not exclusive. A version that knows of no others is
+    /// then to refuse the record.
+    has_kinds: bool,
 }
+
+/// How the record says that a queue has kinds.
+const KINDS: &str = "kinds";
 
 /// A waiter, and its place.
 #[derive(Clone, Debug)]
@@ -54,6 +60,11 @@ pub(crate) struct Queued {
 impl Queue {
     pub(crate) fn is_empty(self) -> bool {
         self.head == self.tail
+    }
+
+    /// The part of the file that it takes.
+    pub(crate) fn part(self) -> Range<u64> {
+        self.head..self.limit
     }
 
     /// Those that are alive, in the order in which they came. They are read as they are asked for.
@@ -77,6 +88,7 @@ impl Queue {
         file: &LockedFile,
         entry: &QueueEntry,
         now: &Now,
+        parts: &mut Parts,
     ) -> Result<(Self, u64), BackendError> {
         let mut before = 0;
         for queued in self.alive(file, now) {
@@ -87,9 +99,10 @@ impl Queue {
             }
             before += 1;
         }
-        let queue = if self.tail < self.limit { self } else { self.moved(file, now)? };
+        let queue = if self.tail < self.limit { self } else { self.moved(file, now, parts)? };
         write(file, queue.tail, &entry.encode())?;
-        Ok((Self { tail: queue.tail + 1, ..queue }, before))
+        let has_kinds = self.has_kinds || entry.kind != Kind::Exclusive;
+        Ok((Self { tail: queue.tail + 1, has_kinds, ..queue }, before))
     }
 
     /// The queue when `served`, and all before it, are no longer in it.
@@ -120,15 +133,15 @@ impl Queue {
         Ok(Self { head: first.place, tail: last.place + 1, ..self })
     }
 
-    /// Those that are alive, in a part of the file that `self` does not use, with room for as many again.
-    fn moved(self, file: &LockedFile, now: &Now) -> Result<Self, BackendError> {
+    /// Those that are alive, in a part of the file that is free, with room for as many again.
+    fn moved(self, file: &LockedFile, now: &Now, parts: &mut Parts) -> Result<Self, BackendError> {
         let alive = self.alive(file, now).collect::<Result<Vec<_>, _>>()?;
         let length = alive.len() as u64;
         let room = SMALLEST.max(2 * length);
-        let head = if room <= self.head { 0 } else { self.limit };
+        let head = parts.take(room);
         let bytes: Vec<u8> = alive.iter().flat_map(|queued| queued.entry.encode()).collect();
         write(file, head, &bytes)?;
-        Ok(Self { head, tail: head + length, limit: head + room })
+        Ok(Self { head, tail: head + length, limit: head + room, ..self })
     }
 
     fn unless_empty(self) -> Self {
@@ -137,16 +150,18 @@ impl Queue {
 
     /// As the record says it.
     pub(crate) fn to_line(self) -> String {
-        format!("{} {} {}", self.head, self.tail, self.limit)
+        let kinds = if self.has_kinds { format!(" {KINDS}") } else { String::new() };
+        format!("{} {} {}{kinds}", self.head, self.tail, self.limit)
     }
 
     /// Reads what [`to_line`](Self::to_line) wrote; `None` if it is something else.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
-        let mut numbers = line.split(' ').map(|number| number.parse::<u32>().map(u64::from));
-        let mut next = || numbers.next()?.ok();
-        let queue = Self { head: next()?, tail: next()?, limit: next()? };
-        let whole = queue.head < queue.tail && queue.tail <= queue.limit;
-        (whole && numbers.next().is_none()).then_some(queue)
+        let mut words = line.split(' ');
+        let mut next = || words.next()?.parse::<u32>().ok().map(u64::from);
+        let (head, tail, limit) = (next()?, next()?, next()?);
+        let has_kinds = words.next().map_or(Some(false), |word| (word == KINDS).then_some(true))?;
+        let whole = head < tail && tail <= limit && words.next().is_none();
+        whole.then_some(Self { head, tail, limit, has_kinds })
     }
 }
 
@@ -163,8 +178,4 @@ fn read(file: &LockedFile, places: Range<u64>) -> Result<Vec<Queued>, BackendErr
 
 fn write(file: &LockedFile, place: u64, entries: &[u8]) -> Result<(), BackendError> {
     file.write_at(offset(place), entries)
-}
-
-const fn offset(place: u64) -> u64 {
-    FILE_BYTES as u64 + place * ENTRY_BYTES as u64
 }

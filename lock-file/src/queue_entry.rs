@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crc32fast::Hasher;
-use lock_core::backend::{Claim, WAITER_LIVENESS};
-use lock_core::{Label, OwnerId, Ttl};
+use lock_core::backend::{Claim, Held, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS};
+use lock_core::{FencingToken, Kind, Label, OwnerId, Permits, Slots, Ttl};
 use uuid::Uuid;
 
 use crate::machine::Now;
@@ -13,11 +13,14 @@ use crate::machine::Now;
 pub(crate) const ENTRY_BYTES: usize = 256;
 
 /// The entry as it lies in the file: `crc32 (4) · length of the label (4) · seen in ns (8) · TTL in ns (8) ·
-/// socket (16) · owner (32) · label · zeros`, integers in little endian, the checksum over all that follows
-/// it. An entry of zeros, or one that is not whole, is nobody's.
+/// socket (16) · owner (32) · label · zeros · permits taken (2) · permits of the lock (2)`, integers in little
+/// endian, the checksum over all that follows it. Exclusive is 0 of 0, and shared is 1 of 0. An entry of zeros,
+/// or one that is not whole, is nobody's.
 pub(crate) type EntryBytes = [u8; ENTRY_BYTES];
 
 const LABEL_AT: usize = 72;
+
+const PERMITS_AT: usize = ENTRY_BYTES - 4;
 
 /// A waiter, in the order of whose arrival the lock is granted (C27).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +28,7 @@ pub(crate) struct QueueEntry {
     pub(crate) owner: OwnerId,
     pub(crate) ttl: Duration,
     pub(crate) label: Label,
+    pub(crate) kind: Kind,
     /// The socket by which its process hears; `None` if the waiter looks for itself.
     pub(crate) socket: Option<Uuid>,
     /// When it last showed that it is alive, as uptime of the boot of the hold that it waits for.
@@ -35,7 +39,7 @@ impl QueueEntry {
     /// The place of `claim`, as it is taken or kept now.
     pub(crate) fn of(claim: &Claim, socket: Option<Uuid>, now: &Now) -> Self {
         let (owner, ttl, label) = (claim.owner, claim.ttl.as_duration(), claim.label.clone());
-        Self { owner, ttl, label, socket, seen: now.uptime }
+        Self { owner, ttl, label, kind: claim.kind, socket, seen: now.uptime }
     }
 
     /// C28: whether it looked lately, as every waiter does each second.
@@ -43,16 +47,34 @@ impl QueueEntry {
         now.uptime.saturating_sub(self.seen) <= WAITER_LIVENESS
     }
 
+    /// The hold that the waiter is given, who did not ask just now.
+    pub(crate) fn held(&self, token: FencingToken, slots: Slots, now: &Now) -> Held<Duration> {
+        // C28: until it renews, so that one that died in silence costs no more.
+        let ttl = self.ttl.min(UNCLAIMED_GRANT_TTL);
+        Held {
+            owner: self.owner,
+            token,
+            kind: self.kind,
+            slots,
+            label: self.label.clone(),
+            since: now.since(),
+            expires: now.uptime + ttl,
+        }
+    }
+
     pub(crate) fn encode(&self) -> EntryBytes {
         let mut bytes = [0; ENTRY_BYTES];
         let label = self.label.as_str().as_bytes();
         let socket = self.socket.unwrap_or(Uuid::nil());
+        let (taken, of) = permits_of(self.kind);
         bytes[4..8].copy_from_slice(&(label.len() as u32).to_le_bytes());
         bytes[8..16].copy_from_slice(&(self.seen.as_nanos() as u64).to_le_bytes());
         bytes[16..24].copy_from_slice(&(self.ttl.as_nanos() as u64).to_le_bytes());
         bytes[24..40].copy_from_slice(socket.as_bytes());
         bytes[40..LABEL_AT].copy_from_slice(self.owner.expose().as_bytes());
         bytes[LABEL_AT..LABEL_AT + label.len()].copy_from_slice(label);
+        bytes[PERMITS_AT..PERMITS_AT + 2].copy_from_slice(&taken.to_le_bytes());
+        bytes[PERMITS_AT + 2..].copy_from_slice(&of.to_le_bytes());
         let crc = checksum(&bytes);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -66,15 +88,32 @@ impl QueueEntry {
         }
         let length = u32::from_le_bytes(bytes[4..8].try_into().ok()?) as usize;
         let nanos = |at: usize| Some(u64::from_le_bytes(bytes[at..at + 8].try_into().ok()?));
+        let short = |at: usize| Some(u16::from_le_bytes(bytes[at..at + 2].try_into().ok()?));
         let text = |range| std::str::from_utf8(bytes.get(range)?).ok();
         let socket = Uuid::from_slice(&bytes[24..40]).ok()?;
         Some(Self {
             owner: text(40..LABEL_AT)?.parse().ok()?,
             ttl: Ttl::new(Duration::from_nanos(nanos(16)?)).ok()?.as_duration(),
             label: Label::new(text(LABEL_AT..LABEL_AT.checked_add(length)?)?).ok()?,
+            kind: kind_of(short(PERMITS_AT)?, short(PERMITS_AT + 2)?)?,
             socket: (!socket.is_nil()).then_some(socket),
             seen: Duration::from_nanos(nanos(8)?),
         })
+    }
+}
+
+fn permits_of(kind: Kind) -> (u16, u16) {
+    match kind {
+        Kind::Shared => (1, 0),
+        other => (other.slots(), other.permits()),
+    }
+}
+
+fn kind_of(taken: u16, of: u16) -> Option<Kind> {
+    match (taken, of) {
+        (0, 0) => Some(Kind::Exclusive),
+        (1, 0) => Some(Kind::Shared),
+        _ => Permits::new(taken, of).ok().map(Kind::OneOf),
     }
 }
 
@@ -86,7 +125,7 @@ fn checksum(bytes: &EntryBytes) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use lock_core::MAX_LABEL_BYTES;
+    use lock_core::{MAX_LABEL_BYTES, MAX_PERMITS};
 
     use super::*;
 
@@ -95,6 +134,7 @@ mod tests {
             owner: OwnerId::random(),
             ttl: Duration::from_secs(30),
             label: Label::new("l".repeat(label)).expect("a label"),
+            kind: Kind::Exclusive,
             socket: Some(Uuid::new_v4()),
             seen: Duration::from_nanos(123_456_789),
         }
@@ -105,7 +145,10 @@ mod tests {
         for label in [0, 1, MAX_LABEL_BYTES] {
             let listening = entry(label);
             let polling = QueueEntry { socket: None, ..listening.clone() };
-            for entry in [listening, polling] {
+            let shared = QueueEntry { kind: Kind::Shared, ..listening.clone() };
+            let permits = Permits::new(2, MAX_PERMITS).expect("permits");
+            let permit = QueueEntry { kind: Kind::OneOf(permits), ..listening.clone() };
+            for entry in [listening, polling, shared, permit] {
                 assert_eq!(QueueEntry::decode(&entry.encode()), Some(entry));
             }
         }

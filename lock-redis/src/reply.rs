@@ -5,7 +5,9 @@ use std::time::Duration;
 use lock_core::backend::{
     Attempt, Claim, Grant, Recording, Release, Reservation, Reserved, ServerTime, TokenRange,
 };
-use lock_core::{BackendError, Contention, Holder, Label, LockName, LockState, Slots, Whom};
+use lock_core::{
+    BackendError, Contention, FencingToken, Holder, Label, LockName, LockState, Slots, Whom,
+};
 use redis::{FromRedisValue, Value, from_redis_value};
 
 use crate::error::{BACKEND, not_a_lock, unreadable};

@@ -7,6 +7,7 @@ mod conformance;
 mod faults;
 mod fence;
 mod identity;
+mod kinds;
 mod places;
 mod renewals;
 mod resources;

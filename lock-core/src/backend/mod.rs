@@ -3,7 +3,7 @@
 //! A backend implements [`DistributedLock`] and [`LockAdmin`] for a type that is cheap to clone. The rest
 //! of this module is what several backends share: the [bounds](self) of the contract that a server must
 //! know, [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
-//! swallow requests, [`Register`] for stores that compare and swap, [`Withdrawals`] for those in memory,
+//! swallow requests, [`Register`] for stores that compare and swap, [`Holds`] and [`Withdrawals`] for those that keep their own state,
 //! [`UrlParameters`] for those that have a URL.
 //!
 //! Applications need none of it: they hold a [`LockClient`](crate::LockClient).
@@ -14,6 +14,7 @@ mod answers;
 mod arc;
 mod bounds;
 mod distributed_lock;
+mod holds;
 mod next_token;
 mod notifications;
 mod prefixed;
@@ -33,6 +34,7 @@ pub use self::bounds::{
     ClockLimit, FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,
 };
 pub use self::distributed_lock::{DistributedLock, LossWatch};
+pub use self::holds::{Held, Holds, StoreTime};
 pub use self::next_token::next_token;
 pub use self::notifications::{NotificationTransport, Notifications};
 pub use self::prefixed::Prefixed;

@@ -3,6 +3,7 @@
 mod clients;
 mod files;
 mod holds;
+mod kinds;
 mod queue;
 mod runs;
 mod torn;

@@ -19,9 +19,10 @@ async fn s3_a_waiter_that_found_its_grant_before_it_could_not_be_told_keeps_it()
         let (held, waiter) = (claim("a"), claim("a"));
         granted(&start, &held).await;
         queue_at(&start, &waiter, Uuid::new_v4()).await;
-        let (file, record) =
-            directory.find(&held.name, LockTimeout::new()).expect("readable").expect("there");
-        let told = end(file, record, &directory.machine.now()).expect("written");
+        let lock = directory.find(&held.name, LockTimeout::new()).expect("readable");
+        let mut lock = lock.expect("there");
+        assert!(lock.holds.end(held.owner));
+        let told = lock.pass_on().expect("written");
         if claims {
             granted(&later, &waiter).await;
         }

@@ -47,7 +47,7 @@ impl HearingSocket {
         match self.0 {}
     }
 
-    pub(crate) async fn recv(&self) -> io::Result<String> {
+    pub(crate) async fn recv(&mut self) -> io::Result<String> {
         match self.0 {}
     }
 

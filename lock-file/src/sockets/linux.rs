@@ -26,8 +26,8 @@ const SEND_TIMEOUT: Duration = Duration::from_millis(5);
 /// A younger socket that refuses may be one that is just being made.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// More than any message of ours has.
-const LONGEST_MESSAGE: usize = 256;
+/// More than any message of ours has: one with all the slots that a hold can have takes some 4 KiB.
+const LONGEST_MESSAGE: usize = 8192;
 
 /// The path of a socket is shorter.
 const PATH_LIMIT: usize = 108;
@@ -61,6 +61,8 @@ pub(crate) struct BoundSocket {
 pub(crate) struct HearingSocket {
     socket: UnixDatagram,
     file: SocketFile,
+    /// Where the next message is read to.
+    message: Box<[u8]>,
 }
 
 /// The name of a socket in the file system, for as long as this lives.
@@ -156,7 +158,7 @@ impl BoundSocket {
         // Tokio panics in a runtime that was built without I/O.
         let socket = catch_unwind(|| UnixDatagram::from_std(socket));
         let socket = socket.unwrap_or_else(|_| Err(ErrorKind::Unsupported.into()))?;
-        Ok(HearingSocket { socket, file })
+        Ok(HearingSocket { socket, file, message: [0; LONGEST_MESSAGE].into() })
     }
 }
 
@@ -169,10 +171,9 @@ impl HearingSocket {
     ///
     /// # Cancel safety
     /// Dropping the future loses no message.
-    pub(crate) async fn recv(&self) -> io::Result<String> {
-        let mut message = [0; LONGEST_MESSAGE];
-        let length = self.socket.recv(&mut message).await?;
-        Ok(String::from_utf8_lossy(&message[..length]).into_owned())
+    pub(crate) async fn recv(&mut self) -> io::Result<String> {
+        let length = self.socket.recv(&mut self.message).await?;
+        Ok(String::from_utf8_lossy(&self.message[..length]).into_owned())
     }
 
     /// Whether others find it: nobody has removed its file.

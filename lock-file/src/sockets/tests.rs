@@ -25,7 +25,7 @@ fn dead(sockets: &Sockets) -> Uuid {
     name
 }
 
-async fn heard(sockets: &Sockets, socket: &HearingSocket, message: &str) -> String {
+async fn heard(sockets: &Sockets, socket: &mut HearingSocket, message: &str) -> String {
     assert_eq!(sockets.tell(socket.name(), message), Told::Sent);
     socket.recv().await.expect("a message")
 }
@@ -36,18 +36,18 @@ async fn a_directory_may_be_deep() {
     let deep = (0..8).fold(home.path().to_owned(), |path, _| path.join("d".repeat(100)));
     fs::create_dir_all(&deep).expect("made");
     let sockets = Sockets::of(&deep);
-    let socket = sockets.bind().expect("bound").hear().expect("heard");
-    assert_eq!(heard(&sockets, &socket, "granted").await, "granted");
+    let mut socket = sockets.bind().expect("bound").hear().expect("heard");
+    assert_eq!(heard(&sockets, &mut socket, "granted").await, "granted");
 }
 
 #[tokio::test]
 async fn the_folder_is_private_and_a_socket_goes_with_its_owner() {
     let (_home, sockets) = sockets();
-    let socket = sockets.bind().expect("bound").hear().expect("heard");
+    let mut socket = sockets.bind().expect("bound").hear().expect("heard");
     let mode = fs::metadata(&sockets.folder).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     assert!(socket.is_found());
-    assert_eq!(heard(&sockets, &socket, "").await, "");
+    assert_eq!(heard(&sockets, &mut socket, "").await, "");
     let name = socket.name();
     drop(socket);
     assert_eq!(files(&sockets), 0, "R1");

@@ -255,7 +255,8 @@ pub async fn c36_a_permit_is_a_slot(harness: &dyn Harness) {
     let grant = granted(&backend, &second).await;
     assert_eq!(slots(&grant), [1], "the lowest slot that is free");
     release_all(&backend, &[first]).await;
-    assert_eq!(extended(&backend, &second, &grant).await, Extension::Extended(grant.ttl));
+    let still = extended(&backend, &second, &grant).await;
+    assert!(matches!(still, Extension::Extended(_)), "it goes on: {still:?}");
     let repeated = granted(&backend, &second).await;
     assert_eq!((slots(&repeated), repeated.token), (vec![1], grant.token), "a hold keeps its slot");
     let two = claim(harness, &name, TWO_OF_THREE);
@@ -371,7 +372,9 @@ pub async fn c38_an_inspection_lists_all_holders(harness: &dyn Harness) {
             assert_eq!((holder.token, holder.kind), (Some(grant.token), claim.kind));
             assert_eq!((&holder.slots, &holder.label), (&grant.slots, &claim.label));
             let left = holder.ttl_left.expect("ours has a TTL");
-            assert!(left > Duration::ZERO && left <= grant.ttl, "{left:?} of {:?}", grant.ttl);
+            // A server that counts whole seconds tells no less.
+            let most = grant.ttl + backend.capabilities().ttl_granularity;
+            assert!(left > Duration::ZERO && left <= most, "{left:?} of {:?}", grant.ttl);
         }
         let listed = backend.list(name.as_str(), 10).await.expect("an answer");
         assert_eq!(listed.len(), 1, "a lock is listed once");

@@ -15,11 +15,12 @@ use super::harness::Harness;
 use super::steps::{claim, fresh_name, renewal};
 use lock_core::backend::{Attempt, Claim, Extension, Release};
 use lock_core::{
-    BackendError, DistributedLock, FencingToken, LockName, MemoryBackend, OwnerId, Whom,
+    BackendError, DistributedLock, FencingToken, Holder, Kind, Kinds, LockName, MemoryBackend,
+    OwnerId, Permits, Slots, Whom,
 };
 
 /// How many claims take part, half of them for each of two locks.
-const CLAIMS: usize = 6;
+const CLAIMS: usize = 8;
 
 /// How many histories are tried, and how long the longest is.
 const HISTORIES: u32 = 24;
@@ -40,7 +41,10 @@ enum Step {
     Extend(usize),
     Release(usize),
     Withdraw(usize),
+    /// The hold of this claim.
     Evict(usize),
+    /// All holds of the lock.
+    EvictAll(usize),
     Inspect(usize),
 }
 
@@ -52,21 +56,36 @@ fn step() -> impl Strategy<Value = Step> {
         4 => claim().prop_map(Step::Release),
         1 => claim().prop_map(Step::Withdraw),
         1 => claim().prop_map(Step::Evict),
+        1 => claim().prop_map(Step::EvictAll),
         2 => claim().prop_map(Step::Inspect),
         1 => Just(Step::Inspect(0)),
     ]
 }
 
-/// C10, C14, C16, C19, C22: any history of requests has the same outcomes as on the memory backend,
-/// which is the specification.
+/// The kinds of the claims. A backend that has not got a kind is asked for exclusive holds instead.
+fn kind(has: Kinds) -> impl Strategy<Value = Kind> {
+    let one_of = |taken, of| Just(Kind::OneOf(Permits::new(taken, of).expect("permits")));
+    let kinds = prop_oneof![
+        3 => Just(Kind::Exclusive),
+        4 => Just(Kind::Shared),
+        4 => one_of(1, 3),
+        2 => one_of(2, 3),
+        1 => one_of(1, 2),
+    ];
+    kinds.prop_map(move |kind| if has.has(kind) { kind } else { Kind::Exclusive })
+}
+
+/// C10, C14, C16, C19, C22, C33, C35, C36, C38: any history of requests has the same outcomes as on the memory
+/// backend, which is the specification.
 pub async fn every_history_agrees_with_the_model(harness: &dyn Harness) {
     let (backend, handle) = (harness.connect().await, Handle::current());
     let config = Config { cases: HISTORIES, failure_persistence: None, ..Config::default() };
+    let histories = (vec(kind(backend.capabilities().kinds), CLAIMS), vec(step(), 1..=LONGEST));
     let outcome = block_in_place(|| {
-        TestRunner::new(config).run(&vec(step(), 1..=LONGEST), |history| {
+        TestRunner::new(config).run(&histories, |(kinds, history)| {
             handle.block_on(async {
-                let expected = Run::of(&MemoryBackend::new()).play(&history).await;
-                let seen = Run::of(&*backend).play(&history).await;
+                let expected = Run::of(&MemoryBackend::new(), &kinds).play(&history).await;
+                let seen = Run::of(&*backend, &kinds).play(&history).await;
                 match seen == expected {
                     true => Ok(()),
                     false => Err(TestCaseError::fail(differs(&seen, &expected))),
@@ -93,16 +112,17 @@ fn differs(seen: &[(Step, Outcome)], expected: &[(Step, Outcome)]) -> String {
 /// grant.
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    Granted(usize),
+    Granted(usize, Slots),
     NotGranted,
+    /// The lock is held as one of so many.
+    Conflict(u16),
     Extended,
     Lost,
     Released,
     NotHeld,
     Withdrawn,
-    /// The lock is held, or was until it was evicted, under the token of this grant.
-    Held(usize),
-    Free,
+    /// Those who hold the lock, or who held it until they were evicted, by the numbers of their grants.
+    Held(Vec<(usize, Kind, Slots)>),
 }
 
 /// One history on one backend.
@@ -113,14 +133,19 @@ struct Run<'a> {
     granted: HashMap<LockName, Vec<FencingToken>>,
     /// The last token of each claim.
     last: HashMap<OwnerId, FencingToken>,
-    /// The locks whose last holder was evicted.
+    /// The locks whose last holders were evicted.
     evicted: HashSet<LockName>,
 }
 
 impl<'a> Run<'a> {
-    fn of(backend: &'a dyn DistributedLock) -> Self {
+    fn of(backend: &'a dyn DistributedLock, kinds: &[Kind]) -> Self {
         let names = [fresh_name(), fresh_name()];
-        let claims = (0..CLAIMS).map(|i| claim(&names[i % names.len()], TTL)).collect();
+        let claim_of = |(i, kind): (usize, &Kind)| {
+            let mut claim = claim(&names[i % names.len()], TTL);
+            claim.kind = *kind;
+            claim
+        };
+        let claims = kinds.iter().enumerate().map(claim_of).collect();
         let (granted, last, evicted) = Default::default();
         Self { backend, claims, granted, last, evicted }
     }
@@ -143,18 +168,26 @@ impl<'a> Run<'a> {
             Step::Release(i) => self.release(&self.claims[i]).await,
             Step::Withdraw(i) => self.withdraw(&self.claims[i]).await,
             Step::Evict(i) => {
-                let name = self.claims[i].name.clone();
-                let evicted = self.backend.evict(&name, &Whom::All).await.expect("an answer");
-                let outcome = self.held(&name, evicted.first().and_then(|holder| holder.token));
-                self.evicted.insert(name);
-                outcome
+                let owner = self.claims[i].owner.to_string();
+                self.evict(i, &Whom::Owner(owner)).await
             }
+            Step::EvictAll(i) => self.evict(i, &Whom::All).await,
             Step::Inspect(i) => {
                 let name = &self.claims[i].name;
                 let state = self.backend.inspect(name).await.expect("an answer");
-                self.held(name, state.holder().cloned().and_then(|holder| holder.token))
+                self.held(name, &state.holders)
             }
         }
+    }
+
+    async fn evict(&mut self, i: usize, whom: &Whom) -> Outcome {
+        let name = self.claims[i].name.clone();
+        let evicted = self.backend.evict(&name, whom).await.expect("an answer");
+        let outcome = self.held(&name, &evicted);
+        if *whom == Whom::All || evicted.iter().any(|holder| holder.kind == Kind::Exclusive) {
+            self.evicted.insert(name);
+        }
+        outcome
     }
 
     /// A claim that was withdrawn may be refused with an error; it is not granted in any case.
@@ -162,9 +195,13 @@ impl<'a> Run<'a> {
         match self.answer(claim).await {
             Ok(Attempt::Granted(grant)) => {
                 self.last.insert(claim.owner, grant.token);
-                Outcome::Granted(self.number(&claim.name, grant.token))
+                Outcome::Granted(self.number(&claim.name, grant.token), grant.slots)
             }
-            Ok(Attempt::Busy(_)) | Err(_) => Outcome::NotGranted,
+            Ok(Attempt::Busy(_)) => Outcome::NotGranted,
+            Err(error) => {
+                let held = error.permits().map(|(_, held)| Outcome::Conflict(held));
+                held.unwrap_or(Outcome::NotGranted)
+            }
         }
     }
 
@@ -216,9 +253,15 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn held(&self, name: &LockName, token: Option<FencingToken>) -> Outcome {
-        let Some(token) = token else { return Outcome::Free };
-        let number = self.granted.get(name).and_then(|all| all.iter().position(|t| *t == token));
-        Outcome::Held(number.expect("a token that was granted"))
+    fn held(&self, name: &LockName, holders: &[Holder]) -> Outcome {
+        let number = |token: Option<FencingToken>| {
+            let granted = self.granted.get(name)?;
+            granted.iter().position(|known| Some(*known) == token)
+        };
+        let held = holders.iter().map(|holder| {
+            let number = number(holder.token).expect("a token that was granted");
+            (number, holder.kind, holder.slots.clone())
+        });
+        Outcome::Held(held.collect())
     }
 }

@@ -4,18 +4,20 @@ use std::path::Path;
 
 use super::*;
 
+use lock_core::backend::{Claim, Holds};
+
 use crate::directory::Queueing;
+use crate::lock::Lock;
 use crate::locked_file::{LockTimeout, LockedFile};
 use crate::machine::Now;
 use crate::record::Record;
 use crate::slots::FILE_BYTES;
 use crate::state_file::{StateFile, StateOf};
 
-/// What a file says: who holds the lock, under which token, and who waits.
+/// What a file says: the holds, and who waits.
 #[derive(Clone, Debug, PartialEq)]
 struct View {
-    holder: Option<String>,
-    token: FencingToken,
+    holds: Holds<Duration>,
     waiters: Vec<OwnerId>,
 }
 
@@ -26,12 +28,10 @@ fn view(path: &Path) -> View {
     let file = file.expect("there");
     let record = Record::decode(file.value().expect("a value")).expect("a record");
     let now = Now { boot: "boot".into(), uptime: Duration::ZERO, wall_micros: 0 };
-    let waiters = record.queue(&now).alive(&file, &now);
-    View {
-        holder: record.holder(&now).and_then(|holder| holder.owner),
-        token: record.token,
-        waiters: waiters.map(|queued| queued.expect("readable").entry.owner).collect(),
-    }
+    let waiters = record.queue.alive(&file, &now);
+    let waiters = waiters.map(|queued| queued.expect("readable").entry.owner).collect();
+    let lock = Lock::recorded(record, file, now).expect("readable");
+    View { holds: lock.holds.clone(), waiters }
 }
 
 /// The files that a change may leave which is cut short: it writes the entries in order, and the record last.
@@ -93,4 +93,91 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
         before = after;
     }
     assert!(cuts > 1000, "{cuts}");
+}
+
+/// What happens to a lock that several may hold.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Ask(usize),
+    Extend(usize),
+    Release(usize),
+    Withdraw(usize),
+    Evict(usize),
+}
+
+#[tokio::test]
+async fn a_change_of_several_holds_that_is_cut_at_any_byte_leaves_them_as_before_or_after() {
+    use Change::{Ask, Evict, Extend, Release, Withdraw};
+    let home = tempdir().expect("a directory");
+    let lock = on(home.path(), "boot", ZERO, ZERO);
+    let kinds: [fn(LockRequest) -> LockRequest; 8] = [
+        |request| request,
+        LockRequest::shared,
+        LockRequest::shared,
+        LockRequest::shared,
+        |request| request,
+        |request| request.one_of(3),
+        |request| request.one_of(3).take(2),
+        |request| request.one_of(3),
+    ];
+    let claims = kinds.map(|kind| claim_of(kind(LockRequest::new("a").ttl(TTL))));
+    let changes = [
+        // A writer, and all the others behind it.
+        vec![Ask(0), Ask(1), Ask(2), Ask(3), Ask(4), Ask(5), Ask(6), Ask(7)],
+        // Three readers come in at once, are extended, and go in various ways.
+        vec![Release(0), Extend(1), Ask(2), Evict(2), Withdraw(1), Release(3)],
+        // The other writer leaves its hold to two permits, and a third waits for a slot.
+        vec![Withdraw(4), Release(5), Extend(6), Ask(5), Release(7), Evict(6), Release(5)],
+    ];
+    let (elsewhere, mut cuts, mut most) = (tempdir().expect("a directory"), 0, 0);
+    let copy = elsewhere.path().join("copy");
+    granted(&lock, &claim("a")).await;
+    lock.evict(&claims[0].name, &Whom::All).await.expect("evicted");
+    let path = only_file(&home);
+    let mut before = fs::read(&path).expect("readable");
+    for change in changes.concat() {
+        make(&lock, &claims, change).await;
+        let after = fs::read(&path).expect("readable");
+        fs::write(&copy, &before).expect("written");
+        let (old, new) = (view(&copy), view(&path));
+        for file in torn(&before, &after) {
+            fs::write(&copy, file).expect("written");
+            let seen = view(&copy);
+            assert!(seen == old || seen == new, "{change:?}: {seen:?} from {old:?} to {new:?}");
+            cuts += 1;
+        }
+        most = most.max(new.holds.as_slice().len());
+        before = after;
+    }
+    assert!(cuts > 1000 && most == 3, "{cuts} cuts, {most} holders");
+    assert!(view(&path).holds.is_empty());
+}
+
+async fn make(lock: &FileBackend, claims: &[Claim], change: Change) {
+    match change {
+        Change::Ask(i) => {
+            lock.try_once(&claims[i], Queueing::Polling).await.expect("an answer");
+        }
+        Change::Extend(i) => {
+            let state = lock.inspect(&claims[i].name).await.expect("an answer");
+            let owner = claims[i].owner.to_string();
+            let held = state.holders.iter().find(|held| held.owner.as_ref() == Some(&owner));
+            let token = held.and_then(|held| held.token).expect("a holder");
+            let longer = renewal(&claims[i], token, TTL * 2);
+            let extended = lock.extend(&longer).await.expect("an answer");
+            assert_eq!(extended, Extension::Extended(TTL * 2));
+        }
+        Change::Release(i) => {
+            let released = lock.release(&claims[i].name, claims[i].owner).await;
+            assert_eq!(released.expect("an answer"), Release::Released, "{i}");
+        }
+        Change::Withdraw(i) => {
+            lock.withdraw(&claims[i].name, claims[i].owner).await.expect("withdrawn");
+        }
+        Change::Evict(i) => {
+            let whom = Whom::Owner(claims[i].owner.to_string());
+            let evicted = lock.evict(&claims[i].name, &whom).await.expect("an answer");
+            assert_eq!(evicted.len(), 1, "{i}");
+        }
+    }
 }

@@ -142,13 +142,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-core --test memory c12_one_refused_renewal_costs_no_other",
     },
     Mutant {
-        name: "any hold of the owner is this one",
-        file: "lock-core/src/memory.rs",
-        from: "held.filter(|held| held.token == renewal.token)",
-        to: "held",
-        test: "-p lock-core --test memory c10_a_later_grant_to_the_same_owner_is_another_hold",
-    },
-    Mutant {
         name: "a withdrawal that ends with the TTL",
         file: "lock-core/src/engine/janitor.rs",
         from: "Remains::Claim => kept_for.max(WITHDRAW_FOR),",
@@ -625,5 +618,52 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "Self { kind: RequestedKind::Exclusive, reentrance: None, ..self }",
         to: "Self { reentrance: None, ..self }",
         test: "-p lock-core --test watching c40_a_leader_is_alone",
+    },
+    Mutant {
+        name: "any hold of the owner is this one",
+        file: "lock-core/src/backend/holds.rs",
+        from: "self.of_mut(owner).filter(|held| held.token == token)",
+        to: "self.of_mut(owner).filter(|_| token <= FencingToken::MAX)",
+        test: "-p lock-core --test memory c10_a_later_grant_to_the_same_owner_is_another_hold",
+    },
+    Mutant {
+        name: "a renewal counts as a new grant",
+        file: "lock-core/src/backend/holds.rs",
+        from: "self.expires = now.later(ttl);",
+        to: "self.expires = now.later(ttl);
+            self.since = None;",
+        test: "-p lock-file --lib c45_a_holder_has_the_time_of_its_grant",
+    },
+    Mutant {
+        name: "a reader passes a waiting writer",
+        file: "lock-core/src/memory.rs",
+        from: "Admission::Fits(slots) if lock.queue.is_empty() => {",
+        to: "Admission::Fits(slots) if lock.queue.len() < usize::MAX => {",
+        test: "-p lock-core --lib c34_every_history_comes_to_what_the_specification_says",
+    },
+    Mutant {
+        name: "those behind a waiter that left wait on",
+        file: "lock-core/src/memory.rs",
+        from: "is_some_and(|lock| lock.holds.end(owner));
+        self.hand_over(&mut store, name, now)?;",
+        to: "is_some_and(|lock| lock.holds.end(owner));
+        if was_held {
+            self.hand_over(&mut store, name, now)?;
+        }",
+        test: "-p lock-core --lib c34_every_history_comes_to_what_the_specification_says",
+    },
+    Mutant {
+        name: "a slot is given twice",
+        file: "lock-core/src/backend/admission.rs",
+        from: "!taken.contains(slot)",
+        to: "taken.len() < 2 || !taken.contains(slot)",
+        test: "-p lock-core --lib c34_every_history_comes_to_what_the_specification_says",
+    },
+    Mutant {
+        name: "a permit is not freed at its expiry",
+        file: "lock-core/src/backend/holds.rs",
+        from: "self.0.retain(|held| !held.is_over(now));",
+        to: "self.0.retain(|held| !held.is_over(now) || held.kind.slots() > 0);",
+        test: "-p lock-core --lib c34_every_history_comes_to_what_the_specification_says",
     },
 ];

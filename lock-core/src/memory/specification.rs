@@ -1,0 +1,174 @@
+//! What a lock is to do (C33 to C38), said as plainly as can be: slow, in milliseconds, and with nothing that the
+//! backends share. The memory backend is tested against it.
+
+use std::collections::HashSet;
+
+use crate::model::Kind;
+
+/// A lock, those who hold it, and those who wait. Everybody is a number.
+#[derive(Debug, Default)]
+pub(super) struct Specification {
+    pub(super) now: u64,
+    /// Who holds, in the order of the grants.
+    pub(super) holders: Vec<Hold>,
+    /// Who waits, in the order of arrival, and for what.
+    pub(super) queue: Vec<Asked>,
+    /// Those whose clients have gone without a word.
+    gone: HashSet<usize>,
+    withdrawn: HashSet<usize>,
+    /// How many holds were granted so far.
+    grants: usize,
+    /// Who was told what by the last step.
+    pub(super) told: Vec<(usize, Told)>,
+}
+
+/// What somebody asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) who: usize,
+    pub(super) kind: Kind,
+    pub(super) ttl: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Hold {
+    pub(super) who: usize,
+    pub(super) kind: Kind,
+    pub(super) slots: Vec<u16>,
+    /// Which grant it was.
+    pub(super) number: usize,
+    pub(super) ends: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Told {
+    Granted(usize, Vec<u16>),
+    LookAgain,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Answer {
+    Granted(usize, Vec<u16>),
+    /// And how many are before it, if it waits.
+    Busy(Option<usize>),
+    Conflict(u16),
+    Refused,
+    /// Whether there was something to extend or to end.
+    Done(bool),
+    Evicted(Vec<usize>),
+    Nothing,
+}
+
+impl Specification {
+    pub(super) fn ask(&mut self, asked: Asked, waits: bool) -> Answer {
+        if self.withdrawn.contains(&asked.who) {
+            return Answer::Refused;
+        }
+        self.let_in();
+        if let Some(own) = self.holders.iter_mut().find(|hold| hold.who == asked.who) {
+            own.ends = own.ends.max(self.now + asked.ttl);
+            return Answer::Granted(own.number, own.slots.clone());
+        }
+        if let Some(permits) = self.other_number(asked.kind) {
+            self.queue.retain(|waiter| waiter.who != asked.who);
+            return Answer::Conflict(permits);
+        }
+        if self.queue.is_empty() && self.fits(asked.kind) {
+            let (number, slots) = self.grant(asked);
+            return Answer::Granted(number, slots);
+        }
+        Answer::Busy(waits.then(|| self.place_of(asked)))
+    }
+
+    pub(super) fn extend(&mut self, who: usize, number: usize, ttl: u64) -> Answer {
+        self.end_expired();
+        let is_it = |hold: &&mut Hold| hold.who == who && hold.number == number;
+        let hold = self.holders.iter_mut().find(is_it);
+        Answer::Done(hold.map(|hold| hold.ends = hold.ends.max(self.now + ttl)).is_some())
+    }
+
+    pub(super) fn end(&mut self, ends: impl Fn(usize) -> bool) -> Vec<usize> {
+        self.end_expired();
+        let ended = self.holders.extract_if(.., |hold| ends(hold.who));
+        let ended = ended.map(|hold| hold.who).collect();
+        self.let_in();
+        ended
+    }
+
+    pub(super) fn withdraw(&mut self, who: usize) -> Answer {
+        self.withdrawn.insert(who);
+        self.queue.retain(|waiter| waiter.who != who);
+        self.end(|holder| holder == who);
+        Answer::Nothing
+    }
+
+    pub(super) fn leave(&mut self, who: usize) -> Answer {
+        self.gone.insert(who);
+        Answer::Nothing
+    }
+
+    pub(super) fn pass(&mut self, millis: u64) -> Answer {
+        self.now += millis;
+        Answer::Nothing
+    }
+
+    fn end_expired(&mut self) {
+        self.holders.retain(|hold| self.now < hold.ends);
+    }
+
+    /// C34: all at the head that fit together, and nobody past one who waits.
+    fn let_in(&mut self) {
+        self.end_expired();
+        while let Some(&first) = self.queue.first() {
+            if !self.gone.contains(&first.who) {
+                if self.fits(first.kind) {
+                    let (number, slots) = self.grant(first);
+                    self.told.push((first.who, Told::Granted(number, slots)));
+                } else if self.other_number(first.kind).is_some() {
+                    self.told.push((first.who, Told::LookAgain));
+                } else {
+                    return;
+                }
+            }
+            self.queue.remove(0);
+        }
+    }
+
+    /// C33: beside all who hold, and with enough permits left.
+    fn fits(&self, kind: Kind) -> bool {
+        let taken: u16 = self.holders.iter().map(|hold| hold.kind.slots()).sum();
+        let beside = |held: Kind| match kind {
+            Kind::Exclusive => false,
+            Kind::Shared => held == Kind::Shared,
+            Kind::OneOf(_) => held.permits() == kind.permits(),
+        };
+        self.holders.iter().all(|hold| beside(hold.kind)) && taken + kind.slots() <= kind.permits()
+    }
+
+    /// C33: the number of permits of those who hold, if it is another than that of `kind`.
+    fn other_number(&self, kind: Kind) -> Option<u16> {
+        let held = self.holders.first()?.kind.permits();
+        (kind.permits() > 0 && held > 0 && held != kind.permits()).then_some(held)
+    }
+
+    /// C36: with the lowest slots that nobody has.
+    fn grant(&mut self, asked: Asked) -> (usize, Vec<u16>) {
+        let taken = |slot: &u16| self.holders.iter().any(|hold| hold.slots.contains(slot));
+        let free = (0..asked.kind.permits()).filter(|slot| !taken(slot));
+        let slots: Vec<u16> = free.take(asked.kind.slots().into()).collect();
+        let (number, ends) = (self.grants, self.now + asked.ttl);
+        self.grants += 1;
+        let Asked { who, kind, .. } = asked;
+        self.holders.push(Hold { who, kind, slots: slots.clone(), number, ends });
+        (number, slots)
+    }
+
+    fn place_of(&mut self, asked: Asked) -> usize {
+        self.queue.retain(|waiter| !self.gone.contains(&waiter.who));
+        let place = self.queue.iter().position(|waiter| waiter.who == asked.who);
+        place.unwrap_or_else(|| {
+            self.queue.push(asked);
+            self.queue.len() - 1
+        })
+    }
+}

@@ -1,0 +1,273 @@
+//! Random histories of one lock must come to what the specification says.
+
+use futures_util::FutureExt;
+use proptest::bool::weighted;
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy};
+use proptest::prop_oneof;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use super::specification::{Answer, Asked, Specification, Told};
+use super::*;
+use crate::backend::{WaiterEvent, WaiterEvents};
+use crate::model::{FakeClock, Kind, Label, Permits, Ttl};
+
+/// How many take part in a history.
+const MANY: usize = 7;
+
+/// How many histories are tried, and how long the longest is.
+const HISTORIES: u32 = 4000;
+const LONGEST: usize = 40;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// And whether it waits.
+    Ask(usize, bool),
+    /// The hold that it had last.
+    Extend(usize),
+    Release(usize),
+    Withdraw(usize),
+    /// Its client goes without a word.
+    Leave(usize),
+    Evict(usize),
+    EvictAll,
+    /// Milliseconds go by.
+    Pass(u64),
+}
+
+fn one_of(taken: u16, of: u16) -> Kind {
+    Kind::OneOf(Permits::new(taken, of).expect("permits"))
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        2 => Just(Kind::Exclusive),
+        4 => Just(Kind::Shared),
+        4 => Just(one_of(1, 3)),
+        2 => Just(one_of(2, 3)),
+        1 => Just(one_of(1, 2)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let who = || 0..MANY;
+    prop_oneof![
+        12 => (who(), weighted(0.8)).prop_map(|(who, waits)| Step::Ask(who, waits)),
+        2 => who().prop_map(Step::Extend),
+        6 => who().prop_map(Step::Release),
+        1 => who().prop_map(Step::Withdraw),
+        1 => who().prop_map(Step::Leave),
+        1 => who().prop_map(Step::Evict),
+        1 => Just(Step::EvictAll),
+        4 => (1..40_u64).prop_map(Step::Pass),
+    ]
+}
+
+#[test]
+fn c34_every_history_comes_to_what_the_specification_says() {
+    let config = Config { cases: HISTORIES, failure_persistence: None, ..Config::default() };
+    let histories = (vec((kind(), 10..60_u64), MANY), vec(step(), 1..=LONGEST));
+    let outcome = TestRunner::new(config).run(&histories, |(asked, steps)| {
+        let mut run = Run::new(&asked);
+        for (number, step) in steps.into_iter().enumerate() {
+            let (seen, expected) = run.take(step);
+            if seen != expected {
+                let told =
+                    format!("step {number}, {step:?}, came to {seen:#?}\n not {expected:#?}");
+                return Err(TestCaseError::fail(told));
+            }
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// What came of a step: the answer, who was told what, and the lock as others see it.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    answer: Answer,
+    told: Vec<(usize, Told)>,
+    /// Who, of which kind, with which slots, by which grant, and for how many milliseconds more.
+    holders: Vec<(usize, Kind, Vec<u16>, usize, u64)>,
+    waiters: usize,
+}
+
+/// One lock of the memory backend, in virtual time, and what is to become of it.
+struct Run {
+    clock: Arc<FakeClock>,
+    backend: MemoryBackend,
+    claims: Vec<Claim>,
+    waiters: Vec<(WaiterHandle, Option<WaiterEvents>)>,
+    /// The tokens of all grants, in their order.
+    tokens: Vec<FencingToken>,
+    /// Which grant each had last, and had before the step.
+    last: Vec<usize>,
+    asked: Vec<usize>,
+    specification: Specification,
+}
+
+impl Run {
+    fn new(asked: &[(Kind, u64)]) -> Self {
+        let clock = Arc::new(FakeClock::new());
+        let claim = |&(kind, ttl): &(Kind, u64)| Claim {
+            name: LockName::new("a").expect("a name"),
+            owner: OwnerId::random(),
+            ttl: Ttl::new(Duration::from_millis(ttl)).expect("a TTL"),
+            label: Label::default(),
+            kind,
+        };
+        let waiters = asked.iter().map(|_| WaiterHandle::channel());
+        Self {
+            backend: MemoryBackend::with_clock(clock.clone()),
+            clock,
+            claims: asked.iter().map(claim).collect(),
+            waiters: waiters.map(|(handle, events)| (handle, Some(events))).collect(),
+            tokens: Vec::new(),
+            last: vec![usize::MAX; asked.len()],
+            asked: Vec::new(),
+            specification: Specification::default(),
+        }
+    }
+
+    /// What the step came to, and what it was to come to.
+    fn take(&mut self, step: Step) -> (Seen, Seen) {
+        let (answer, expected) = (self.made(step), self.specified(step));
+        let (told, holders, waiters) = (self.told(), self.holders(), self.state().waiters);
+        (Seen { answer, told, holders, waiters: waiters.expect("it knows") as usize }, expected)
+    }
+
+    fn specified(&mut self, step: Step) -> Seen {
+        let (specification, claims) = (&mut self.specification, &self.claims);
+        let ttl = |who: usize| claims[who].ttl.as_duration().as_millis() as u64;
+        let answer = match step {
+            Step::Ask(who, waits) => {
+                specification.ask(Asked { who, kind: claims[who].kind, ttl: ttl(who) }, waits)
+            }
+            Step::Extend(who) => specification.extend(who, self.asked[who], ttl(who)),
+            Step::Release(who) => {
+                Answer::Done(!specification.end(|holder| holder == who).is_empty())
+            }
+            Step::Withdraw(who) => specification.withdraw(who),
+            Step::Leave(who) => specification.leave(who),
+            Step::Evict(who) => Answer::Evicted(specification.end(|holder| holder == who)),
+            Step::EvictAll => Answer::Evicted(specification.end(|_| true)),
+            Step::Pass(millis) => specification.pass(millis),
+        };
+        let now = specification.now;
+        let live = specification.holders.iter().filter(|hold| hold.ends > now);
+        let holders = live
+            .map(|hold| (hold.who, hold.kind, hold.slots.clone(), hold.number, hold.ends - now));
+        let (holders, waiters) = (holders.collect(), specification.queue.len());
+        let mut told = std::mem::take(&mut specification.told);
+        told.sort_by_key(|(who, _)| *who);
+        Seen { answer, told, holders, waiters }
+    }
+
+    fn made(&mut self, step: Step) -> Answer {
+        self.asked.clone_from(&self.last);
+        let (backend, clock) = (self.backend.clone(), self.clock.clone());
+        let claim = |who: usize| self.claims[who].clone();
+        let evict = |whom| now(backend.evict(&claim(0).name, &whom)).expect("an answer");
+        match step {
+            Step::Ask(who, waits) => self.ask(who, waits),
+            Step::Extend(who) => {
+                let Claim { name, owner, ttl, .. } = claim(who);
+                let token = self.tokens.get(self.last[who]).copied().unwrap_or(FencingToken::MAX);
+                let extension = now(backend.extend(&Renewal { name, owner, token, ttl }));
+                Answer::Done(extension.expect("an answer") != Extension::Lost)
+            }
+            Step::Release(who) => {
+                let released = now(backend.release(&claim(who).name, claim(who).owner));
+                Answer::Done(released.expect("an answer") == Release::Released)
+            }
+            Step::Withdraw(who) => {
+                now(backend.withdraw(&claim(who).name, claim(who).owner)).expect("an answer");
+                Answer::Nothing
+            }
+            Step::Leave(who) => {
+                self.waiters[who].1 = None;
+                Answer::Nothing
+            }
+            Step::Evict(who) => self.evicted(&evict(Whom::Owner(claim(who).owner.to_string()))),
+            Step::EvictAll => self.evicted(&evict(Whom::All)),
+            Step::Pass(millis) => {
+                clock.advance(Duration::from_millis(millis));
+                Answer::Nothing
+            }
+        }
+    }
+
+    fn ask(&mut self, who: usize, waits: bool) -> Answer {
+        let waiter = waits.then_some(&self.waiters[who].0);
+        match now(self.backend.try_acquire(&self.claims[who], waiter)) {
+            Ok(Attempt::Granted(grant)) => {
+                Answer::Granted(self.granted(who, &grant), grant.slots.as_slice().to_vec())
+            }
+            Ok(Attempt::Busy(seen)) => Answer::Busy(seen.position.map(|before| before as usize)),
+            Err(error) => match error.permits() {
+                Some((_, held)) => Answer::Conflict(held),
+                None => Answer::Refused,
+            },
+        }
+    }
+
+    fn told(&mut self) -> Vec<(usize, Told)> {
+        let events = |(_, events): &(WaiterHandle, Option<WaiterEvents>)| {
+            events.as_ref().and_then(|events| events.next().now_or_never())
+        };
+        let events: Vec<_> = self.waiters.iter().map(events).collect();
+        let told = events.into_iter().enumerate().filter_map(|(who, event)| match event? {
+            WaiterEvent::TryAgain => Some((who, Told::LookAgain)),
+            WaiterEvent::Granted(grant) => {
+                let slots = grant.slots.as_slice().to_vec();
+                Some((who, Told::Granted(self.granted(who, &grant), slots)))
+            }
+        });
+        told.collect()
+    }
+
+    fn holders(&mut self) -> Vec<(usize, Kind, Vec<u16>, usize, u64)> {
+        let state = self.state();
+        let seen = state.holders.iter().map(|holder| {
+            let number = self.number(holder.token.expect("one of ours"));
+            let left = holder.ttl_left.expect("a TTL").as_millis() as u64;
+            (self.who(holder), holder.kind, holder.slots.as_slice().to_vec(), number, left)
+        });
+        seen.collect()
+    }
+
+    fn state(&self) -> LockState {
+        now(self.backend.inspect(&self.claims[0].name)).expect("an answer")
+    }
+
+    fn evicted(&self, holders: &[Holder]) -> Answer {
+        Answer::Evicted(holders.iter().map(|holder| self.who(holder)).collect())
+    }
+
+    fn who(&self, holder: &Holder) -> usize {
+        let is_it = |claim: &Claim| holder.owner.as_ref() == Some(&claim.owner.to_string());
+        self.claims.iter().position(is_it).expect("one of ours")
+    }
+
+    /// Notes a grant, and says which it was.
+    fn granted(&mut self, who: usize, grant: &Grant) -> usize {
+        self.last[who] = self.number(grant.token);
+        self.last[who]
+    }
+
+    /// C22, C35: each grant has a token that is greater than all before. So the new tokens of a step, which
+    /// all belong to holders, follow each other in the order of the grants.
+    fn number(&mut self, token: FencingToken) -> usize {
+        for holder in self.state().holders {
+            let new = holder.token.expect("one of ours");
+            if self.tokens.last().is_none_or(|last| *last < new) {
+                self.tokens.push(new);
+            }
+        }
+        self.tokens.iter().position(|known| *known == token).expect("it grew")
+    }
+}
+
+fn now<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("this store makes nobody wait")
+}

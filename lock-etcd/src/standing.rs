@@ -1,0 +1,291 @@
+//! Who holds a lock, by the claims on it alone.
+//!
+//! Those who hold are the claims at the head of the queue that fit together (C33, C34). Claims before one
+//! only go, and none comes before it later. So a claim that holds goes on holding whatever others do, and
+//! two clients that decide at the same moment decide alike.
+//!
+//! A shared claim holds once no other kind is before it. A claim on permits holds once its slots are
+//! written in its key (C36):
+//!
+//! ```text
+//!   0–2 of 4 hold                       │ waits, and watches   │ waits, and watches
+//!   first 1/4:0 ◀─ 1/4:2 ◀─ 1/4:1       │ ◀─ 2/4               │ ◀─ 1/4
+//!                                       │ which of them goes   │ what becomes of the one before it
+//! ```
+//!
+//! - Slots are written once, by the claim's own client, after a read in which all before it had theirs.
+//! - Those before it can only go after that read, and keep their slots until then.
+//! - Those after it take no slots before it has its own.
+//! - So a slot that was free in the read is free at the write, whoever else decides meanwhile.
+//! - If the key was withdrawn, evicted or has expired, the write finds it changed, and writes nothing.
+//!
+//! A claim without a place has nobody after it: it is written if no claim was made since its read. The order
+//! of the tokens is that of the grants, of all and of each slot (C35).
+
+use std::cmp::Reverse;
+
+use lock_core::backend::Admission;
+use lock_core::{Kind, Slots};
+
+use crate::stored_claim::StoredClaim;
+
+/// Up to how many claims before ours in the queue are counted, and known by their keys.
+const COUNTED: u16 = 16;
+
+/// How many claims a claim of this kind reads: its own and those before it. On permits it reads as many as
+/// could be granted beside each other, so that it knows all before it if it fits.
+pub(crate) fn read_before(kind: Kind) -> i64 {
+    match kind {
+        Kind::OneOf(permits) => i64::from(permits.of()) + 1,
+        _ => i64::from(COUNTED) + 2,
+    }
+}
+
+/// What the claims on a lock make of one of them, or of one that would be the last.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Standing {
+    /// It holds the lock.
+    Holds,
+    /// It holds the lock once these slots are written.
+    Fits(Slots),
+    /// The lock has this other number of permits.
+    Conflicts(u16),
+    Waits,
+}
+
+/// The claims before one, as far as they were read, the nearest first; of a shared claim, those of other
+/// kinds alone.
+#[derive(Debug)]
+pub(crate) struct Before {
+    claims: Vec<StoredClaim>,
+    /// Whether those are all.
+    is_whole: bool,
+}
+
+/// The claims in the way of one in its queue, the nearest first. Nobody can come before it later: the list
+/// only shrinks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Ahead {
+    pub(crate) keys: Vec<Vec<u8>>,
+    /// Whether those are all.
+    pub(crate) is_whole: bool,
+    /// Whether one of them holds the lock.
+    has_holder: bool,
+}
+
+impl Ahead {
+    /// How many are before us, not counting the holder.
+    pub(crate) fn position(&self) -> Option<u64> {
+        let holders = usize::from(self.has_holder);
+        self.is_whole.then(|| self.keys.len().saturating_sub(holders) as u64)
+    }
+
+    /// Whether nobody is in our way, so that the lock is ours if our own claim is there.
+    pub(crate) fn is_none(&self) -> bool {
+        self.is_whole && self.keys.is_empty()
+    }
+}
+
+impl Before {
+    /// Those of `read` that are before `own`; `None` if they cannot be told.
+    pub(crate) fn of(
+        kind: Kind,
+        own: Option<&StoredClaim>,
+        mut read: Vec<StoredClaim>,
+    ) -> Option<Self> {
+        let limit = usize::try_from(read_before(kind)).unwrap_or(usize::MAX);
+        let is_all = read.len() < limit;
+        match (kind, own) {
+            (Kind::OneOf(_), None) => Some(Self { claims: read, is_whole: is_all }),
+            (_, None) => None,
+            (Kind::Shared, Some(own)) => {
+                read.retain(|claim| is_in_the_way(kind, claim));
+                let is_whole = read.len() < limit;
+                read.retain(|claim| claim.token < own.token);
+                read.sort_by_key(|claim| Reverse(claim.token));
+                Some(Self { claims: read, is_whole })
+            }
+            (_, Some(own)) => {
+                let place = read.iter().position(|claim| claim.key == own.key)?;
+                // C36: one that was not read may have any slot.
+                let may_lack_holders = matches!(kind, Kind::OneOf(_)) && place > 0 && !is_all;
+                let claims = read.split_off(place + 1);
+                (!may_lack_holders).then_some(Self { claims, is_whole: is_all })
+            }
+        }
+    }
+
+    /// Those in the way of a claim of this kind. `first` is the first of all claims.
+    pub(crate) fn ahead(&self, kind: Kind, first: Option<&StoredClaim>) -> Ahead {
+        let in_the_way = self.claims.iter().filter(|claim| is_in_the_way(kind, claim));
+        let keys: Vec<_> = in_the_way.map(|claim| claim.key.clone()).collect();
+        let has_holder = first.is_some_and(|first| keys.contains(&first.key));
+        Ahead { keys, is_whole: self.is_whole, has_holder }
+    }
+}
+
+impl Standing {
+    /// The standing of the claim `own`, or of a claim that would come after those that were read.
+    pub(crate) fn of(
+        kind: Kind,
+        own: Option<&StoredClaim>,
+        first: Option<&StoredClaim>,
+        before: Option<&Before>,
+    ) -> Self {
+        let holds = match (kind, own) {
+            (_, None) => false,
+            (Kind::OneOf(_), Some(own)) => *own.slots() != Slots::NONE,
+            (Kind::Shared, Some(_)) => {
+                before.is_some_and(|before| before.ahead(kind, first).is_none())
+            }
+            (_, Some(own)) => first.is_some_and(|first| first.key == own.key),
+        };
+        match (holds, kind) {
+            (true, _) => Self::Holds,
+            (false, Kind::OneOf(_)) => Self::of_permits(kind, first, before),
+            (false, _) => Self::Waits,
+        }
+    }
+
+    /// The standing of a claim on permits that has no slots yet.
+    fn of_permits(kind: Kind, first: Option<&StoredClaim>, before: Option<&Before>) -> Self {
+        // C33: all who hold have the number of permits that the first has.
+        let of = first.map_or(0, |first| first.kind().permits());
+        if of > 0 && of != kind.permits() {
+            return Self::Conflicts(of);
+        }
+        let Some(before) = before else { return Self::Waits };
+        // C34: also if it would fit.
+        if before.claims.iter().any(|claim| is_in_the_way(kind, claim)) {
+            return Self::Waits;
+        }
+        let held = before.claims.iter().map(|claim| (claim.kind(), claim.slots()));
+        match Admission::of(kind, held) {
+            Admission::Fits(slots) => Self::Fits(slots),
+            Admission::Conflicts(of) => Self::Conflicts(of),
+            Admission::Waits => Self::Waits,
+        }
+    }
+}
+
+/// Those of all claims on a lock that hold it; `claims` are in the order in which they were made.
+pub(crate) fn holders(claims: &[StoredClaim]) -> &[StoredClaim] {
+    let Some(first) = claims.first() else { return claims };
+    let held = match first.kind() {
+        Kind::Exclusive => 1,
+        kind => claims.iter().take_while(|claim| !is_in_the_way(kind, claim)).count(),
+    };
+    &claims[..held]
+}
+
+/// The slots of a claim that nobody is before.
+pub(crate) fn first_slots(kind: Kind) -> Slots {
+    Slots::new(0..kind.slots())
+}
+
+/// Whether a claim of this kind waits for as long as `claim` is before it, as it is now.
+fn is_in_the_way(kind: Kind, claim: &StoredClaim) -> bool {
+    match kind {
+        Kind::Shared => claim.kind() != Kind::Shared,
+        Kind::OneOf(permits) => {
+            claim.kind().permits() != permits.of() || *claim.slots() == Slots::NONE
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::{FencingToken, Permits};
+
+    use super::*;
+    use crate::value::Value;
+
+    fn one_of(taken: u16, of: u16) -> Kind {
+        Kind::OneOf(Permits::new(taken, of).expect("permits"))
+    }
+
+    fn claim(token: u64, kind: Kind, slots: &[u16]) -> StoredClaim {
+        let slots = Slots::new(slots.iter().copied());
+        StoredClaim {
+            key: token.to_string().into_bytes(),
+            token: FencingToken::new(token).expect("a token"),
+            lease: 1,
+            value: Value { kind, slots, ..Value::default() },
+        }
+    }
+
+    /// The standing of the claim `own` among `claims`, which are in the order in which they were made, if
+    /// as much is read as the server would tell.
+    fn standing(kind: Kind, own: Option<usize>, claims: &[StoredClaim]) -> Standing {
+        let mut read: Vec<_> = claims.iter().rev().cloned().collect();
+        if kind == Kind::Shared {
+            read.sort_by_key(|claim| claim.kind() == Kind::Shared);
+        }
+        read.truncate(read_before(kind).try_into().expect("a length"));
+        let own = own.map(|own| &claims[own]);
+        let before = Before::of(kind, own, read);
+        Standing::of(kind, own, claims.first(), before.as_ref())
+    }
+
+    #[test]
+    fn c34_a_reader_waits_for_those_of_other_kinds_before_it() {
+        let (shared, exclusive) = (Kind::Shared, Kind::Exclusive);
+        let claims: Vec<_> = [shared, shared, exclusive, shared, exclusive]
+            .into_iter()
+            .zip(1..)
+            .map(|(kind, token)| claim(token, kind, &[]))
+            .collect();
+        assert_eq!(standing(shared, Some(1), &claims), Standing::Holds);
+        assert_eq!(standing(shared, Some(3), &claims), Standing::Waits);
+        assert_eq!(standing(shared, Some(3), &claims[2..]), Standing::Waits);
+        assert_eq!(standing(exclusive, Some(2), &claims), Standing::Waits);
+        assert_eq!(holders(&claims), &claims[..2]);
+        assert_eq!(holders(&claims[2..]), &claims[2..3]);
+    }
+
+    /// However many writers come after it, and whether they are all read or not.
+    #[test]
+    fn c34_a_reader_knows_when_it_does_not_know_all_before_it() {
+        let mut claims: Vec<_> = (1..40).map(|token| claim(token, Kind::Exclusive, &[])).collect();
+        claims[0] = claim(1, Kind::Shared, &[]);
+        assert_eq!(
+            standing(Kind::Shared, Some(0), &claims),
+            Standing::Waits,
+            "it is to look again"
+        );
+        assert_eq!(standing(Kind::Shared, Some(0), &claims[..9]), Standing::Holds);
+    }
+
+    #[test]
+    fn c36_slots_are_taken_in_the_order_of_the_queue() {
+        let permits = one_of(1, 3);
+        let claims = [claim(1, permits, &[1]), claim(2, permits, &[]), claim(3, permits, &[])];
+        assert_eq!(standing(permits, Some(0), &claims), Standing::Holds);
+        assert_eq!(standing(permits, Some(1), &claims), Standing::Fits(Slots::new([0])));
+        assert_eq!(standing(permits, Some(2), &claims), Standing::Waits, "the one before has none");
+        assert_eq!(standing(permits, None, &claims), Standing::Waits, "the same");
+        assert_eq!(standing(permits, None, &claims[..1]), Standing::Fits(Slots::new([0])));
+        assert_eq!(holders(&claims), &claims[..1]);
+    }
+
+    /// C36: of those that are not read the slots are not known.
+    #[test]
+    fn c36_a_claim_on_permits_sees_all_before_it_or_waits() {
+        let permits = one_of(1, 3);
+        let mut claims = vec![claim(1, permits, &[0]), claim(2, permits, &[1])];
+        claims.extend((3..9).map(|token| claim(token, permits, &[])));
+        assert_eq!(standing(permits, Some(2), &claims), Standing::Waits, "many came after it");
+        assert_eq!(standing(permits, Some(2), &claims[..3]), Standing::Fits(Slots::new([2])));
+        assert_eq!(standing(permits, None, &claims), Standing::Waits);
+    }
+
+    #[test]
+    fn c33_another_number_of_permits_conflicts_with_those_who_hold() {
+        let claims = [claim(1, one_of(1, 3), &[0]), claim(2, one_of(1, 2), &[])];
+        assert_eq!(standing(one_of(1, 2), Some(1), &claims), Standing::Conflicts(3));
+        assert_eq!(standing(one_of(1, 2), None, &claims[..1]), Standing::Conflicts(3));
+        let behind = [claim(1, Kind::Exclusive, &[]), claim(2, one_of(1, 3), &[])];
+        assert_eq!(standing(one_of(1, 2), None, &behind), Standing::Waits, "nobody of 3 holds");
+    }
+}

@@ -1,0 +1,164 @@
+//! Several holders of one lock: what of the contract is the affair of files.
+
+use super::*;
+
+use lock_core::backend::{Claim, WAITER_LIVENESS};
+use lock_core::{MAX_PERMITS, Slots};
+use uuid::Uuid;
+
+use crate::directory::Queueing;
+use crate::testing::queue_at;
+
+fn shared() -> Claim {
+    claim_of(LockRequest::new("a").ttl(TTL).shared())
+}
+
+fn one_of(permits: u16) -> Claim {
+    claim_of(LockRequest::new("a").ttl(TTL).one_of(permits))
+}
+
+/// Queues a claim that polls; returns how many are before it.
+async fn queue(lock: &FileBackend, claim: &Claim) -> u64 {
+    match lock.try_once(claim, Queueing::Polling).await.expect("an answer") {
+        Attempt::Busy(seen) => seen.position.expect("a place"),
+        Attempt::Granted(_) => panic!("there was room"),
+    }
+}
+
+/// The owners of those who hold "a", in the order of their grants, as others see them.
+async fn holders(lock: &FileBackend) -> Vec<String> {
+    let state = lock.inspect(&claim("a").name).await.expect("an answer");
+    state.holders.into_iter().map(|holder| holder.owner.expect("one of ours")).collect()
+}
+
+fn owners(claims: &[&Claim]) -> Vec<String> {
+    claims.iter().map(|claim| claim.owner.to_string()).collect()
+}
+
+#[tokio::test]
+async fn c36_a_repeat_finds_its_own_slots_and_a_freed_slot_is_given_again() {
+    let (_home, lock) = home();
+    let claims = [one_of(3), one_of(3), one_of(3)];
+    let mut grants = Vec::new();
+    for claim in &claims {
+        grants.push(granted(&lock, claim).await);
+    }
+    for (slot, (claim, grant)) in claims.iter().zip(&grants).enumerate() {
+        let again = granted(&lock, claim).await;
+        assert_eq!((again.token, &again.slots), (grant.token, &grant.slots));
+        assert_eq!(grant.slots, Slots::new([slot as u16]));
+    }
+    lock.release(&claims[1].name, claims[1].owner).await.expect("released");
+    assert_eq!(granted(&lock, &one_of(3)).await.slots, Slots::new([1]));
+}
+
+#[tokio::test]
+async fn c38_a_holder_that_expired_frees_its_part_and_no_other() {
+    let home = tempdir().expect("a directory");
+    let start = on(home.path(), "boot", ZERO, ZERO);
+    let later = on(home.path(), "boot", || TTL - Duration::from_secs(1), ZERO);
+    let end = on(home.path(), "boot", || TTL, ZERO);
+    let (dead, alive, next) = (one_of(2), one_of(2), one_of(2));
+    granted(&start, &dead).await;
+    let held = granted(&later, &alive).await;
+    assert_eq!(queue(&later, &next).await, 0);
+    // C14: the one that ends first may leave room.
+    let Attempt::Busy(seen) = later.try_acquire(&one_of(2), None).await.expect("an answer") else {
+        panic!("there are two permits");
+    };
+    assert_eq!(seen.ttl_left, Some(Duration::from_secs(1)));
+    // C34: whoever asks lets in those whose turn has come.
+    assert!(is_busy(&end, &one_of(2)).await);
+    assert_eq!(holders(&end).await, owners(&[&alive, &next]));
+    let extended = end.extend(&renewal(&alive, held.token, TTL)).await;
+    assert_eq!(extended.expect("an answer"), Extension::Extended(TTL));
+    assert_eq!(granted(&end, &next).await.slots, Slots::new([0]));
+}
+
+#[tokio::test]
+async fn c34_a_writer_that_leaves_the_queue_lets_in_the_readers_behind_it() {
+    let (_home, lock) = home();
+    let (first, writer, reader) = (shared(), claim("a"), shared());
+    granted(&lock, &first).await;
+    assert_eq!(queue(&lock, &writer).await, 0);
+    assert_eq!(queue(&lock, &reader).await, 1);
+    lock.withdraw(&writer.name, writer.owner).await.expect("withdrawn");
+    assert_eq!(holders(&lock).await, owners(&[&first, &reader]));
+}
+
+#[tokio::test]
+async fn c34_a_writer_that_fell_silent_keeps_out_no_reader() {
+    let home = tempdir().expect("a directory");
+    let start = on(home.path(), "boot", ZERO, ZERO);
+    let later = on(home.path(), "boot", || WAITER_LIVENESS + Duration::from_nanos(1), ZERO);
+    let (first, writer, reader) = (shared(), claim("a"), shared());
+    granted(&start, &first).await;
+    queue(&start, &writer).await;
+    assert!(is_busy(&start, &reader).await);
+    granted(&later, &reader).await;
+}
+
+#[tokio::test]
+async fn c34_a_release_lets_in_a_whole_run_of_readers() {
+    let (_home, lock) = home();
+    let writer = claim("a");
+    granted(&lock, &writer).await;
+    let readers: Vec<Claim> = (0..80).map(|_| shared()).collect();
+    for (before, reader) in readers.iter().enumerate() {
+        assert_eq!(queue(&lock, reader).await, before as u64);
+    }
+    lock.release(&writer.name, writer.owner).await.expect("released");
+    assert_eq!(holders(&lock).await, owners(&readers.iter().collect::<Vec<_>>()));
+}
+
+#[tokio::test]
+async fn c34_dead_waiters_of_all_kinds_are_passed_over_by_one_release() {
+    let (_home, lock) = home();
+    let held = claim("a");
+    let (dead, alive) = ([shared(), claim("a"), shared()], [shared(), shared()]);
+    granted(&lock, &held).await;
+    for claim in &dead {
+        queue_at(&lock, claim, Uuid::new_v4()).await;
+    }
+    for claim in &alive {
+        queue(&lock, claim).await;
+    }
+    lock.release(&held.name, held.owner).await.expect("released");
+    assert_eq!(holders(&lock).await, owners(&[&alive[0], &alive[1]]));
+}
+
+#[tokio::test]
+async fn c36_a_hold_may_have_as_many_slots_as_there_are() {
+    let (home, lock) = home();
+    let most = LockRequest::new("a").ttl(TTL).one_of(MAX_PERMITS);
+    let (all, next) = (claim_of(most.clone().take(MAX_PERMITS)), claim_of(most));
+    assert_eq!(granted(&lock, &all).await.slots, Slots::new(0..MAX_PERMITS));
+    assert_eq!(granted(&lock, &all).await.slots, Slots::new(0..MAX_PERMITS));
+    assert_eq!(queue(&lock, &next).await, 0);
+    lock.release(&all.name, all.owner).await.expect("released");
+    assert_eq!(granted(&lock, &next).await.slots, Slots::new([0]));
+    lock.release(&next.name, next.owner).await.expect("released");
+    let length = fs::metadata(only_file(&home)).expect("there").len();
+    assert!(length < 32 * 1024, "{length}: what nobody needs is cut off, or small");
+}
+
+/// The grant is told by a datagram with all its slots.
+#[tokio::test]
+async fn c36_a_waiter_is_told_of_all_its_slots() {
+    let (home, lock) = home();
+    let (holder, waiter) = (LockClient::new(lock), FileBackend::open(home.path()).expect("opens"));
+    let waiter = LockClient::new(waiter);
+    let held = holder.acquire(LockRequest::new("a").ttl(TTL)).await.expect("free");
+    let most = LockRequest::new("a").ttl(TTL).wait(Wait::Forever);
+    let most = most.one_of(MAX_PERMITS).take(MAX_PERMITS);
+    let released = async {
+        while holder.inspect("a").await.expect("an answer").waiters != Some(1) {
+            sleep(Duration::from_millis(5)).await;
+        }
+        held.release().await.expect("held to the end");
+    };
+    let (guard, ()) = tokio::join!(waiter.acquire(most), released);
+    let guard = guard.expect("its turn");
+    assert!(guard.slots().iter().copied().eq(0..MAX_PERMITS));
+    guard.release().await.expect("held to the end");
+}

@@ -1,0 +1,205 @@
+//! One lock, in its file: who holds it now, who waits, and how it passes on.
+//!
+//! ```text
+//!   the record is read ──▶ holds that are over go ──▶ a hold or a place comes or goes ──▶ written
+//!                                                        │                        ▲
+//!                                                        └─▶ all that fit come in ┘
+//! ```
+
+use std::time::Duration;
+
+use lock_core::backend::{Admission, Claim, Grant, Held, Holds, next_token};
+use lock_core::{BackendError, FencingToken, Kind, LockName, OwnerId, Slots};
+use uuid::Uuid;
+
+use crate::fault;
+use crate::hold_table::HoldTable;
+use crate::locked_file::LockedFile;
+use crate::machine::Now;
+use crate::notification::Notification;
+use crate::parts::Parts;
+use crate::queue::{LONGEST_IDLE_FILE, Queue};
+use crate::queue_entry::QueueEntry;
+use crate::record::{Holders, Record};
+
+/// A lock as it is now. Its file is locked for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    file: LockedFile,
+    now: Now,
+    name: LockName,
+    /// The last token granted, if one ever was.
+    token: Option<FencingToken>,
+    /// Those that are not over.
+    pub(crate) holds: Holds<Duration>,
+    /// Without a hold, nobody waits.
+    queue: Queue,
+    parts: Parts,
+}
+
+impl Lock {
+    /// The lock called `name`, in its file.
+    pub(crate) fn of(name: &LockName, file: LockedFile, now: Now) -> Result<Self, BackendError> {
+        match file.value().map(Record::decode) {
+            None => Ok(Self::never_granted(name, file, now)),
+            Some(Some(record)) if record.name == *name => Self::recorded(record, file, now),
+            Some(Some(_)) => {
+                Err(fault::unusable(file.state_file(), "it is the record of another lock"))
+            }
+            Some(None) => Err(fault::unusable(file.state_file(), "it is not the record of a lock")),
+        }
+    }
+
+    /// The lock whose record is the value of the file.
+    pub(crate) fn recorded(
+        record: Record,
+        file: LockedFile,
+        now: Now,
+    ) -> Result<Self, BackendError> {
+        let token = Some(record.token);
+        let lock = Self { token, ..Self::never_granted(&record.name, file, now) };
+        // Nobody outlives a boot, be it a holder or a waiter.
+        if record.holders.boot() == Some(&lock.now.boot) { lock.filled(record) } else { Ok(lock) }
+    }
+
+    fn never_granted(name: &LockName, file: LockedFile, now: Now) -> Self {
+        let (holds, queue, parts) = Default::default();
+        Self { file, now, name: name.clone(), token: None, holds, queue, parts }
+    }
+
+    /// The lock with the holders and the waiters of its record.
+    fn filled(mut self, record: Record) -> Result<Self, BackendError> {
+        self.queue = record.queue;
+        self.parts.add(record.queue.part());
+        match record.holders {
+            Holders::Nobody => {}
+            Holders::One(held, _) => self.holds.push(held),
+            Holders::Several(table, _) => {
+                self.parts.add(table.part());
+                self.holds = table.read(&self.file)?;
+            }
+        }
+        self.holds.expire(self.now.uptime);
+        Ok(self)
+    }
+
+    pub(crate) fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    pub(crate) fn now(&self) -> &Now {
+        &self.now
+    }
+
+    /// Which entries of the file are the queue: others after each change of it.
+    pub(crate) fn queue(&self) -> Queue {
+        self.queue
+    }
+
+    /// How many wait.
+    pub(crate) fn waiters(&self) -> Result<u64, BackendError> {
+        let alive = self.queue.alive(&self.file, &self.now).collect::<Result<Vec<_>, _>>()?;
+        Ok(alive.len() as u64)
+    }
+
+    /// Whether `claim` may come in now, and with which slots.
+    pub(crate) fn admission(&self, claim: &Claim) -> Admission {
+        match self.holds.admission(claim.kind) {
+            // C34: not past those who wait.
+            Admission::Fits(_) if !self.queue.is_empty() => Admission::Waits,
+            admission => admission,
+        }
+    }
+
+    /// Grants `claim` a hold.
+    pub(crate) fn grant(&mut self, claim: &Claim, slots: Slots) -> Result<Grant, BackendError> {
+        let token = token_after(self.token, &self.now)?;
+        let held = Held::of(claim, token, slots.clone(), self.now.uptime);
+        self.token = Some(token);
+        self.holds.push(Held { since: self.now.since(), ..held });
+        Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
+    }
+
+    /// Gives `claim` a place in the queue, the last or the one it has, and says how many are before it.
+    pub(crate) fn join(
+        &mut self,
+        claim: &Claim,
+        socket: Option<Uuid>,
+    ) -> Result<u64, BackendError> {
+        let entry = QueueEntry::of(claim, socket, &self.now);
+        let (queue, before) = self.queue.join(&self.file, &entry, &self.now, &mut self.parts)?;
+        self.queue = queue;
+        Ok(before)
+    }
+
+    /// Takes the place of `owner` in the queue from it, if it has one (C19).
+    pub(crate) fn leave(&mut self, owner: OwnerId) -> Result<(), BackendError> {
+        self.queue = self.queue.without(&self.file, owner, &self.now)?;
+        Ok(())
+    }
+
+    /// Lets in all at the head of the queue that fit together (C34), and passes over those that are dead.
+    /// Returns what those are to be told that came in.
+    pub(crate) fn hand_over(&mut self) -> Result<Vec<Notification>, BackendError> {
+        let mut told = Vec::new();
+        let mut alive = self.queue.alive(&self.file, &self.now);
+        // Nobody fits beside an exclusive hold, so that the queue need not be read.
+        while !self.is_held_exclusively() {
+            let Some(waiter) = alive.next().transpose()? else {
+                self.queue = Queue::default();
+                break;
+            };
+            match self.holds.admission(waiter.entry.kind) {
+                Admission::Waits => return Ok(told),
+                Admission::Fits(slots) => {
+                    let token = token_after(self.token, &self.now)?;
+                    self.token = Some(token);
+                    let held = waiter.entry.held(token, slots, &self.now);
+                    self.holds.push(held.clone());
+                    told.extend(Notification::of(&waiter.entry, &self.name, held, &self.now));
+                }
+                // Its next look finds the conflict.
+                Admission::Conflicts(_) => {}
+            }
+            self.queue = self.queue.after(&waiter);
+        }
+        Ok(told)
+    }
+
+    /// Hands over, and writes the lock; returns what those are to be told that came in.
+    pub(crate) fn pass_on(mut self) -> Result<Vec<Notification>, BackendError> {
+        let told = self.hand_over()?;
+        self.write()?;
+        Ok(told)
+    }
+
+    /// Writes the lock as it is now: the record last, since what it names must be there.
+    pub(crate) fn write(mut self) -> Result<(), BackendError> {
+        let Some(token) = self.token else { return Ok(()) };
+        let boot = self.now.boot.clone();
+        let holders = match self.holds.as_slice() {
+            [] => Holders::Nobody,
+            [held] if held.kind == Kind::Exclusive => Holders::One(held.clone(), boot),
+            several => {
+                let table = HoldTable::write(several, &self.file, &mut self.parts)?;
+                Holders::Several(table, boot)
+            }
+        };
+        let is_short = self.queue.is_empty() && !matches!(holders, Holders::Several(..));
+        let record = Record { name: self.name, token, holders, queue: self.queue };
+        self.file.replace(record.encode())?;
+        if is_short {
+            self.file.cut_if_longer_than(LONGEST_IDLE_FILE);
+        }
+        Ok(())
+    }
+
+    fn is_held_exclusively(&self) -> bool {
+        matches!(self.holds.as_slice(), [held] if held.kind == Kind::Exclusive)
+    }
+}
+
+fn token_after(last: Option<FencingToken>, now: &Now) -> Result<FencingToken, BackendError> {
+    let wall = Duration::from_micros(now.wall_micros);
+    next_token(last, wall).map_err(fault::out_of_tokens)
+}

@@ -1,0 +1,231 @@
+//! Kinds of hold on etcd: what they cost, that no slot is given twice, and what dead and older clients do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::{LockClient, LockError, LockGuard, LockRequest, OwnerId, Wait};
+use lock_testkit::{EtcdServer, Mode, Proxy};
+
+use crate::servers::{EtcdFaults, SHORTEST_TTL, gauge, one_member};
+use crate::support::{
+    LIMIT, SLACK, client, client_through, fresh_name, held, patient, queued, released, served,
+    until_waiting,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn clients(server: &EtcdServer, count: usize) -> Vec<LockClient> {
+    let url = server.url();
+    join_all((0..count).map(|_| client(&url))).await
+}
+
+async fn acquired(client: &LockClient, request: LockRequest) -> LockGuard {
+    client.acquire(request).await.expect("its turn comes")
+}
+
+/// How many transactions it takes to acquire.
+async fn transactions(
+    server: &EtcdServer,
+    client: &LockClient,
+    request: LockRequest,
+) -> (LockGuard, u64) {
+    let sent = || {
+        let method = "grpc_method=\"Txn\",grpc_service=\"etcdserverpb.KV\",grpc_type=\"unary\"";
+        let name = format!("grpc_server_handled_total{{grpc_code=\"OK\",{method}}}");
+        async move { gauge(server, &name).await }
+    };
+    let before = sent().await;
+    let guard = acquired(client, request).await;
+    (guard, sent().await - before)
+}
+
+/// The path of an exclusive lock is as long as ever, a reader's is no longer, and a permit beside others
+/// needs one look at them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c33_each_kind_takes_as_few_transactions_as_it_can() {
+    let server = EtcdServer::start().await;
+    let clients = clients(&server, 4).await;
+    let shared = patient("shared").shared();
+    let permit = patient("permits").one_of(3);
+    let cases = [
+        (patient("exclusive"), 1),
+        (shared.clone(), 1),
+        (shared.clone(), 1),
+        (shared, 1),
+        (permit.clone(), 1),
+        (permit.clone(), 2),
+        (permit, 2),
+    ];
+    let mut guards = Vec::new();
+    for ((request, expected), client) in cases.into_iter().zip(clients.iter().cycle()) {
+        let asked = format!("{request:?}");
+        let (guard, taken) = transactions(&server, client, request).await;
+        assert_eq!(taken, expected, "{asked}");
+        guards.push(guard);
+    }
+    join_all(guards.into_iter().map(released)).await;
+}
+
+/// C36: many clients decide at the same time, of which some wait and some only try.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c36_no_slot_is_given_twice_however_many_decide_at_once() {
+    let server = one_member().await;
+    let (clients, name) = (clients(server, 12).await, fresh_name());
+    let in_use: Arc<[AtomicBool; 4]> = Arc::default();
+    let work = clients.into_iter().enumerate().map(|(number, client)| {
+        let (in_use, name) = (in_use.clone(), name.clone());
+        let wait = if number % 3 == 0 { Wait::Never } else { Wait::AtMost(LIMIT) };
+        let taken = if number % 4 == 0 { 2 } else { 1 };
+        tokio::spawn(async move {
+            for _ in 0..12 {
+                let request = patient(&name).one_of(4).take(taken).wait(wait);
+                let guard = match client.acquire(request).await {
+                    Ok(guard) => guard,
+                    Err(LockError::NotAcquired { .. }) => continue,
+                    Err(error) => panic!("neither granted nor busy: {error}"),
+                };
+                let slots: Vec<usize> = guard.slots().iter().copied().map(usize::from).collect();
+                assert_eq!(slots.len(), usize::from(taken));
+                for slot in &slots {
+                    assert!(
+                        !in_use[*slot].swap(true, Ordering::SeqCst),
+                        "slot {slot} is another's"
+                    );
+                }
+                tokio::task::yield_now().await;
+                for slot in &slots {
+                    in_use[*slot].store(false, Ordering::SeqCst);
+                }
+                released(guard).await;
+            }
+        })
+    });
+    for worker in join_all(work).await {
+        worker.expect("no slot is given twice");
+    }
+}
+
+/// C38: the part of a client that died is free once its lease has ended, and no sooner.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c38_the_slot_of_a_dead_client_comes_back() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (other, dies) = (client(&server.url()).await, client_through::<EtcdFaults>(&proxy).await);
+    let name = fresh_name();
+    let request = || patient(&name).one_of(2);
+    let stays = acquired(&other, request()).await;
+    let dead = acquired(&dies, request().ttl(SHORTEST_TTL)).await;
+    assert_eq!((stays.slots(), dead.slots()), (vec![0], vec![1]));
+    proxy.set(Mode::BlackHole);
+    let died = Instant::now();
+    let next = acquired(&other, request()).await;
+    assert_eq!(next.slots(), [1], "the slot of the dead one");
+    assert!(next.token() > dead.token(), "each slot fences by itself");
+    assert!(!dead.is_held(), "it believes no longer than the server keeps it");
+    // The lease is 2 s longer than the TTL; the server ends it up to a second late.
+    let bound = SHORTEST_TTL + 2 * SECOND + SECOND + SECOND + SLACK;
+    assert!(died.elapsed() < bound, "{:?}", died.elapsed());
+    assert!(stays.is_held());
+    join_all([stays, next].map(released)).await;
+}
+
+/// C37: a claim of a client that knows no kinds is an exclusive one, also while it waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c37_an_older_client_that_waits_is_not_passed() {
+    let server = one_member().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    let kinds: [fn(LockRequest) -> LockRequest; 2] =
+        [LockRequest::shared, |request| request.one_of(3)];
+    for asked in kinds {
+        let request = || asked(patient(&name));
+        let first = acquired(&client, request()).await;
+        let old = format!("leasehold/locks/{name}/s-{}", OwnerId::random().expose());
+        server.ctl(&["put", &old, "a label"]);
+        let tried = client.try_acquire(request()).await.expect("an answer");
+        assert!(tried.is_none(), "who fits waits behind an older client");
+        let waiting = tokio::spawn({
+            let (client, request) = (client.clone(), request());
+            async move { client.acquire(request).await }
+        });
+        until_waiting(&client, &name, 2).await;
+        released(first).await;
+        let holder = client.inspect(&name).await.expect("an answer").holder().cloned();
+        assert_eq!(holder.expect("it is held").label.as_str(), "a label", "it is its turn");
+        server.ctl(&["del", &old]);
+        released(served(waiting).await).await;
+    }
+}
+
+/// C33: a request that comes to meet another number of permits while it waits is told so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c33_a_conflict_behind_others_is_told_when_they_hold() {
+    let server = one_member().await;
+    let (clients, name) = (clients(server, 3).await, fresh_name());
+    let first = held(&clients[0], &name).await;
+    let of = |count: u16| patient(&name).one_of(count);
+    let three = queued(&clients[1], &clients[0], of(3), &name).await;
+    let two = tokio::spawn({
+        let (client, request) = (clients[2].clone(), of(2));
+        async move { client.acquire(request).await }
+    });
+    until_waiting(&clients[0], &name, 2).await;
+    released(first).await;
+    let three = served(three).await;
+    let refused = two.await.expect("no panic");
+    assert!(matches!(refused, Err(LockError::Conflict { asked: 2, held: 3, .. })), "{refused:?}");
+    until_waiting(&clients[0], &name, 0).await;
+    released(three).await;
+}
+
+/// C34, C28: a run of permits comes in behind a release, past one that died in the queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c34_permits_come_in_past_a_waiter_that_died() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (clients, name) = (clients(server, 3).await, fresh_name());
+    let dies = client_through::<EtcdFaults>(&proxy).await;
+    let first = held(&clients[0], &name).await;
+    let request = || patient(&name).one_of(3);
+    let dead = queued(&dies, &clients[0], request(), &name).await;
+    let waiting = clients[1..].iter().map(|client| {
+        let (client, request) = (client.clone(), request());
+        tokio::spawn(async move { client.acquire(request).await })
+    });
+    let waiting: Vec<_> = waiting.collect();
+    until_waiting(&clients[0], &name, 3).await;
+    proxy.set(Mode::BlackHole);
+    let released_at = Instant::now();
+    released(first).await;
+    let guards = join_all(waiting.into_iter().map(served)).await;
+    let mut slots: Vec<_> = guards.iter().flat_map(|guard| guard.slots().to_vec()).collect();
+    slots.sort_unstable();
+    assert_eq!(slots, [0, 1]);
+    assert!(released_at.elapsed() < 3 * SECOND + SECOND + SLACK, "{:?}", released_at.elapsed());
+    dead.abort();
+    join_all(guards.into_iter().map(released)).await;
+}
+
+/// C34: also one that waits itself, and also if it would fit beside those who hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c34_a_reader_waits_for_an_older_writer() {
+    let server = one_member().await;
+    let (clients, name) = (clients(server, 3).await, fresh_name());
+    let reader = acquired(&clients[0], patient(&name).shared()).await;
+    let writer = queued(&clients[1], &clients[0], patient(&name), &name).await;
+    let late = tokio::spawn({
+        let (client, request) = (clients[2].clone(), patient(&name).shared());
+        async move { client.acquire(request).await }
+    });
+    until_waiting(&clients[0], &name, 2).await;
+    let first = reader.token();
+    released(reader).await;
+    let writer = served(writer).await;
+    assert!(!late.is_finished(), "a reader is to wait for the writer before it");
+    let second = writer.token();
+    released(writer).await;
+    let late = served(late).await;
+    assert!(first < second && second < late.token(), "in the order of their grants");
+    released(late).await;
+}
