@@ -8,9 +8,9 @@
 //! written in its key (C36):
 //!
 //! ```text
-//!   0–2 of 4 hold                       │ waits, and watches   │ waits, and watches
-//!   first 1/4:0 ◀─ 1/4:2 ◀─ 1/4:1       │ ◀─ 2/4               │ ◀─ 1/4
-//!                                       │ which of them goes   │ what becomes of the one before it
+//!   1/4:0 ◀── 1/4:2 ◀── 1/4:1 ◀──┃── 2/4 ◀───────────┃── 1/4
+//!   three hold one of four       ┃ waits, until one   ┃ waits, until the one before it
+//!                                ┃ of the three goes  ┃ has its slots, or is gone
 //! ```
 //!
 //! - Slots are written once, by the claim's own client, after a read in which all before it had theirs.
@@ -238,7 +238,7 @@ mod tests {
             .collect();
         assert_eq!(standing(shared, Some(1), &claims), Standing::Holds);
         assert_eq!(standing(shared, Some(3), &claims), Standing::Waits);
-        assert_eq!(standing(shared, Some(3), &claims[2..]), Standing::Waits);
+        assert_eq!(standing(shared, Some(1), &claims[2..]), Standing::Waits);
         assert_eq!(standing(exclusive, Some(2), &claims), Standing::Waits);
         assert_eq!(holders(&claims), &claims[..2]);
         assert_eq!(holders(&claims[2..]), &claims[2..3]);
