@@ -9,9 +9,7 @@ use crate::engine::{
     Acquired, Hold, JointHolder, LostSignal, OwnedClaim, Registration, Shared, Succession,
     is_worth_passing, while_held,
 };
-use crate::model::{
-    FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Reentrance, Ttl,
-};
+use crate::model::{FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Ttl};
 
 /// A lock that is held.
 ///
@@ -206,7 +204,7 @@ impl LockGuard {
     /// the lock back, and the TTL ends it at the latest; an event of `tracing` tells. Those who
     /// need the server's own word ask by [`release_confirmed`](Self::release_confirmed).
     ///
-    /// Where other guards share the hold ([`Reentrance`]), it goes on, and the answer is the same.
+    /// Where other guards share the hold ([`Reentrance`](crate::Reentrance)), it goes on, and the answer is the same.
     ///
     /// # Errors
     /// [`LockError::Lost`] if the hold was over before this was called: what was done under it may have
@@ -254,7 +252,7 @@ impl LockGuard {
     /// # Errors
     /// - [`LockError::Backend`] if the server did not answer within the request time-out. The janitor
     ///   goes on giving the lock back, and the TTL ends it at the latest.
-    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`]), which goes on.
+    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`](crate::Reentrance)), which goes on.
     ///
     /// # Cancel safety
     /// If the future is dropped, the janitor gives the lock back.
@@ -323,7 +321,7 @@ impl LockGuard {
     ///
     /// # Errors
     /// - [`LockError::Lost`] if the lock is lost.
-    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`]), which goes on.
+    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`](crate::Reentrance)), which goes on.
     pub fn detach(mut self) -> Result<Lease, LockError> {
         self.hold.error_if_lost()?;
         self.error_unless_last()?;
