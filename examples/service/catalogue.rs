@@ -9,8 +9,7 @@ use futures_util::future::{try_join, try_join_all};
 use leasehold::file::FileFence;
 use leasehold::{Fence, FencingToken, LockRequest, Wait};
 
-use crate::Failure;
-use crate::crew::{Crew, Host, served};
+use crate::crew::{Crew, Failure, Host, served};
 use crate::instance::{Instance, Refusal};
 
 const PAGES: usize = 8;

@@ -1,5 +1,6 @@
 //! The instances, as the story sees them: processes with an address.
 
+use std::error::Error;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::Failure;
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 const INSTANCES: usize = 4;
 

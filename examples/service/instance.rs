@@ -1,18 +1,15 @@
-//! One instance of the service: a process with one client of the locks, and an HTTP port.
+//! What the handlers of an instance work with, and how they refuse.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use leasehold::{ClientOptions, FenceError, LockClient, LockError};
-use tokio::io::{AsyncReadExt, stdin};
-use tokio::net::TcpListener;
 
-use crate::{Failure, catalogue, leader, licences, nightly};
+/// How long the others wait for the lead, or a licence, of an instance that died.
+pub(crate) const TTL: Duration = Duration::from_secs(1);
 
 /// Which instance it is, of which run of this story.
 #[derive(clap::Args)]
@@ -32,6 +29,11 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
+    pub(crate) async fn connect(url: &str, identity: Identity) -> Result<Self, LockError> {
+        let options = ClientOptions::new().label(&identity.label);
+        Ok(Self { locks: leasehold::connect_with(url, options).await?, identity })
+    }
+
     pub(crate) fn label(&self) -> &str {
         &self.identity.label
     }
@@ -45,33 +47,6 @@ impl Instance {
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.identity.home.join(name)
     }
-}
-
-/// Serves until the standard input closes, and ends in the order in which nothing is left behind.
-pub(crate) async fn serve(identity: Identity, url: &str) -> Result<(), Failure> {
-    let options = ClientOptions::new().label(&identity.label);
-    let locks = leasehold::connect_with(url, options).await?;
-    let instance = Arc::new(Instance { locks, identity });
-    let leading = tokio::spawn(leader::lead(instance.clone()));
-
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    println!("http://{}", listener.local_addr()?);
-    io::stdout().flush()?;
-    let until = async { drop(stdin().read_to_end(&mut Vec::new()).await) };
-    axum::serve(listener, routes(instance.clone())).with_graceful_shutdown(until).await?;
-
-    // After the last handler. It resigns if this one leads, and ends the campaign if it does not.
-    instance.locks.shutdown().await;
-    Ok(leading.await??)
-}
-
-fn routes(instance: Arc<Instance>) -> Router {
-    Router::new()
-        .route("/leader", get(leader::show))
-        .route("/nightly/{night}", post(nightly::run))
-        .route("/render", post(licences::render))
-        .route("/catalogue", get(catalogue::read).post(catalogue::rebuild))
-        .with_state(instance)
 }
 
 /// Why a request was not served.

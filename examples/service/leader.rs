@@ -8,9 +8,8 @@ use leasehold::file::FileFence;
 use leasehold::{Election, FencingToken, LockError, LockRequest};
 use tokio::time::{Instant, sleep};
 
-use crate::crew::{Crew, served};
-use crate::instance::{Instance, Refusal};
-use crate::{Failure, TTL};
+use crate::crew::{Crew, Failure, served};
+use crate::instance::{Instance, Refusal, TTL};
 
 /// How often the job does something, and how often the story looks.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -11,9 +11,9 @@ use leasehold::file::FileFence;
 use leasehold::{Fence, LockRequest, Wait};
 use tokio::time::{Instant, sleep};
 
-use crate::crew::{Crew, Host, served};
-use crate::instance::{Instance, Refusal};
-use crate::{Failure, TTL, leader};
+use crate::crew::{Crew, Failure, Host, served};
+use crate::instance::{Instance, Refusal, TTL};
+use crate::leader;
 
 const LICENCES: u16 = 5;
 

@@ -9,7 +9,7 @@
 //! - `licences.rs`: never more than five at once, and one that comes back late is refused by the fence of its slot.
 //! - `catalogue.rs`: the catalogue is rebuilt while it is read, and nobody reads half of it.
 //!
-//! Beside the acts, `instance.rs` is what one instance is, and `crew.rs` is how the story sees it.
+//! Beside the acts, `server.rs` and `instance.rs` are what one instance is, and `crew.rs` is how the story sees it.
 //!
 //! `cargo run --example service [-- --url URL]`
 
@@ -19,20 +19,14 @@ mod instance;
 mod leader;
 mod licences;
 mod nightly;
+mod server;
 
-use std::error::Error;
 use std::path::Path;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::crew::Crew;
+use crate::crew::{Crew, Failure};
 use crate::instance::Identity;
-
-/// How long the others wait for the lead, or a licence, of an instance that died.
-const TTL: Duration = Duration::from_secs(1);
-
-type Failure = Box<dyn Error + Send + Sync>;
 
 #[derive(Parser)]
 struct Args {
@@ -54,7 +48,7 @@ enum Role {
 async fn main() -> Result<(), Failure> {
     let args = Args::parse();
     match (args.url, args.role) {
-        (Some(url), Some(Role::Instance(identity))) => instance::serve(identity, &url).await,
+        (Some(url), Some(Role::Instance(identity))) => server::serve(identity, &url).await,
         (url, _) => {
             let home = tempfile::tempdir()?;
             let url =

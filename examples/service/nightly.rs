@@ -9,8 +9,7 @@ use leasehold::OnceOutcome;
 use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
 
-use crate::Failure;
-use crate::crew::{Crew, served};
+use crate::crew::{Crew, Failure, served};
 use crate::instance::{Instance, Refusal};
 
 /// How long the job takes, and how long it is remembered that it was done.
