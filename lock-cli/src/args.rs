@@ -57,9 +57,9 @@ all of them, as a JSON object from name to token.
 Several locks are acquired in the order of the bytes of their names, whatever order they are named
 in: so two runs never wait for each other. There is one wait for all.
 
-Of a lock with --limit the command finds its slot in LEASEHOLD_SLOT, which nobody else has meanwhile:
-with commas if it took several, and of several locks that of the first that was named. All users of
-the lock have to say the same number: another one is wrong usage (64) while it is held.
+With --limit the command finds its slot in LEASEHOLD_SLOT, which nobody else has meanwhile: with
+commas if it took several, and of several locks that of the first that was named. All users of the
+lock have to say the same number: another one is wrong usage (64) while the lock is held.
 
 A wait for ever ends with 69 when the server has not answered for about 10 s. When a wait ends
 without the lock, the server is told, which takes 2 s at most.
