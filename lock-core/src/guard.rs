@@ -249,7 +249,7 @@ impl LockGuard {
     /// the lock back, and the TTL ends it at the latest; an event of `tracing` tells. Those who
     /// need the server's own word ask by [`release_confirmed`](Self::release_confirmed).
     ///
-    /// Where other guards share the hold ([`Reentrance`]), it goes on, and the answer is the same.
+    /// Where other guards share the hold ([`Reentrance`](crate::Reentrance)), it goes on, and the answer is the same.
     ///
     /// # Errors
     /// [`LockError::Lost`] if the hold was over before this was called: what was done under it may have
@@ -297,7 +297,7 @@ impl LockGuard {
     /// # Errors
     /// - [`LockError::Backend`] if the server did not answer within the request time-out. The janitor
     ///   goes on giving the lock back, and the TTL ends it at the latest.
-    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`]), which goes on.
+    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`](crate::Reentrance)), which goes on.
     ///
     /// # Cancel safety
     /// If the future is dropped, the janitor gives the lock back.
@@ -367,7 +367,7 @@ impl LockGuard {
     ///
     /// # Errors
     /// - [`LockError::Lost`] if the lock is lost.
-    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`]), which goes on.
+    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`](crate::Reentrance)), which goes on.
     pub fn detach(mut self) -> Result<Lease, LockError> {
         self.hold.error_if_lost()?;
         self.error_unless_last()?;

@@ -76,7 +76,7 @@ impl Cluster {
             }
             let view = match self.ask_to_enter(this, place.as_ref()).await? {
                 Entered::Taken(token) => return Ok(self.taken(this, token, first_slots(kind))),
-                Entered::Seen(view) => self.seen_whole(this, view).await?,
+                Entered::Seen(view) => self.seen_whole(this, *view).await?,
             };
             match (&view.standing, waiter) {
                 // C16: an earlier request of this claim has taken the lock.

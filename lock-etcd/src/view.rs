@@ -17,7 +17,7 @@ pub(crate) enum Entered {
     /// The claim was put as the only one: it holds.
     Taken(FencingToken),
     /// Others have claims.
-    Seen(View),
+    Seen(Box<View>),
 }
 
 /// What a claim sees of its lock.
@@ -72,7 +72,10 @@ pub(crate) fn entered(kind: Kind, response: &TxnResponse) -> Result<Entered, Bac
     let mut answers = response.op_responses();
     match answers.pop() {
         Some(TxnOpResponse::Get(mark)) if mark.count() > 0 => Err(withdrawn()),
-        Some(TxnOpResponse::Get(_)) => View::read(kind, response, answers).map(Entered::Seen),
+        Some(TxnOpResponse::Get(_)) => {
+            let view = View::read(kind, response, answers)?;
+            Ok(Entered::Seen(Box::new(view)))
+        }
         _ => Err(unreadable(WHAT)),
     }
 }

@@ -52,13 +52,12 @@ impl Candidate {
     /// Listens until it has seen a leader after `term`, and knows by then if that is itself.
     async fn sees_one_after(&mut self, term: u64) -> (u64, u32) {
         loop {
-            match self.seen.last() {
-                Some(&(seen, pid)) if seen > term => {
-                    if pid != self.child.pid() || self.leads == Some(seen) {
-                        return (seen, pid);
-                    }
-                }
-                _ => {}
+            let knows = |seen, pid| pid != self.child.pid() || self.leads == Some(seen);
+            if let Some(&(seen, pid)) = self.seen.last()
+                && seen > term
+                && knows(seen, pid)
+            {
+                return (seen, pid);
             }
             self.hear().await;
         }

@@ -28,13 +28,13 @@ pub struct BackendError {
     outcome: Outcome,
     transient: bool,
     source: Option<Arc<dyn Error + Send + Sync>>,
-    reason: Option<RefusalReason>,
+    reason: Option<Box<RefusalReason>>,
 }
 
 /// A refusal that a client tells by an error of its own.
 #[derive(Clone, Debug)]
 enum RefusalReason {
-    NotALock(Arc<str>),
+    NotALock(String),
     Conflict { asked: u16, held: u16 },
 }
 
@@ -78,7 +78,7 @@ impl BackendError {
     pub fn not_a_lock(backend: &'static str, found: impl Into<String>) -> Self {
         let found: String = found.into();
         let context = format!("{found} is in the place of the lock");
-        let reason = Some(RefusalReason::NotALock(found.into()));
+        let reason = Some(Box::new(RefusalReason::NotALock(found)));
         Self { reason, ..Self::refusal(backend, context) }
     }
 
@@ -87,7 +87,7 @@ impl BackendError {
     /// A client makes it the error [`LockError::Conflict`](crate::LockError::Conflict), and does not wait.
     pub fn conflict(backend: &'static str, asked: u16, held: u16) -> Self {
         let context = format!("the lock is held as one of {held}, not of {asked}");
-        let reason = Some(RefusalReason::Conflict { asked, held });
+        let reason = Some(Box::new(RefusalReason::Conflict { asked, held }));
         Self { reason, ..Self::refusal(backend, context) }
     }
 
@@ -111,7 +111,7 @@ impl BackendError {
 
     /// What is in the place of the lock, if that is [no lock](Self::not_a_lock).
     pub fn found(&self) -> Option<&str> {
-        match &self.reason {
+        match self.reason.as_deref() {
             Some(RefusalReason::NotALock(found)) => Some(found),
             _ => None,
         }
@@ -119,8 +119,8 @@ impl BackendError {
 
     /// How many permits were asked for, and how many the lock has, if that is [a conflict](Self::conflict).
     pub fn permits(&self) -> Option<(u16, u16)> {
-        match self.reason {
-            Some(RefusalReason::Conflict { asked, held }) => Some((asked, held)),
+        match self.reason.as_deref() {
+            Some(&RefusalReason::Conflict { asked, held }) => Some((asked, held)),
             _ => None,
         }
     }

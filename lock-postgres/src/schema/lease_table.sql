@@ -735,11 +735,23 @@ SET search_path = pg_catalog, pg_temp AS $$
                 WHERE g.name = n.name ORDER BY g.token DESC LIMIT 1), 0)
             AND q.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds')
     FROM (SELECT prefix COLLATE "C" WHERE whole UNION ALL (
-        SELECT DISTINCT h.name FROM "@schema@"."@table@_holds" h
-        WHERE NOT whole AND starts_with(h.name, prefix) AND h.expires_at > clock_timestamp()
-        ORDER BY h.name LIMIT at_most)) n (name)
-    LEFT JOIN "@schema@"."@table@_holds" h
-        ON h.name = n.name AND h.expires_at > clock_timestamp()
+        SELECT g.name FROM "@schema@"."@table@_grants" g
+        WHERE NOT whole AND starts_with(g.name, prefix) AND g.owner IS NOT NULL
+            AND CASE WHEN g.permits IS NULL THEN g.expires_at > clock_timestamp()
+                ELSE EXISTS (SELECT FROM "@schema@"."@table@_holders" o WHERE o.name = g.name
+                    AND o.token >= g.oldest AND o.expires_at > clock_timestamp()) END
+        ORDER BY g.name LIMIT at_most)) n (name)
+    -- As in the view, of each lock by its key.
+    LEFT JOIN LATERAL (
+        SELECT g.owner, g.token, g.permits, NULL::bigint[] AS slots, g.label, g.expires_at
+            FROM "@schema@"."@table@_grants" g
+            WHERE g.name = n.name AND g.owner IS NOT NULL AND g.permits IS NULL
+        UNION ALL
+        SELECT o.owner, o.token, g.permits, o.slots, o.label, o.expires_at
+            FROM "@schema@"."@table@_grants" g JOIN "@schema@"."@table@_holders" o
+            ON o.name = g.name AND o.token >= g.oldest
+            WHERE g.name = n.name AND g.permits IS NOT NULL
+    ) h ON h.expires_at > clock_timestamp()
     ORDER BY n.name, h.token
 $$;
 

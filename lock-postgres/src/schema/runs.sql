@@ -37,13 +37,13 @@ END
 $$;
 
 -- Records a run, if the hold of `me` under this token is in force; false if it is over. The row of the lock is
--- locked from the check to the commit, so that nobody is granted the lock in between.
+-- locked from the check to the commit, so that nobody is granted the lock in between. Its statements go by costs: with
+-- `enable_seqscan = off` the last one would be compiled first, which takes longer than a request may.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_record"(
     lock_name text, me uuid, of_token bigint, of_occurrence text, remember_ms bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM "@schema@"."@table@_v2_durably"();
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;

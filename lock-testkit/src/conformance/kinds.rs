@@ -211,6 +211,12 @@ pub async fn c34_a_release_lets_in_all_that_fit(harness: &dyn Harness) {
         let guards: Vec<LockGuard> =
             guards.into_iter().map(|guard| guard.expect("its turn")).collect();
         assert!(guards.iter().all(LockGuard::is_held), "they hold it beside each other");
+        // C36: also a hold that was pushed knows its slots.
+        let expected: usize = guards.iter().map(|guard| usize::from(guard.kind().slots())).sum();
+        let mut slots: Vec<u16> = guards.iter().flat_map(LockGuard::slots).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        assert_eq!(slots.len(), expected, "each is to have slots of its own: {slots:?}");
         let writer = writer.try_acquire(EXCLUSIVE(patient(&name, harness.limit()))).await;
         assert!(writer.expect("an answer").is_none(), "a writer waits for all of them");
         for guard in guards {

@@ -69,6 +69,6 @@ mod tests {
             }
         }
         assert!(contract.repeated.is_empty());
-        assert!(contract.not_in_force.len() > 3 && contract.in_force.len() > 50);
+        assert!(contract.in_force.len() > 60);
     }
 }

@@ -697,8 +697,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "occurrence recorded after a loss",
         file: "lock-core/src/memory.rs",
-        from: "if held.is_none_or(|held| held.token != record.token) {",
-        to: "if false && held.is_none_or(|held| held.token != record.token) {",
+        from: "if !lock.is_some_and(|lock| lock.holds.has(record.owner, record.token)) {",
+        to: "if lock.is_some_and(|lock| lock.holds.as_slice().len() > 1) {",
         test: "-p lock-core --test memory c42_a_holder_that_lost_the_lock_cannot_record",
     },
     Mutant {

@@ -223,15 +223,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "occurrence recorded after a loss, on etcd",
         file: "lock-etcd/src/requests.rs",
-        from: "when([same_hold, in_use]).",
-        to: "",
+        from: "unless_retired(own, Txn::new().when([same_hold]).and_then([put]))",
+        to: "let _ = same_hold;
+    unless_retired(own, Txn::new().and_then([put]))",
         test: "-p leasehold --all-features --test etcd c42_a_holder_that_lost_the_lock_cannot_record",
     },
     Mutant {
         name: "a hold that outlasts its work is renewed, on etcd",
         file: "lock-etcd/src/requests.rs",
-        from: ".when([same_hold, same_lease, in_use])",
-        to: ".when([same_hold, same_lease])",
+        from: "Txn::new().when(is_retired(key)).or_else([TxnOp::txn(txn)])",
+        to: "Txn::new().when([Compare::version(key, CompareOp::Less, 0)]).or_else([TxnOp::txn(txn)])",
         test: "-p leasehold --all-features --test etcd c41_a_hold_whose_release_is_delayed_is_nobodys",
     },
 ];

@@ -168,8 +168,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "occurrence recorded after a loss, on files",
         file: "lock-file/src/directory.rs",
-        from: "if !lock.is_held_by(record.owner, &now) || lock.token != record.token {",
-        to: "if false && lock.token != record.token {",
+        from: "if !lock.holds.has(record.owner, record.token) {",
+        to: "if lock.holds.as_slice().len() > 1 {",
         test: "-p lock-file --test conformance c42_a_holder_that_lost_the_lock_cannot_record",
     },
     Mutant {

@@ -284,4 +284,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "redis.call('PEXPIRE', KEYS[1], ARGV[3])",
         test: "-p leasehold --all-features --test redis c41_a_hold_whose_release_is_delayed_is_nobodys",
     },
+    Mutant {
+        name: "Redis: a pushed permit does not know its slots",
+        file: "lock-redis/src/scripts/granting.lua",
+        from: "if slots ~= '' then message = message .. ':' .. slots end",
+        to: "",
+        test: "-p leasehold --all-features --test redis c34_a_release_lets_in_all_that_fit",
+    },
 ];
