@@ -7,7 +7,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use leasehold::Connector;
+use leasehold::{Connector, MAX_PERMITS};
 
 use crate::redaction::holds_password;
 
@@ -45,6 +45,9 @@ Examples:
   leasehold run --once 2026-11-21 nightly -- ./nightly   exit 0 if that day's run is done
   leasehold run counter -- sh -c 'echo $(( $(cat n) + 1 )) > n'
   leasehold run account:7 account:3 -- ./transfer        both or none, in any order
+  leasehold run --shared catalogue -- ./export           beside other readers, and no writer
+  leasehold run --limit 3 encode -- ./encode             three at a time: LEASEHOLD_SLOT is 0 to 2
+  leasehold run --limit 8 --take 2 gpu -- ./train        two of eight: LEASEHOLD_SLOT is such as 0,1
 
 The command finds the lock's name in LEASEHOLD_NAME and the fencing token in LEASEHOLD_TOKEN. A
 resource that remembers the greatest token it has seen can refuse a holder that comes too late. Of
@@ -53,6 +56,10 @@ all of them, as a JSON object from name to token.
 
 Several locks are acquired in the order of the bytes of their names, whatever order they are named
 in: so two runs never wait for each other. There is one wait for all.
+
+With --limit the command finds its slot in LEASEHOLD_SLOT, which nobody else has meanwhile: with
+commas if it took several, and of several locks that of the first that was named. All users of the
+lock have to say the same number: another one is wrong usage (64) while the lock is held.
 
 A wait for ever ends with 69 when the server has not answered for about 10 s. When a wait ends
 without the lock, the server is told, which takes 2 s at most.
@@ -99,7 +106,8 @@ Examples:
   leasehold inspect backup --json | jq .held
 
 Since when it is held is told by the server's clock, in UTC. The JSON has the keys name, held, owner,
-token, ttl_ms, since_ms (counted from 1970), label and waiters; what is not known is null.";
+token, ttl_ms, since_ms (counted from 1970), label, kind and slots, which are those of the first
+holder, waiters, and holders, an array of all; what is not known is null.";
 
 const PS_EXAMPLES: &str = "\
 Examples:
@@ -107,18 +115,21 @@ Examples:
   leasehold ps deploy: --json | jq -r '.[].label'
   leasehold ps --follow
 
-The JSON is an array of what `inspect --json` prints.";
+There is a row for each holder. The JSON is an array of what `inspect --json` prints: one object for
+each lock.";
 
 const WATCH_EXAMPLES: &str = "\
 Examples:
   leasehold watch backup
   leasehold watch backup --json | jq --unbuffered .label
 
+Holders beside the first follow, each on a line of its own.
 Changes that come and go within a fifth of a second may not be seen.";
 
 const RELEASE_EXAMPLES: &str = "\
-Example:
+Examples:
   leasehold release --force backup
+  leasehold release --force encode --owner 1a2b3c4d      and leave the other holders alone
 
 The holder is not asked. It learns of it when it next renews, and may write until then, or for longer
 if it is paused. A fence on the resource refuses its writes as soon as the next holder has advanced
@@ -207,6 +218,15 @@ pub(crate) struct Run {
     /// Do not wait for the lock
     #[arg(long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
+    /// Share the lock with others who say --shared, as readers do
+    #[arg(long, conflicts_with_all = ["limit", "at_least", "once"])]
+    pub(crate) shared: bool,
+    /// Hold one of N permits, beside others who say the same N
+    #[arg(long, value_name = "N", conflicts_with_all = ["at_least", "once"], value_parser = permits())]
+    pub(crate) limit: Option<u16>,
+    /// Take this many of the N permits, all or none [default: 1]
+    #[arg(long, value_name = "K", requires = "limit", conflicts_with_all = ["shared", "at_least", "once"], value_parser = permits())]
+    pub(crate) take: Option<u16>,
     /// Let nobody else start within this long of the start, however short the command is; does not wait
     #[arg(long, value_name = "SPAN", conflicts_with = "wait", value_parser = humantime::parse_duration)]
     pub(crate) at_least: Option<Duration>,
@@ -313,6 +333,9 @@ pub(crate) struct Release {
     /// End the hold although it is not ours
     #[arg(long)]
     pub(crate) force: bool,
+    /// End the hold of this owner alone, by the 8 digits that `inspect` shows
+    #[arg(long, value_name = "DIGITS", value_parser = owner_digits)]
+    pub(crate) owner: Option<String>,
     /// The lock
     #[arg(value_parser = public)]
     pub(crate) name: String,
@@ -378,6 +401,19 @@ pub(crate) fn command(connector: &Connector) -> clap::Command {
     let schemes: Vec<String> = schemes.map(|scheme| format!("{scheme}:")).collect();
     let here = format!("  what this build knows: {}", schemes.join(", "));
     Cli::command().after_help(format!("{EXAMPLES}\n{here}\n\n{EXIT_CODES}"))
+}
+
+/// A number of permits.
+fn permits() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=i64::from(MAX_PERMITS))
+}
+
+/// What `inspect` shows of an owner.
+fn owner_digits(word: &str) -> Result<String, &'static str> {
+    if word.len() != 8 || !word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("an owner is 8 hex digits, as `leasehold inspect` shows them");
+    }
+    Ok(word.to_ascii_lowercase())
 }
 
 /// A word that everybody sees who looks at locks.

@@ -105,8 +105,9 @@ impl From<LockError> for Failure {
             | LockError::Unrecorded { .. } => Exit::Unavailable,
             // The store has something else under the name: it refuses the lock.
             LockError::NotALock { .. } => Exit::Unavailable,
-            // A name, label, TTL, token, lease or URL that is not valid, or a lease that is under a
-            // guard already.
+            // A name, label, TTL, token, lease, number of permits or URL that is not valid, or a lease that
+            // is under a guard already. Also a number of permits that others do not say, and what the
+            // backend has not got (C33): it helps to ask for something else, and not to ask again.
             _ => Exit::Usage,
         };
         Self::new(exit, error.to_string())
@@ -209,6 +210,11 @@ mod tests {
         let invalid = LockName::new("").expect_err("it is empty");
         for (error, exit) in [
             (unfenced, Exit::Unavailable),
+            (LockError::Conflict { name: name.clone(), asked: 5, held: 3 }, Exit::Usage),
+            (
+                LockError::Unsupported { name: name.clone(), backend: "b", what: "share" },
+                Exit::Usage,
+            ),
             (LockError::AlreadyAttached { name }, Exit::Usage),
             (invalid.into(), Exit::Usage),
         ] {

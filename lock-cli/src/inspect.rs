@@ -2,7 +2,7 @@
 
 use crate::args;
 use crate::exit::{Exit, Failure};
-use crate::lock_view::LockView;
+use crate::lock_view::{HolderView, LockView};
 use crate::terminal::{GOOD, HEADING, print, print_json, styled};
 use crate::url::Place;
 
@@ -17,26 +17,30 @@ pub(crate) async fn run(args: &args::Inspect, place: &Place<'_>) -> Result<Exit,
     Ok(Exit::Done)
 }
 
-/// A line for each thing that is known.
+/// A line for each thing that is known of the lock and its first holder, and one for each further holder.
 fn described(view: &LockView) -> String {
     let state = if view.held { styled(HEADING, "held") } else { styled(GOOD, "free") };
     let mut lines = vec![format!("{}: {state}", view.name)];
     let mut add = |what: &str, value: Option<String>| {
         lines.extend(value.map(|value| format!("  {what:8} {value}")));
     };
-    add("label", view.label.as_ref().map(ToString::to_string));
-    add("owner", view.owner.clone());
-    add("token", view.token.map(|token| token.to_string()));
-    add("since", since(view));
-    add("TTL left", view.held.then(|| view.ttl()));
+    let first = &view.first;
+    add("label", first.label.as_ref().map(ToString::to_string));
+    add("owner", first.owner.clone());
+    add("token", first.token.map(|token| token.to_string()));
+    add("kind", view.held.then(|| first.kind()));
+    add("since", since(first));
+    add("TTL left", view.held.then(|| first.ttl()));
     add("waiters", view.waiters.map(|waiters| waiters.to_string()));
+    // C38: each holder by itself.
+    view.holders.iter().skip(1).for_each(|holder| add("and by", Some(holder.with_times())));
     lines.join("\n")
 }
 
 /// `2026-03-01T14:03:22Z, 12s ago`.
-fn since(view: &LockView) -> Option<String> {
-    let since = view.since()?;
-    Some(match view.age() {
+fn since(holder: &HolderView) -> Option<String> {
+    let since = holder.since()?;
+    Some(match holder.age() {
         Some(age) => format!("{since}, {} ago", humantime::format_duration(age)),
         None => since,
     })

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{FencingToken, Holder, Label, LockName, LockState};
-use serde::Serialize;
+use leasehold::{FencingToken, Holder, Kind, Label, LockName, LockState, Slots};
+use serde::{Serialize, Serializer};
 
-/// What is shown of a lock. The names of the fields are the keys of the JSON.
+/// What is shown of a lock. The names of the fields are the keys of the JSON, in which those of the first
+/// holder stand beside the name.
 ///
 /// In JSON name and label are data, as they were given. What people read is their `Display`, in which
 /// nothing is hidden.
@@ -14,28 +15,36 @@ use serde::Serialize;
 pub(crate) struct LockView {
     pub(crate) name: LockName,
     pub(crate) held: bool,
+    /// All null if nobody holds it.
+    #[serde(flatten)]
+    pub(crate) first: HolderView,
+    pub(crate) waiters: Option<u64>,
+    /// C38: all holders, the first too.
+    pub(crate) holders: Vec<HolderView>,
+}
+
+/// What is shown of a holder.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct HolderView {
     pub(crate) owner: Option<String>,
     pub(crate) token: Option<u64>,
     pub(crate) ttl_ms: Option<u64>,
-    /// C45: since when it is held, on the server's clock, in ms since 1970.
+    /// C45: since when it holds, on the server's clock, in ms since 1970.
     pub(crate) since_ms: Option<u64>,
     pub(crate) label: Option<Label>,
-    pub(crate) waiters: Option<u64>,
+    #[serde(serialize_with = "as_text")]
+    kind: Option<Kind>,
+    slots: Slots,
 }
 
-impl LockView {
-    /// Who holds it: `web-3:4711 (owner 1a2b3c4d, token 17)`.
-    pub(crate) fn holder(&self) -> String {
-        let known = [
-            self.owner.as_ref().map(|owner| format!("owner {owner}")),
-            self.token.map(|token| format!("token {token}")),
-        ];
-        let known: Vec<_> = known.into_iter().flatten().collect();
-        match (&self.label, known.is_empty()) {
-            (Some(label), false) => format!("{label} ({})", known.join(", ")),
-            (Some(label), true) => label.to_string(),
-            (None, false) => known.join(", "),
-            (None, true) => "a client that is not one of ours".to_owned(),
+impl HolderView {
+    /// Which kind of hold it has: `exclusive`, `shared`, or as in `2 of 5, slots 0,3`.
+    pub(crate) fn kind(&self) -> String {
+        let kind = self.kind.unwrap_or_default();
+        match self.slots.as_slice() {
+            [] => kind.to_string(),
+            [slot] => format!("{kind}, slot {slot}"),
+            _ => format!("{kind}, slots {}", self.slots),
         }
     }
 
@@ -46,16 +55,45 @@ impl LockView {
         }
     }
 
-    /// Since when it is held: `2026-03-01T14:03:22Z`.
+    /// Since when it holds: `2026-03-01T14:03:22Z`.
     pub(crate) fn since(&self) -> Option<String> {
         shown(self.since_ms)
     }
 
-    /// For how long it has been held, if this machine's clock is not behind the server's.
+    /// For how long it has held, if this machine's clock is not behind the server's.
     pub(crate) fn age(&self) -> Option<Duration> {
         let age = SystemTime::now().duration_since(time(self.since_ms)?).ok()?;
         Some(Duration::from_secs(age.as_secs()))
     }
+
+    /// As on a line that says more: `web-3:4711 (…) since 2026-03-01T14:03:22Z, 29.3 s left`.
+    pub(crate) fn with_times(&self) -> String {
+        let since = self.since().map(|since| format!(" since {since}")).unwrap_or_default();
+        let left = if self.ttl_ms.is_some() { " left" } else { "" };
+        format!("{self}{since}, {}{left}", self.ttl())
+    }
+}
+
+/// Who it is: `web-3:4711 (owner 1a2b3c4d, token 17)`. A kind that is not exclusive is told too.
+impl fmt::Display for HolderView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = [
+            self.owner.as_ref().map(|owner| format!("owner {owner}")),
+            self.token.map(|token| format!("token {token}")),
+            self.kind.filter(|kind| *kind != Kind::Exclusive).map(|_| self.kind()),
+        ];
+        let known = known.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        match (&self.label, known.is_empty()) {
+            (Some(label), false) => write!(f, "{label} ({known})"),
+            (Some(label), true) => write!(f, "{label}"),
+            (None, false) => f.write_str(&known),
+            (None, true) => f.write_str("a client that is not one of ours"),
+        }
+    }
+}
+
+fn as_text<S: Serializer>(kind: &Option<Kind>, serializer: S) -> Result<S::Ok, S::Error> {
+    kind.map(|kind| kind.to_string()).serialize(serializer)
 }
 
 /// A time in ms since 1970, as JSON has it.
@@ -77,51 +115,40 @@ fn time(since_ms: Option<u64>) -> Option<SystemTime> {
 
 impl From<LockState> for LockView {
     fn from(state: LockState) -> Self {
-        let holder = state.holder().cloned();
-        let free = Self {
-            name: state.name,
-            held: false,
-            owner: None,
-            token: None,
-            ttl_ms: None,
-            since_ms: None,
-            label: None,
-            waiters: state.waiters,
-        };
-        match holder {
-            None => free,
-            Some(Holder { owner, token, ttl_left, label, since, .. }) => Self {
-                held: true,
-                owner,
-                token: token.map(FencingToken::get),
-                ttl_ms: ttl_left.map(millis),
-                since_ms: since.and_then(since_1970),
-                label: Some(label).filter(|label| !label.as_str().is_empty()),
-                ..free
-            },
+        let holders: Vec<HolderView> = state.holders.into_iter().map(HolderView::from).collect();
+        let first = holders.first().cloned().unwrap_or_default();
+        let held = !holders.is_empty();
+        Self { name: state.name, held, first, waiters: state.waiters, holders }
+    }
+}
+
+impl From<Holder> for HolderView {
+    fn from(holder: Holder) -> Self {
+        let Holder { owner, token, ttl_left, label, since, kind, slots, .. } = holder;
+        Self {
+            owner,
+            token: token.map(FencingToken::get),
+            ttl_ms: ttl_left.map(millis),
+            since_ms: since.and_then(since_1970),
+            label: Some(label).filter(|label| !label.as_str().is_empty()),
+            kind: Some(kind),
+            slots,
         }
     }
 }
 
-/// One line: `held by … since 2026-03-01T14:03:22Z, 29.3 s left, 2 waiting`.
+/// `held by … since 2026-03-01T14:03:22Z, 29.3 s left, 2 waiting`, and a line for each further holder.
 impl fmt::Display for LockView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.held {
-            f.write_str("free")?;
-        } else {
-            write!(f, "held by {}", self.holder())?;
-            if let Some(since) = self.since() {
-                write!(f, " since {since}")?;
-            }
-            match self.ttl_ms {
-                Some(_) => write!(f, ", {} left", self.ttl())?,
-                None => f.write_str(", for ever")?,
-            }
+        match self.held {
+            true => write!(f, "held by {}", self.first.with_times())?,
+            false => f.write_str("free")?,
         }
-        match self.waiters {
-            None | Some(0) => Ok(()),
-            Some(waiters) => write!(f, ", {waiters} waiting"),
+        if let Some(waiters) = self.waiters.filter(|waiters| *waiters > 0) {
+            write!(f, ", {waiters} waiting")?;
         }
+        let mut others = self.holders.iter().skip(1);
+        others.try_for_each(|holder| write!(f, "\n  and by {}", holder.with_times()))
     }
 }
 
@@ -133,10 +160,8 @@ fn millis(span: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn held_since(since_ms: Option<u64>) -> LockView {
-        let name = LockName::new("a").expect("a name");
-        let free = LockView::from(LockState::new(name, None, None));
-        LockView { held: true, since_ms, ..free }
+    fn held_since(since_ms: Option<u64>) -> HolderView {
+        HolderView { since_ms, ..HolderView::default() }
     }
 
     #[test]

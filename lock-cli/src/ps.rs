@@ -7,11 +7,12 @@ use leasehold::LockState;
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::follow::{POLL_INTERVAL, stamped, tell_outage, while_read};
-use crate::lock_view::LockView;
+use crate::lock_view::{HolderView, LockView};
 use crate::terminal::{self, HEADING, print, print_json, styled};
 use crate::url::Place;
 
-const HEADINGS: [&str; 7] = ["NAME", "OWNER", "TOKEN", "SINCE", "TTL LEFT", "WAITERS", "LABEL"];
+const HEADINGS: [&str; 8] =
+    ["NAME", "OWNER", "TOKEN", "SINCE", "TTL LEFT", "WAITERS", "KIND", "LABEL"];
 
 type Cells = [String; HEADINGS.len()];
 
@@ -42,7 +43,7 @@ fn tell(held: Vec<LockState>, args: &args::Ps) -> io::Result<()> {
 }
 
 fn table(held: &[LockView]) -> String {
-    let rows: Vec<Cells> = held.iter().map(row).collect();
+    let rows: Vec<Cells> = held.iter().flat_map(rows).collect();
     let widths = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([HEADINGS[column].len()]).max().unwrap_or_default()
@@ -52,16 +53,22 @@ fn table(held: &[LockView]) -> String {
     [styled(HEADING, headings)].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 
-fn row(view: &LockView) -> Cells {
+/// C38: a row for each holder.
+fn rows(view: &LockView) -> impl Iterator<Item = Cells> {
+    view.holders.iter().map(|holder| row(view, holder))
+}
+
+fn row(view: &LockView, holder: &HolderView) -> Cells {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     [
         view.name.to_string(),
-        or_dash(view.owner.clone()),
-        or_dash(view.token.map(|token| token.to_string())),
-        or_dash(view.since()),
-        view.ttl(),
+        or_dash(holder.owner.clone()),
+        or_dash(holder.token.map(|token| token.to_string())),
+        or_dash(holder.since()),
+        holder.ttl(),
         or_dash(view.waiters.map(|waiters| waiters.to_string())),
-        or_dash(view.label.as_ref().map(ToString::to_string)),
+        holder.kind(),
+        or_dash(holder.label.as_ref().map(ToString::to_string)),
     ]
 }
 

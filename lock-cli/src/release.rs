@@ -1,10 +1,10 @@
 //! `leasehold release --force`: ends somebody else's hold.
 
-use leasehold::{LockError, LockName, LockState};
+use leasehold::{LockError, LockName};
 
 use crate::args;
 use crate::exit::{Exit, Failure};
-use crate::lock_view::LockView;
+use crate::lock_view::HolderView;
 use crate::terminal::print;
 use crate::url::Place;
 
@@ -14,13 +14,16 @@ pub(crate) async fn run(args: &args::Release, place: &Place<'_>) -> Result<Exit,
         return Err(Failure::new(Exit::Usage, refusal(&name)));
     }
     let client = place.connect().await?;
-    let ended = client.evict(&name).await?;
+    let ended = match &args.owner {
+        None => client.evict(&name).await?,
+        Some(owner) => client.evict_owner(&name, owner).await?.into_iter().collect(),
+    };
     if ended.is_empty() {
-        print(format!("nobody held {name}"))?;
+        let nobody = args.owner.as_ref().map_or("nobody".to_owned(), |owner| format!("no {owner}"));
+        print(format!("{nobody} held {name}"))?;
     }
-    for holder in ended {
-        let view = LockView::from(LockState::new(name.clone(), Some(holder), None));
-        print(format!("ended the hold of {} by {}", view.name, view.holder()))?;
+    for holder in ended.into_iter().map(HolderView::from) {
+        print(format!("ended the hold of {name} by {holder}"))?;
     }
     Ok(Exit::Done)
 }

@@ -113,10 +113,20 @@ async fn acquire(
     if let Some(span) = args.at_most {
         request = request.max_hold(span);
     }
+    let request = of_kind(request, args);
     tokio::select! {
         biased;
         acquired = client.acquire_all(request) => acquired.map(Begun::Held),
         never = waiting.draw() => match never {},
+    }
+}
+
+/// The request for the kind of hold that these arguments ask for (C33).
+fn of_kind(request: MultiRequest, args: &args::Run) -> MultiRequest {
+    match (args.shared, args.limit) {
+        (true, _) => request.shared(),
+        (false, Some(n)) => request.one_of(n).take(args.take.unwrap_or(1)),
+        (false, None) => request,
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::{LockName, MultiGuard};
+use leasehold::{LockName, MultiGuard, Slots};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpgid, kill_process, kill_process_group,
@@ -21,6 +21,9 @@ use crate::terminal;
 
 /// How often we look whether the rest of a group is gone: the system does not tell of grandchildren.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The variable with the slots of a permit; a hold of another kind has none.
+const SLOT: &str = "LEASEHOLD_SLOT";
 
 /// A command, and what it started and left in its process group.
 pub(super) struct Group {
@@ -37,6 +40,8 @@ impl Group {
         guard: &MultiGuard,
     ) -> Result<Self, Failure> {
         let child = trampoline::command(command)
+            // What a command above us knows is not ours.
+            .env_remove(SLOT)
             .envs(known(names, guard))
             .process_group(0)
             .kill_on_drop(true)
@@ -100,15 +105,19 @@ impl Group {
     }
 }
 
-/// What a command knows of its locks: name and token of the first that was named, and the tokens of all.
+/// What a command knows of its locks: name, token and slots of the first that was named, and the tokens of
+/// all.
 fn known(names: &[LockName], guard: &MultiGuard) -> Vec<(&'static str, String)> {
     let tokens: BTreeMap<String, u64> =
         guard.tokens().map(|(name, token)| (name.as_str().to_owned(), token.get())).collect();
     let mut known = vec![("LEASEHOLD_TOKENS", serde_json::json!(tokens).to_string())];
     if let Some(first) = names.first() {
         known.push(("LEASEHOLD_NAME", first.as_str().to_owned()));
-        let token = guard.token(first.as_str());
-        known.extend(token.map(|token| ("LEASEHOLD_TOKEN", token.to_string())));
+        let hold = guard.guards().iter().find(|hold| hold.name() == *first);
+        known.extend(hold.map(|hold| ("LEASEHOLD_TOKEN", hold.token().to_string())));
+        // C36
+        let slots = hold.map(|hold| Slots::new(hold.slots())).filter(|slots| *slots != Slots::NONE);
+        known.extend(slots.map(|slots| (SLOT, slots.to_string())));
     }
     known
 }

@@ -7,6 +7,7 @@
 mod command_line;
 mod doctor;
 mod ending;
+mod kinds;
 mod leading;
 mod looking;
 mod losing;
@@ -58,6 +59,9 @@ macro_rules! shell_checks {
             sharing::c29_a_foreign_holder_keeps_us_out_and_we_keep_it_out
             sharing::c28_the_next_run_is_in_after_the_ttl_of_a_killed_one
             sharing::c28_killed_waiters_stall_nobody
+            kinds::c36_each_of_three_has_a_slot_and_a_fourth_has_none
+            kinds::c36_a_command_knows_the_slots_of_its_own_hold_alone
+            kinds::c34_a_writer_waits_for_readers_and_others_wait_behind_it
             losing::c08_lost_data_ends_the_command
             losing::c39_the_loss_of_one_of_several_locks_ends_the_command
             losing::c08_lost_data_ends_a_command_that_will_not_end

@@ -66,4 +66,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "text.clone()",
         test: "-p lock-cli --test shell file::what_people_read_cannot_be_forged",
     },
+    Mutant {
+        name: "a command is told the slot of the hold above it",
+        file: "lock-cli/src/run/group.rs",
+        from: ".env_remove(SLOT)",
+        to: "",
+        test: "-p lock-cli --test shell file::c36_a_command_knows_the_slots_of_its_own_hold_alone",
+    },
+    Mutant {
+        name: "a reader asks for the lock alone",
+        file: "lock-cli/src/run.rs",
+        from: "(true, _) => request.shared(),",
+        to: "(true, _) => request,",
+        test: "-p lock-cli --test shell file::c34_a_writer_waits_for_readers_and_others_wait_behind_it",
+    },
+    Mutant {
+        name: "the hold of one owner is told, and those of all are ended",
+        file: "lock-cli/src/release.rs",
+        from: "client.evict_owner(&name, owner).await?.into_iter().collect()",
+        to: "client.evict(&name).await?.into_iter().filter(|one| one.owner.as_ref() == Some(owner)).collect()",
+        test: "-p lock-cli --test shell file::c36_each_of_three_has_a_slot_and_a_fourth_has_none",
+    },
 ];
