@@ -33,6 +33,17 @@ BEGIN
 END
 $$;
 
+-- What this transaction writes is in no log, so that its commit need wait for no disk and no standby. It would
+-- wait all the same if the server logs something of its own in it, such as a page of its catalogue that it
+-- tidies up on the way.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_hastily"() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+END
+$$;
+
 -- The server ends a session that is silent for so long: its process is stopped, or its machine is gone.
 -- Servers before 14 cannot. Zero is without end.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_bear_silence"(ms bigint) RETURNS void
@@ -77,6 +88,8 @@ BEGIN
             ORDER BY t.reserved DESC LIMIT 1) known ON true;
     IF floor_of_all IS NULL OR token > reserved THEN
         token := "@schema@"."@table@_v2_reserve"(token);
+    ELSE
+        PERFORM "@schema@"."@table@_v2_hastily"();
     END IF;
     INSERT INTO "@schema@"."@table@_grants"
         (name, token, owner, label, expires_at, lock_key, process)
@@ -250,6 +263,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     released boolean := pg_advisory_unlock(lock_key);
 BEGIN
+    PERFORM "@schema@"."@table@_v2_hastily"();
     UPDATE "@schema@"."@table@_grants" g
         SET owner = NULL, label = '', expires_at = '-infinity'
         WHERE g.name = lock_name AND g.token = of_token;
