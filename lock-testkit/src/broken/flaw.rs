@@ -51,10 +51,10 @@ impl Sound {
         name: &LockName,
         owner: OwnerId,
     ) -> Result<Option<FencingToken>, BackendError> {
-        let holder = self.backend.inspect(name).await?.holder().cloned();
+        let holders = self.backend.inspect(name).await?.holders;
         // An inspection shows the first digits of its owner.
-        let own = holder.filter(|holder| holder.owner.as_deref() == Some(&owner.to_string()));
-        Ok(own.and_then(|holder| holder.token))
+        let is_own = |holder: &Holder| holder.owner.as_deref() == Some(&owner.to_string());
+        Ok(holders.into_iter().find(is_own).and_then(|holder| holder.token))
     }
 }
 

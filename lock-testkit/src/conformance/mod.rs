@@ -7,7 +7,7 @@
 //!
 //! use lock_testkit::conformance::Harness;
 //! use lock_core::backend::async_trait;
-//! use lock_core::{DistributedLock, LockAdmin, LockName, MemoryBackend};
+//! use lock_core::{DistributedLock, LockAdmin, LockName, MemoryBackend, Whom};
 //!
 //! struct Memory(MemoryBackend);
 //!
@@ -18,7 +18,7 @@
 //!     }
 //!
 //!     async fn evict(&self, name: &LockName) {
-//!         self.0.evict(name).await.expect("an answer");
+//!         self.0.evict(name, &Whom::All).await.expect("an answer");
 //!     }
 //! }
 //!
