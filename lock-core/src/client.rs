@@ -58,7 +58,7 @@ impl LockClient {
 
     /// A client of `backend`.
     pub fn with_options(backend: impl DistributedLock, options: ClientOptions) -> Self {
-        Self { shared: Arc::new(Shared::new(shared(backend), options)) }
+        Self { shared: Arc::new(Shared::new(in_one_arc(backend), options)) }
     }
 
     /// The request, with the defaults of this client for what it leaves open.
@@ -69,11 +69,6 @@ impl LockClient {
     /// What the backend can do.
     pub fn capabilities(&self) -> Capabilities {
         self.shared.backend.capabilities()
-    }
-
-    /// What its primitives work with.
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
     }
 
     /// Acquires a lock, and holds it under a guard that renews it.
@@ -430,7 +425,7 @@ impl LockClient {
 }
 
 /// Shares a backend, unless it is shared already: each layer would cost an allocation a call.
-fn shared(backend: impl DistributedLock) -> Arc<dyn DistributedLock> {
+fn in_one_arc(backend: impl DistributedLock) -> Arc<dyn DistributedLock> {
     match (&backend as &dyn Any).downcast_ref::<Arc<dyn DistributedLock>>() {
         Some(shared) => shared.clone(),
         None => Arc::new(backend),

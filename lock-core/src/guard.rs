@@ -214,6 +214,7 @@ impl LockGuard {
     ///
     /// # Errors
     /// - [`LockError::InvalidOccurrence`]: nothing was sent.
+    /// - [`LockError::Unsupported`] if the hold is not exclusive: others may run beside it. Nothing was sent.
     /// - [`LockError::Lost`] if the lock is lost, which is final.
     /// - [`LockError::Unrecorded`] if the server cannot be reached or refuses; the run may be recorded.
     ///
@@ -226,7 +227,12 @@ impl LockGuard {
     ) -> Result<(), LockError> {
         let occurrence = Occurrence::new(occurrence)?;
         self.hold.error_if_lost()?;
-        let record = Record::new(&self.hold.lease(), occurrence, remember);
+        let lease = self.hold.lease();
+        if lease.kind != Kind::Exclusive {
+            let (backend, what) = (self.shared.name(), "record a run that others may run beside");
+            return Err(LockError::Unsupported { name: lease.name, backend, what });
+        }
+        let record = Record::new(&lease, occurrence, remember);
         match self.shared.request(|| self.shared.backend.record(&record)).await {
             Ok(Recording::Recorded) => Ok(()),
             Ok(Recording::Lost) => {

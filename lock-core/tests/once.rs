@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lock_core::{DistributedLock, LockClient, LockError, LostReason, MemoryBackend, OnceOutcome};
+use lock_core::{
+    DistributedLock, LockClient, LockError, LockRequest, LostReason, MemoryBackend, OnceOutcome,
+};
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -214,4 +216,16 @@ async fn c41_a_bad_run_is_refused_before_any_io() {
     assert!(matches!(refused[3], Err(LockError::InvalidOccurrence(_))), "{refused:?}");
     let calls = [Operation::TryAcquire, Operation::Recorded].map(|sent| faulty.calls(sent));
     assert_eq!(calls, [0, 0]);
+}
+
+/// C42: a hold beside which others may hold is no run, and to ask for its record costs it nothing.
+#[tokio::test(start_paused = true)]
+async fn c42_a_hold_that_is_not_exclusive_is_not_recorded() {
+    let locks = LockClient::new(MemoryBackend::new());
+    for request in [LockRequest::new("job").shared(), LockRequest::new("seats").one_of(2)] {
+        let guard = locks.acquire(request).await.expect("free");
+        let refused = guard.record("Monday", HOUR).await;
+        assert!(matches!(refused, Err(LockError::Unsupported { .. })), "{refused:?}");
+        guard.release().await.expect("it goes on");
+    }
 }

@@ -48,6 +48,6 @@ fn c20_shutdown_needs_no_other_runtime() {
     busy.block_on(async {
         timeout(LIMIT, client.shutdown()).await.expect("it gives back by itself");
         let state = LockClient::new(store).inspect("a").await.expect("an answer");
-        assert_eq!(state.holder().cloned(), None);
+        assert_eq!(state.holder(), None);
     });
 }

@@ -162,10 +162,7 @@ async fn a_claim_of_version_0_1_is_one_of_the_queue() {
     server.ctl(&["del", &old(1)]);
     let guard = served(waiting).await;
     let seen = observer.inspect(&name).await.expect("an answer");
-    assert_eq!(
-        (seen.holder().cloned().expect("held").token, seen.waiters),
-        (Some(guard.token()), Some(1))
-    );
+    assert_eq!((seen.holder().expect("held").token, seen.waiters), (Some(guard.token()), Some(1)));
     guard.release().await.expect("an answer");
     assert!(observer.try_acquire(patient(&name)).await.expect("an answer").is_none(), "its turn");
     observer.evict(&name).await.expect("an answer").pop().expect("it was held");

@@ -58,7 +58,7 @@ async fn c10_an_attached_lease_is_not_extended_on_the_lock_of_another() {
     other.execute(AssertSqlSafe(lock)).await.expect("it is free");
     assert_eq!(attacher.extend(&renewal).await.expect("an answer"), Extension::Lost);
     let seen = attacher.inspect(lease.name()).await.expect("an answer");
-    assert_eq!(seen.holder().cloned(), None);
+    assert_eq!(seen.holder(), None);
 }
 
 /// C14: an eviction that comes after the holder's own release ends no session: the session may hold

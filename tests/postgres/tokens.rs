@@ -48,7 +48,7 @@ async fn c22_a_counter_at_its_end_is_a_typed_error_and_takes_no_lock() {
     let refused = client.acquire(LockRequest::new(&name).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(!source.is_transient() && source.to_string().contains("counter"), "{source}");
-    assert_eq!(client.inspect(&name).await.expect("an answer").holder().cloned(), None);
+    assert_eq!(client.inspect(&name).await.expect("an answer").holder(), None);
 }
 
 /// Whatever the defaults of the database: each statement sees what the one before it waited for.
@@ -113,7 +113,7 @@ async fn left_after_a_crash(server: &mut PostgresServer, name: &LockName) -> Dur
     server.kill();
     server.restart().await;
     let state = client(&server.url()).await.inspect(name).await.expect("an answer");
-    state.holder().cloned().expect("held").ttl_left.expect("known")
+    state.holder().expect("held").ttl_left.expect("known")
 }
 
 /// C5: the holder of a lease counts on an extension.

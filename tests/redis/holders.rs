@@ -34,7 +34,7 @@ async fn c45_a_holder_tells_since_when_it_holds() {
     let extended = holder(&client, &name).await;
     assert_eq!((extended.since, extended.label.as_str()), (Some(since), "a:label"));
     let listed = client.list(&name, 1).await.expect("an answer").pop().expect("it is held");
-    assert_eq!(listed.holder().cloned().and_then(|holder| holder.since), Some(since));
+    assert_eq!(listed.holder().and_then(|holder| holder.since), Some(since));
     let evicted = client.evict(&name).await.expect("an answer").pop().expect("it was held");
     assert_eq!(evicted.since, Some(since));
 }

@@ -46,7 +46,8 @@ pub(crate) struct Acquisition {
     claim: Claim,
     owned: OwnedClaim,
     report: AcquisitionReport,
-    /// Whether no hold passes to it or from it within this client.
+    /// Whether no hold passes to it or from it within this client: each hold of a kind that others may hold
+    /// beside is a grant of the server.
     by_server: bool,
     /// A shutdown waits for it.
     _in_flight: InFlight,
@@ -67,7 +68,8 @@ impl Acquisition {
         let _in_flight = shared.janitor.begin();
         let report = shared.telemetry.acquiring(&claim.name);
         let owned = shared.own(claim.name.clone(), claim.owner, claim.ttl.as_duration());
-        Ok(Self { shared, claim, owned, report, by_server: false, _in_flight })
+        let by_server = claim.kind != Kind::Exclusive;
+        Ok(Self { shared, claim, owned, report, by_server, _in_flight })
     }
 
     /// The hold is the server's own grant, and goes back to it: those who look see each holder.
@@ -158,22 +160,20 @@ impl Acquisition {
 
     async fn turn_or_hold(&self) -> (Turn<PassedHold>, Option<PassedHold>) {
         let turn = self.shared.local_queue.turn(&self.claim.name).await;
-        if self.claim.kind != Kind::Exclusive {
-            // A hold of another kind is not passed on.
+        if self.by_server {
             turn.ask_server();
             return (turn, None);
         }
         let passed = turn.passed().await;
         let now = self.shared.options.clock.now();
         // What is of no use is given back, and the server is asked.
-        let suits = |passed: &PassedHold| !self.by_server && passed.suits(self.claim.ttl, now);
-        (turn, passed.filter(suits))
+        let passed = passed.filter(|passed| passed.suits(self.claim.ttl, now));
+        (turn, passed)
     }
 
     fn hands_off(&self) -> bool {
         let options = &self.shared.options;
         let passes = options.local_hand_off && !self.by_server;
-        let is_exclusive = self.claim.kind == Kind::Exclusive;
-        passes && is_exclusive && self.shared.backend.capabilities().reserves_tokens
+        passes && self.shared.backend.capabilities().reserves_tokens
     }
 }

@@ -195,9 +195,15 @@ impl<H> Turn<H> {
         }
     }
 
-    /// Goes on to the server: nothing is passed to this head.
+    /// Goes on to the server: nothing is passed to this head. What an earlier head was passed and did not take is
+    /// given back, since the server would grant nothing beside it.
     pub(crate) fn ask_server(&self) {
-        self.place.member.line.state().head_asks_server = true;
+        let mut state = self.place.member.line.state();
+        state.head_asks_server = true;
+        let untaken = state.passed.take();
+        // C19: once the line is let go.
+        drop(state);
+        drop(untaken);
     }
 
     /// Leaves the line as a holder that may pass its hold on. The next head waits for that `until` then.
@@ -333,6 +339,21 @@ mod tests {
         drop(turn);
         assert_eq!(next.await.passed().now_or_never(), Some(Some(7)));
         assert_eq!(lines(&queue), 0);
+    }
+
+    #[tokio::test]
+    async fn c19_a_hold_that_a_cancelled_head_was_passed_is_dropped_by_one_that_asks_the_server() {
+        let queue = LocalQueue::<Arc<()>>::default();
+        let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
+        let holder = queue.turn(&name()).await.holds(until);
+        let (turn, name) = (queue.turn(&name()).await, name());
+        let mut next = Box::pin(queue.turn(&name));
+        assert!((&mut next).now_or_never().is_none());
+        assert!(holder.pass(passed.clone()).is_ok());
+        drop(turn);
+        let head = next.await;
+        head.ask_server();
+        assert_eq!(Arc::strong_count(&passed), 1, "the head would wait for it until its TTL ends");
     }
 
     #[tokio::test]

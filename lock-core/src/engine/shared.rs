@@ -100,13 +100,17 @@ impl Shared {
         });
     }
 
+    /// The backend's name, as errors show it.
+    pub(crate) fn name(&self) -> &'static str {
+        self.backend.capabilities().backend
+    }
+
     /// Puts a question to the backend within the request time-out.
     pub(crate) async fn request<T, F>(&self, question: impl FnMut() -> F) -> Result<T, BackendError>
     where
         F: Future<Output = Result<T, BackendError>>,
     {
-        let backend = self.backend.capabilities().backend;
-        retry::within(self.options.request_timeout, backend, question).await
+        retry::within(self.options.request_timeout, self.name(), question).await
     }
 
     /// Puts a question to the backend that is not to be repeated.
@@ -115,7 +119,7 @@ impl Shared {
         answer: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, BackendError> {
         let end = Instant::now() + self.options.request_timeout;
-        retry::try_once(end, self.backend.capabilities().backend, answer).await
+        retry::try_once(end, self.name(), answer).await
     }
 
     /// Extends a lease on the server: the lease with its new deadline, or `None` if it is lost.

@@ -67,7 +67,7 @@ impl Election {
         let (label, request) = (label.into(), self.request.clone());
         let request = if label.is_empty() { request } else { request.label(label) };
         let shared = &self.client.shared;
-        let request = shared.options.complete(request);
+        let request = self.client.complete(request);
         let acquisition = Acquisition::new(shared.clone(), request.claim()?)?.granted_by_server();
         let acquired = acquisition.run(&request).await?;
         Ok(Leadership { guard: LockGuard::new(shared.clone(), acquired) })

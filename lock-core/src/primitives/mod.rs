@@ -3,19 +3,17 @@
 //! A primitive is policy. It holds locks through a [`LockClient`](crate::LockClient), as an application does,
 //! and adds a method to it.
 
-mod multi_guard;
-mod several;
-
-pub use self::multi_guard::MultiGuard;
-pub use self::several::{MAX_NAMES, MultiRequest};
 mod election;
 mod looks;
+mod multi_guard;
 mod observer;
+mod once;
+mod several;
 mod watch;
 
 pub use self::election::{Election, Leadership};
+pub use self::multi_guard::MultiGuard;
 pub use self::observer::{Leader, Observer};
-pub use self::watch::{ListWatch, LockWatch};
-mod once;
-
 pub use self::once::{Once, OnceOutcome};
+pub use self::several::{MAX_NAMES, MultiRequest};
+pub use self::watch::{ListWatch, LockWatch};

@@ -241,7 +241,7 @@ struct Checked {
 impl Checked {
     fn new(run: Once) -> Result<Self, LockError> {
         let Once { client, request, at_least, occurrence, .. } = run;
-        let request = client.shared().options.complete(request);
+        let request = client.complete(request);
         let claim = request.claim()?;
         let at_least = at_least.map(Ttl::new).transpose()?;
         let (name, ttl) = (claim.name, claim.ttl);
@@ -259,7 +259,7 @@ impl Checked {
     /// The token of the run that is recorded, if this one has an occurrence.
     async fn done(&self) -> Result<Option<FencingToken>, LockError> {
         let Some(occurrence) = &self.occurrence else { return Ok(None) };
-        let shared = self.client.shared();
+        let shared = &self.client.shared;
         let answer = shared.request(|| shared.backend.recorded(&self.name, occurrence)).await;
         answer
             .map_err(|source| LockError::backend("look for a record of", Some(&self.name), source))

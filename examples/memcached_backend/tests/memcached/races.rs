@@ -58,7 +58,7 @@ async fn c19_an_attempt_beside_its_withdrawal_takes_nothing() {
             tokio::join!(one.try_acquire(&claim, None), other.withdraw(&claim.name, claim.owner));
         withdrawn.expect("an answer");
         let state = one.inspect(&claim.name).await.expect("an answer");
-        assert_eq!(state.holder().cloned(), None, "a ghost holds the lock in round {round}");
+        assert_eq!(state.holder(), None, "a ghost holds the lock in round {round}");
     }
 }
 

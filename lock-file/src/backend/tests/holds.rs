@@ -12,7 +12,7 @@ async fn c16_a_repeated_attempt_finds_its_own_grant_for_a_full_ttl() {
     let second = granted(&later, &claim).await;
     assert_eq!((second.token, second.ttl), (first.token, TTL));
     let state = later.inspect(&claim.name).await.expect("an answer");
-    assert_eq!(state.holder().cloned().expect("held").ttl_left, Some(TTL));
+    assert_eq!(state.holder().expect("held").ttl_left, Some(TTL));
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn c45_a_holder_has_the_time_of_its_grant() {
     let token = granted(&start, &claim).await.token;
     later.extend(&renewal(&claim, token, TTL)).await.expect("an answer");
     let state = later.inspect(&claim.name).await.expect("an answer");
-    let since = state.holder().cloned().expect("held").since;
+    let since = state.holder().expect("held").since;
     assert_eq!(since, Some(UNIX_EPOCH + Duration::from_secs(1_800_000_000)));
 }
 
@@ -76,7 +76,7 @@ async fn a_reboot_ends_a_hold_though_the_clock_is_behind_its_deadline() {
     let after = on(home.path(), "two", || Duration::from_secs(3), ZERO);
     let claim = claim("a");
     let token = granted(&before, &claim).await.token;
-    assert_eq!(after.inspect(&claim.name).await.expect("an answer").holder().cloned(), None);
+    assert_eq!(after.inspect(&claim.name).await.expect("an answer").holder(), None);
     let extended = after.extend(&renewal(&claim, token, TTL)).await;
     assert_eq!(extended.expect("an answer"), Extension::Lost);
     let released = after.release(&claim.name, claim.owner).await;
@@ -110,12 +110,12 @@ async fn c10_extending_never_shortens_and_never_recreates() {
     let answers: Vec<_> = answers.into_iter().map(|answer| answer.expect("an answer")).collect();
     assert_eq!(answers, [Extension::Extended(TTL * 2), Extension::Extended(TTL / 2)]);
     let state = lock.inspect(&claim.name).await.expect("an answer");
-    assert!(state.holder().cloned().expect("held").ttl_left > Some(TTL));
+    assert!(state.holder().expect("held").ttl_left > Some(TTL));
 
     let released = lock.release(&claim.name, claim.owner).await;
     assert_eq!(released.expect("an answer"), Release::Released);
     assert_eq!(lock.extend(&short).await.expect("an answer"), Extension::Lost);
-    assert_eq!(lock.inspect(&claim.name).await.expect("an answer").holder().cloned(), None);
+    assert_eq!(lock.inspect(&claim.name).await.expect("an answer").holder(), None);
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn c19_an_attempt_that_was_given_up_before_it_began_never_happens() {
     assert!(attempt.await.is_err(), "the attempt waits for the file");
     file.unlock().expect("unlocked");
     sleep(Duration::from_millis(50)).await;
-    assert_eq!(lock.inspect(&other.name).await.expect("an answer").holder().cloned(), None);
+    assert_eq!(lock.inspect(&other.name).await.expect("an answer").holder(), None);
 }
 
 #[tokio::test]

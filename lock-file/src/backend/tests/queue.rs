@@ -102,12 +102,12 @@ async fn c28_a_grant_that_nobody_claims_is_short() {
     queue(&lock, &second).await;
     release(&lock, &first).await;
     let state = lock.inspect(&second.name).await.expect("an answer");
-    let left = state.holder().cloned().expect("held").ttl_left.expect("a TTL");
+    let left = state.holder().expect("held").ttl_left.expect("a TTL");
     assert!(left <= UNCLAIMED_GRANT_TTL, "{left:?}");
     // C16: who asks has the whole of it.
     granted(&lock, &second).await;
     let state = lock.inspect(&second.name).await.expect("an answer");
-    assert!(state.holder().cloned().expect("held").ttl_left > Some(UNCLAIMED_GRANT_TTL));
+    assert!(state.holder().expect("held").ttl_left > Some(UNCLAIMED_GRANT_TTL));
 }
 
 #[tokio::test]

@@ -553,9 +553,36 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a candidate takes a hold that is passed",
         file: "lock-core/src/engine/acquisition.rs",
-        from: "!self.by_server && passed.suits(self.claim.ttl, now)",
-        to: "passed.suits(self.claim.ttl, now)",
+        from: "if self.by_server {
+            turn.ask_server();
+            return (turn, None);
+        }",
+        to: "",
         test: "-p lock-core --test watching c40_a_candidate_takes_no_hold_that_is_passed",
+    },
+    Mutant {
+        name: "a check refuses the newest token",
+        file: "lock-core/src/fence.rs",
+        from: "match self.seen().await? {
+            Some(seen) if seen > token",
+        to: "match self.seen().await? {
+            Some(seen) if seen >= token",
+        test: "-p lock-core --lib c35_a_check_remembers_nothing",
+    },
+    Mutant {
+        name: "a run is recorded under a hold that others hold beside",
+        file: "lock-core/src/guard.rs",
+        from: "if lease.kind != Kind::Exclusive {",
+        to: "if lease.asked.as_duration().is_zero() {",
+        test: "-p lock-core --test once c42_a_hold_that_is_not_exclusive_is_not_recorded",
+    },
+    Mutant {
+        name: "a hold that was passed stays behind one that asks the server",
+        file: "lock-core/src/engine/local_queue.rs",
+        from: "let untaken = state.passed.take();
+        // C19: once the line is let go.",
+        to: "let untaken = None::<H>;",
+        test: "-p lock-core --lib c19_a_hold_that_a_cancelled_head_was_passed_is_dropped_by_one_that_asks_the_server",
     },
     Mutant {
         name: "a change is forgotten when the call is dropped",

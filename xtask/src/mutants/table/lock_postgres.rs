@@ -423,4 +423,13 @@ SET enable_seqscan = off AS $$",
         to: "SET expires_at",
         test: "-p leasehold --all-features --test postgres c41_a_hold_whose_release_is_delayed_is_nobodys",
     },
+    Mutant {
+        name: "the hand-over of an advisory lock waits for a standby",
+        file: "lock-postgres/src/schema/advisory.sql",
+        from: "    ELSE
+        PERFORM \"@schema@\".\"@table@_v2_hastily\"();
+    END IF;",
+        to: "    END IF;",
+        test: "-p leasehold --all-features --test postgres c27_a_hand_over_of_an_advisory_lock_waits_for_no_disk",
+    },
 ];
