@@ -101,6 +101,24 @@ async fn c27_a_hand_over_of_an_advisory_lock_waits_for_no_disk() {
     try_once(&first, &fresh_name()).await.expect("a lock that is new");
 }
 
+/// C27: nor do they if the server logs something of its own beside them, such as a page of its catalogue that it
+/// tidies up: their commits wait for nothing at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_grant_and_a_release_whose_tokens_are_reserved_commit_at_once() {
+    let server = PostgresServer::start().await;
+    turn(&advisory(&server).await, &fresh_name()).await;
+    server.psql("UPDATE leasehold.locks_advisory_tokens SET reserved = reserved + 3600000000");
+    let after = |request: &str| {
+        server.psql(&format!(
+            "BEGIN; SELECT FROM {request}; SELECT current_setting('synchronous_commit'); COMMIT"
+        ))
+    };
+    let take =
+        "leasehold.locks_advisory_v2_take('a', 7, gen_random_uuid(), 1000, '', 9007199254740991)";
+    assert!(after(take).ends_with("off"), "a grant");
+    assert!(after("leasehold.locks_advisory_v2_release('a', 7, 1)").ends_with("off"), "a release");
+}
+
 /// C22: a counter at its end is refused, and nothing is taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_an_advisory_counter_at_its_end_takes_no_lock() {

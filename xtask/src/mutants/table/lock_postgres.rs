@@ -430,6 +430,6 @@ SET enable_seqscan = off AS $$",
         PERFORM \"@schema@\".\"@table@_v2_hastily\"();
     END IF;",
         to: "    END IF;",
-        test: "-p leasehold --all-features --test postgres c27_a_hand_over_of_an_advisory_lock_waits_for_no_disk",
+        test: "-p leasehold --all-features --test postgres c27_a_grant_and_a_release_whose_tokens_are_reserved_commit_at_once",
     },
 ];
