@@ -233,6 +233,10 @@ impl DistributedLock for Faulty {
         self.backend.capabilities()
     }
 
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.backend.server_of(name)
+    }
+
     async fn try_acquire(
         &self,
         claim: &Claim,

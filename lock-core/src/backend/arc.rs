@@ -21,6 +21,10 @@ impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {
         (**self).capabilities()
     }
 
+    fn server_of(&self, name: &LockName) -> u64 {
+        (**self).server_of(name)
+    }
+
     async fn try_acquire(
         &self,
         claim: &Claim,

@@ -41,6 +41,16 @@ pub trait DistributedLock: LockAdmin {
     /// What this backend can do.
     fn capabilities(&self) -> Capabilities;
 
+    /// Which of its servers has the lock, if the backend has several that can fail one by one: a number that is
+    /// the same for all locks of one server. By default there is one.
+    ///
+    /// It is asked of the holds that are to be extended. Those of one server share requests (C12), and wait for
+    /// no other server.
+    fn server_of(&self, name: &LockName) -> u64 {
+        let _ = name;
+        0
+    }
+
     /// Tries once to take the lock for `claim`, in one round trip.
     ///
     /// Finds the owner's own grant if there is one: the same token, for a full TTL again. Without a

@@ -72,6 +72,11 @@ impl<B: DistributedLock> DistributedLock for Prefixed<B> {
         self.backend.capabilities()
     }
 
+    /// A name that is too long has no server, and is refused by whatever is asked.
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.stored(name).map_or(0, |name| self.backend.server_of(&name))
+    }
+
     async fn try_acquire(
         &self,
         claim: &Claim,

@@ -167,6 +167,10 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
         self.sound.capabilities()
     }
 
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.sound.server_of(name)
+    }
+
     async fn try_acquire(&self, claim: &Claim, waiter: Option<&WaiterHandle>) -> Tried {
         let attempt = self.flaw.try_acquire(self.begun(), claim, waiter).await?;
         self.sound.claims.note(claim, &attempt);
