@@ -4,6 +4,20 @@ use crate::mutants::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "several taken past one that is busy",
+        file: "lock-etcd/src/requests.rs",
+        from: "free.extend(is_free(keys));",
+        to: "if free.is_empty() { free.extend(is_free(keys)); }",
+        test: "-p leasehold --all-features --test etcd c39_no_lock_behind_a_busy_one_is_taken",
+    },
+    Mutant {
+        name: "several taken for a withdrawn claim",
+        file: "lock-etcd/src/requests.rs",
+        from: "[nobody, is_wanted(keys)]",
+        to: "[nobody.clone(), nobody]",
+        test: "-p leasehold --all-features --test etcd c39_a_withdrawn_claim_among_several_takes_nothing",
+    },
+    Mutant {
         name: "names that share a range",
         file: "lock-etcd/src/keys.rs",
         from: "name.replace('%', \"%25\").replace('/', \"%2F\")",
