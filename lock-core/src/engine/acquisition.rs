@@ -253,7 +253,8 @@ impl Behind {
     }
 
     fn were_granted(&mut self, granted: Vec<GrantedCompanion>) -> Result<(), LockError> {
-        for (next, granted) in self.waiting.drain(..granted.len()).zip(granted) {
+        for granted in granted {
+            let Some(next) = self.waiting.pop_front() else { break };
             self.acquired.push(next.was_granted(granted)?);
         }
         Ok(())
