@@ -42,7 +42,7 @@ async fn c12_renewals_are_one_request_for_all_holds() {
 }
 
 /// How many requests the server was sent that concern renewals: leases, and transactions.
-async fn requests(server: &EtcdServer) -> u64 {
+pub(crate) async fn requests(server: &EtcdServer) -> u64 {
     let mut all = 0;
     for (service, method) in [
         ("etcdserverpb.Lease", "LeaseKeepAlive"),

@@ -4,6 +4,13 @@ use crate::mutants::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "several taken past one that is busy",
+        file: "lock-etcd/src/requests.rs",
+        from: "free.extend(is_free(keys));",
+        to: "if free.is_empty() { free.extend(is_free(keys)); }",
+        test: "-p leasehold --all-features --test etcd c39_no_lock_behind_a_busy_one_is_taken",
+    },
+    Mutant {
         name: "names that share a range",
         file: "lock-etcd/src/keys.rs",
         from: "name.replace('%', \"%25\").replace('/', \"%2F\")",
@@ -104,8 +111,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a withdrawn claim is let in again",
         file: "lock-etcd/src/requests.rs",
-        from: "Txn::new().when([nobody, is_wanted])",
-        to: "Txn::new().when([nobody])",
+        from: "[nobody, is_wanted(keys)]",
+        to: "[nobody.clone(), nobody]",
         test: "-p leasehold --all-features --test etcd one_member::c19_a_late_request_of_a_withdrawn_claim_is_refused",
     },
     Mutant {
@@ -160,8 +167,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a claim that queues is held since it was made",
         file: "lock-etcd/src/requests.rs",
-        from: "put(value::of_waiter(kind, label), lease)",
-        to: "put(value::of_holder(kind, &Slots::NONE, label, SystemTime::now()), lease)",
+        from: "value::of_waiter(kind, label),",
+        to: "value::of_holder(kind, &Slots::NONE, label, SystemTime::now()),",
         test: "-p leasehold --all-features --test etcd since::c45_no_time_is_told_of_a_lock_that_was_queued_for",
     },
     Mutant {
@@ -195,7 +202,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a permit of etcd outlives its client",
         file: "lock-etcd/src/requests.rs",
-        from: "TxnOp::put(&*keys.own, value, Some(PutOptions::new().with_lease(hold)))",
+        from: "put(keys, value, hold)",
         to: "TxnOp::put(&*keys.own, value, None)",
         test: "-p leasehold --all-features --test etcd c38_the_slot_of_a_dead_client_comes_back",
     },

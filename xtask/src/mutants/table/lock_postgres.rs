@@ -4,6 +4,20 @@ use crate::mutants::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "several taken past one that is busy",
+        file: "lock-postgres/src/schema/several.sql",
+        from: "EXIT WHEN token IS NULL;",
+        to: "CONTINUE WHEN token IS NULL;",
+        test: "-p leasehold --all-features --test postgres c39_no_lock_behind_a_busy_one_is_taken",
+    },
+    Mutant {
+        name: "a jammed lock is waited for amid others",
+        file: "lock-postgres/src/schema/several.sql",
+        from: "FOR UPDATE SKIP LOCKED;",
+        to: "FOR UPDATE;",
+        test: "-p leasehold --all-features --test postgres c39_a_jammed_lock_keeps_nobody_from_those_before_it",
+    },
+    Mutant {
         name: "anybody releases the row",
         file: "lock-postgres/src/schema/lease_table.sql",
         from: "released := coalesce(held.owner = me AND held.expires_at > clock_timestamp(), false);",
