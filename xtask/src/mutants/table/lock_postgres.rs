@@ -301,11 +301,11 @@ SET enable_seqscan = off AS $$",
         test: "-p leasehold --all-features --test postgres advisory_tokens::r4_advisory_locks_that_are_no_longer_used_are_forgotten",
     },
     Mutant {
-        name: "a hand-over of an advisory lock waits for the disk",
+        name: "the floor of advisory tokens outlives a crash that forgets some of them",
         file: "lock-postgres/src/schema/advisory_tables.sql",
         from: "CREATE UNLOGGED TABLE",
         to: "CREATE TABLE",
-        test: "-p leasehold --all-features --test postgres advisory_tokens::c27_a_hand_over_of_an_advisory_lock_waits_for_no_disk",
+        test: "-p leasehold --all-features --test postgres advisory_tokens::c22_tokens_of_advisory_locks_grow_through_a_crash",
     },
     Mutant {
         name: "an unknown parameter is left to the driver",
