@@ -153,14 +153,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-postgres/src/connections.rs",
         from: "const PART_OF_ONE_LOCK: usize = 4;",
         to: "const PART_OF_ONE_LOCK: usize = 1;",
-        test: "-p leasehold --all-features --test postgres transactions::c19_a_crowd_at_a_jammed_lock_costs_no_other",
+        test: "-p leasehold --all-features --test postgres transactions::c19_a_crowd_at_one_jammed_lock_leaves_connections_for_others",
     },
     Mutant {
         name: "each attempt at a jammed lock leaves another connection unread",
         file: "lock-postgres/src/connections.rs",
         from: "matches!(&self.state, IdleState::Unread(Some(left)) if left == name)",
         to: "matches!(&self.state, IdleState::Unread(Some(left)) if left != name)",
-        test: "-p leasehold --all-features --test postgres transactions::c19_a_crowd_at_a_jammed_lock_costs_no_other",
+        test: "-p leasehold --all-features --test postgres transactions::c19_a_jammed_lock_costs_no_other",
     },
     Mutant {
         name: "a token ahead of the clock is shown as a time",
