@@ -81,6 +81,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test etcd a_hold_that_nobody_renews_ends_although_its_session_goes_on",
     },
     Mutant {
+        name: "who waits renews the session for its hold as if it held",
+        file: "lock-etcd/src/keeper.rs",
+        from: "Some(Need::Later) => ttl / 3,",
+        to: "Some(Need::Later) => RENEW_EVERY / 2,",
+        test: "-p leasehold --all-features --test etcd c12_a_client_that_waits_sends_few_requests",
+    },
+    Mutant {
         name: "a client ends what it handed on",
         file: "lock-etcd/src/requests.rs",
         from: "Txn::new().when([is_on]).and_then(",
@@ -138,9 +145,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a hold outlives its store",
-        file: "lock-etcd/src/renewal.rs",
-        from: "if astray { Ok(Extension::Lost) }",
-        to: "if astray && holds.is_empty() { Ok(Extension::Lost) }",
+        file: "lock-etcd/src/watches.rs",
+        from: "Err(_) => self.server.is_astray(),",
+        to: "Err(_) => false,",
         test: "-p leasehold --all-features --test etcd c22_a_store_that_went_back_in_time_is_refused",
     },
     Mutant {
