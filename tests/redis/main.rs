@@ -13,6 +13,7 @@ mod holders;
 mod kinds;
 mod resources;
 mod server;
+mod several;
 mod shards;
 #[path = "../support/mod.rs"]
 mod support;

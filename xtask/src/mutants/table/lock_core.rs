@@ -462,19 +462,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "names taken in the given order",
         file: "lock-core/src/primitives/several.rs",
-        from: "let requests: Vec<LockRequest> = names.iter().map(|name| self.for_name(name)).collect();",
+        from: "names.iter().map(|name| self.each",
         to: "let given: Result<Vec<LockName>, _> = self.names.iter().map(LockName::new).collect();
-        let requests: Vec<LockRequest> = given?.iter().map(|name| self.for_name(name)).collect();",
+        given?.iter().map(|name| self.each",
         test: "-p lock-core --test memory c39_names_are_taken_in_the_order_of_their_bytes",
     },
     Mutant {
         name: "not all given back on a failure",
         file: "lock-core/src/primitives/several.rs",
-        from: "guards.push(acquired.map_err(|error| total.told(error))?);",
+        from: "guards.push(guard(acquired.map_err(|error| total.told(error))?));",
         to: "if acquired.is_err() {
                 guards.drain(..).for_each(std::mem::forget);
             }
-            guards.push(acquired.map_err(|error| total.told(error))?);",
+            guards.push(guard(acquired.map_err(|error| total.told(error))?));",
         test: "-p lock-core --test several c39_a_failure_anywhere_leaves_no_lock",
     },
     Mutant {
@@ -490,6 +490,58 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "(name, reason) = first_loss(&guards) =>",
         to: "(name, reason) = first_loss(&[]) =>",
         test: "-p lock-core --test several c39_a_loss_amid_the_acquisition_ends_it",
+    },
+    Mutant {
+        name: "several taken past one that is busy",
+        file: "lock-core/src/memory.rs",
+        from: "let granted = attempts.map_while(|attempt| match attempt {",
+        to: "let granted = attempts.filter_map(|attempt| match attempt {",
+        test: "-p lock-core --test memory c39_no_lock_behind_a_busy_one_is_taken",
+    },
+    Mutant {
+        name: "deadlines of several from the reply",
+        file: "lock-core/src/engine/wait.rs",
+        from: "lease.as_ref().and_then(|_| self.lease(claim, grant, asked, state))",
+        to: "lease.as_ref().and_then(|_| self.lease(claim, grant, self.clock.now(), state))",
+        test: "-p lock-core --test several c05_each_of_several_deadlines_counts_from_before_the_request",
+    },
+    Mutant {
+        name: "several without an answer taken for refused",
+        file: "lock-core/src/engine/wait.rs",
+        from: "Ok(Err(_)) | Err(_) => ClaimEvent::Unanswered,",
+        to: "Ok(Err(_)) | Err(_) => ClaimEvent::Refused,",
+        test: "-p lock-core --test several c39_a_request_for_several_that_failed_leaves_no_lock",
+    },
+    Mutant {
+        name: "several that are asked for are not noted",
+        file: "lock-core/src/engine/together.rs",
+        from: "self.companions.iter_mut().for_each(|companion| companion.state.note(ClaimEvent::Asked));",
+        to: "",
+        test: "-p lock-core --test several c39_what_is_cancelled_anywhere_leaves_no_lock",
+    },
+    Mutant {
+        name: "what was not taken keeps its place in line",
+        file: "lock-core/src/engine/together.rs",
+        from: "take(&mut self.companions).into_iter().for_each(|companion| companion.state.note(event));",
+        to: "for companion in take(&mut self.companions) {
+            companion.state.note(event);
+            std::mem::forget(companion.turn);
+        }",
+        test: "-p lock-core --test several c39_what_is_not_taken_is_free_for_others_of_the_client",
+    },
+    Mutant {
+        name: "several pass those of their client who wait",
+        file: "lock-core/src/engine/acquisition.rs",
+        from: "true => Some(self.shared.local_queue.turn_if_alone(&self.claim.name)?),",
+        to: "true => self.shared.local_queue.turn_if_alone(&self.claim.name),",
+        test: "-p lock-core --test several c26_several_locks_pass_nobody_of_their_client",
+    },
+    Mutant {
+        name: "a claim waits behind those who wait for what it was granted",
+        file: "lock-core/src/engine/acquisition.rs",
+        from: "_ if !self.owned.is_absent() => Ok(Place::Beside(wait)),",
+        to: "_ if false => Ok(Place::Beside(wait)),",
+        test: "-p lock-core --test several c26_a_claim_without_an_answer_is_not_behind_those_who_wait_for_it",
     },
     Mutant {
         name: "the first guard that goes gives it back",
