@@ -114,14 +114,31 @@ async fn operators_see_no_closed_lock() {
     }
     assert!(client.list("", 9).await.expect("a listing").is_empty(), "they are closed, not held");
     let held = client.acquire(moved[0].as_str()).await.expect("a free lock");
-    // As many as the closed ones take: they must not hide it.
-    assert_eq!(client.list("", 1).await.expect("a listing").len(), 1);
     let evicted = client.evict(moved[0].as_str()).await.expect("an answer");
     assert_eq!(evicted.len(), 1, "what closes a lock is no holder");
     assert_eq!(evicted[0].token, Some(held.token()));
     assert!(!is_granted(&LockClient::new(lists.former), &moved[0]).await, "it was opened again");
     let findings = LockClient::new(lists.coming).doctor().await.expect("an answer");
     assert!(findings.iter().all(|finding| finding.health == Health::Good), "{findings:?}");
+}
+
+/// Closed locks take the first places of their shard's own listing.
+#[tokio::test(start_paused = true)]
+async fn closed_locks_hide_no_other_from_a_listing() {
+    let lists = joining().await;
+    let client = LockClient::new(lists.both.clone());
+    let closed = lists.moving(1).remove(0);
+    let is_beside = |name: &LockName| {
+        let shard = lists.former.server_of(name);
+        name > &closed && shard == lists.former.server_of(&closed) && !lists.is_of_third(name)
+    };
+    let beside = names(1, is_beside).remove(0);
+    let moved = client.acquire(closed.as_str()).await.expect("a free lock");
+    moved.release().await.expect("it was held");
+    let _held = client.acquire(beside.as_str()).await.expect("a free lock");
+    let listed = client.list("", 1).await.expect("a listing");
+    assert_eq!(listed.len(), 1, "the closed lock took its place");
+    assert_eq!(listed[0].name, beside);
 }
 
 /// An operator who has the list of both ends a hold of a client of the former one.

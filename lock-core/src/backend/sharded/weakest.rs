@@ -17,6 +17,7 @@ pub(super) fn weakest(all: impl IntoIterator<Item = Capabilities>) -> Option<Cap
     })?;
     Some(Capabilities {
         backend: "shards",
+        // C39: no request reaches the names of two stores.
         takes_several: false,
         on_store_loss: "each name has a store of its own among several: what that store does when it \
                         fails goes for its names, and the names of the others notice nothing",
@@ -53,33 +54,45 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backend::DistributedLock;
-    use crate::memory::MemoryBackend;
+    use crate::model::TokenDurability::CounterAndClock;
+
+    const MS: Duration = Duration::from_millis(1);
+    const RICH: Capabilities = Capabilities::new(
+        "rich",
+        Order::Fifo,
+        Wakeup::Push,
+        Renewals::Batched,
+        CounterAndClock,
+        MS,
+        "",
+    )
+    .reserving_tokens()
+    .with_kinds(Kinds::Permits)
+    .running_once()
+    .taking_several();
+    const POOR: Capabilities = Capabilities::new(
+        "poor",
+        Order::Unordered,
+        Wakeup::Poll(MS),
+        Renewals::Single,
+        CounterAndClock,
+        Duration::from_secs(1),
+        "",
+    );
+
+    /// What is told of these, by the name of the poor one.
+    fn told<const N: usize>(all: [Capabilities; N]) -> Option<Capabilities> {
+        let told = weakest(all)?;
+        Some(Capabilities { backend: POOR.backend, on_store_loss: POOR.on_store_loss, ..told })
+    }
 
     #[test]
     fn c30_the_weakest_of_all_is_told() {
-        let memory = MemoryBackend::new().capabilities();
-        let poor = Capabilities::new(
-            "poor",
-            Order::Unordered,
-            Wakeup::Poll(Duration::from_millis(50)),
-            Renewals::Single,
-            memory.tokens,
-            Duration::from_secs(1),
-            "",
-        );
-        let both = [memory.clone(), poor.clone()];
-        let reversed = [poor.clone(), memory.clone()];
-        for mixed in [both, reversed] {
-            let told = weakest(mixed).expect("of two");
-            let named = Capabilities {
-                backend: told.backend,
-                on_store_loss: told.on_store_loss,
-                ..poor.clone()
-            };
-            assert_eq!(told, named);
+        for mixed in [[RICH, POOR], [POOR, RICH]] {
+            assert_eq!(told(mixed), Some(POOR));
         }
-        assert!(weakest([memory.clone(), memory]).expect("of two").reserves_tokens);
-        assert_eq!(weakest([]), None);
+        let rich = Capabilities { backend: POOR.backend, takes_several: false, ..RICH };
+        assert_eq!(told([RICH, RICH]), Some(rich));
+        assert_eq!(told([]), None);
     }
 }

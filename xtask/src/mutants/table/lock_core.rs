@@ -865,7 +865,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-core/src/backend/sharded/admin.rs",
         from: "if is_all || shown.len() >= limit {",
         to: "if is_all || shown.len() <= limit {",
-        test: "-p lock-core --test sharded operators_see_no_closed_lock",
+        test: "-p lock-core --test sharded closed_locks_hide_no_other_from_a_listing",
     },
     Mutant {
         name: "a run is forgotten when its name moves",
