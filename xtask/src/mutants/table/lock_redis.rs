@@ -306,4 +306,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "",
         test: "-p leasehold --all-features --test redis c34_a_release_lets_in_all_that_fit",
     },
+    Mutant {
+        name: "the driver tells its name by itself",
+        file: "lock-redis/src/connection.rs",
+        from: ".clone().set_skip_set_lib_name();",
+        to: ".clone();",
+        test: "-p leasehold --features redis --test redis the_server_refuses_nothing_of_what_is_sent",
+    },
 ];
