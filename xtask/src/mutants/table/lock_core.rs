@@ -812,13 +812,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-core --test sharded the_order_of_the_list_says_nothing",
     },
     Mutant {
-        name: "a silent shard keeps the renewals of the others waiting",
-        file: "lock-core/src/backend/sharded/sharded_lock.rs",
-        from: "self.layout.index(self.home(name)) as u64",
-        to: "self.layout.index(self.home(name)) as u64 * 0",
-        test: "-p lock-core --test sharded c12_a_silent_shard_costs_its_own_holds_alone",
-    },
-    Mutant {
         name: "holds of two servers share a renewal",
         file: "lock-core/src/engine/renewer.rs",
         from: "alike.entry((server_of(&renewal.name), magnitude));",
