@@ -44,7 +44,6 @@ pub use self::reply_monitor::{PendingReply, ReplyMonitor};
 pub use self::request_error::RequestError;
 pub use self::sharded::{Shard, ShardedLock};
 pub use self::url_parameters::UrlParameters;
-pub use self::waiter::WaiterHandle;
-pub(crate) use self::waiter::{WaiterEvent, WaiterEvents};
+pub use self::waiter::{WaiterEvent, WaiterEvents, WaiterHandle};
 pub use self::withdrawals::Withdrawals;
 pub use crate::model::{Claim, Record, Renewal, Reservation, ServerTime};
