@@ -640,6 +640,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-core --test watching c44_a_change_that_is_told_is_seen_at_once",
     },
     Mutant {
+        name: "a connection is closed under those who watch",
+        file: "lock-core/src/backend/notifications.rs",
+        from: "waiters.is_idle() && !self.transport.is_in_use()",
+        to: "waiters.is_idle()",
+        test: "-p lock-core --lib c26_the_connection_stays_open_while_it_is_in_use",
+    },
+    Mutant {
         name: "leaders beside each other",
         file: "lock-core/src/model/request.rs",
         from: "Self { kind: RequestedKind::Exclusive, reentrance: None, ..self }",
