@@ -18,6 +18,7 @@ use redis::{Client, cmd};
 use crate::claims::{Call, Claims};
 use crate::error::BACKEND;
 use crate::fence::RedisFence;
+use crate::key_events::KeyEvents;
 use crate::keys::{self, Keys};
 use crate::push::Subscriber;
 use crate::reply;
@@ -36,17 +37,21 @@ pub struct RedisBackend {
     pub(crate) server: Arc<Server>,
     pub(crate) push: Arc<Notifications<Subscriber>>,
     pub(crate) channel: Arc<str>,
+    pub(crate) key_events: Arc<KeyEvents>,
     claims: Arc<Claims>,
     clock: ClockLimit,
 }
 
 impl RedisBackend {
     pub(crate) fn new(server: Server, client: Client, clock: ClockLimit) -> Self {
-        let subscriber = Subscriber::new(client);
+        let database = client.get_connection_info().redis_settings().db();
+        let key_events = Arc::new(KeyEvents::new(database));
+        let subscriber = Subscriber::new(client, key_events.clone());
         Self {
             server: Arc::new(server),
             channel: subscriber.channel(),
             push: Arc::new(Notifications::new(subscriber)),
+            key_events,
             claims: Arc::default(),
             clock,
         }

@@ -18,6 +18,10 @@ pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
 /// A clock that is further off is not kept right by anybody.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
+/// The keyspace events (K) by which a watch is told of all changes: of a string ($), of a sorted set, which the
+/// queue is (z), of a deletion (g) and of an expiry (x).
+const KEY_EVENTS: &str = "K$gxz";
+
 /// What compatible servers call the version of their own, beside that of the Redis that they speak as.
 const PRODUCTS: [(&str, &str); 2] =
     [("valkey_version", "Valkey"), ("dragonfly_version", "Dragonfly")];
@@ -36,12 +40,13 @@ pub(crate) async fn examine(
         Err(error) if error.is_transient() => return Err(error),
         Err(_) => return Ok(vec![unseen(), rights(probe.await)?, clock]),
     };
-    let info = Info::parse(&info);
+    let (info, watching) = (Info::parse(&info), watching(server).await?);
     let rights = match info.get("role") {
         "master" => rights(probe.await)?,
         _ => Finding::unknown("rights", "a replica takes no locks", "examine the primary"),
     };
-    Ok(vec![version(&info), role(&info), eviction(&info), persistence(&info), rights, clock])
+    let settings = [version(&info), role(&info), eviction(&info), persistence(&info)];
+    Ok(settings.into_iter().chain([watching, rights, clock]).collect())
 }
 
 fn unseen() -> Finding {
@@ -114,6 +119,35 @@ fn persistence(info: &Info<'_>) -> Finding {
             "persistence",
             "no append-only file is written: a restart forgets locks that are held",
             "set appendonly yes, or keep a restarted server out for the longest TTL",
+        ),
+    }
+}
+
+/// C44: how soon a watch learns of changes. A slow one endangers no lock, so this is never a risk.
+async fn watching(server: &Server) -> Result<Finding, BackendError> {
+    let mut get = cmd("CONFIG");
+    get.arg("GET").arg("notify-keyspace-events");
+    let seen = match server.send(get).await {
+        Ok(reply) => {
+            let settings: HashMap<String, String> = reply::read(reply, "CONFIG GET")?;
+            learns_by(settings.values().next().map_or("", String::as_str))
+        }
+        Err(error) if error.is_transient() => return Err(error),
+        Err(_) => "a watch looks once a second, and is told of changes if the server has \
+                   keyspace events on, which this user may not see"
+            .to_owned(),
+    };
+    Ok(Finding::good("watching", seen))
+}
+
+/// How a watch learns of changes from a server that tells of these events.
+fn learns_by(events: &str) -> String {
+    // `A` stands for every letter here but `K`.
+    let has = |letter| events.contains(letter) || letter != 'K' && events.contains('A');
+    match KEY_EVENTS.chars().all(has) {
+        true => "a watch is told of changes at once".to_owned(),
+        false => format!(
+            "a watch looks once a second; notify-keyspace-events {KEY_EVENTS} has it told at once"
         ),
     }
 }
@@ -222,6 +256,13 @@ mod tests {
         assert_eq!(health(eviction, "maxmemory:9\r\nmaxmemory_policy:allkeys-lru"), Health::Risk);
         assert_eq!(health(eviction, "maxmemory:9\r\nmaxmemory_policy:noeviction"), Health::Good);
         assert_eq!(health(eviction, ""), Health::Unknown);
+    }
+
+    #[test]
+    fn c44_a_server_that_tells_of_all_changes_is_known() {
+        let tells = |events| learns_by(events) == "a watch is told of changes at once";
+        assert!(["KA", "AKE", "g$xzKlh"].into_iter().all(tells));
+        assert!(!["", "AE", "g$xK", "K"].into_iter().any(tells));
     }
 
     #[test]

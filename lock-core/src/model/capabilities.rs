@@ -131,7 +131,8 @@ pub enum Order {
     Unordered,
 }
 
-/// How a waiter learns that its turn has come.
+/// How a waiter learns that its turn has come. How one who only watches learns of changes is another matter:
+/// [`LockAdmin::changes`](crate::LockAdmin::changes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

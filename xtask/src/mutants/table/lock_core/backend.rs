@@ -165,4 +165,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "(None, Some(_)) => Ok(None),",
         test: "-p lock-core --test sharded c42_a_run_is_remembered_through_the_move",
     },
+    Mutant {
+        name: "a connection is closed under those who watch",
+        file: "lock-core/src/backend/notifications.rs",
+        from: "waiters.is_idle() && !self.transport.is_in_use()",
+        to: "waiters.is_idle()",
+        test: "-p lock-core --lib c26_the_connection_stays_open_while_it_is_in_use",
+    },
 ];
