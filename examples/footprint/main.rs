@@ -8,7 +8,6 @@
 
 mod server;
 
-use std::error::Error;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -17,9 +16,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use leasehold::{LockClient, LockError, LockGuard, LockRequest};
 use lock_testkit::RedisServer;
 
-use crate::server::Server;
-
-pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+use crate::server::{Failure, Server};
 
 /// How many locks are asked for at once.
 const AT_ONCE: usize = 64;

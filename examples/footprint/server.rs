@@ -1,9 +1,10 @@
 //! What a Redis server tells of itself.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::time::Duration;
 
-use crate::Failure;
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// What the server has done so far, and what it needs now.
 #[derive(Clone, Copy)]

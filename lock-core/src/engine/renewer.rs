@@ -261,13 +261,13 @@ fn duty_within(hold: &Hold, now: Moment) -> Duration {
     }
 }
 
+/// Renewals that go in one request, each with its hold.
+type Batch = Vec<(Arc<Hold>, Renewal)>;
+
 /// Sorts renewals into batches of holds of one server, whose TTLs are alike: since a batch has one time-out, a
 /// server that is silent would cost the holds of another theirs.
-fn batches(
-    due: Vec<Arc<Hold>>,
-    server_of: impl Fn(&LockName) -> u64,
-) -> Vec<Vec<(Arc<Hold>, Renewal)>> {
-    let mut alike: BTreeMap<(u64, u32), Vec<(Arc<Hold>, Renewal)>> = BTreeMap::new();
+fn batches(due: Vec<Arc<Hold>>, server_of: impl Fn(&LockName) -> u64) -> Vec<Batch> {
+    let mut alike: BTreeMap<(u64, u32), Batch> = BTreeMap::new();
     for hold in due {
         let magnitude = hold.attempt_limit().as_millis().max(1).ilog2();
         let renewal = hold.begin_renewal();

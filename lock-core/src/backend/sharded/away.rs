@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 use super::shard::Open;
 use super::weakest::weakest;
 use crate::backend::admin::{Changes, LockAdmin};
-use crate::backend::answers::{Attempt, Extension, Recording, Release, Reserved};
+use crate::backend::answers::{Attempt, Extension, Grant, Recording, Release, Reserved};
 use crate::backend::distributed_lock::{DistributedLock, LossWatch};
 use crate::backend::waiter::WaiterHandle;
 use crate::model::{
@@ -73,6 +73,10 @@ impl DistributedLock for Away {
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         self.backend().await?.try_acquire(claim, waiter).await
+    }
+
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        self.backend().await?.acquire_while_free(claims).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

@@ -12,7 +12,7 @@ use super::moving::{Closing, close};
 use super::opening::open_all;
 use super::shard::Shard;
 use super::weakest::while_moving;
-use crate::backend::answers::{Attempt, Extension, Recording, Release, Reserved};
+use crate::backend::answers::{Attempt, Extension, Grant, Recording, Release, Reserved};
 use crate::backend::distributed_lock::{DistributedLock, LossWatch};
 use crate::backend::waiter::WaiterHandle;
 use crate::model::{
@@ -136,6 +136,11 @@ impl DistributedLock for ShardedLock {
             Closing::Busy(seen) => Ok(Attempt::Busy(seen)),
             Closing::Closed(last) => acquire_after(place.home, claim, last).await,
         }
+    }
+
+    /// None: it is not asked, since the locks may be on several shards.
+    async fn acquire_while_free(&self, _: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        Ok(Vec::new())
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

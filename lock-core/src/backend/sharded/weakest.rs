@@ -17,6 +17,7 @@ pub(super) fn weakest(all: impl IntoIterator<Item = Capabilities>) -> Option<Cap
     })?;
     Some(Capabilities {
         backend: "shards",
+        takes_several: false,
         on_store_loss: "each name has a store of its own among several: what that store does when it \
                         fails goes for its names, and the names of the others notice nothing",
         ..common
