@@ -104,7 +104,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a shutdown ends what was handed on",
         file: "lock-etcd/src/claims.rs",
-        from: "!in_use.contains(&session.id()) && may_go(session)",
+        from: "!needed.contains_key(&session.id()) && may_go(session)",
         to: "may_go(session)",
         test: "-p leasehold --all-features --test etcd a_lease_that_is_handed_on_outlives_its_client",
     },
