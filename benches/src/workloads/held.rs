@@ -22,6 +22,9 @@ const TTL: Duration = Duration::from_secs(30);
 /// Each hold is renewed once meanwhile.
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 
+/// By then what follows the last grant is over: on etcd the watch of its key, which is no renewal.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
 /// How many locks are acquired at once.
 const AT_ONCE: usize = 64;
 
@@ -67,6 +70,7 @@ impl Hold {
         client.acquire(LockRequest::new(fresh_name("first")).ttl(TTL)).await?.release().await?;
         let memory = cpu::resident()?;
         let held = hold(&client, self.count).await?;
+        sleep(SETTLED_AFTER).await;
         let memory = cpu::resident()?.saturating_sub(memory);
         child::say_and_wait("ready").await?;
         let cpu = cpu::own();
