@@ -11,21 +11,20 @@ use redis::aio::{PubSubSink, PubSubStream};
 
 use crate::error::{RequestError, classify};
 
-/// Subscribes one client to its channel.
+/// Subscribes one client to its channel, at one server.
 pub(crate) struct Subscriber {
     client: Client,
     channel: Arc<str>,
 }
 
-impl Subscriber {
-    pub(crate) fn new(client: Client) -> Self {
-        let channel = format!("leasehold-{}", uuid::Uuid::new_v4().as_simple());
-        Self { client, channel: channel.into() }
-    }
+/// A channel for one client, on which all servers tell it of their grants.
+pub(crate) fn new_channel() -> Arc<str> {
+    format!("leasehold-{}", uuid::Uuid::new_v4().as_simple()).into()
+}
 
-    /// The channel on which the server tells this client of its grants.
-    pub(crate) fn channel(&self) -> Arc<str> {
-        self.channel.clone()
+impl Subscriber {
+    pub(crate) fn new(client: Client, channel: Arc<str>) -> Self {
+        Self { client, channel }
     }
 }
 
@@ -39,7 +38,7 @@ impl NotificationTransport for Subscriber {
         let mut connection = connection.map_err(|error| classify(RequestError::Connect(error)))?;
         let subscribed = connection.subscribe(&*self.channel).await;
         subscribed.map_err(|error| classify(RequestError::Execute(error)))?;
-        Ok((connection.split(), self.channel()))
+        Ok((connection.split(), self.channel.clone()))
     }
 
     async fn recv(&self, (_, messages): &mut Self::Connection) -> Option<String> {
