@@ -14,6 +14,8 @@ mod backend_postgres {}
 #[cfg(feature = "redis")]
 #[doc = include_str!("../docs/backends/redis.md")]
 mod backend_redis {}
+#[doc = include_str!("../docs/backends/shards.md")]
+mod backend_shards {}
 #[doc = include_str!("../docs/cli.md")]
 mod cli {}
 #[doc = include_str!("../docs/coming_from.md")]
@@ -38,6 +40,8 @@ mod performance {}
 mod primitives {}
 #[doc = include_str!("../README.md")]
 mod readme {}
+#[doc = include_str!("../docs/scaling.md")]
+mod scaling {}
 #[cfg(feature = "testing")]
 #[doc = include_str!("../docs/testing.md")]
 mod testing {}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use lock_core::backend::{
-    Attempt, Claim, ClockLimit, Extension, Record, Recording, Release, Renewal, Reservation,
+    Attempt, Claim, ClockLimit, Extension, Grant, Record, Recording, Release, Renewal, Reservation,
     Reserved, WaiterHandle,
 };
 use lock_core::{
@@ -23,8 +23,8 @@ use crate::fence::RedisFence;
 use crate::keys::{self, Key, Keys};
 use crate::reply;
 use crate::scripts::{
-    ACQUIRE, ACQUIRE_BESIDE, EXTEND, POLLED, Program, RECORD, RELEASE, RELEASE_AFTER, RESERVE,
-    WITHDRAW,
+    ACQUIRE, ACQUIRE_BESIDE, ACQUIRE_WHILE_FREE, EXTEND, POLLED, Program, RECORD, RELEASE,
+    RELEASE_AFTER, RESERVE, WITHDRAW,
 };
 use crate::server::{Server, in_order, picked};
 
@@ -99,23 +99,39 @@ impl RedisBackend {
             Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
         }
     }
+
+    /// The arguments of a script that asks for several holds.
+    fn asking_for_all(&self, claims: &[Claim]) -> Vec<String> {
+        let of_claim = |claim: &Claim| {
+            let (ttl, label) = (claim.ttl.as_millis().to_string(), claim.label.as_str().to_owned());
+            [claim.owner.expose(), ttl, label, kind_mark(claim.kind).unwrap_or_default()]
+        };
+        [self.clock_limit().to_string()]
+            .into_iter()
+            .chain(claims.iter().flat_map(of_claim))
+            .collect()
+    }
 }
 
 /// The script that asks for a hold of this kind, and what tells it the kind; nothing if it is exclusive.
 fn asking_for(kind: Kind) -> (&'static Program, Option<String>) {
+    let mark = kind_mark(kind);
+    (if mark.is_some() { &ACQUIRE_BESIDE } else { &ACQUIRE }, mark)
+}
+
+/// What tells a script the kind of a hold; `None` if it is exclusive.
+fn kind_mark(kind: Kind) -> Option<String> {
     match kind {
-        Kind::Shared => (&ACQUIRE_BESIDE, Some("*".to_owned())),
-        Kind::OneOf(permits) => {
-            (&ACQUIRE_BESIDE, Some(format!("*{}/{}", permits.of(), permits.taken())))
-        }
-        _ => (&ACQUIRE, None),
+        Kind::Shared => Some("*".to_owned()),
+        Kind::OneOf(permits) => Some(format!("*{}/{}", permits.of(), permits.taken())),
+        _ => None,
     }
 }
 
 #[async_trait]
 impl DistributedLock for RedisBackend {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(
+        let capabilities = Capabilities::new(
             BACKEND,
             Order::Fifo,
             Wakeup::Push,
@@ -127,7 +143,11 @@ impl DistributedLock for RedisBackend {
         )
         .reserving_tokens()
         .running_once()
-        .with_kinds(Kinds::Permits)
+        .with_kinds(Kinds::Permits);
+        match self.server.is_spread() {
+            true => capabilities,
+            false => capabilities.taking_several(),
+        }
     }
 
     async fn try_acquire(
@@ -153,6 +173,23 @@ impl DistributedLock for RedisBackend {
             Attempt::Busy(_) => {}
         }
         Ok(attempt)
+    }
+
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let calls: Vec<_> =
+            claims.iter().map(|claim| self.claims.begin_call(claim.owner)).collect();
+        let owners: Vec<_> = claims.iter().map(|claim| claim.owner.expose()).collect();
+        let locks: Vec<_> = claims.iter().map(|claim| Keys::new(&claim.name)).collect();
+        let keys = locks.iter().zip(&owners).flat_map(|(lock, owner)| lock.claiming(owner));
+        let (keys, args) = (keys.collect::<Vec<_>>(), self.asking_for_all(claims));
+        let reply = self.server.run_over(&ACQUIRE_WHILE_FREE, &keys, |_, link| {
+            calls.iter().try_for_each(|call| call.sends_over(link)).map(|()| &args)
+        });
+        let grants = reply::grants(claims, reply.await?)?;
+        drop(calls);
+        // None of them waits.
+        claims.iter().for_each(|claim| self.claims.forget(claim.owner));
+        Ok(grants)
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

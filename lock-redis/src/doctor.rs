@@ -20,6 +20,10 @@ pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
 /// A clock that is further off is not kept right by anybody.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
+/// What compatible servers call the version of their own, beside that of the Redis that they speak as.
+const PRODUCTS: [(&str, &str); 2] =
+    [("valkey_version", "Valkey"), ("dragonfly_version", "Dragonfly")];
+
 /// The oldest version that the scripts run on.
 const OLDEST: (u32, u32) = (6, 2);
 
@@ -103,13 +107,20 @@ fn version(info: &Info<'_>) -> Finding {
     let mut parts = version.split('.').map_while(|part| part.parse().ok());
     let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     match number >= OLDEST {
-        true => Finding::good("version", format!("it speaks as Redis {version}")),
+        true => Finding::good("version", format!("{}it speaks as Redis {version}", product(info))),
         false => {
             let seen =
                 format!("Redis \"{version}\" is older than what the scripts are written for");
             Finding::risk("version", seen, "use Redis 6.2 or newer")
         }
     }
+}
+
+/// Which server it is, if it is not Redis itself.
+fn product(info: &Info<'_>) -> String {
+    let told = PRODUCTS.iter().map(|(key, name)| (name, info.get(key)));
+    let product = told.into_iter().find(|(_, version)| !version.is_empty());
+    product.map_or_else(String::new, |(name, version)| format!("{name} {version}: "))
 }
 
 fn role(info: &Info<'_>) -> Finding {
@@ -257,6 +268,24 @@ mod tests {
             ("", Health::Risk),
         ] {
             assert_eq!(health(self::version, &format!("redis_version:{version}\r\n")), expected);
+        }
+    }
+
+    #[test]
+    fn c31_a_compatible_server_is_named() {
+        let seen = |info: &str| version(&Info::parse(info)).seen;
+        for (info, shown) in [
+            ("redis_version:7.0.15\r\n", "it speaks as Redis 7.0.15"),
+            (
+                "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.3\r\n",
+                "Valkey 8.1.3: it speaks as Redis 7.2.4",
+            ),
+            (
+                "redis_version:7.4.0\r\ndragonfly_version:df-v1.30.1\r\n",
+                "Dragonfly df-v1.30.1: it speaks as Redis 7.4.0",
+            ),
+        ] {
+            assert_eq!(seen(info), shown);
         }
     }
 

@@ -86,6 +86,11 @@ impl Server {
         self.run_over(program, keys, |_, _| Ok(&args)).await
     }
 
+    /// Whether locks lie on several servers, so that one request cannot name any two.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.topology.is_spread()
+    }
+
     /// Runs a program that may end a hold and grant the lock to the next, which it does as a whole or not at all.
     pub(crate) async fn pass_on(
         &self,
@@ -94,7 +99,7 @@ impl Server {
         args: impl ToRedisArgs,
     ) -> Result<Value, BackendError> {
         let keys = Keys::new(name);
-        match self.topology.moves_keys() {
+        match self.is_spread() {
             true => self.run(program, &keys.passing_on(), args).await,
             false => self.run(program, &keys.granting(), args).await,
         }

@@ -28,8 +28,8 @@ pub(crate) trait Topology: Send + Sync {
         Servers::Several
     }
 
-    /// Whether keys move from one server to another.
-    fn moves_keys(&self) -> bool {
+    /// Whether locks lie on several servers, and move from one to another.
+    fn is_spread(&self) -> bool {
         false
     }
 

@@ -13,6 +13,8 @@ mod holders;
 mod kinds;
 mod resources;
 mod server;
+mod several;
+mod shards;
 #[path = "../support/mod.rs"]
 mod support;
 mod tokens;

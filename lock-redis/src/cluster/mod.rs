@@ -155,7 +155,7 @@ impl Topology for Cluster {
         self.known.map().primaries().for_each(visitor);
     }
 
-    fn moves_keys(&self) -> bool {
+    fn is_spread(&self) -> bool {
         true
     }
 

@@ -462,19 +462,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "names taken in the given order",
         file: "lock-core/src/primitives/several.rs",
-        from: "let requests: Vec<LockRequest> = names.iter().map(|name| self.for_name(name)).collect();",
+        from: "names.iter().map(|name| self.each",
         to: "let given: Result<Vec<LockName>, _> = self.names.iter().map(LockName::new).collect();
-        let requests: Vec<LockRequest> = given?.iter().map(|name| self.for_name(name)).collect();",
+        given?.iter().map(|name| self.each",
         test: "-p lock-core --test memory c39_names_are_taken_in_the_order_of_their_bytes",
     },
     Mutant {
         name: "not all given back on a failure",
         file: "lock-core/src/primitives/several.rs",
-        from: "guards.push(acquired.map_err(|error| total.told(error))?);",
+        from: "guards.push(guard(acquired.map_err(|error| total.told(error))?));",
         to: "if acquired.is_err() {
                 guards.drain(..).for_each(std::mem::forget);
             }
-            guards.push(acquired.map_err(|error| total.told(error))?);",
+            guards.push(guard(acquired.map_err(|error| total.told(error))?));",
         test: "-p lock-core --test several c39_a_failure_anywhere_leaves_no_lock",
     },
     Mutant {
@@ -490,6 +490,58 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "(name, reason) = first_loss(&guards) =>",
         to: "(name, reason) = first_loss(&[]) =>",
         test: "-p lock-core --test several c39_a_loss_amid_the_acquisition_ends_it",
+    },
+    Mutant {
+        name: "several taken past one that is busy",
+        file: "lock-core/src/memory.rs",
+        from: "let granted = attempts.map_while(|attempt| match attempt {",
+        to: "let granted = attempts.filter_map(|attempt| match attempt {",
+        test: "-p lock-core --test memory c39_no_lock_behind_a_busy_one_is_taken",
+    },
+    Mutant {
+        name: "deadlines of several from the reply",
+        file: "lock-core/src/engine/wait.rs",
+        from: "lease.as_ref().and_then(|_| self.lease(claim, grant, asked, state))",
+        to: "lease.as_ref().and_then(|_| self.lease(claim, grant, self.clock.now(), state))",
+        test: "-p lock-core --test several c05_each_of_several_deadlines_counts_from_before_the_request",
+    },
+    Mutant {
+        name: "several without an answer taken for refused",
+        file: "lock-core/src/engine/wait.rs",
+        from: "Ok(Err(_)) | Err(_) => ClaimEvent::Unanswered,",
+        to: "Ok(Err(_)) | Err(_) => ClaimEvent::Refused,",
+        test: "-p lock-core --test several c39_a_request_for_several_that_failed_leaves_no_lock",
+    },
+    Mutant {
+        name: "several that are asked for are not noted",
+        file: "lock-core/src/engine/together.rs",
+        from: "self.companions.iter_mut().for_each(|companion| companion.state.note(ClaimEvent::Asked));",
+        to: "",
+        test: "-p lock-core --test several c39_what_is_cancelled_anywhere_leaves_no_lock",
+    },
+    Mutant {
+        name: "what was not taken keeps its place in line",
+        file: "lock-core/src/engine/together.rs",
+        from: "take(&mut self.companions).into_iter().for_each(|companion| companion.state.note(event));",
+        to: "for companion in take(&mut self.companions) {
+            companion.state.note(event);
+            std::mem::forget(companion.turn);
+        }",
+        test: "-p lock-core --test several c39_what_is_not_taken_is_free_for_others_of_the_client",
+    },
+    Mutant {
+        name: "several pass those of their client who wait",
+        file: "lock-core/src/engine/acquisition.rs",
+        from: "true => Some(self.shared.local_queue.turn_if_alone(&self.claim.name)?),",
+        to: "true => self.shared.local_queue.turn_if_alone(&self.claim.name),",
+        test: "-p lock-core --test several c26_several_locks_pass_nobody_of_their_client",
+    },
+    Mutant {
+        name: "a claim waits behind those who wait for what it was granted",
+        file: "lock-core/src/engine/acquisition.rs",
+        from: "_ if !self.owned.is_absent() => Ok(Place::Beside(wait)),",
+        to: "_ if false => Ok(Place::Beside(wait)),",
+        test: "-p lock-core --test several c26_a_claim_without_an_answer_is_not_behind_those_who_wait_for_it",
     },
     Mutant {
         name: "the first guard that goes gives it back",
@@ -744,5 +796,82 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "let granted = Instant::now();
         if let Some(token) = run.done().await?.filter(|_| false) {",
         test: "-p lock-core --test once c42_a_run_that_was_recorded_in_between_is_done",
+    },
+    Mutant {
+        name: "all names on one shard",
+        file: "lock-core/src/backend/sharded/layout.rs",
+        from: "(score(&member.id, name), &member.id)",
+        to: "(score(\"\", name), &member.id)",
+        test: "-p lock-core --test sharded each_shard_has_its_share_and_a_new_one_takes_no_more",
+    },
+    Mutant {
+        name: "a name is where its shard stands in the list",
+        file: "lock-core/src/backend/sharded/layout.rs",
+        from: "listed.max_by_key(|member| (score(&member.id, name), &member.id));",
+        to: "listed.enumerate().max_by_key(|(at, _)| score(&at.to_string(), name)).map(|(_, it)| it);",
+        test: "-p lock-core --test sharded the_order_of_the_list_says_nothing",
+    },
+    Mutant {
+        name: "a silent shard keeps the renewals of the others waiting",
+        file: "lock-core/src/backend/sharded/sharded_lock.rs",
+        from: "self.layout.index(self.home(name)) as u64",
+        to: "self.layout.index(self.home(name)) as u64 * 0",
+        test: "-p lock-core --test sharded c12_a_silent_shard_costs_its_own_holds_alone",
+    },
+    Mutant {
+        name: "holds of two servers share a renewal",
+        file: "lock-core/src/engine/renewer.rs",
+        from: "alike.entry((server_of(&renewal.name), magnitude));",
+        to: "alike.entry((server_of(&renewal.name) * 0, magnitude));",
+        test: "-p lock-core --test sharded c12_a_silent_shard_costs_its_own_holds_alone",
+    },
+    Mutant {
+        name: "a lock that moves is not closed where it was",
+        file: "lock-core/src/backend/sharded/moving.rs",
+        from: "(name.clone(), OwnerId::random(), Ttl::MAX, Kind::Exclusive);",
+        to: "(name.clone(), OwnerId::random(), Ttl::MIN, Kind::Exclusive);",
+        test: "-p lock-core --test sharded s3_clients_of_both_lists_exclude_each_other",
+    },
+    Mutant {
+        name: "a lock that moves is taken though it is held where it was",
+        file: "lock-core/src/backend/sharded/sharded_lock.rs",
+        from: "Closing::Busy(seen) => Ok(Attempt::Busy(seen)),",
+        to: "Closing::Busy(_) => place.home.backend.try_acquire(claim, None).await,",
+        test: "-p lock-core --test sharded s3_a_name_moves_to_a_shard_that_joins",
+    },
+    Mutant {
+        name: "a smaller token after a move",
+        file: "lock-core/src/backend/sharded/sharded_lock.rs",
+        from: "Attempt::Granted(grant) if grant.token <= last => {",
+        to: "Attempt::Granted(grant) if grant.token < last && grant.token > last => {",
+        test: "-p lock-core --test sharded c22_a_move_that_would_grant_a_smaller_token_is_refused",
+    },
+    Mutant {
+        name: "tokens of etcd and of Redis in one list",
+        file: "lock-core/src/backend/sharded/layout.rs",
+        from: "} else if count > 0 {",
+        to: "} else if count > self.members.len() {",
+        test: "-p lock-core --test sharded c22_stores_whose_tokens_are_not_comparable_are_not_mixed",
+    },
+    Mutant {
+        name: "an eviction opens a closed lock again",
+        file: "lock-core/src/backend/sharded/moving.rs",
+        from: "filter(|holder| !closes(holder) && whom.includes(holder))",
+        to: "filter(|holder| whom.includes(holder))",
+        test: "-p lock-core --test sharded operators_see_no_closed_lock",
+    },
+    Mutant {
+        name: "closed locks crowd a listing",
+        file: "lock-core/src/backend/sharded/admin.rs",
+        from: "if is_all || shown.len() >= limit {",
+        to: "if is_all || shown.len() <= limit {",
+        test: "-p lock-core --test sharded operators_see_no_closed_lock",
+    },
+    Mutant {
+        name: "a run is forgotten when its name moves",
+        file: "lock-core/src/backend/sharded/sharded_lock.rs",
+        from: "(None, Some(former)) => former.named(former.backend.recorded(name, occurrence).await),",
+        to: "(None, Some(_)) => Ok(None),",
+        test: "-p lock-core --test sharded c42_a_run_is_remembered_through_the_move",
     },
 ];

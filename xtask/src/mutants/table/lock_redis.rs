@@ -42,6 +42,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
     },
     Mutant {
+        name: "several taken past one that is busy",
+        file: "lock-redis/src/scripts/acquire_while_free.lua",
+        from: "if not went_well or #answer ~= 2 then break end
+  grants[i] = answer",
+        to: "if went_well and #answer == 2 then grants[#grants + 1] = answer end",
+        test: "-p leasehold --all-features --test redis c39_no_lock_behind_a_busy_one_is_taken",
+    },
+    Mutant {
+        name: "an error amid several loses those before it",
+        file: "lock-redis/src/scripts/acquire_while_free.lua",
+        from: "pcall(acquire, keys, { owner, ttl_ms, label, '', limit, kind })",
+        to: "true, acquire(keys, { owner, ttl_ms, label, '', limit, kind })",
+        test: "-p leasehold --all-features --test redis c39_what_is_taken_before_an_error_is_told",
+    },
+    Mutant {
         name: "every withdrawal leaves a mark",
         file: "lock-redis/src/claims.rs",
         from: "record.carried_by != Carrier::One(link) || record.calls > 0",
@@ -249,8 +264,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: a free lock is shared as an exclusive one",
         file: "lock-redis/src/backend.rs",
-        from: "Kind::Shared => (&ACQUIRE_BESIDE,",
-        to: "Kind::Shared => (&ACQUIRE,",
+        from: "if mark.is_some() {",
+        to: "if kind.slots() > 0 {",
         test: "-p leasehold --all-features --test redis c33_a_hold_is_granted_if_it_fits",
     },
     Mutant {
@@ -339,9 +354,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Cluster: a hand-over in a slot that moves",
         file: "lock-redis/src/cluster/mod.rs",
-        from: "fn moves_keys(&self) -> bool {
+        from: "fn is_spread(&self) -> bool {
         true",
-        to: "fn moves_keys(&self) -> bool {
+        to: "fn is_spread(&self) -> bool {
         false",
         test: "-p leasehold --all-features --test redis_topologies cluster::moves::c27_no_hand_over_is_left_half_done",
     },
