@@ -176,6 +176,9 @@ impl DistributedLock for RedisBackend {
     }
 
     async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        if self.server.is_spread() {
+            return Ok(Vec::new());
+        }
         let calls: Vec<_> =
             claims.iter().map(|claim| self.claims.begin_call(claim.owner)).collect();
         let owners: Vec<_> = claims.iter().map(|claim| claim.owner.expose()).collect();

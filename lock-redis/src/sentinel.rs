@@ -110,8 +110,8 @@ impl Known {
     async fn look(&self) -> Result<(), BackendError> {
         let found = self.sentinels.primary().await?;
         let mut primary = self.primary();
-        // The same server keeps its connections.
-        if primary.address != found.address {
+        // The same server keeps its connections, unless they failed.
+        if primary.address != found.address || primary.connection.is_in_doubt() {
             *primary = Arc::new(found);
         }
         Ok(())
@@ -136,8 +136,10 @@ impl Watched {
 impl Topology for Watched {
     fn node_of(&self, _key: KeyText<'_>) -> Result<Arc<Node>, BackendError> {
         let primary = self.known.primary().clone();
+        // It may be back without its data, while another has taken over: the sentinels know.
         if primary.connection.is_in_doubt() {
             self.look_again();
+            return Err(no_server("the primary failed", "the sentinels are asked for it"));
         }
         Ok(primary)
     }

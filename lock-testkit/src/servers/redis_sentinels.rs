@@ -196,6 +196,8 @@ fn field_of<'a>(reply: &'a Reply, name: &str) -> Option<&'a str> {
 
 /// Whether a server that runs says `line` of its replication.
 fn has(server: &RedisServer, line: &str) -> bool {
-    signal::is_running(server.pid())
-        && server.cli(&["INFO", "replication"]).text().lines().any(|other| other == line)
+    // A server whose role changes closes its connections.
+    let info = || server.session().try_call(&["INFO", "replication"]);
+    let says = |info: Reply| info.text().lines().any(|other| other == line);
+    signal::is_running(server.pid()) && info().is_ok_and(says)
 }

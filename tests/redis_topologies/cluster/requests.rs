@@ -47,7 +47,8 @@ async fn c12_holds_over_all_slots_are_renewed_in_few_writes() {
         "{HOLDS} holds: {calls} requests, {reads} reads of all servers, the replication's among them"
     );
     assert!(guards.iter().all(LockGuard::is_held));
-    assert!(calls >= HOLDS && calls <= HOLDS * 2, "{calls} requests");
+    // Those that happen to share a slot share a request.
+    assert!(calls >= HOLDS * 9 / 10 && calls <= HOLDS * 2, "{calls} requests");
     client.shutdown().await;
 }
 

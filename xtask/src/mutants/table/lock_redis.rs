@@ -342,7 +342,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-redis/src/sentinel.rs",
         from: "if primary.connection.is_in_doubt() {",
         to: "if false {",
-        test: "-p leasehold --all-features --test redis_topologies sentinel::failover::a_hold_and_its_waiter_outlive_two_primaries",
+        test: "-p leasehold --all-features --test redis_topologies sentinel::failover::a_hold_and_its_waiter_outlive_their_primary",
     },
     Mutant {
         name: "Cluster: a grant that counts for nothing is told",
