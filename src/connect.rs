@@ -17,6 +17,8 @@ use crate::connector::Connector;
 /// | `postgres://[user[:password]@]host[:port][/database]` | of a Postgres database, as rows of a table; with `?lock_mode=advisory` as advisory locks | `postgres` |
 /// | `redis://[user:password@]host[:port][/database]` | of a Redis server | `redis` |
 /// | `rediss://…` | the same, by TLS | `redis-rustls` or `redis-native-tls` |
+/// | `redis-cluster://[user:password@]host[:port][,host[:port]…]` | of a Redis Cluster; by TLS `rediss-cluster://` | `redis-cluster` |
+/// | `redis-sentinel://[user:password@]host[:port][,host[:port]…]/name[?db=n]` | of the primary that Redis Sentinel knows by this name; by TLS `rediss-sentinel://` | `redis-sentinel` |
 /// | `redis+unix:///path[?db=n&user=u&pass=p]` | the same, by a unix socket | `redis` |
 /// | `shards:ID=URL,ID=URL…` | of several stores, each of which has a part of the names | |
 ///

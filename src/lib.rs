@@ -35,6 +35,8 @@
 //! | --- | --- |
 //! | none | memory and files |
 //! | `redis` | `redis://`, `redis+unix:`; TLS by `redis-rustls` or `redis-native-tls` |
+//! | `redis-cluster` | `redis-cluster://`: a Redis Cluster |
+//! | `redis-sentinel` | `redis-sentinel://`: the primary that Redis Sentinel names |
 //! | `etcd` | `etcd://`; TLS by `etcd-tls`. Needs `protoc` and its well-known types to build |
 //! | `postgres` | `postgres://`; TLS by `postgres-rustls` or `postgres-native-tls` |
 //! | `metrics` | counters and histograms by the `metrics` facade |

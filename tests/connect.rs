@@ -135,6 +135,8 @@ async fn a_backend_that_is_not_compiled_in_names_its_feature() {
         ("redis://localhost", "`redis`"),
         ("redis+unix:///tmp/x", "`redis`"),
         ("rediss://:secret@localhost", "`redis-rustls`"),
+        ("redis-cluster://:secret@a,b", "`redis-cluster`"),
+        ("rediss-sentinel://:secret@a,b/mymaster", "`redis-sentinel`"),
     ] {
         let text = refusal(url).await;
         assert!(text.contains(feature) && !text.contains("secret"), "{text}");
@@ -147,6 +149,18 @@ async fn etcd_that_is_not_compiled_in_names_its_feature() {
     for (url, feature) in
         [("etcd://localhost", "`etcd`"), ("etcds://u:secret@localhost", "`etcd-tls`")]
     {
+        let text = refusal(url).await;
+        assert!(text.contains(feature) && !text.contains("secret"), "{text}");
+    }
+}
+
+#[cfg(all(feature = "redis", not(feature = "redis-cluster"), not(feature = "redis-sentinel")))]
+#[tokio::test]
+async fn redis_without_clusters_and_sentinels_names_their_features() {
+    for (url, feature) in [
+        ("redis-cluster://:secret@a,b", "`redis-cluster`"),
+        ("redis-sentinel://:secret@a,b/mymaster", "`redis-sentinel`"),
+    ] {
         let text = refusal(url).await;
         assert!(text.contains(feature) && !text.contains("secret"), "{text}");
     }

@@ -86,3 +86,17 @@ async fn swapped_for_redis() {
     let server = lock_testkit::RedisServer::start().await;
     sellers_sell_each_item_once(&server.url()).await;
 }
+
+#[cfg(feature = "redis-cluster")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_for_a_redis_cluster() {
+    let cluster = lock_testkit::RedisCluster::start(Duration::from_secs(60)).await;
+    sellers_sell_each_item_once(&cluster.url()).await;
+}
+
+#[cfg(feature = "redis-sentinel")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_for_redis_with_sentinels() {
+    let sentinels = lock_testkit::RedisSentinels::start(Duration::from_secs(60)).await;
+    sellers_sell_each_item_once(&sentinels.url()).await;
+}

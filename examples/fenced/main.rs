@@ -62,7 +62,9 @@ async fn tell_everywhere() -> Result<(), Error> {
 async fn stock(url: &str) -> Result<Box<dyn Stock>, Error> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         #[cfg(feature = "redis")]
-        Some("redis") => Ok(Box::new(redis::RedisStock::at(url).await?)),
+        Some("redis" | "redis-cluster" | "redis-sentinel") => {
+            Ok(Box::new(redis::RedisStock::at(url).await?))
+        }
         #[cfg(feature = "etcd")]
         Some("etcd") => Ok(Box::new(etcd::EtcdStock::at(url).await?)),
         #[cfg(feature = "postgres")]

@@ -2,24 +2,26 @@
 
 use async_trait::async_trait;
 use leasehold::redis::{FencedScript, RedisBackend, RedisFence};
-use leasehold::{FenceError, FencingToken};
+use leasehold::{FenceError, FencingToken, LockClient};
 
+use crate::LOCK;
 use crate::stock::{Error, STOCK, Stock};
 
 pub(crate) struct RedisStock {
     fence: RedisFence,
     read: FencedScript,
     write: FencedScript,
-    fill: redis::Client,
+    locks: LockClient,
 }
 
 impl RedisStock {
     pub(crate) async fn at(url: &str) -> Result<Self, Error> {
+        let backend = RedisBackend::connect(url).await?;
         Ok(Self {
-            fence: RedisBackend::connect(url).await?.fence(STOCK),
+            fence: backend.fence(STOCK),
             read: FencedScript::new("return redis.call('GET', KEYS[1])"),
             write: FencedScript::new("return redis.call('SET', KEYS[1], ARGV[1])"),
-            fill: redis::Client::open(url)?,
+            locks: LockClient::new(backend),
         })
     }
 }
@@ -27,8 +29,9 @@ impl RedisStock {
 #[async_trait]
 impl Stock for RedisStock {
     async fn fill(&self, lamps: i64) -> Result<(), Error> {
-        let mut connection = self.fill.get_multiplexed_async_connection().await?;
-        Ok(redis::cmd("SET").arg(STOCK).arg(lamps).exec_async(&mut connection).await?)
+        let guard = self.locks.acquire(LOCK).await?;
+        self.write(guard.token(), lamps).await?;
+        Ok(guard.release().await?)
     }
 
     async fn read(&self, token: FencingToken) -> Result<i64, Error> {

@@ -25,7 +25,7 @@ pub(crate) fn holds_password(word: &str) -> bool {
 /// What begins with a scheme and `:/`, to the end of `word`.
 fn url_in(word: &str) -> Option<&str> {
     let scheme = &word[..word.find(":/")?];
-    let in_scheme = |c: char| c.is_ascii_alphanumeric() || c == '+';
+    let in_scheme = |c: char| c.is_ascii_alphanumeric() || "+-".contains(c);
     Some(&word[scheme.trim_end_matches(in_scheme).len()..])
 }
 
@@ -57,6 +57,11 @@ mod tests {
         for (text, shown) in [
             ("unexpected 'redis://u:secret@h:1/' found", "unexpected 'redis://…@h:1/' found"),
             ("redis://:sec@ret@h", "redis://…@h"),
+            ("redis-cluster://:secret@a,b:1", "redis-cluster://…@a,b:1"),
+            (
+                "redis-sentinel://a/m?sentinel_pass=secret&db=1",
+                "redis-sentinel://a/m?sentinel_pass=…&db=1",
+            ),
             ("'redis://u:se'cr\"et@h' x", "'redis://…@h' x"),
             ("a redis+unix:///x?pass=secret&db=1 b", "a redis+unix:///x?pass=…&db=1 b"),
             ("'redis+unix:///x?pass=secret'", "'redis+unix:///x?pass=…'"),

@@ -1,6 +1,7 @@
 //! What operators ask: to look at locks, to list them, to end a hold, to examine the server.
 
 use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use lock_core::backend::Changes;
 use lock_core::{
     BackendError, DistributedLock, Finding, Holder, LockAdmin, LockName, LockRequest, LockState,
@@ -15,9 +16,7 @@ use crate::error::unreadable;
 use crate::keys::{self, Keys};
 use crate::reply;
 use crate::scripts::{EVICT, INSPECT};
-
-/// How many keys one step of a listing looks at.
-const SCAN_STEP: usize = 1000;
+use crate::server::{in_order, picked};
 
 /// How many locks one request of a listing looks at.
 const INSPECT_STEP: usize = 100;
@@ -30,7 +29,9 @@ impl LockAdmin for RedisBackend {
     }
 
     fn changes(&self, name: &LockName) -> Option<Changes> {
-        Some(changes(self.push.clone(), self.key_events.watch(name)))
+        // A lock that moves to another server is looked at now and then, as any that is watched.
+        let node = self.server.node_of(&Keys::new(name).lock()).ok()?;
+        Some(changes(node.push.clone(), node.key_events.watch(name)))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
@@ -50,7 +51,7 @@ impl LockAdmin for RedisBackend {
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
         let limit = self.clock_limit();
         let args = (limit, owner_digits(whom));
-        let reply = self.server.run(&EVICT, &Keys::new(name).granting(), args).await?;
+        let reply = self.server.pass_on(&EVICT, name, args).await?;
         reply::ended(reply, whom)
     }
 
@@ -64,40 +65,40 @@ impl LockAdmin for RedisBackend {
 }
 
 impl RedisBackend {
-    /// Looks at several locks in one request. Those whose key is no lock are an error each.
+    /// Looks at several locks in as few requests as can be. Those whose key is no lock are an error each.
     async fn inspect_all(
         &self,
         names: &[LockName],
     ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
         let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
-        let keys: Vec<_> = keys.iter().flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
-        reply::states(names, self.server.run(&INSPECT, &keys, None::<u64>).await?)
+        let locks: Vec<_> = keys.iter().map(Keys::lock).collect();
+        let groups = self.server.together(&locks);
+        let requests = groups.iter().map(|group| self.inspect_together(names, &keys, group));
+        let states = try_join_all(requests).await?;
+        Ok(in_order(groups, states))
+    }
+
+    /// Looks at those of the locks, by their numbers, whose keys one request may name.
+    async fn inspect_together(
+        &self,
+        names: &[LockName],
+        keys: &[Keys<'_>],
+        group: &[usize],
+    ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
+        let names: Vec<&LockName> = picked(names, group).collect();
+        let keys = picked(keys, group).flat_map(|keys| [keys.lock(), keys.waiters()]);
+        let keys: Vec<_> = keys.collect();
+        reply::states(&names, self.server.run(&INSPECT, &keys, None::<u64>).await?)
     }
 
     /// The names that start with `prefix` of all locks that have a token counter, sorted.
     async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        let counters = self.counters(&keys::counters(prefix)).await?;
+        let counters = self.server.keys(&keys::counters(prefix)).await?;
         let name = |counter: &String| keys::name_of_counter(counter);
         let mut names: Vec<LockName> = counters.iter().filter_map(name).collect();
         names.sort_unstable();
         names.dedup();
         Ok(names)
-    }
-
-    /// The counters that match `glob`, some of them more than once. A key that is no text is not ours.
-    async fn counters(&self, glob: &str) -> Result<Vec<String>, BackendError> {
-        let (mut cursor, mut found) = (0u64, Vec::new());
-        loop {
-            let mut scan = cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
-            let page = self.server.send(scan).await?;
-            let (next, keys): (u64, Vec<Vec<u8>>) = reply::read(page, "a page of keys")?;
-            found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
-            if next == 0 {
-                return Ok(found);
-            }
-            cursor = next;
-        }
     }
 
     /// Does what a client does, with a lock of the doctor's own, which is among those that the client's
@@ -107,10 +108,11 @@ impl RedisBackend {
         let claim = request.claim().map_err(|_| unreadable(doctor::PROBE))?;
         let attempt = self.try_acquire(&claim, None).await;
         self.withdraw(&claim.name, claim.owner).await.and(attempt.map(drop))?;
+        let node = self.server.node_of(&Keys::new(&claim.name).lock())?;
         let mut publish = cmd("PUBLISH");
-        publish.arg(&*self.channel).arg("");
-        self.server.send(publish).await?;
-        self.push.open().await
+        publish.arg(&*node.channel).arg("");
+        node.send(publish).await?;
+        node.push.open().await
     }
 }
 

@@ -1,60 +1,47 @@
 //! The operations on locks, each one script and one round trip.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use lock_core::backend::{
-    Attempt, Claim, ClockLimit, Extension, Grant, Notifications, Record, Recording, Release,
-    Renewal, Reservation, Reserved, WaiterHandle,
+    Attempt, Claim, ClockLimit, Extension, Grant, Record, Recording, Release, Renewal, Reservation,
+    Reserved, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockName, Occurrence,
     Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
 };
-use redis::{Client, cmd};
+use redis::cmd;
 
 use crate::claims::{Call, Claims};
 use crate::error::BACKEND;
 use crate::fence::RedisFence;
-use crate::key_events::KeyEvents;
-use crate::keys::{self, Keys};
-use crate::push::Subscriber;
+use crate::keys::{self, Key, Keys};
 use crate::reply;
 use crate::scripts::{
     ACQUIRE, ACQUIRE_BESIDE, ACQUIRE_WHILE_FREE, EXTEND, POLLED, Program, RECORD, RELEASE,
     RELEASE_AFTER, RESERVE, WITHDRAW,
 };
-use crate::server::Server;
+use crate::server::{Server, in_order, picked};
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///
-/// Clones share one connection for requests and, while one of them waits, one for pushed grants.
-/// See the documentation of the crate for what it guarantees.
+/// Clones share one connection for requests and, while one of them waits, one for pushed grants; to each
+/// primary if it is a cluster. See the documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct RedisBackend {
     pub(crate) server: Arc<Server>,
-    pub(crate) push: Arc<Notifications<Subscriber>>,
-    pub(crate) channel: Arc<str>,
-    pub(crate) key_events: Arc<KeyEvents>,
     claims: Arc<Claims>,
     clock: ClockLimit,
 }
 
 impl RedisBackend {
-    pub(crate) fn new(server: Server, client: Client, clock: ClockLimit) -> Self {
-        let database = client.get_connection_info().redis_settings().db();
-        let key_events = Arc::new(KeyEvents::new(database));
-        let subscriber = Subscriber::new(client, key_events.clone());
-        Self {
-            server: Arc::new(server),
-            channel: subscriber.channel(),
-            push: Arc::new(Notifications::new(subscriber)),
-            key_events,
-            claims: Arc::default(),
-            clock,
-        }
+    pub(crate) fn new(server: Server, clock: ClockLimit) -> Self {
+        Self { server: Arc::new(server), claims: Arc::default(), clock }
     }
 
     /// The fence of a resource on this server.
@@ -67,21 +54,50 @@ impl RedisBackend {
         self.clock.micros().unwrap_or(u64::MAX)
     }
 
+    /// Asks once, and tells whether a waiter would hear of its grant. One that would not is queued as `deaf`.
     async fn try_once(
         &self,
         claim: &Claim,
-        channel: &str,
+        waiter: Option<&WaiterHandle>,
+        deaf: &'static str,
         call: &Call<'_>,
-    ) -> Result<Attempt, BackendError> {
+    ) -> Result<(Attempt, bool), BackendError> {
         let (keys, owner) = (Keys::new(&claim.name), claim.owner.expose());
         let (ttl, label, limit) = (claim.ttl.as_millis(), claim.label.as_str(), self.clock_limit());
         let keys = keys.claiming(&owner);
         let (program, kind) = asking_for(claim.kind);
-        let reply = self.server.run_over(program, &keys, |link| {
+        let mut hears = false;
+        let reply = self.server.run_over(program, &keys, |node, link| {
             call.sends_over(link)?;
+            let channel = waiter.and_then(|waiter| node.push.register(claim.owner, waiter));
+            hears = channel.is_some();
+            let channel = channel.map_or(Cow::Borrowed(deaf), |channel| channel.to_string().into());
             Ok((&*owner, ttl, label, channel, limit, kind.as_deref()))
         });
-        reply::attempt(claim, reply.await?)
+        let attempt = reply::attempt(claim, reply.await?)?;
+        Ok((attempt, hears))
+    }
+
+    /// Renews those of the holds, by their numbers, whose keys one request may name.
+    async fn extend_together(
+        &self,
+        renewals: &[Renewal],
+        keys: &[Key<'_>],
+        group: &[usize],
+    ) -> Vec<Result<Extension, BackendError>> {
+        let renewals: Vec<&Renewal> = picked(renewals, group).collect();
+        let keys: Vec<Key<'_>> = picked(keys, group).copied().collect();
+        let args: Vec<String> = renewals
+            .iter()
+            .flat_map(|Renewal { owner, token, ttl, .. }| {
+                [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
+            })
+            .collect();
+        let reply = self.server.run(&EXTEND, &keys, args).await;
+        match reply.and_then(|reply| reply::extensions(&renewals, reply)) {
+            Ok(extensions) => extensions.into_iter().map(Ok).collect(),
+            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
+        }
     }
 
     /// The arguments of a script that asks for several holds.
@@ -115,7 +131,7 @@ fn kind_mark(kind: Kind) -> Option<String> {
 #[async_trait]
 impl DistributedLock for RedisBackend {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(
+        let capabilities = Capabilities::new(
             BACKEND,
             Order::Fifo,
             Wakeup::Push,
@@ -127,8 +143,11 @@ impl DistributedLock for RedisBackend {
         )
         .reserving_tokens()
         .running_once()
-        .with_kinds(Kinds::Permits)
-        .taking_several()
+        .with_kinds(Kinds::Permits);
+        match self.server.is_spread() {
+            true => capabilities,
+            false => capabilities.taking_several(),
+        }
     }
 
     async fn try_acquire(
@@ -136,21 +155,18 @@ impl DistributedLock for RedisBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let (push, call) = (&self.push, self.claims.begin_call(claim.owner));
-        let channel = waiter.and_then(|waiter| push.register(claim.owner, waiter));
-        let mut attempt =
-            self.try_once(claim, channel.as_deref().unwrap_or_default(), &call).await?;
-        if let (Attempt::Busy(_), Some(waiter), None) = (&attempt, waiter, &channel) {
+        let call = self.claims.begin_call(claim.owner);
+        let (mut attempt, hears) = self.try_once(claim, waiter, "", &call).await?;
+        if let (Attempt::Busy(_), Some(_), false) = (&attempt, waiter, hears) {
             // First subscribe, then queue: otherwise the grant could be published in between. A waiter
             // that cannot be told polls.
-            push.open().await?;
-            let channel = push.register(claim.owner, waiter);
-            attempt = self.try_once(claim, channel.as_deref().unwrap_or(POLLED), &call).await?;
+            self.server.node_of(&Keys::new(&claim.name).lock())?.push.open().await?;
+            (attempt, _) = self.try_once(claim, waiter, POLLED, &call).await?;
         }
         drop(call);
         match attempt {
             Attempt::Granted(_) => {
-                push.unregister(claim.owner);
+                self.server.unregister(claim.owner);
                 self.claims.forget(claim.owner);
             }
             Attempt::Busy(_) if waiter.is_none() => self.claims.forget(claim.owner),
@@ -160,13 +176,16 @@ impl DistributedLock for RedisBackend {
     }
 
     async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        if self.server.is_spread() {
+            return Ok(Vec::new());
+        }
         let calls: Vec<_> =
             claims.iter().map(|claim| self.claims.begin_call(claim.owner)).collect();
         let owners: Vec<_> = claims.iter().map(|claim| claim.owner.expose()).collect();
         let locks: Vec<_> = claims.iter().map(|claim| Keys::new(&claim.name)).collect();
         let keys = locks.iter().zip(&owners).flat_map(|(lock, owner)| lock.claiming(owner));
         let (keys, args) = (keys.collect::<Vec<_>>(), self.asking_for_all(claims));
-        let reply = self.server.run_over(&ACQUIRE_WHILE_FREE, &keys, |link| {
+        let reply = self.server.run_over(&ACQUIRE_WHILE_FREE, &keys, |_, link| {
             calls.iter().try_for_each(|call| call.sends_over(link)).map(|()| &args)
         });
         let grants = reply::grants(claims, reply.await?)?;
@@ -179,30 +198,16 @@ impl DistributedLock for RedisBackend {
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let keys: Vec<Keys<'_>> = renewals.iter().map(|renewal| Keys::new(&renewal.name)).collect();
         let keys: Vec<_> = keys.iter().map(Keys::lock).collect();
-        let args: Vec<String> = renewals
-            .iter()
-            .flat_map(|Renewal { owner, token, ttl, .. }| {
-                [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
-            })
-            .collect();
-        let reply = self.server.run(&EXTEND, &keys, args).await;
-        let answers = reply.and_then(|reply| reply::read::<Vec<u8>>(reply, "renewals"));
-        match answers {
-            Ok(answers) => {
-                let extension = |(ours, renewal): (&u8, &Renewal)| match ours {
-                    1 => Extension::Extended(renewal.ttl.as_duration()),
-                    _ => Extension::Lost,
-                };
-                answers.iter().zip(renewals).map(extension).map(Ok).collect()
-            }
-            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
-        }
+        let groups = self.server.together(&keys);
+        let requests = groups.iter().map(|group| self.extend_together(renewals, &keys, group));
+        let answers = join_all(requests).await;
+        in_order(groups, answers)
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let (owner_id, limit) = (owner.expose(), self.clock_limit());
         let args = (&*owner_id, limit);
-        let reply = self.server.run(&RELEASE, &Keys::new(name).granting(), args).await?;
+        let reply = self.server.pass_on(&RELEASE, name, args).await?;
         self.claims.forget(owner);
         reply::release(reply)
     }
@@ -210,7 +215,7 @@ impl DistributedLock for RedisBackend {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let (owner, limit) = (hold.owner.expose(), self.clock_limit());
         let args = (&*owner, limit, hold.tokens, u8::from(hold.yields));
-        let reply = self.server.run(&RESERVE, &Keys::new(&hold.name).granting(), args).await?;
+        let reply = self.server.pass_on(&RESERVE, &hold.name, args).await?;
         let answer = reply::reserved(hold, reply)?;
         if matches!(answer, Reserved::Ended(_)) {
             self.claims.forget(hold.owner);
@@ -247,15 +252,15 @@ impl DistributedLock for RedisBackend {
         let keys = Keys::new(name);
         let mut get = cmd("GET");
         get.arg(keys.run(occurrence));
-        reply::recorded(self.server.send(get).await?)
+        reply::recorded(self.server.send(&keys.lock(), get).await?)
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.push.unregister(owner);
+        self.server.unregister(owner);
         let (owner_id, limit) = (owner.expose(), self.clock_limit());
         let keys = Keys::new(name);
         let keys = keys.claiming(&owner_id);
-        let reply = self.server.run_over(&WITHDRAW, &keys, |link| {
+        let reply = self.server.run_over(&WITHDRAW, &keys, |_, link| {
             let may_come_late = u8::from(self.claims.withdraw(owner, link));
             Ok((&*owner_id, limit, may_come_late))
         });

@@ -1,12 +1,17 @@
 //! How a store is connected.
 
-use lock_core::LockError;
+use std::sync::Arc;
+
+use lock_core::{BackendError, LockError};
 use redis::cmd;
 
 use crate::backend::RedisBackend;
-use crate::connection::Connection;
+use crate::link::Role;
+use crate::node::Node;
 use crate::options::RedisOptions;
+use crate::push::new_channel;
 use crate::server::Server;
+use crate::topology::Single;
 
 impl RedisBackend {
     /// Connects to the server at `url`, and makes sure that it answers.
@@ -24,20 +29,54 @@ impl RedisBackend {
 }
 
 impl RedisOptions {
-    /// Connects, and makes sure that the server answers.
+    /// Connects, and makes sure that the server answers: to any of several, which tells of the others.
     ///
     /// # Errors
     /// - [`LockError::Config`] if the URL cannot be used, has a parameter that is not known, or asks for
-    ///   TLS, which is not compiled in.
+    ///   TLS, a cluster or sentinels, which are not compiled in.
     /// - [`LockError::Backend`] if the server cannot be reached, or refuses us.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection.
     pub async fn connect(self) -> Result<RedisBackend, LockError> {
-        let client = self.client()?;
-        let server = Server::new(Connection::new(client.clone()));
-        let answer = server.send(cmd("PING")).await;
-        answer.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
-        Ok(RedisBackend::new(server, client, self.clock))
+        let server = match self.scheme() {
+            "redis-cluster" | "rediss-cluster" => cluster(&self).await?,
+            "redis-sentinel" | "rediss-sentinel" => sentinel(&self).await?,
+            _ => one_server(&self).await?,
+        };
+        Ok(RedisBackend::new(server, self.clock))
     }
+}
+
+async fn one_server(options: &RedisOptions) -> Result<Server, LockError> {
+    let node = Arc::new(Node::new(String::new(), options.client()?, Role::Any, new_channel()));
+    node.send(cmd("PING")).await.map_err(not_connected)?;
+    Ok(Server::new(Single(node)))
+}
+
+#[cfg(feature = "cluster")]
+async fn cluster(options: &RedisOptions) -> Result<Server, LockError> {
+    let cluster = crate::cluster::Cluster::new(options)?;
+    cluster.look_first().await.map_err(not_connected)?;
+    Ok(Server::new(cluster))
+}
+
+#[cfg(not(feature = "cluster"))]
+async fn cluster(_options: &RedisOptions) -> Result<Server, LockError> {
+    Err(crate::options::unusable("a cluster needs the feature `cluster` of `lock-redis`"))
+}
+
+#[cfg(feature = "sentinel")]
+async fn sentinel(options: &RedisOptions) -> Result<Server, LockError> {
+    let sentinels = crate::sentinel::Sentinels::new(options)?;
+    Ok(Server::new(sentinels.find().await.map_err(not_connected)?))
+}
+
+#[cfg(not(feature = "sentinel"))]
+async fn sentinel(_options: &RedisOptions) -> Result<Server, LockError> {
+    Err(crate::options::unusable("sentinels need the feature `sentinel` of `lock-redis`"))
+}
+
+fn not_connected(source: BackendError) -> LockError {
+    LockError::Backend { operation: "connect", name: None, source }
 }

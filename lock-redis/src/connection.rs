@@ -19,8 +19,8 @@ use std::time::Duration;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, IntoConnectionInfo, RedisError, Value};
 
-use crate::error::RequestError;
-use crate::link::{Link, LinkId};
+use crate::error::{RequestError, code_of};
+use crate::link::{Link, Manner, Role};
 
 /// A caller that leaves after so much silence leaves a suspect connection behind. A caller that leaves
 /// earlier has changed its mind.
@@ -49,6 +49,7 @@ pub(crate) fn with_socket_settings(
 /// The connection that requests go over. It is made when it is first needed.
 pub(crate) struct Connection {
     client: Client,
+    role: Role,
     state: Mutex<State>,
 }
 
@@ -56,13 +57,13 @@ pub(crate) struct Connection {
 struct State {
     /// What requests go over, unless it was given up.
     current: Option<Arc<Link>>,
-    /// How many links there were.
-    links: u64,
+    /// Whether one was ever given up.
+    had_trouble: bool,
 }
 
 impl Connection {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, state: Mutex::default() }
+    pub(crate) fn new(client: Client, role: Role) -> Self {
+        Self { client, role, state: Mutex::default() }
     }
 
     /// The link that requests go over now. It is opened if there is none.
@@ -71,9 +72,23 @@ impl Connection {
         if let Some(current) = &state.current {
             return current.clone();
         }
-        state.links += 1;
-        let link = Arc::new(Link::open(LinkId(state.links), self.client.clone()));
+        let link = Arc::new(Link::open(self.client.clone(), self.role));
         state.current.insert(link).clone()
+    }
+
+    /// Whether the server may be gone: a link was given up, and none has been opened since.
+    #[cfg_attr(
+        not(any(feature = "cluster", feature = "sentinel")),
+        allow(dead_code, reason = "one server is asked whatever happens")
+    )]
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        let state = self.state();
+        state.had_trouble && !state.current.as_ref().is_some_and(|link| link.is_open())
+    }
+
+    /// Sends one command, and waits for its reply.
+    pub(crate) async fn send(&self, command: Cmd) -> Result<Value, RequestError> {
+        self.send_over(&self.link(), command, Manner::Plain).await
     }
 
     /// Sends one command over `link`, and waits for its reply.
@@ -81,6 +96,7 @@ impl Connection {
         &self,
         link: &Arc<Link>,
         command: Cmd,
+        manner: Manner,
     ) -> Result<Value, RequestError> {
         let driver = match link.opened().await {
             Ok(driver) => driver,
@@ -91,7 +107,7 @@ impl Connection {
         };
         // C21: a caller that leaves after a long silence leaves no connection to others.
         let reply = link.replies.request_sent(SUSPECT_AFTER, || self.give_up(link));
-        let answer = link.ask(driver, command).await;
+        let answer = link.ask(driver, command, manner).await;
         reply.received();
         answer.map_err(|error| {
             if spoils_connection(&error) {
@@ -106,6 +122,7 @@ impl Connection {
         let mut state = self.state();
         if state.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
             state.current = None;
+            state.had_trouble = true;
         }
     }
 
@@ -116,6 +133,6 @@ impl Connection {
 
 /// Whether later calls on the connection of this error would fail as well.
 fn spoils_connection(error: &RedisError) -> bool {
-    let demoted_or_locked_out = matches!(error.code(), Some("READONLY" | "NOAUTH" | "MASTERDOWN"));
+    let demoted_or_locked_out = matches!(&*code_of(error), "READONLY" | "NOAUTH" | "MASTERDOWN");
     error.is_io_error() || error.is_unrecoverable_error() || demoted_or_locked_out
 }

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::{BackendError, Finding};
+use futures_util::future::try_join_all;
+use lock_core::{BackendError, Finding, Health};
 use redis::cmd;
 
+use crate::node::Node;
 use crate::reply;
 use crate::server::Server;
 
@@ -29,24 +31,75 @@ const PRODUCTS: [(&str, &str); 2] =
 /// The oldest version that the scripts run on.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Looks at a server (C31). `probe` does what a client does: no command tells what a user may do.
+/// Looks at the servers that keep locks (C31), and tells of all of them as of one. `probe` does what a client
+/// does: no command tells what a user may do.
 pub(crate) async fn examine(
     server: &Server,
     probe: impl Future<Output = Result<(), BackendError>>,
 ) -> Result<Vec<Finding>, BackendError> {
-    let clock = clock(server).await?;
+    let nodes = server.nodes();
+    let seen = try_join_all(nodes.iter().map(|node| look_at(node))).await?;
+    let rights = match seen.iter().any(|seen| seen.is_replica) {
+        true => Finding::unknown("rights", "a replica takes no locks", "examine the primary"),
+        false => rights(probe.await)?,
+    };
+    let mut findings = worst_of_each_check(seen.into_iter().flat_map(|seen| seen.settings));
+    findings.push(rights);
+    let clocks = try_join_all(nodes.iter().map(|node| clock(node))).await?;
+    findings.extend(worst_of_each_check(clocks));
+    Ok(findings)
+}
+
+/// What one server tells of itself.
+struct Seen {
+    settings: Vec<Finding>,
+    is_replica: bool,
+}
+
+async fn look_at(server: &Node) -> Result<Seen, BackendError> {
     let info = match server.send(cmd("INFO")).await {
         Ok(reply) => reply::read::<String>(reply, "INFO")?,
         Err(error) if error.is_transient() => return Err(error),
-        Err(_) => return Ok(vec![unseen(), rights(probe.await)?, clock]),
+        Err(_) => return Ok(Seen { settings: vec![unseen()], is_replica: false }),
     };
-    let (info, watching) = (Info::parse(&info), watching(server).await?);
-    let rights = match info.get("role") {
-        "master" => rights(probe.await)?,
-        _ => Finding::unknown("rights", "a replica takes no locks", "examine the primary"),
+    let info = Info::parse(&info);
+    let role = match &*server.address {
+        "" => role(&info),
+        address => role_at(address, &info),
     };
-    let settings = [version(&info), role(&info), eviction(&info), persistence(&info)];
-    Ok(settings.into_iter().chain([watching, rights, clock]).collect())
+    let watching = watching(server).await?;
+    let settings = vec![version(&info), role, eviction(&info), persistence(&info), watching];
+    let settings = settings.into_iter().map(|finding| at(&server.address, finding)).collect();
+    Ok(Seen { settings, is_replica: info.get("role") != "master" })
+}
+
+/// Of several findings on the same thing the worst; the first of those that are as bad.
+fn worst_of_each_check(findings: impl IntoIterator<Item = Finding>) -> Vec<Finding> {
+    let mut worst: Vec<Finding> = Vec::new();
+    for finding in findings {
+        match worst.iter_mut().find(|other| other.check == finding.check) {
+            None => worst.push(finding),
+            Some(other) if badness(&finding) > badness(other) => *other = finding,
+            Some(_) => {}
+        }
+    }
+    worst
+}
+
+fn badness(finding: &Finding) -> u8 {
+    match finding.health {
+        Health::Good => 0,
+        Health::Unknown => 1,
+        Health::Risk => 2,
+    }
+}
+
+/// Says which of several servers a bad finding is about.
+fn at(address: &str, mut finding: Finding) -> Finding {
+    if finding.health != Health::Good && !address.is_empty() {
+        finding.seen = format!("{address}: {}", finding.seen);
+    }
+    finding
 }
 
 fn unseen() -> Finding {
@@ -77,8 +130,8 @@ fn product(info: &Info<'_>) -> String {
 
 fn role(info: &Info<'_>) -> Finding {
     if info.get("cluster_enabled") == "1" {
-        let seen = "the server is part of a cluster, which this client does not follow";
-        return Finding::risk("role", seen, "use a server without cluster mode");
+        let seen = "the server is part of a cluster, of which this URL reaches no other server";
+        return Finding::risk("role", seen, "connect to the cluster: redis-cluster://");
     }
     match (info.get("role"), info.get("connected_slaves")) {
         ("master", "" | "0") => Finding::good("role", "a primary without replicas"),
@@ -90,6 +143,27 @@ fn role(info: &Info<'_>) -> Finding {
             "role",
             format!("the server is a replica (\"{role}\"): it takes no locks"),
             "use the URL of the primary",
+        ),
+    }
+}
+
+/// The role of a server that a cluster or sentinels name, which can be replaced by a replica of it.
+fn role_at(address: &str, info: &Info<'_>) -> Finding {
+    match (info.get("role"), info.get("connected_slaves")) {
+        ("master", "" | "0") => Finding::risk(
+            "role",
+            "a primary without replicas: when it dies, its locks are nowhere",
+            "give each primary a replica on another host",
+        ),
+        ("master", _) => {
+            let seen =
+                "each primary has replicas, which may lack its last writes when they take over";
+            Finding::good("role", seen)
+        }
+        _ => Finding::risk(
+            "role",
+            format!("{address} has just become a replica"),
+            "examine again: a failover is under way",
         ),
     }
 }
@@ -124,7 +198,7 @@ fn persistence(info: &Info<'_>) -> Finding {
 }
 
 /// C44: how soon a watch learns of changes. A slow one endangers no lock, so this is never a risk.
-async fn watching(server: &Server) -> Result<Finding, BackendError> {
+async fn watching(server: &Node) -> Result<Finding, BackendError> {
     let mut get = cmd("CONFIG");
     get.arg("GET").arg("notify-keyspace-events");
     let seen = match server.send(get).await {
@@ -165,7 +239,7 @@ fn rights(probed: Result<(), BackendError>) -> Result<Finding, BackendError> {
     }
 }
 
-async fn clock(server: &Server) -> Result<Finding, BackendError> {
+async fn clock(server: &Node) -> Result<Finding, BackendError> {
     let before = wall_time();
     let reply = server.send(cmd("TIME")).await;
     let after = wall_time();
@@ -175,7 +249,8 @@ async fn clock(server: &Server) -> Result<Finding, BackendError> {
         Err(error) => return Ok(Finding::unknown("clock", error.to_string(), "grant +time")),
     };
     let theirs = Duration::new(secs, micros.saturating_mul(1000).min(999_999_999));
-    Ok(offset(theirs.saturating_sub(after), before.saturating_sub(theirs)))
+    let finding = offset(theirs.saturating_sub(after), before.saturating_sub(theirs));
+    Ok(at(&server.address, finding))
 }
 
 /// By how much the server's clock is certainly off: it was read between two readings of our clock.
@@ -210,8 +285,6 @@ impl<'a> Info<'a> {
 
 #[cfg(test)]
 mod tests {
-    use lock_core::Health;
-
     use super::*;
 
     fn health(check: fn(&Info<'_>) -> Finding, info: &str) -> Health {

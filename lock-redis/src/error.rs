@@ -32,6 +32,24 @@ pub(crate) fn classify(error: RequestError) -> BackendError {
     }
 }
 
+/// The servers name each other as the one that keeps a lock: its slot moves just now.
+pub(crate) fn still_moving(error: RedisError) -> BackendError {
+    let context = "the cluster moves the lock to another server";
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
+}
+
+/// No server is known that would take the request.
+pub(crate) fn no_server(context: &'static str, source: impl Into<BoxError>) -> BackendError {
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
+}
+
+/// The sentinels do not know the name that the URL gives.
+#[cfg(feature = "sentinel")]
+pub(crate) fn unknown_primary() -> BackendError {
+    let context = "the sentinels watch no primary of that name: it stands last in the URL";
+    BackendError::permanent(BACKEND, Outcome::NotApplied, context, "they were asked")
+}
+
 /// The claim was withdrawn by this client: its request is not sent.
 pub(crate) fn withdrawn() -> BackendError {
     let source = "this client withdrew it, and sends no further request of it";
@@ -70,12 +88,17 @@ fn classify_answer(error: RedisError) -> BackendError {
         }
         // C49: what has the name is no lock. To wait would not help.
         "NOTALOCK" => not_a_lock(error.detail().unwrap_or_default()),
+        "NOCLUSTER" => refused(error, "the server is part of no cluster: connect by redis://"),
         "WRONGTYPE" => refused(error, "a key of another type is in the way: choose another name"),
         "COUNTER" => refused(error, "the fencing counter is damaged: delete that key"),
         "CLOCK" => refused(error, "the server's clock cannot be trusted: set it right"),
         "WITHDRAWN" => refused(error, WITHDRAWN),
-        "MOVED" | "ASK" | "CROSSSLOT" => {
-            refused(error, "the server is part of a cluster, which this client does not follow")
+        "MOVED" | "ASK" => refused(
+            error,
+            "the server is part of a cluster: connect to the cluster, by redis-cluster://",
+        ),
+        "CROSSSLOT" => {
+            refused(error, "a cluster takes keys of one slot at once: give them a {tag} in common")
         }
         _ => {
             let context = "the server reports an error";
@@ -104,10 +127,13 @@ const CODES: [&str; 7] =
 
 /// The error's code. If the error was raised within a script, its code may be inside the text: Redis 6
 /// puts its own code first, and every version does so if the script itself raised the error.
-fn code_of(error: &RedisError) -> String {
+pub(crate) fn code_of(error: &RedisError) -> String {
     let (code, text) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
     if code != "ERR" {
         return code.to_owned();
+    }
+    if text.contains("cluster support disabled") {
+        return "NOCLUSTER".to_owned();
     }
     if text.contains("can't run this command") {
         return "NOPERM".to_owned();

@@ -133,7 +133,7 @@ impl Fence for RedisFence {
     async fn seen(&self) -> Result<Option<FencingToken>, FenceError> {
         let mut get = redis::cmd("GET");
         get.arg(&self.mark);
-        let mark = self.server.send(get).await?;
+        let mark = self.server.send(&self.mark, get).await?;
         let seen: Option<String> = reply::read(mark, "the mark of a fence")?;
         let seen = seen.map(|seen| seen.parse()).transpose();
         Ok(seen.map_err(|_| unreadable("the mark of a fence"))?)

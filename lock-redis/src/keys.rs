@@ -48,6 +48,13 @@ impl<'a> Keys<'a> {
         [self.lock(), self.companion("fence"), self.companion("queue"), self.waiters()]
     }
 
+    /// The same, and behind them one that is never there. While a slot of a cluster moves, a script must not find
+    /// that a key has gone which it has just deleted. A server refuses it as a whole if a key is missing from the start.
+    pub(crate) fn passing_on(&self) -> [Key<'_>; 5] {
+        let [lock, fence, queue, waiters] = self.granting();
+        [lock, fence, queue, waiters, self.companion("nothing")]
+    }
+
     /// The keys that an acquisition of `owner`, written in full, works on.
     pub(crate) fn claiming<'b>(&'b self, owner: &'b str) -> [Key<'b>; 5] {
         let [lock, fence, queue, waiters] = self.granting();

@@ -18,9 +18,10 @@
 //! operation is one Lua script, so that checking the owner and acting on it are one step.
 //!
 //! - **Token**: one more than the last. A counter that is missing starts at the server's time in µs. So the
-//!   token grows when the clock steps back. It also grows when the counter is lost (`FLUSHALL`, a failover
-//!   that lost the last writes): a counter of grants falls behind the clock as it gets older, and the clock
-//!   would have to step back by as much.
+//!   token grows when the clock steps back. It also grows when the counter is lost (`FLUSHALL`): a counter of
+//!   grants falls behind the clock as it gets older, and the clock would have to step back by as much. In a cluster,
+//!   and with sentinels, the token is the time where that is more. So it passes those that a replica which took
+//!   over had not heard of.
 //! - **Queue**: waiters queue in the order in which they come. The release script grants the lock to the
 //!   first waiter that is alive, and publishes the grant on that client's channel. So a hand-off is one
 //!   script and one message. A pushed grant lasts 3 s until its holder renews it, so that a waiter that
@@ -43,6 +44,11 @@
 //! `allkeys-*`). The server can then grant it to a second holder. The first holder learns of this at its
 //! next renewal, and its token is the smaller one: check tokens at the resource ([`RedisFence`]).
 //!
+//! # Cluster and Sentinel
+//! All keys of a lock are in one slot. A client of a cluster has a connection to each primary, asks there, and follows
+//! `MOVED` and `ASK`. A client of sentinels asks them for the primary, and again when it fails. A request that
+//! fails because servers change is an error that is asked again.
+//!
 //! # Listing
 //! Locks are found by their token counters, which outlast the last grant by a week. So a lock that a
 //! foreign client holds is listed only if it was ours within that week, and a lock that has had the same
@@ -56,20 +62,30 @@ mod admin;
 mod backend;
 mod changes;
 mod claims;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod connect;
 mod connection;
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+mod discovery;
 mod doctor;
 mod error;
 mod fence;
 mod holders;
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+mod hosts;
 mod key_events;
 mod keys;
 mod link;
+mod node;
 mod options;
 mod push;
 mod reply;
 mod scripts;
+#[cfg(feature = "sentinel")]
+mod sentinel;
 mod server;
+mod topology;
 
 pub use crate::backend::RedisBackend;
 pub use crate::fence::{FencedScript, RedisFence};

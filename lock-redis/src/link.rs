@@ -17,13 +17,15 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::ReplyMonitor;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value};
+use redis::{
+    Arg, AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value, cmd, from_redis_value,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, yield_now};
 
@@ -40,9 +42,34 @@ const BATCH: usize = 32;
 /// takes each at once, and in order.
 const BATCHES: usize = 32;
 
-/// Tells the links of a connection apart.
+/// Tells links apart, whichever server they lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkId(pub(crate) u64);
+
+impl LinkId {
+    fn next() -> Self {
+        static LINKS: AtomicU64 = AtomicU64::new(1);
+        Self(LINKS.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What a server has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Any,
+    /// A replica tells of the past: what it has not heard of looks lost.
+    #[cfg_attr(not(feature = "sentinel"), allow(dead_code, reason = "for sentinels alone"))]
+    Primary,
+}
+
+/// How a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Plain,
+    /// As one of a cluster that a slot moves to: it serves the slot yet only to those that say so.
+    #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "for clusters alone"))]
+    Asking,
+}
 
 /// One socket, or the attempt to open it. It never becomes another socket: the server carries out in
 /// order what is sent over one link.
@@ -63,6 +90,7 @@ type Reply = Result<Value, RedisError>;
 /// A command, and where its caller waits.
 struct Request {
     command: Cmd,
+    manner: Manner,
     reply: oneshot::Sender<Reply>,
     outstanding: Outstanding,
 }
@@ -85,23 +113,23 @@ impl Drop for Outstanding {
 }
 
 impl Link {
-    pub(crate) fn open(id: LinkId, client: Client) -> Self {
+    pub(crate) fn open(client: Client, role: Role) -> Self {
         let (tell, opened) = watch::channel(None);
         let (queue, requests) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
-            let config = AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(CONNECT_LIMIT))
-                .set_response_timeout(Some(REPLY_LIMIT))
-                .set_pipeline_buffer_size(BATCHES + 1);
-            let opened = client.get_multiplexed_async_connection_with_config(&config).await;
+            let opened = connected(&client, role).await;
             tell.send_replace(Some(opened.clone()));
             if let Ok(driver) = opened {
                 carry(&driver, requests).await;
             }
         });
-        let (replies, outstanding, task) =
-            (Default::default(), Arc::default(), task.abort_handle());
-        Self { id, replies, opened, outstanding, queue, task }
+        let (id, replies, outstanding) = (LinkId::next(), Default::default(), Arc::default());
+        Self { id, replies, opened, outstanding, queue, task: task.abort_handle() }
+    }
+
+    /// Whether it was opened, as far as is known now.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(*self.opened.borrow(), Some(Ok(_)))
     }
 
     /// Waits until it is open.
@@ -118,13 +146,18 @@ impl Link {
     }
 
     /// Sends a command, and waits for its reply.
-    pub(crate) async fn ask(&self, mut driver: MultiplexedConnection, command: Cmd) -> Reply {
+    pub(crate) async fn ask(
+        &self,
+        mut driver: MultiplexedConnection,
+        command: Cmd,
+        manner: Manner,
+    ) -> Reply {
         let (outstanding, alone) = Outstanding::begin(&self.outstanding);
-        if alone {
+        if alone && manner == Manner::Plain {
             return driver.send_packed_command(&command).await?.extract_error();
         }
         let (reply, answer) = oneshot::channel();
-        if self.queue.send(Request { command, reply, outstanding }).is_err() {
+        if self.queue.send(Request { command, manner, reply, outstanding }).is_err() {
             return Err(closed());
         }
         answer.await.unwrap_or_else(|_| Err(closed()))
@@ -135,6 +168,22 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+async fn connected(client: &Client, role: Role) -> Result<MultiplexedConnection, RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_LIMIT))
+        .set_response_timeout(Some(REPLY_LIMIT))
+        .set_pipeline_buffer_size(BATCHES + 1);
+    let mut driver = client.get_multiplexed_async_connection_with_config(&config).await?;
+    if role == Role::Primary {
+        let told: Vec<Value> = cmd("ROLE").query_async(&mut driver).await?;
+        let told: Option<String> = told.into_iter().next().map(from_redis_value).transpose()?;
+        if told.as_deref() != Some("master") {
+            return Err(io::Error::other("the server is a replica").into());
+        }
+    }
+    Ok(driver)
 }
 
 fn closed() -> RedisError {
@@ -172,13 +221,18 @@ async fn gather(queue: &mut mpsc::UnboundedReceiver<Request>, batch: &mut Vec<Re
 /// Sends a batch, and tells each caller its reply.
 async fn send(mut driver: MultiplexedConnection, batch: Vec<Request>) {
     let (mut pipeline, mut callers) = (Pipeline::with_capacity(batch.len()), Vec::new());
-    for Request { command, reply, outstanding } in batch {
+    for Request { command, manner, reply, outstanding } in batch {
+        if manner == Manner::Asking {
+            pipeline.cmd("ASKING");
+        }
         pipeline.add_command(command);
         callers.push((reply, outstanding));
     }
-    match driver.send_packed_commands(&pipeline, 0, callers.len()).await {
+    match driver.send_packed_commands(&pipeline, 0, pipeline.len()).await {
         Ok(replies) => {
-            for ((caller, _), reply) in callers.into_iter().zip(replies) {
+            let answers = pipeline.cmd_iter().zip(replies);
+            let answers = answers.filter(|(command, _)| !is_asking(command));
+            for ((caller, _), (_, reply)) in callers.into_iter().zip(answers) {
                 let _ = caller.send(reply.extract_error());
             }
         }
@@ -188,4 +242,9 @@ async fn send(mut driver: MultiplexedConnection, batch: Vec<Request>) {
             }
         }
     }
+}
+
+/// The command that goes before one of [`Manner::Asking`], whose reply tells nothing.
+fn is_asking(command: &Cmd) -> bool {
+    matches!(command.args_iter().next(), Some(Arg::Simple(b"ASKING")))
 }

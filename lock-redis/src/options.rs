@@ -25,6 +25,11 @@ impl RedisOptions {
     /// - `rediss://…` for TLS (feature `rustls` or `native-tls`); `#insecure` at its end trusts any
     ///   certificate
     /// - `redis+unix:///path[?db=n&user=u&pass=p]` for a unix socket
+    /// - `redis-cluster://[user:password@]host[:port][,host[:port]…]` for a cluster, of which any servers
+    ///   are named (feature `cluster`); `rediss-cluster://…` for TLS
+    /// - `redis-sentinel://[user:password@]host[:port][,host[:port]…]/name[?db=n]` for the primary that sentinels
+    ///   know by this name (feature `sentinel`); `rediss-sentinel://…` for TLS. User and password are those of the
+    ///   primary; those of the sentinels are `sentinel_user` and `sentinel_pass`
     ///
     /// Each takes `protocol=resp2` or `protocol=resp3` too. Any other parameter is refused. The name of a
     /// lock is its key; `leasehold::connect` takes `prefix` besides, or wrap the backend by
@@ -49,6 +54,23 @@ impl RedisOptions {
     #[cfg(any(feature = "rustls", feature = "native-tls"))]
     pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
         Self { root_certificate: Some(pem.into()), ..self }
+    }
+
+    /// What stands before the first colon of the URL.
+    pub(crate) fn scheme(&self) -> &str {
+        self.url.split(':').next().unwrap_or_default()
+    }
+
+    /// The URL's parameters.
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    pub(crate) fn parameters(&self) -> UrlParameters {
+        UrlParameters::of(&self.url)
+    }
+
+    /// The same for another URL.
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    pub(crate) fn at(&self, url: String) -> Self {
+        Self { url, ..self.clone() }
     }
 
     /// The driver's client, which opens connections.
@@ -113,7 +135,7 @@ fn choose_cryptography() {
     }
 }
 
-fn unusable(reason: &str) -> LockError {
+pub(crate) fn unusable(reason: &str) -> LockError {
     LockError::Config { message: format!("the Redis URL cannot be used: {reason}") }
 }
 

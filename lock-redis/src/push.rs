@@ -12,7 +12,7 @@ use redis::aio::{PubSubSink, PubSubStream};
 use crate::error::{RequestError, classify};
 use crate::key_events::KeyEvents;
 
-/// Subscribes one client to its channel.
+/// Subscribes one client to its channel, at one server.
 pub(crate) struct Subscriber {
     client: Client,
     channel: Arc<str>,
@@ -26,15 +26,14 @@ pub(crate) struct Subscription {
     key_events: Arc<KeyEvents>,
 }
 
-impl Subscriber {
-    pub(crate) fn new(client: Client, key_events: Arc<KeyEvents>) -> Self {
-        let channel = format!("leasehold-{}", uuid::Uuid::new_v4().as_simple());
-        Self { client, channel: channel.into(), key_events }
-    }
+/// A channel for one client, on which all servers tell it of their grants.
+pub(crate) fn new_channel() -> Arc<str> {
+    format!("leasehold-{}", uuid::Uuid::new_v4().as_simple()).into()
+}
 
-    /// The channel on which the server tells this client of its grants.
-    pub(crate) fn channel(&self) -> Arc<str> {
-        self.channel.clone()
+impl Subscriber {
+    pub(crate) fn new(client: Client, channel: Arc<str>, key_events: Arc<KeyEvents>) -> Self {
+        Self { client, channel, key_events }
     }
 }
 
@@ -51,7 +50,7 @@ impl NotificationTransport for Subscriber {
         let (sink, messages) = connection.split();
         let key_events = self.key_events.clone();
         key_events.heard_on(Some(sink.clone()));
-        Ok((Subscription { sink, messages, key_events }, self.channel()))
+        Ok((Subscription { sink, messages, key_events }, self.channel.clone()))
     }
 
     async fn recv(&self, connection: &mut Subscription) -> Option<String> {

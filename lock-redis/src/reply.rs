@@ -1,9 +1,11 @@
 //! Reads what the scripts answer.
 
+use std::borrow::Borrow;
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Claim, Grant, Recording, Release, Reservation, Reserved, ServerTime, TokenRange,
+    Attempt, Claim, Extension, Grant, Recording, Release, Renewal, Reservation, Reserved,
+    ServerTime, TokenRange,
 };
 use lock_core::{
     BackendError, Contention, FencingToken, Holder, Label, LockName, LockState, Slots, Whom,
@@ -66,6 +68,23 @@ fn grant(claim: &Claim, token: &str, slots: Option<&str>) -> Result<Grant, Backe
     Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
 }
 
+/// Reads the answer of the extend script about the holds of `renewals`.
+pub(crate) fn extensions(
+    renewals: &[&Renewal],
+    reply: Value,
+) -> Result<Vec<Extension>, BackendError> {
+    const WHAT: &str = "the answer to renewals";
+    let answers: Vec<u8> = read(reply, WHAT)?;
+    if answers.len() != renewals.len() {
+        return Err(unreadable(WHAT));
+    }
+    let extension = |(ours, renewal): (&u8, &&Renewal)| match ours {
+        1 => Extension::Extended(renewal.ttl.as_duration()),
+        _ => Extension::Lost,
+    };
+    Ok(answers.iter().zip(renewals).map(extension).collect())
+}
+
 /// Reads the answer of the release script.
 pub(crate) fn release(reply: Value) -> Result<Release, BackendError> {
     const WHAT: &str = "the answer to a release";
@@ -117,7 +136,7 @@ fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendErr
 /// Reads the answer of the inspect script about the locks called `names`: for each its state, or an error
 /// if its key is no lock.
 pub(crate) fn states(
-    names: &[LockName],
+    names: &[impl Borrow<LockName>],
     reply: Value,
 ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
     type Seen = (Option<Vec<u8>>, i64, u64, String);
@@ -129,7 +148,10 @@ pub(crate) fn states(
         let holders = value.map(|value| holders(&value, millis(left), server_time(now)));
         Ok(LockState::new(name.clone(), holders.into_iter().flatten(), Some(waiters)))
     };
-    Ok(names.iter().zip(states).map(state).collect())
+    if states.len() != names.len() {
+        return Err(unreadable("the state of locks"));
+    }
+    Ok(names.iter().map(Borrow::borrow).zip(states).map(state).collect())
 }
 
 /// Reads the answer of the evict script: those of `whom` who held the lock.

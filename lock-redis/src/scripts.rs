@@ -1,6 +1,5 @@
 //! The server's half of the protocol, and how it is called.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ macro_rules! script {
     ($name:ident, $($part:literal),+) => {
         pub(crate) static $name: LazyLock<Program> = LazyLock::new(|| {
             let text = concat!($(include_str!(concat!("scripts/", $part, ".lua"))),+);
-            Program::new(Cow::Owned(with_bounds(text)))
+            Program::new(&with_bounds(text))
         });
     };
 }
@@ -54,34 +53,73 @@ fn with_bounds(text: &str) -> String {
     bounds.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
+/// How a server is told which program to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// By its hash: the server probably knows it already.
+    Hash,
+    /// By its text, which the server learns by that.
+    Text,
+}
+
+/// How many servers there are, of which a script runs on one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Servers {
+    /// One, whose counters go back only together with all its data.
+    One,
+    /// Several: one may take the place of another with less than that had (C22), and they pass messages on to
+    /// each other (C28).
+    Several,
+}
+
 /// A Lua program, hashed once.
 #[derive(Debug)]
 pub(crate) struct Program {
-    text: Cow<'static, str>,
+    of_one: Text,
+    /// The same where there are several servers, if it is another.
+    of_several: Option<Text>,
+}
+
+#[derive(Debug)]
+struct Text {
+    text: String,
     hash: String,
 }
 
-impl Program {
-    fn new(text: Cow<'static, str>) -> Self {
+impl Text {
+    fn new(text: String) -> Self {
         let hash = Script::new(&text).get_hash().to_owned();
         Self { text, hash }
+    }
+}
+
+impl Program {
+    fn new(text: &str) -> Self {
+        let with = |several| Text::new(text.replace("@several@", several));
+        Self { of_one: with("false"), of_several: text.contains("@several@").then(|| with("true")) }
     }
 
     /// A program that runs `write` if the fence lets its token pass.
     pub(crate) fn fenced(write: &str) -> Self {
         let (check, end) =
             (include_str!("scripts/fence.lua"), include_str!("scripts/fence_end.lua"));
-        Self::new(Cow::Owned([check, write, end].concat()))
+        Self { of_one: Text::new([check, write, end].concat()), of_several: None }
     }
 
-    /// The call of a program that the server probably knows already.
-    pub(crate) fn by_hash(&self, keys: &[impl ToRedisArgs], args: impl ToRedisArgs) -> Cmd {
-        call("EVALSHA", &self.hash, keys, args)
-    }
-
-    /// The call by which the server also learns the program.
-    pub(crate) fn by_text(&self, keys: &[impl ToRedisArgs], args: impl ToRedisArgs) -> Cmd {
-        call("EVAL", &self.text, keys, args)
+    /// The call of the program.
+    pub(crate) fn call(
+        &self,
+        form: Form,
+        servers: Servers,
+        keys: &[impl ToRedisArgs],
+        args: impl ToRedisArgs,
+    ) -> Cmd {
+        let of_several = self.of_several.as_ref().filter(|_| servers == Servers::Several);
+        let Text { text, hash } = of_several.unwrap_or(&self.of_one);
+        match form {
+            Form::Hash => call("EVALSHA", hash, keys, args),
+            Form::Text => call("EVAL", text, keys, args),
+        }
     }
 }
 
@@ -111,11 +149,13 @@ mod tests {
             &INSPECT,
             &EVICT,
         ] {
-            assert!(!program.text.contains('@'), "{}", program.text);
+            for Text { text, .. } in [&program.of_one].into_iter().chain(&program.of_several) {
+                assert!(!text.contains('@'), "{text}");
+            }
         }
         for bound in ["= 3000000 ", "= 3000 ", "= 604800000 ", "= 9007199254740991", "'poll'"] {
-            assert!(ACQUIRE.text.contains(bound), "{bound}");
+            assert!(ACQUIRE.of_one.text.contains(bound), "{bound}");
         }
-        assert!(WITHDRAW.text.contains("'PX', 30000"));
+        assert!(WITHDRAW.of_one.text.contains("'PX', 30000"));
     }
 }

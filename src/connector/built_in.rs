@@ -52,18 +52,36 @@ fn redis(schemes: Schemes) -> Schemes {
     use lock_redis::RedisBackend;
 
     let open = |url: String| async move { RedisBackend::connect(&url).await };
-    let schemes = schemes.with("redis", open).with("redis+unix", open);
-    match cfg!(any(feature = "redis-rustls", feature = "redis-native-tls")) {
-        true => schemes.with("rediss", open),
-        false => schemes.lacking("rediss", "`redis-rustls` or `redis-native-tls`"),
-    }
+    let by_tls = cfg!(any(feature = "redis-rustls", feature = "redis-native-tls"));
+    REDIS.into_iter().fold(schemes, |schemes, (scheme, feature, is_there)| {
+        match (is_there, by_tls || !scheme.starts_with("rediss")) {
+            (true, true) => schemes.with(scheme, open),
+            (true, false) => schemes.lacking(scheme, REDIS_TLS),
+            (false, _) => schemes.lacking(scheme, feature),
+        }
+    })
 }
 
 #[cfg(not(feature = "redis"))]
 fn redis(schemes: Schemes) -> Schemes {
-    let schemes = schemes.lacking("redis", "`redis`").lacking("redis+unix", "`redis`");
-    schemes.lacking("rediss", "`redis-rustls` or `redis-native-tls`")
+    REDIS.into_iter().fold(schemes, |schemes, (scheme, feature, _)| match scheme {
+        "rediss" => schemes.lacking(scheme, REDIS_TLS),
+        _ => schemes.lacking(scheme, feature),
+    })
 }
+
+const REDIS_TLS: &str = "`redis-rustls` or `redis-native-tls`";
+
+/// The schemes of Redis, which feature brings each, and whether it does. Those of TLS need one more.
+const REDIS: [(&str, &str, bool); 7] = [
+    ("redis", "`redis`", cfg!(feature = "redis")),
+    ("redis+unix", "`redis`", cfg!(feature = "redis")),
+    ("rediss", "`redis`", cfg!(feature = "redis")),
+    ("redis-cluster", "`redis-cluster`", cfg!(feature = "redis-cluster")),
+    ("rediss-cluster", "`redis-cluster`", cfg!(feature = "redis-cluster")),
+    ("redis-sentinel", "`redis-sentinel`", cfg!(feature = "redis-sentinel")),
+    ("rediss-sentinel", "`redis-sentinel`", cfg!(feature = "redis-sentinel")),
+];
 
 /// The store of a name, or one of its own for no name.
 fn memory(url: &str) -> Result<MemoryBackend, LockError> {

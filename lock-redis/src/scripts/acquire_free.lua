@@ -12,6 +12,14 @@ if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
       -- C45: in ms since 1970. The server puts no zeros before the microseconds.
       local micros = time[2]
       while #micros < 6 do micros = '0' .. micros end
+      if @several@ then
+        -- C22: as in granting.lua.
+        local now = time[1] * 1000000 + time[2]
+        if counted < now and now <= tonumber(ARGV[5]) then
+          token = string.format('%.0f', now)
+          redis.call('SET', fence, token, 'PX', @counter_ms@)
+        end
+      end
       local since = time[1] .. string.sub(micros, 1, 3)
       local value = ARGV[1] .. ':' .. token .. ':' .. since .. ':' .. ARGV[3]
       -- C29: as any client of Redis takes a lock.

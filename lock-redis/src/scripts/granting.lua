@@ -68,7 +68,8 @@ end
 
 -- C22: one more than the last token, or the time if the counter is missing. So tokens grow when the clock
 -- steps back. They also grow when the counter is lost: it counts grants, and the time is ahead of it by then,
--- even if the clock stepped back by a little.
+-- even if the clock stepped back by a little. Where a replica may take over whose counter is behind, the time also
+-- passes a counter: the replica counted to less, and by its time it comes after what it does not know of.
 local function next_token(now)
   local last = redis.call('GET', fence)
   if not last then return integer(now) end
@@ -77,7 +78,7 @@ local function next_token(now)
     -- A plain text, since Redis 6 knows no other errors; the dash marks the code.
     error('-COUNTER the token counter ' .. fence .. ' holds no token')
   end
-  return integer(counter + 1)
+  return integer(@several@ and math.max(counter + 1, now) or counter + 1)
 end
 
 local function remember_token(token)
@@ -87,6 +88,14 @@ end
 local function leave_queue(owner)
   redis.call('HDEL', waiters, owner)
   return redis.call('ZREM', queue, owner)
+end
+
+-- C28: tells a waiter of its grant: whether anybody listens. Of several servers each passes messages on to the
+-- others, but counts its own listeners. So a message that counts for nothing must not be sent: a waiter elsewhere
+-- would believe it.
+local function told(channel, message)
+  if @several@ and redis.call('PUBSUB', 'NUMSUB', channel)[2] == 0 then return false end
+  return redis.call('PUBLISH', channel, message) > 0
 end
 
 -- Adds a hold to those there are.
@@ -152,7 +161,7 @@ local function serve(holds, now, me)
       local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. integer(now)
       if slots ~= '' then message = message .. ':' .. slots end
       -- C28: if nobody listens, the waiter's connection is gone, and the next waiter is served.
-      if channel == POLLED or redis.call('PUBLISH', channel, message) > 0 then
+      if channel == POLLED or told(channel, message) then
         add(holds, kind, owner, token, ttl_ms, slots, label, now)
       end
     end

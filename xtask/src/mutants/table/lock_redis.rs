@@ -108,8 +108,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "subscribe without trying again",
         file: "lock-redis/src/backend.rs",
-        from: "attempt = self.try_once(claim, channel.as_deref().unwrap_or(POLLED), &call).await?;",
-        to: "let _ = (&mut attempt, channel);",
+        from: "(attempt, _) = self.try_once(claim, waiter, POLLED, &call).await?;",
+        to: "let _ = (&mut attempt, POLLED);",
         test: "-p leasehold --all-features --test redis c28_a_waiter_is_queued_by_its_first_attempt",
     },
     Mutant {
@@ -347,5 +347,59 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "Some(queue_of.unwrap_or(key))",
         to: "Some(key).filter(|_| queue_of.is_none())",
         test: "-p leasehold --all-features --test redis watching::c44_all_that_changes_a_lock_is_told",
+    },
+    Mutant {
+        name: "Cluster: a slot that moved is not followed",
+        file: "lock-redis/src/cluster/mod.rs",
+        from: "\"MOVED\" | \"CLUSTERDOWN\" => {",
+        to: "\"CLUSTERDOWN\" => {",
+        test: "-p leasehold --all-features --test redis_topologies cluster::moves::c18_one_attempt_finds_a_slot_that_moved",
+    },
+    Mutant {
+        name: "Cluster: a slot that moves is not asked for",
+        file: "lock-redis/src/link.rs",
+        from: "if manner == Manner::Asking {",
+        to: "if false {",
+        test: "-p leasehold --all-features --test redis_topologies cluster::moves::c12_a_hold_is_renewed_while_its_slot_moves",
+    },
+    Mutant {
+        name: "Cluster: a client listens at one server alone",
+        file: "lock-redis/src/backend.rs",
+        from: "waiter.and_then(|waiter| node.push.register(claim.owner, waiter));",
+        to: "waiter.and_then(|waiter| {
+                let _ = node;
+                self.server.any_node().ok()?.push.register(claim.owner, waiter)
+            });",
+        test: "-p leasehold --all-features --test redis_topologies cluster::requests::c27_a_lock_of_each_primary_is_handed_over_by_push",
+    },
+    Mutant {
+        name: "tokens counted on from a replica that was behind",
+        file: "lock-redis/src/topology.rs",
+        from: "Servers::Several",
+        to: "Servers::One",
+        test: "-p leasehold --all-features --test redis_topologies sentinel::failover::c22_tokens_grow_past_what_a_failover_forgot",
+    },
+    Mutant {
+        name: "Sentinel: nobody is asked for another primary",
+        file: "lock-redis/src/sentinel.rs",
+        from: "if primary.connection.is_in_doubt() {",
+        to: "if false {",
+        test: "-p leasehold --all-features --test redis_topologies sentinel::failover::a_hold_and_its_waiter_outlive_their_primary",
+    },
+    Mutant {
+        name: "Cluster: a grant that counts for nothing is told",
+        file: "lock-redis/src/scripts/granting.lua",
+        from: "if @several@ and redis.call('PUBSUB', 'NUMSUB', channel)[2] == 0 then return false end",
+        to: "",
+        test: "-p leasehold --all-features --test redis_topologies cluster::moves::c27_waiters_outlive_the_move_of_a_slot",
+    },
+    Mutant {
+        name: "Cluster: a hand-over in a slot that moves",
+        file: "lock-redis/src/cluster/mod.rs",
+        from: "fn is_spread(&self) -> bool {
+        true",
+        to: "fn is_spread(&self) -> bool {
+        false",
+        test: "-p leasehold --all-features --test redis_topologies cluster::moves::c27_no_hand_over_is_left_half_done",
     },
 ];

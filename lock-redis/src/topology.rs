@@ -1,0 +1,67 @@
+//! Which server a request goes to.
+
+use std::sync::Arc;
+
+use lock_core::BackendError;
+
+use crate::error::RequestError;
+use crate::link::Manner;
+use crate::node::Node;
+use crate::scripts::Servers;
+
+/// A key, written only if somebody has to read it.
+pub(crate) type KeyText<'a> = &'a dyn Fn() -> Vec<u8>;
+
+/// The servers that keep locks, and which of them keeps which.
+pub(crate) trait Topology: Send + Sync {
+    /// The server that keeps a key, as far as is known.
+    fn node_of(&self, key: KeyText<'_>) -> Result<Arc<Node>, BackendError>;
+
+    /// Learns from a request that failed at `node`, and tells where it goes instead if the server told.
+    fn redirected(&self, node: &Node, error: &RequestError) -> Option<Way>;
+
+    /// Shows all servers that keep locks.
+    fn visit(&self, visitor: &mut dyn FnMut(&Arc<Node>));
+
+    /// How many servers there are.
+    fn servers(&self) -> Servers {
+        Servers::Several
+    }
+
+    /// Whether locks lie on several servers, and move from one to another.
+    fn is_spread(&self) -> bool {
+        false
+    }
+
+    /// Splits `count` keys into those that may go in one request each, by their numbers.
+    fn together(&self, count: usize, _key: &dyn Fn(usize) -> Vec<u8>) -> Vec<Vec<usize>> {
+        vec![(0..count).collect()]
+    }
+}
+
+/// Where a request goes, and how it is put there.
+pub(crate) struct Way {
+    pub(crate) node: Arc<Node>,
+    pub(crate) manner: Manner,
+}
+
+/// One server, which keeps all locks.
+pub(crate) struct Single(pub(crate) Arc<Node>);
+
+impl Topology for Single {
+    fn node_of(&self, _key: KeyText<'_>) -> Result<Arc<Node>, BackendError> {
+        Ok(self.0.clone())
+    }
+
+    fn redirected(&self, _node: &Node, _error: &RequestError) -> Option<Way> {
+        None
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Arc<Node>)) {
+        visitor(&self.0);
+    }
+
+    fn servers(&self) -> Servers {
+        Servers::One
+    }
+}

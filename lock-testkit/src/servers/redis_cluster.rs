@@ -1,0 +1,277 @@
+//! Several Redis servers that are one cluster.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::free_port;
+use super::redis_server::RedisServer;
+use super::resp::Reply;
+use crate::eventually;
+use crate::process::signal;
+
+const PRIMARIES: usize = 3;
+
+/// Each primary has one replica.
+const SERVERS: usize = 2 * PRIMARIES;
+
+const SLOTS: usize = 16384;
+
+/// A cluster takes two seconds to be ready, and a failover a few time-outs of its servers; this is for a machine that
+/// is very busy.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A cluster of three primaries and three replicas, each of which can be disturbed by itself. A primary that dies stops
+/// its own slots alone. It needs Redis 7.
+#[derive(Debug)]
+pub struct RedisCluster {
+    servers: Vec<RedisServer>,
+}
+
+impl RedisCluster {
+    /// Starts a cluster, and returns once all of its servers agree that it is complete. A primary that is silent
+    /// for `node_timeout` is replaced by its replica.
+    ///
+    /// # Panics
+    /// As [`RedisServer::start`], and if the servers do not agree within thirty seconds.
+    pub async fn start(node_timeout: Duration) -> Self {
+        let timeout = node_timeout.as_millis().to_string();
+        let servers = join_all((0..SERVERS).map(|_| start_one(&timeout))).await;
+        let cluster = Self { servers };
+        cluster.give_slots();
+        cluster.introduce().await;
+        cluster.give_replicas().await;
+        cluster.until_whole().await;
+        cluster
+    }
+
+    /// Where clients connect: `redis-cluster://127.0.0.1:…,127.0.0.1:…`.
+    pub fn url(&self) -> String {
+        let addresses: Vec<String> =
+            self.servers.iter().map(|server| server.addr().to_string()).collect();
+        format!("redis-cluster://{}", addresses.join(","))
+    }
+
+    /// The servers.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// One server, to disturb.
+    ///
+    /// # Panics
+    /// If there is none with that number.
+    pub fn server(&mut self, number: usize) -> &mut RedisServer {
+        &mut self.servers[number]
+    }
+
+    /// The number of the server that has the slot of `key`, as a server says that runs.
+    ///
+    /// # Panics
+    /// If no server runs, or none has the slot.
+    pub fn primary_of(&self, key: &str) -> usize {
+        let asked = self.running().next().expect("a server runs");
+        let slot = asked.cli(&["CLUSTER", "KEYSLOT", key]).integer();
+        self.owner(asked, slot).unwrap_or_else(|| panic!("nobody has slot {slot}"))
+    }
+
+    /// Runs one command at the server that has the slot of `key`.
+    ///
+    /// # Panics
+    /// As [`RedisServer::cli`].
+    pub fn cli(&self, key: &str, command: &[&str]) -> Reply {
+        self.servers[self.primary_of(key)].cli(command)
+    }
+
+    /// Returns once all servers that run say that another server than `number` has the slot of `key`; the number of
+    /// that one.
+    ///
+    /// # Panics
+    /// If that takes more than thirty seconds.
+    pub async fn until_replaced(&self, number: usize, key: &str) -> usize {
+        let mut found = None;
+        eventually("a replica takes over", LIMIT, async || {
+            let slot = |server: &RedisServer| server.cli(&["CLUSTER", "KEYSLOT", key]).integer();
+            let owners: Vec<_> =
+                self.running().map(|server| self.owner(server, slot(server))).collect();
+            found = owners[0].filter(|owner| *owner != number);
+            owners.iter().all(|owner| owner.is_some() && *owner == found) && self.agree()
+        })
+        .await;
+        found.expect("just seen")
+    }
+
+    /// Returns once all servers run, and agree that the cluster is complete, each primary with its replica.
+    ///
+    /// # Panics
+    /// If that takes more than thirty seconds.
+    pub async fn until_whole(&self) {
+        eventually("the cluster is whole", LIMIT, async || {
+            let roles = self.servers.iter().map(role);
+            let primaries = roles.filter(|role| *role == "primary with a replica").count();
+            let replicas = self.servers.iter().filter(|server| role(server) == "replica").count();
+            primaries == PRIMARIES && replicas == SERVERS - PRIMARIES && self.agree()
+        })
+        .await;
+    }
+
+    /// Begins to move the slot of `key` to the server `to`, which is a primary. Keys stay where they are.
+    ///
+    /// # Panics
+    /// If a server refuses.
+    pub fn begin_move(&self, key: &str, to: usize) {
+        let from = self.primary_of(key);
+        let slot = self.slot(key);
+        let (source, target) = (id(&self.servers[from]), id(&self.servers[to]));
+        done(&self.servers[to].cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source]));
+        done(&self.servers[from].cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target]));
+    }
+
+    /// Moves all keys of the slot of `key`, whose move to the server `to` was begun.
+    ///
+    /// # Panics
+    /// If a server refuses.
+    pub fn move_keys(&self, key: &str, to: usize) {
+        let (from, port) =
+            (&self.servers[self.primary_of(key)], self.servers[to].port().to_string());
+        let keys = from.cli(&["CLUSTER", "GETKEYSINSLOT", &self.slot(key), "1000"]);
+        for key in keys.array() {
+            done(&from.cli(&["MIGRATE", "127.0.0.1", &port, key.text(), "0", "5000"]));
+        }
+    }
+
+    /// Ends the move of the slot of `key` to the server `to`, which has all its keys.
+    ///
+    /// # Panics
+    /// If a server refuses.
+    pub fn end_move(&self, key: &str, to: usize) {
+        let (slot, from, target) = (self.slot(key), self.primary_of(key), id(&self.servers[to]));
+        for server in [to, from] {
+            done(&self.servers[server].cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &target]));
+        }
+    }
+
+    /// Cuts the replicas of the server `number` off: they keep what they have, and hear of nothing more.
+    pub fn cut_replicas_off(&self, number: usize) {
+        let port = self.servers[number].port();
+        let replicas = self.servers.iter().filter(|server| primary_port(server) == Some(port));
+        cut_off(replicas, &self.servers[number]);
+    }
+
+    fn slot(&self, key: &str) -> String {
+        let asked = self.running().next().expect("a server runs");
+        asked.cli(&["CLUSTER", "KEYSLOT", key]).integer().to_string()
+    }
+
+    fn running(&self) -> impl Iterator<Item = &RedisServer> {
+        self.servers.iter().filter(|server| signal::is_running(server.pid()))
+    }
+
+    /// Who has a slot, as `asked` says.
+    fn owner(&self, asked: &RedisServer, slot: i64) -> Option<usize> {
+        let shards = asked.cli(&["CLUSTER", "SLOTS"]);
+        let mut shards = shards.array().iter().map(Reply::array);
+        let shard =
+            shards.find(|shard| (shard[0].integer()..=shard[1].integer()).contains(&slot))?;
+        let port = shard[2].array()[1].integer();
+        self.servers.iter().position(|server| i64::from(server.port()) == port)
+    }
+
+    /// Whether all servers that run say that all slots are served.
+    fn agree(&self) -> bool {
+        let is_ok = |server: &RedisServer| {
+            server.cli(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok")
+        };
+        self.running().all(is_ok)
+    }
+
+    fn give_slots(&self) {
+        for (number, server) in self.servers.iter().enumerate() {
+            // Different from the start, so that none has to be changed later.
+            done(&server.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()]));
+        }
+        for (number, server) in self.servers.iter().take(PRIMARIES).enumerate() {
+            let first = SLOTS * number / PRIMARIES;
+            let last = SLOTS * (number + 1) / PRIMARIES - 1;
+            done(&server.cli(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]));
+        }
+    }
+
+    /// Lets each server meet each other, so that none has to hear of another by chance.
+    async fn introduce(&self) {
+        for server in &self.servers {
+            for other in self.servers.iter().filter(|other| other.port() != server.port()) {
+                let (port, bus) = (other.port().to_string(), bus_port(other));
+                done(&server.cli(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]));
+            }
+        }
+        eventually("the servers know each other", LIMIT, async || {
+            self.servers.iter().all(|server| {
+                let nodes = server.cli(&["CLUSTER", "NODES"]);
+                let known = nodes.text().lines().filter(|line| !line.contains("handshake"));
+                known.filter(|line| line.contains(" connected")).count() == SERVERS
+            })
+        })
+        .await;
+    }
+
+    async fn give_replicas(&self) {
+        for number in PRIMARIES..SERVERS {
+            let primary = id(&self.servers[number - PRIMARIES]);
+            eventually("it becomes a replica", LIMIT, async || {
+                self.servers[number].cli(&["CLUSTER", "REPLICATE", &primary]).to_string() == "OK"
+            })
+            .await;
+        }
+    }
+}
+
+/// Cuts `replicas` off their primary, with what they have: they are let in no more.
+pub(super) fn cut_off<'a>(replicas: impl Iterator<Item = &'a RedisServer>, primary: &RedisServer) {
+    for replica in replicas {
+        done(&replica.cli(&["CONFIG", "SET", "masterauth", "any"]));
+        done(&replica.cli(&["CONFIG", "SET", "masteruser", "nobody"]));
+    }
+    primary.cli(&["CLIENT", "KILL", "TYPE", "replica"]);
+}
+
+async fn start_one(node_timeout: &str) -> RedisServer {
+    let bus = free_port().to_string();
+    let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+    let timeout = ["--cluster-node-timeout", node_timeout];
+    // What one primary had must not stop the others.
+    let coverage = ["--cluster-require-full-coverage", "no"];
+    RedisServer::start_with(&[&cluster[..], &timeout, &coverage].concat()).await
+}
+
+fn bus_port(server: &RedisServer) -> String {
+    server.cli(&["CONFIG", "GET", "cluster-port"]).array()[1].text().to_owned()
+}
+
+fn id(server: &RedisServer) -> String {
+    server.cli(&["CLUSTER", "MYID"]).text().to_owned()
+}
+
+/// What a server is, as it says itself: a replica only once it has its data.
+fn role(server: &RedisServer) -> &'static str {
+    let info = server.cli(&["INFO", "replication"]);
+    let has = |line: &str| info.text().lines().any(|other| other == line);
+    match (has("role:master"), has("connected_slaves:1"), has("master_link_status:up")) {
+        (true, true, _) => "primary with a replica",
+        (false, _, true) => "replica",
+        _ => "neither",
+    }
+}
+
+/// The port of the primary of a replica that runs.
+fn primary_port(server: &RedisServer) -> Option<u16> {
+    if !signal::is_running(server.pid()) {
+        return None;
+    }
+    let info = server.cli(&["INFO", "replication"]);
+    info.text().lines().find_map(|line| line.strip_prefix("master_port:")?.parse().ok())
+}
+
+fn done(reply: &Reply) {
+    assert!(!matches!(reply, Reply::Error(_)), "{reply}");
+}

@@ -1,0 +1,116 @@
+//! A cluster of six servers.
+
+mod failover;
+mod moves;
+mod requests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::core::backend::async_trait;
+use leasehold::{DistributedLock, Health, LockName, OwnerId};
+use lock_testkit::RedisCluster;
+use lock_testkit::conformance::Harness;
+use lock_testkit::conformance_tests;
+use tokio::sync::OnceCell;
+
+use crate::support::{client, fresh_name, prefixes_keep_name_spaces_apart, works};
+
+/// A machine that stands still for a moment must not have a primary replaced.
+const NEVER: Duration = Duration::from_secs(60);
+
+/// Soon, for tests that want a primary replaced.
+const SOON: Duration = Duration::from_millis(1000);
+
+/// The cluster of all tests that leave it as they found it.
+async fn shared() -> &'static RedisCluster {
+    static SHARED: OnceCell<RedisCluster> = OnceCell::const_new();
+    SHARED.get_or_init(|| RedisCluster::start(NEVER)).await
+}
+
+/// A fresh name whose slot the server `number` has.
+fn name_at(cluster: &RedisCluster, number: usize) -> String {
+    let mut names = std::iter::repeat_with(fresh_name);
+    names.find(|name| cluster.primary_of(name) == number).expect("each primary has names")
+}
+
+struct Cluster(&'static RedisCluster);
+
+#[async_trait]
+impl Harness for Cluster {
+    async fn connect(&self) -> Arc<dyn DistributedLock> {
+        crate::backend(&self.0.url()).await
+    }
+
+    async fn evict(&self, name: &LockName) {
+        self.0.cli(name.as_str(), &["DEL", name.as_str()]);
+    }
+}
+
+conformance_tests!(Cluster(shared().await));
+
+/// C31: the doctor looks at all primaries, and tells of each check once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_all_primaries_are_examined() {
+    let cluster = shared().await;
+    let findings = client(&cluster.url()).await.doctor().await.expect("an answer");
+    let found = |check| findings.iter().find(|finding| finding.check == check).expect(check);
+    let checks: Vec<_> = findings.iter().map(|finding| finding.check).collect();
+    assert_eq!(checks, ["version", "role", "eviction", "persistence", "rights", "clock"]);
+    for good in ["version", "role", "eviction", "rights", "clock"] {
+        assert_eq!(found(good).health, Health::Good, "{}", found(good));
+    }
+    let forgetful = found("persistence");
+    assert!(
+        forgetful.health == Health::Risk && forgetful.seen.contains("127.0.0.1:"),
+        "{forgetful}"
+    );
+}
+
+/// C2: a listing finds the locks of all primaries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c02_a_listing_shows_the_locks_of_all_primaries() {
+    let cluster = shared().await;
+    let (client, tag) = (client(&cluster.url()).await, OwnerId::random().expose());
+    let mut guards = Vec::new();
+    for i in 0..40 {
+        guards.push(client.acquire(format!("{tag}{{{i:02}}}")).await.expect("a free lock"));
+    }
+    let listed = client.list(&tag, 100).await.expect("an answer");
+    let listed: Vec<_> = listed.iter().map(|state| state.name.as_str().to_owned()).collect();
+    let names: Vec<_> = (0..40).map(|i| format!("{tag}{{{i:02}}}")).collect();
+    assert_eq!(listed, names);
+    client.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
+    prefixes_keep_name_spaces_apart(&shared().await.url()).await;
+}
+
+/// One host of the cluster is enough, be it a replica, and one that is away does no harm.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_host_of_the_cluster_will_do() {
+    let cluster = shared().await;
+    let replica = cluster.servers()[5].addr();
+    works(&client(&format!("redis-cluster://{replica}")).await).await;
+    works(&client(&format!("redis-cluster://127.0.0.1:1,{replica}/0?protocol=resp3")).await).await;
+}
+
+/// C49: what would have no effect is refused, and a server that is no cluster is named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_urls_that_mean_no_cluster_are_refused() {
+    let one = lock_testkit::RedisServer::start().await.addr();
+    for (url, says) in [
+        ("redis-cluster://h:secret/1".to_owned(), "Redis URL"),
+        ("redis-cluster://u:secret@h/1".to_owned(), "one database"),
+        ("redis-cluster://u:secret@h?db=1".to_owned(), "`db`"),
+        (format!("redis-cluster://{one}"), "cannot be reached"),
+    ] {
+        let text = crate::support::shown(&leasehold::connect(&url).await.expect_err(&url));
+        assert!(text.contains(says) && !text.contains("secret"), "{text}");
+    }
+    let alone = lock_testkit::RedisServer::start().await;
+    let text = crate::support::refusal(&format!("redis-cluster://{}", alone.addr())).await;
+    assert!(text.contains("connect by redis://"), "{text}");
+}

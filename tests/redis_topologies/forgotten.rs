@@ -1,0 +1,37 @@
+//! Grants that a failover forgot.
+
+use std::time::Duration;
+
+use leasehold::{FencingToken, LockClient, LockRequest, LostReason};
+use lock_testkit::RedisServer;
+use tokio::time::timeout;
+
+use crate::support::{LIMIT, turn};
+
+/// Returns once so many replicas of the server have what it wrote of the lock `name`.
+pub(crate) fn replicated(server: &RedisServer, name: &str, replicas: i64) {
+    let mut session = server.session();
+    session.call(&["SET", &format!("{{{name}}}:written"), "", "PX", "1"]);
+    let count = session.call(&["WAIT", &replicas.to_string(), "4000"]).integer();
+    assert!(count >= replicas, "{count} replicas have it");
+}
+
+/// What the replicas have not heard of since the token `known` is forgotten: its holder is told at its next renewal, and
+/// the next token is greater than the one that is forgotten (C22).
+pub(crate) async fn what_is_forgotten_is_told(
+    client: &LockClient,
+    name: &str,
+    known: FencingToken,
+    fail_over: impl Future<Output = ()>,
+) {
+    for _ in 0..5 {
+        turn(client, name).await;
+    }
+    let request = LockRequest::new(name).ttl(Duration::from_secs(12));
+    let guard = client.acquire(request).await.expect("it is free");
+    let forgotten = guard.token();
+    fail_over.await;
+    let next = turn(client, name).await;
+    assert!(known < forgotten && forgotten < next, "{known} {forgotten} {next}");
+    assert_eq!(timeout(LIMIT, guard.lost()).await.expect("it is told"), LostReason::Evicted);
+}
