@@ -79,7 +79,7 @@ impl Map {
 
     /// Whom to ask for the map: first another one each time, since a server may be the last to learn of a change;
     /// the hosts of the URL last.
-    pub(super) fn to_ask(&mut self, hosts: &[String]) -> Vec<String> {
+    pub(super) fn next_to_ask(&mut self, hosts: &[String]) -> Vec<String> {
         self.looks += 1;
         let mut servers: Vec<String> = self.servers.iter().cloned().collect();
         let first = self.looks % servers.len().max(1);

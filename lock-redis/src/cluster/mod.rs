@@ -87,7 +87,7 @@ impl Cluster {
 
 impl Known {
     async fn look(&self) -> Result<(), BackendError> {
-        let addresses = self.map().to_ask(&self.hosts.addresses);
+        let addresses = self.map().next_to_ask(&self.hosts.addresses);
         let questions = addresses.iter().map(|address| self.shards_by(address)).collect();
         let shards = first_answer(questions).await?;
         self.map().replace(shards, |address| self.node_at(address));
