@@ -17,6 +17,7 @@ use crate::connector::Connector;
 /// | `postgres://[user[:password]@]host[:port][/database]` | of a Postgres database, as rows of a table; with `?lock_mode=advisory` as advisory locks | `postgres` |
 /// | `redis://[user:password@]host[:port][/database]` | of a Redis server | `redis` |
 /// | `rediss://…` | the same, by TLS | `redis-rustls` or `redis-native-tls` |
+/// | `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` | of a majority of three or five independent Redis servers | `redis-quorum` |
 /// | `redis+unix:///path[?db=n&user=u&pass=p]` | the same, by a unix socket | `redis` |
 ///
 /// On each of them `?prefix=shop:` puts all names behind a prefix (C49), so that several services share a

@@ -14,9 +14,6 @@ use crate::keys::{self, Keys};
 use crate::reply;
 use crate::scripts::{EVICT, INSPECT};
 
-/// How many keys one step of a listing looks at.
-const SCAN_STEP: usize = 1000;
-
 /// How many locks one request of a listing looks at.
 const INSPECT_STEP: usize = 100;
 
@@ -70,28 +67,12 @@ impl RedisBackend {
 
     /// The names that start with `prefix` of all locks that have a token counter, sorted.
     async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        let counters = self.counters(&keys::counters(prefix)).await?;
+        let counters = self.server.keys(&keys::counters(prefix)).await?;
         let name = |counter: &String| keys::name_of_counter(counter);
         let mut names: Vec<LockName> = counters.iter().filter_map(name).collect();
         names.sort_unstable();
         names.dedup();
         Ok(names)
-    }
-
-    /// The counters that match `glob`, some of them more than once. A key that is no text is not ours.
-    async fn counters(&self, glob: &str) -> Result<Vec<String>, BackendError> {
-        let (mut cursor, mut found) = (0u64, Vec::new());
-        loop {
-            let mut scan = cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
-            let page = self.server.send(scan).await?;
-            let (next, keys): (u64, Vec<Vec<u8>>) = reply::read(page, "a page of keys")?;
-            found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
-            if next == 0 {
-                return Ok(found);
-            }
-            cursor = next;
-        }
     }
 
     /// Does what a client does, with a lock of the doctor's own, which is among those that the client's

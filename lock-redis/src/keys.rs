@@ -58,7 +58,7 @@ impl<'a> Keys<'a> {
         Key::Run(&self.lock, occurrence.as_str())
     }
 
-    fn companion(&self, what: &'static str) -> Key<'_> {
+    pub(crate) fn companion(&self, what: &'static str) -> Key<'_> {
         Key::Companion(&self.lock, what)
     }
 }

@@ -63,6 +63,8 @@ mod keys;
 mod link;
 mod options;
 mod push;
+#[cfg(feature = "quorum")]
+mod quorum;
 mod reply;
 mod scripts;
 mod server;
@@ -70,6 +72,8 @@ mod server;
 pub use crate::backend::RedisBackend;
 pub use crate::fence::{FencedScript, RedisFence};
 pub use crate::options::RedisOptions;
+#[cfg(feature = "quorum")]
+pub use crate::quorum::{QuorumBackend, QuorumFence};
 
 /// The former name of [`RedisBackend`]: it is a store of locks, not a lock.
 #[deprecated(note = "it is called `RedisBackend` now")]

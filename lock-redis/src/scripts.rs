@@ -12,7 +12,7 @@ use redis::{Cmd, Script, ToRedisArgs};
 pub(crate) const POLLED: &str = "poll";
 
 /// How long a token counter outlasts the last grant of its lock.
-const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(crate) const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// What a request about one lock with a short name needs no more room than.
 const USUAL_ARGUMENTS: usize = 16;
@@ -63,6 +63,14 @@ impl Program {
     fn new(text: Cow<'static, str>) -> Self {
         let hash = Script::new(&text).get_hash().to_owned();
         Self { text, hash }
+    }
+
+    /// A program in whose text each bound stands in the place of its name.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn with_bounds(text: &str, bounds: &[(&str, u128)]) -> Self {
+        let put =
+            |text: String, (name, value): &(&str, u128)| text.replace(name, &value.to_string());
+        Self::new(Cow::Owned(bounds.iter().fold(text.to_owned(), put)))
     }
 
     /// A program that runs `write` if the fence lets its token pass.

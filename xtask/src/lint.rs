@@ -16,6 +16,7 @@ const FEATURE_SETS: &[&str] = &[
     "--workspace --exclude lock-bench --exclude lock-instructions --no-default-features",
     "-p leasehold --features redis",
     "-p leasehold --features redis-rustls",
+    "-p leasehold --features redis-quorum",
     "-p leasehold --features etcd",
     "-p leasehold --features postgres",
     "-p leasehold --features redis-native-tls,postgres-native-tls",
