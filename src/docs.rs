@@ -17,6 +17,8 @@ mod backend_redis {}
 #[cfg(feature = "redis-quorum")]
 #[doc = include_str!("../docs/backends/quorum.md")]
 mod backend_quorum {}
+#[doc = include_str!("../docs/backends/shards.md")]
+mod backend_shards {}
 #[doc = include_str!("../docs/cli.md")]
 mod cli {}
 #[doc = include_str!("../docs/coming_from.md")]
@@ -41,6 +43,8 @@ mod performance {}
 mod primitives {}
 #[doc = include_str!("../README.md")]
 mod readme {}
+#[doc = include_str!("../docs/scaling.md")]
+mod scaling {}
 #[cfg(feature = "testing")]
 #[doc = include_str!("../docs/testing.md")]
 mod testing {}

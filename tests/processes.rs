@@ -1,7 +1,37 @@
 //! What only several processes can show: kills, pauses, and increments of one file, on the file
-//! backend and on a real Redis.
+//! backend and on real servers.
 
 #![allow(clippy::expect_used, clippy::panic)]
+
+/// Makes tests of a check that takes a [`Fixture`]: one on each kind of store.
+macro_rules! on_each_store {
+    ($name:ident: $check:ident) => {
+        mod $name {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_files() {
+                super::$check(crate::Fixture::files()).await;
+            }
+
+            #[cfg(feature = "redis")]
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_redis() {
+                super::$check(crate::Fixture::redis().await).await;
+            }
+
+            #[cfg(feature = "etcd")]
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_etcd() {
+                super::$check(crate::Fixture::etcd().await).await;
+            }
+
+            #[cfg(feature = "postgres")]
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_postgres() {
+                super::$check(crate::Fixture::postgres().await).await;
+            }
+        }
+    };
+}
 
 #[path = "processes/elections.rs"]
 mod elections;
@@ -14,8 +44,10 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::file::FileFence;
 use leasehold::{Fence, FenceError, LockRequest, Wait};
-use lock_testkit::{RedisServer, child};
+use lock_testkit::child;
 use tempfile::TempDir;
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+use tokio::sync::OnceCell;
 
 /// What a loaded machine may add to a bound of the contract.
 const SLACK: Duration = Duration::from_millis(500);
@@ -46,22 +78,54 @@ fn child_role() {
 /// Where a test's processes meet.
 struct Fixture {
     folder: TempDir,
-    server: Option<RedisServer>,
+    url: String,
+    /// How often locks are taken where once would not do: fewer times where that takes longer.
+    rounds: u64,
+    /// For how long beyond its TTL a hold lasts whose holder died.
+    outlasts: Duration,
+    /// What runs for this test alone.
+    _server: Option<Box<dyn Send>>,
 }
 
 impl Fixture {
-    fn file() -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder"), server: None }
+    fn files() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("file:{}", folder.path().join("locks").display());
+        Self { folder, url, rounds: 1000, outlasts: Duration::ZERO, _server: None }
     }
 
     #[cfg(feature = "redis")]
     async fn redis() -> Self {
-        Self { server: Some(RedisServer::start().await), ..Self::file() }
+        let server = lock_testkit::RedisServer::start().await;
+        Self { url: server.url(), _server: Some(Box::new(server)), ..Self::files() }
     }
 
-    fn url(&self) -> String {
-        let directory = format!("file:{}", self.path("locks").display());
-        self.server.as_ref().map_or(directory, RedisServer::url)
+    #[cfg(feature = "etcd")]
+    async fn etcd() -> Self {
+        static SERVER: OnceCell<lock_testkit::EtcdServer> = OnceCell::const_new();
+        let server = SERVER.get_or_init(lock_testkit::EtcdServer::start).await;
+        // Two seconds of the session, and one of the server's.
+        Self { outlasts: Duration::from_secs(3), ..Self::behind_a_prefix(&server.url()) }
+    }
+
+    #[cfg(feature = "postgres")]
+    async fn postgres() -> Self {
+        static SERVER: OnceCell<lock_testkit::PostgresServer> = OnceCell::const_new();
+        let server = SERVER.get_or_init(lock_testkit::PostgresServer::start).await;
+        Self::behind_a_prefix(&server.url())
+    }
+
+    /// On a server that is slow to start, and that all tests share.
+    #[cfg(any(feature = "etcd", feature = "postgres"))]
+    fn behind_a_prefix(server: &str) -> Self {
+        let fixture = Self::files();
+        let prefix = fixture.folder.path().file_name().expect("it has a name").display();
+        Self { url: format!("{server}?prefix={prefix}/"), rounds: 200, ..fixture }
+    }
+
+    /// Until when the lock of a holder that died with this TTL is to be another's.
+    fn bound(&self, ttl: Duration) -> Duration {
+        ttl + self.outlasts + Duration::from_secs(1) + SLACK
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -73,15 +137,20 @@ impl Fixture {
     }
 
     fn spawn_with(&self, role: &str, ttl: Duration, more: &[(&str, &str)]) -> child::Child {
-        let (url, folder) = (self.url(), self.folder.path().display().to_string());
-        let ttl = ttl.as_millis().to_string();
-        let common = [("LOCK_URL", &*url), ("FOLDER", &*folder), ("TTL_MS", &*ttl)];
+        let folder = self.folder.path().display().to_string();
+        let (ttl, rounds) = (ttl.as_millis().to_string(), self.rounds.to_string());
+        let url = ("LOCK_URL", &*self.url);
+        let common = [url, ("FOLDER", &*folder), ("TTL_MS", &*ttl), ("ROUNDS", &*rounds)];
         child::spawn(role, &[&common, more].concat())
     }
 }
 
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"))
+}
+
+fn rounds() -> u64 {
+    variable("ROUNDS").parse().expect("a number")
 }
 
 fn request() -> LockRequest {
@@ -102,14 +171,15 @@ fn count(file: &Path) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// Takes two locks together a thousand times, in the order that it is told, and counts under each.
+/// Takes two locks together again and again, in the order that it is told, and counts under each.
 async fn move_both_ways() {
     let (client, folder) = (client().await, PathBuf::from(variable("FOLDER")));
+    let rounds = rounds();
     child::say("ready");
     let order = child::hear().await;
     let names: Vec<&str> = order.split(' ').collect();
     let files: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
-    for round in 1..=1000 {
+    for round in 1..=rounds {
         let guard = client.acquire_all(&names).await.expect("its turn comes");
         for file in &files {
             let seen = count(file);
@@ -117,16 +187,16 @@ async fn move_both_ways() {
             std::fs::write(file, (seen + 1).to_string()).expect("written");
         }
         guard.release().await.expect("held to the end");
-        if round % 100 == 0 {
-            child::say("a hundred");
+        if round % (rounds / 10) == 0 {
+            child::say("a tenth");
         }
     }
 }
 
-/// A hundred read-modify-writes of a file, each under the lock.
+/// A tenth of all read-modify-writes of a file, each under the lock.
 async fn increment() {
     let (client, file) = (client().await, Path::new(&variable("FOLDER")).join("count"));
-    for _ in 0..100 {
+    for _ in 0..rounds() / 10 {
         let guard = client.acquire(request()).await.expect("its turn comes");
         let seen = count(&file);
         tokio::task::yield_now().await;
@@ -191,25 +261,16 @@ async fn write_after_a_pause() {
     child::say(if guard.is_held() { "held" } else { "lost" });
 }
 
-async fn ten_processes_times_a_hundred_increments(fixture: Fixture) {
+async fn ten_processes_increment(fixture: Fixture) {
     let mut children: Vec<_> =
         (0..10).map(|_| fixture.spawn("incrementer", Duration::from_secs(30))).collect();
     for said in join_all(children.iter_mut().map(child::Child::line)).await {
         assert_eq!(said, "done");
     }
-    assert_eq!(count(&fixture.path("count")), 1000);
+    assert_eq!(count(&fixture.path("count")), fixture.rounds);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_ten_processes_lose_no_increment_on_files() {
-    ten_processes_times_a_hundred_increments(Fixture::file()).await;
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_ten_processes_lose_no_increment_on_redis() {
-    ten_processes_times_a_hundred_increments(Fixture::redis().await).await;
-}
+on_each_store!(s4_ten_processes_lose_no_increment: ten_processes_increment);
 
 /// C39: two processes that name the same locks in opposite orders never wait for each other in a circle.
 async fn opposite_orders_never_deadlock(fixture: Fixture) {
@@ -221,22 +282,14 @@ async fn opposite_orders_never_deadlock(fixture: Fixture) {
     for _ in 0..10 {
         // A process that waits in a circle says nothing more.
         for said in join_all(movers.iter_mut().map(child::Child::line)).await {
-            assert_eq!(said, "a hundred");
+            assert_eq!(said, "a tenth");
         }
     }
-    assert_eq!((count(&fixture.path("a")), count(&fixture.path("b"))), (2000, 2000));
+    let counted = ["a", "b"].map(|lock| count(&fixture.path(lock)));
+    assert_eq!(counted, [2 * fixture.rounds; 2]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c39_opposite_orders_never_deadlock_on_files() {
-    opposite_orders_never_deadlock(Fixture::file()).await;
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c39_opposite_orders_never_deadlock_on_redis() {
-    opposite_orders_never_deadlock(Fixture::redis().await).await;
-}
+on_each_store!(c39_opposite_orders_never_deadlock: opposite_orders_never_deadlock);
 
 async fn a_killed_holder_lets_the_next_one_in(fixture: Fixture) {
     let ttl = Duration::from_secs(2);
@@ -248,19 +301,10 @@ async fn a_killed_holder_lets_the_next_one_in(fixture: Fixture) {
     let second: u64 = waiter.line().await.parse().expect("a token");
     let waited = killed.elapsed();
     assert!(second > first);
-    assert!(waited < ttl + Duration::from_secs(1) + SLACK, "waited {waited:?}");
+    assert!(waited < fixture.bound(ttl), "waited {waited:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c28_a_killed_holder_costs_its_ttl_on_files() {
-    a_killed_holder_lets_the_next_one_in(Fixture::file()).await;
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c28_a_killed_holder_costs_its_ttl_on_redis() {
-    a_killed_holder_lets_the_next_one_in(Fixture::redis().await).await;
-}
+on_each_store!(c28_a_killed_holder_costs_its_ttl: a_killed_holder_lets_the_next_one_in);
 
 /// C28: waiters are killed and stopped at random, in the queue and as holders; nobody waits longer
 /// than the liveness bound and, for a holder, its TTL (L5).
@@ -325,16 +369,7 @@ async fn a_paused_holder_is_refused_by_the_fence(fixture: Fixture) {
     assert_eq!(unfenced, "1", "the harness is blind: the stale write did no damage");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p1_a_paused_holder_is_refused_by_the_fence_on_files() {
-    a_paused_holder_is_refused_by_the_fence(Fixture::file()).await;
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p1_a_paused_holder_is_refused_by_the_fence_on_redis() {
-    a_paused_holder_is_refused_by_the_fence(Fixture::redis().await).await;
-}
+on_each_store!(p1_a_paused_holder_is_refused_by_the_fence: a_paused_holder_is_refused_by_the_fence);
 
 /// S3: a waiter is paused while its grant is on its way. The grant expires, another takes the lock;
 /// when the waiter goes on and reads of its grant, it must not believe in it.
@@ -344,7 +379,7 @@ async fn s3_a_grant_that_waited_out_its_time_is_not_believed() {
     use lock_testkit::eventually;
 
     let (fixture, limit) = (Fixture::redis().await, Duration::from_secs(30));
-    let client = leasehold::connect(&fixture.url()).await.expect("a connection");
+    let client = leasehold::connect(&fixture.url).await.expect("a connection");
     let name = |i: usize| format!("{NAME}-{i}");
     let request = |i| LockRequest::new(name(i)).ttl(limit).wait(Wait::AtMost(limit));
     let queued = async |count| {

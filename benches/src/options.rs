@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// Draws the hand-off of each backend.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// Writes the table and the picture of the README.
+    /// Writes the table and the picture of the README, and the tables of docs/performance.md.
     #[arg(long)]
     pub(crate) readme: bool,
 }

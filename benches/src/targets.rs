@@ -256,8 +256,17 @@ fn best_peer(figures: &Figures, ours: Key) -> Option<Key> {
 impl Verdict {
     /// A line of the table.
     pub(crate) fn line(&self) -> String {
-        let Self { target, what, value, bound, reached } = self;
-        let outcome = if *reached { "reached" } else { "missed" };
-        format!("{target}  {what:78} {value:>9.2}  {bound:8} {outcome}")
+        let Self { target, what, value, bound, .. } = self;
+        format!("{target}  {what:78} {value:>9.2}  {bound:8} {}", self.outcome())
+    }
+
+    /// A row of a table in Markdown.
+    pub(crate) fn row(&self) -> String {
+        let Self { target, what, value, bound, .. } = self;
+        format!("| {target} | {what} | {value:.2} | {bound} | {} |\n", self.outcome())
+    }
+
+    fn outcome(&self) -> &'static str {
+        if self.reached { "reached" } else { "missed" }
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio::time::timeout;
 
 use crate::backend::DistributedLock;
-use crate::engine::{ClaimState, Limits, Waiting};
+use crate::engine::{ClaimState, Limits, Together, Waiting};
 use crate::model::{Lease, LockError, LockRequest, SystemClock};
 
 /// How long a call that failed spends on taking its claim back: no longer than C17 allows beyond a
@@ -41,7 +41,8 @@ pub trait LeaseExt: DistributedLock {
         let waiting = Waiting::new(self, &SystemClock, Limits::default());
         let mut state = ClaimState::default();
         let (wait, listener) = (request.wait_policy(), request.listener());
-        let acquired = waiting.acquire(&claim, wait, listener, &mut state).await;
+        let mut alone = Together::default();
+        let acquired = waiting.acquire(&claim, wait, listener, &mut state, &mut alone).await;
         if acquired.is_err() && state != ClaimState::Absent {
             let _ = timeout(WITHDRAW_LIMIT, self.withdraw(&claim.name, claim.owner)).await;
         }

@@ -81,6 +81,43 @@ impl MemoryBackend {
         ServerTime(now.since(self.started))
     }
 
+    /// What an attempt comes to at the moment `now`.
+    fn attempt(
+        &self,
+        store: &mut Store,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+        now: Moment,
+    ) -> Result<Attempt, BackendError> {
+        store.refuse_withdrawn(claim)?;
+        store.expire(&claim.name, now);
+        self.hand_over(store, &claim.name, now)?;
+        let lock = store.lock(&claim.name, now);
+        if let Some(held) = lock.holds.of_mut(claim.owner) {
+            held.last_at_least(now, claim.ttl.as_duration());
+            let grant = Grant::new(held.token, claim.ttl.as_duration());
+            let grant = grant.with_slots(held.slots.clone()).at(self.server_time(now));
+            return Ok(Attempt::Granted(grant));
+        }
+        match lock.holds.admission(claim.kind) {
+            // C34: not past those who wait.
+            Admission::Fits(slots) if lock.queue.is_empty() => {
+                let grant = store.grant(claim, slots, now)?;
+                Ok(Attempt::Granted(grant.at(self.server_time(now))))
+            }
+            Admission::Conflicts(held) => {
+                lock.queue.retain(|waiter| waiter.claim.owner != claim.owner);
+                Err(BackendError::conflict("memory", claim.kind.permits(), held))
+            }
+            Admission::Fits(_) | Admission::Waits => {
+                let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
+                let (seen, at) = (lock.holds.contention(now), Some(self.server_time(now)));
+                store.watchers.tell(&claim.name);
+                Ok(Attempt::Busy(Contention { position, at, ..seen }))
+            }
+        }
+    }
+
     /// Lets in all at the head of the queue that fit together (C34), and takes out those that have gone.
     fn hand_over(
         &self,
@@ -133,6 +170,7 @@ impl DistributedLock for MemoryBackend {
         .reserving_tokens()
         .with_kinds(Kinds::Permits)
         .running_once()
+        .taking_several()
     }
 
     async fn try_acquire(
@@ -140,35 +178,18 @@ impl DistributedLock for MemoryBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let now = self.clock.now();
-        let mut store = self.store();
-        store.refuse_withdrawn(claim)?;
-        store.expire(&claim.name, now);
-        self.hand_over(&mut store, &claim.name, now)?;
-        let lock = store.lock(&claim.name, now);
-        if let Some(held) = lock.holds.of_mut(claim.owner) {
-            held.last_at_least(now, claim.ttl.as_duration());
-            let grant = Grant::new(held.token, claim.ttl.as_duration());
-            let grant = grant.with_slots(held.slots.clone()).at(self.server_time(now));
-            return Ok(Attempt::Granted(grant));
-        }
-        match lock.holds.admission(claim.kind) {
-            // C34: not past those who wait.
-            Admission::Fits(slots) if lock.queue.is_empty() => {
-                let grant = store.grant(claim, slots, now)?;
-                Ok(Attempt::Granted(grant.at(self.server_time(now))))
-            }
-            Admission::Conflicts(held) => {
-                lock.queue.retain(|waiter| waiter.claim.owner != claim.owner);
-                Err(BackendError::conflict("memory", claim.kind.permits(), held))
-            }
-            Admission::Fits(_) | Admission::Waits => {
-                let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
-                let (seen, at) = (lock.holds.contention(now), Some(self.server_time(now)));
-                store.watchers.tell(&claim.name);
-                Ok(Attempt::Busy(Contention { position, at, ..seen }))
-            }
-        }
+        self.attempt(&mut self.store(), claim, waiter, self.clock.now())
+    }
+
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let (now, mut store) = (self.clock.now(), self.store());
+        let attempts = claims.iter().map(|claim| self.attempt(&mut store, claim, None, now));
+        // C39: no further than to the first that is refused.
+        let granted = attempts.map_while(|attempt| match attempt {
+            Ok(Attempt::Granted(grant)) => Some(grant),
+            Ok(Attempt::Busy(_)) | Err(_) => None,
+        });
+        Ok(granted.collect())
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

@@ -5,7 +5,8 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use lock_core::backend::{
     Attempt, Claim, ClockLimit, Extension, Grant, NotificationTransport, Notifications, Release,
-    Renewal, ReplyMonitor, RequestError, ServerTime, WaiterHandle, Withdrawals,
+    Renewal, ReplyMonitor, RequestError, ServerTime, WaiterEvent, WaiterEvents, WaiterHandle,
+    Withdrawals,
 };
 use lock_core::{
     BackendError, Capabilities, ClientOptions, Contention, DistributedLock, Drift, FakeClock,
@@ -28,7 +29,7 @@ macro_rules! all {
 #[test]
 fn public_types_are_send_sync_and_unpin() {
     all!(is_ordinary: ClientOptions, LockClient, LockError, LockGuard, LockRequest, LostSignal,
-        MemoryBackend, MultiGuard, MultiRequest, WaiterHandle, Attempt, BackendError, FenceError, Box<dyn Fence>,
+        MemoryBackend, MultiGuard, MultiRequest, WaiterEvent, WaiterEvents, WaiterHandle, Attempt, BackendError, FenceError, Box<dyn Fence>,
         Box<dyn DistributedLock>);
 }
 

@@ -105,3 +105,16 @@ async fn waiters_are_counted_while_they_wait() {
     assert_eq!(count(&read, "leasehold_acquisitions_total memory stock cancelled"), 1);
     drop(guard);
 }
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_are_acquired_by_one_request_are_counted_each() {
+    let (counts, _recording) = Counts::new();
+    let locks = client(&MemoryBackend::new());
+    let all = locks.acquire_all(["stock:1", "stock:2", "other"]).await.expect("free locks");
+    let read = counts.read();
+    assert_eq!(count(&read, "leasehold_acquisitions_total memory stock acquired"), 2);
+    assert_eq!(count(&read, "leasehold_acquisitions_total memory rest acquired"), 1);
+    assert_eq!(histogram(&read, "leasehold_wait_seconds memory stock acquired").0, 2);
+    assert_eq!(value(&read, "leasehold_waiters memory stock"), &DebugValue::Gauge(0.0.into()));
+    all.release().await.expect("held to the end");
+}

@@ -22,12 +22,12 @@ use crate::waiters::Place;
 const PLACE_LASTS: Duration = Duration::from_millis(1200);
 
 /// An attempt under way.
-struct Try<'a> {
-    claim: &'a Claim,
-    keys: ClaimKeys,
+pub(crate) struct Try<'a> {
+    pub(crate) claim: &'a Claim,
+    pub(crate) keys: ClaimKeys,
     /// Before its first request was sent.
     asked: Moment,
-    hold: Arc<Session>,
+    pub(crate) hold: Arc<Session>,
 }
 
 impl Cluster {
@@ -37,9 +37,7 @@ impl Cluster {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let (asked, hold) = (SystemClock.now(), self.claims.begin(claim));
-        self.keeper.ensure_running();
-        let this = Try { claim, keys: ClaimKeys::new(&self.root, claim), asked, hold };
+        let this = self.begin(claim);
         if let (Some(waiter), Some((place, is_watching))) =
             (waiter, self.waiters.place(claim.owner))
         {
@@ -59,6 +57,13 @@ impl Cluster {
         self.enter(&this, waiter).await
     }
 
+    /// Notes a claim, of which requests are sent from now on.
+    pub(crate) fn begin<'a>(&self, claim: &'a Claim) -> Try<'a> {
+        let (asked, hold) = (SystemClock.now(), self.claims.begin(claim));
+        self.keeper.ensure_running();
+        Try { claim, keys: ClaimKeys::new(&self.root, claim), asked, hold }
+    }
+
     /// Takes the lock, or a place in its queue, or only looks. A client that has not waited for a while
     /// asks for the session of its place once it is needed, and enters again.
     async fn enter(
@@ -75,7 +80,9 @@ impl Cluster {
                 session.last_for(PLACE_LASTS).await?;
             }
             let view = match self.ask_to_enter(this, place.as_ref()).await? {
-                Entered::Taken(token) => return Ok(self.taken(this, token, first_slots(kind))),
+                Entered::Taken(token) => {
+                    return Ok(Attempt::Granted(self.taken(this, token, first_slots(kind))));
+                }
                 Entered::Seen(view) => self.seen_whole(this, *view).await?,
             };
             match (&view.standing, waiter) {
@@ -112,7 +119,7 @@ impl Cluster {
     }
 
     /// Carries out a transaction that puts a key on one of the sessions.
-    async fn write_on(
+    pub(crate) async fn write_on(
         &self,
         sessions: impl Iterator<Item = &Arc<Session>>,
         txn: Txn,
@@ -141,11 +148,11 @@ impl Cluster {
     }
 
     /// This attempt took the lock.
-    fn taken(&self, this: &Try<'_>, token: FencingToken, slots: Slots) -> Attempt {
+    pub(crate) fn taken(&self, this: &Try<'_>, token: FencingToken, slots: Slots) -> Grant {
         self.waiters.forget(this.claim.owner);
         self.claims.granted(this.claim.owner, token);
         self.claims.settled(this.claim.owner, token);
-        Attempt::Granted(Grant::new(token, this.hold.left(this.asked)).with_slots(slots))
+        Grant::new(token, this.hold.left(this.asked)).with_slots(slots)
     }
 
     /// Takes permits that were seen to be free; `None` if something has changed since.
@@ -162,7 +169,7 @@ impl Cluster {
             return Ok(None);
         }
         let token = view.own.as_ref().map_or_else(|| written(&answer), |own| Ok(own.token))?;
-        Ok(Some(self.taken(this, token, slots.clone())))
+        Ok(Some(Attempt::Granted(self.taken(this, token, slots.clone()))))
     }
 
     /// C33: another number of permits. The claim leaves nothing behind.

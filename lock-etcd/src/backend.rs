@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, LossWatch, Record, Recording, Release, Renewal,
+    Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording, Release, Renewal,
     WaiterHandle,
 };
 use lock_core::{
@@ -76,6 +76,7 @@ impl DistributedLock for EtcdBackend {
         )
         .running_once()
         .with_kinds(Kinds::Permits)
+        .taking_several()
     }
 
     async fn try_acquire(
@@ -84,6 +85,10 @@ impl DistributedLock for EtcdBackend {
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         self.cluster.attempt(claim, waiter).await
+    }
+
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        self.cluster.take_while_free(claims).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

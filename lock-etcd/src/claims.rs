@@ -4,7 +4,7 @@
 //! itself has to be ended by the client: each has a moment of its own, which its attempts and renewals
 //! move. After that its key is deleted ([`Keeper`](crate::keeper::Keeper)).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +50,15 @@ struct Claimed {
     hold: Arc<Session>,
     /// Where its key is while it waits.
     place: Option<Arc<Session>>,
+}
+
+/// Why a session is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Need {
+    /// Keys of claims are on it, or may be.
+    Now,
+    /// All its claims wait. Their keys move to it when they hold.
+    Later,
 }
 
 /// A claim that nobody believes in any more.
@@ -168,19 +177,20 @@ impl Claims {
         }
     }
 
-    /// All sessions, and whether a claim hangs on each.
-    pub(crate) fn sessions(&self) -> Vec<(Arc<Session>, bool)> {
+    /// All sessions, and whether a claim needs each; `None` if no claim does.
+    pub(crate) fn sessions(&self) -> Vec<(Arc<Session>, Option<Need>)> {
         let known = self.known();
-        let in_use = known.in_use();
-        let session = |session: &Arc<Session>| (session.clone(), in_use.contains(&session.id()));
+        let needed = known.needed();
+        let session =
+            |session: &Arc<Session>| (session.clone(), needed.get(&session.id()).copied());
         known.sessions.values().map(session).collect()
     }
 
     /// Takes out the sessions that no claim hangs on and that `may_go`.
     pub(crate) fn take_unused(&self, may_go: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut known = self.known();
-        let in_use = known.in_use();
-        let unused = |session: &Session| !in_use.contains(&session.id()) && may_go(session);
+        let needed = known.needed();
+        let unused = |session: &Session| !needed.contains_key(&session.id()) && may_go(session);
         let gone = known.sessions.extract_if(|_, session| unused(session));
         gone.map(|(_, session)| session).collect()
     }
@@ -229,11 +239,16 @@ impl Claims {
 }
 
 impl Known {
-    /// The sessions that a claim hangs on, or may hang on.
-    fn in_use(&self) -> HashSet<i64> {
-        let of =
-            |claimed: &Claimed| [Some(claimed.hold.id()), claimed.place.as_ref().map(|s| s.id())];
-        self.claims.values().flat_map(of).flatten().collect()
+    /// The sessions that claims need, by their ids.
+    fn needed(&self) -> HashMap<i64, Need> {
+        let mut needed = HashMap::new();
+        for Claimed { place, hold, .. } in self.claims.values() {
+            if place.is_some() {
+                needed.entry(hold.id()).or_insert(Need::Later);
+            }
+            needed.insert(place.as_ref().unwrap_or(hold).id(), Need::Now);
+        }
+        needed
     }
 
     /// The session of so many seconds. One that the server has ended is replaced.

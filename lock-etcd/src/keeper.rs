@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::claims::{Claims, Expired};
+use crate::claims::{Claims, Expired, Need};
 use crate::requests;
 use crate::server::Server;
 use crate::session::Session;
@@ -20,7 +20,8 @@ use crate::session::Session;
 /// How often the keeper looks. A claim that ends by itself lasts for so much longer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A session is renewed at least this often, and six times in its TTL if that is more often.
+/// A session is renewed at least this often, and three times in its TTL if that is more often. Who takes a free lock
+/// so finds a session that lasts for a whole TTL.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 
 /// How long one renewal of a session may take. A further one is sent meanwhile.
@@ -120,10 +121,10 @@ impl Shared {
         jobs.extend(expired.map(|claim| self.clone().end(claim).boxed()));
         let sessions = self.claims.sessions();
         attended.retain(|id, _| sessions.iter().any(|(session, _)| session.id() == *id));
-        for (session, in_use) in sessions {
+        for (session, need) in sessions {
             let last = attended.entry(session.id()).or_insert_with(|| Attended::since(now));
-            last.used = if in_use { now } else { last.used };
-            jobs.extend(self.attend(session, last, now));
+            last.used = if need.is_some() { now } else { last.used };
+            jobs.extend(self.attend(session, need, last, now));
         }
         let idle = |session: &Session| {
             attended.get(&session.id()).is_some_and(|last| now.since(last.used) > IDLE_LIMIT)
@@ -137,6 +138,7 @@ impl Shared {
     fn attend(
         self: &Arc<Self>,
         session: Arc<Session>,
+        need: Option<Need>,
         last: &mut Attended,
         now: Moment,
     ) -> Vec<BoxFuture<'static, ()>> {
@@ -148,7 +150,7 @@ impl Shared {
             last.counted = now;
             jobs.push(self.clone().delete_orphans(session.clone()).boxed());
         }
-        if now.since(last.renewed) + LOOK_EVERY / 2 >= (session.ttl() / 6).min(RENEW_EVERY) {
+        if now.since(last.renewed) + LOOK_EVERY / 2 >= renew_interval(session.ttl(), need) {
             last.renewed = now;
             jobs.push(renew(session).boxed());
         }
@@ -193,6 +195,15 @@ impl Shared {
             self.claims.put_back(session);
         }
         ended
+    }
+}
+
+/// How often a session is renewed. One that only claims in a queue will need is not to cost the server more than
+/// it must: very many may wait.
+fn renew_interval(ttl: Duration, need: Option<Need>) -> Duration {
+    match need {
+        Some(Need::Later) => ttl / 3,
+        Some(Need::Now) | None => (ttl / 3).min(RENEW_EVERY),
     }
 }
 

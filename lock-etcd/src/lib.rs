@@ -108,6 +108,7 @@ mod requests;
 mod runs;
 mod server;
 mod session;
+mod several;
 mod standing;
 mod stored_claim;
 mod value;

@@ -86,10 +86,7 @@ impl Cluster {
         let found = match found {
             Ok(found) => found,
             Err(error) => {
-                // C22: the store is another one, or has gone back in time.
-                let astray = self.server.is_astray();
-                let answer = if astray { Ok(Extension::Lost) } else { Err(error) };
-                return holds.iter().map(|hold| (hold.renewal.owner, answer.clone())).collect();
+                return holds.iter().map(|hold| (hold.renewal.owner, Err(error.clone()))).collect();
             }
         };
         let settled = holds.iter().zip(found).map(async |(hold, entry)| {

@@ -38,19 +38,17 @@ impl ClaimKeys {
 /// looks. A claim that was withdrawn gets neither (C19).
 pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, hold: i64, place: Option<i64>) -> Txn {
     let (kind, label) = (claim.kind, &claim.label);
-    let put = |value: Vec<u8>, lease: i64| {
-        TxnOp::put(&*keys.own, value, Some(PutOptions::new().with_lease(lease)))
-    };
-    let nobody = Compare::create_revision(&*keys.range, CompareOp::Equal, 0).with_prefix();
     let is_wanted = is_wanted(keys);
     let absent = Compare::create_revision(&*keys.own, CompareOp::Equal, 0);
     let mut otherwise = view(keys, kind, None);
     otherwise.push(TxnOp::get(&*keys.withdrawn, Some(GetOptions::new().with_count_only())));
-    let take = put(value::of_holder(kind, &first_slots(kind), label, SystemTime::now()), hold);
+    let take = take(keys, claim, hold);
     let mut enqueue = place.map(|lease| {
-        let queue = Txn::new()
-            .when([absent.clone(), is_wanted.clone()])
-            .and_then([put(value::of_waiter(kind, label), lease)]);
+        let queue = Txn::new().when([absent.clone(), is_wanted.clone()]).and_then([put(
+            keys,
+            value::of_waiter(kind, label),
+            lease,
+        )]);
         TxnOp::txn(queue)
     });
     if kind == Kind::Shared {
@@ -63,7 +61,35 @@ pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, hold: i64, place: Option<i6
         enqueue = Some(TxnOp::txn(beside));
     }
     otherwise.splice(0..0, enqueue);
-    Txn::new().when([nobody, is_wanted]).and_then([take]).or_else(otherwise)
+    Txn::new().when(is_free(keys)).and_then([take]).or_else(otherwise)
+}
+
+/// Takes all of these locks, each on a lease, if nobody has a claim on any of them (C39). Else it reads the claim on
+/// each that was made first. A claim that was withdrawn gets none (C19).
+pub(crate) fn take_all<'a>(tries: impl Iterator<Item = (&'a ClaimKeys, &'a Claim, i64)>) -> Txn {
+    let (mut free, mut takes, mut otherwise) = (Vec::new(), Vec::new(), Vec::new());
+    for (keys, claim, hold) in tries {
+        free.extend(is_free(keys));
+        takes.push(take(keys, claim, hold));
+        otherwise.push(TxnOp::get(&*keys.range, Some(first().with_keys_only())));
+    }
+    Txn::new().when(free).and_then(takes).or_else(otherwise)
+}
+
+/// Nobody has a claim on the lock, and our own was not withdrawn.
+fn is_free(keys: &ClaimKeys) -> [Compare; 2] {
+    let nobody = Compare::create_revision(&*keys.range, CompareOp::Equal, 0).with_prefix();
+    [nobody, is_wanted(keys)]
+}
+
+/// Makes the claim the holder, which has nobody before it.
+fn take(keys: &ClaimKeys, claim: &Claim, hold: i64) -> TxnOp {
+    let (kind, now) = (claim.kind, SystemTime::now());
+    put(keys, value::of_holder(kind, &first_slots(kind), &claim.label, now), hold)
+}
+
+fn put(keys: &ClaimKeys, value: Vec<u8>, lease: i64) -> TxnOp {
+    TxnOp::put(&*keys.own, value, Some(PutOptions::new().with_lease(lease)))
 }
 
 /// Writes the slots of a claim on permits, by which it holds, on the lease `hold`: of a claim with a place,
@@ -84,8 +110,7 @@ pub(crate) fn take_slots(
         }
     };
     let value = value::of_holder(claim.kind, slots, &claim.label, SystemTime::now());
-    let put = TxnOp::put(&*keys.own, value, Some(PutOptions::new().with_lease(hold)));
-    Txn::new().when(unchanged).and_then([put])
+    Txn::new().when(unchanged).and_then([put(keys, value, hold)])
 }
 
 /// The claim was not withdrawn (C19).

@@ -278,6 +278,11 @@ mod tests {
         assert_eq!(standing(permits, Some(2), &claims), Standing::Waits, "many came after it");
         assert_eq!(standing(permits, Some(2), &claims[..3]), Standing::Fits(Slots::new([2])));
         assert_eq!(standing(permits, None, &claims), Standing::Waits);
+        // Its own is read, and not all before it: the first, which has slot 0, is not.
+        let held = (1..4).zip([0, 1, 2]).map(|(token, slot)| claim(token, permits, &[slot]));
+        let waiting = (4..6).map(|token| claim(token, permits, &[]));
+        let claims: Vec<_> = held.chain(waiting).collect();
+        assert_eq!(standing(permits, Some(3), &claims), Standing::Waits, "slot 0 is not free");
     }
 
     #[test]

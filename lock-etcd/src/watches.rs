@@ -206,11 +206,15 @@ impl Drop for Watches {
 }
 
 impl Shared {
-    /// Whether a read says that `key` is not there. A read that fails says nothing.
+    /// Whether a read says that `key` is not there. A read that fails says nothing, unless the store is another one,
+    /// or has gone back in time: what is there proves no hold of ours any more (C22).
     async fn lacks(&self, key: &[u8]) -> bool {
         let options = Some(GetOptions::new().with_count_only());
         let read = |mut client: Client| async move { client.get(key, options).await };
-        self.server.request(read).await.is_ok_and(|answer| answer.count() == 0)
+        match self.server.on_store(read).await {
+            Ok(answer) => answer.count() == 0,
+            Err(_) => self.server.is_astray(),
+        }
     }
 
     /// Keeps a stream open, for ever.

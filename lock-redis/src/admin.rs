@@ -1,6 +1,7 @@
 //! What operators ask: to look at locks, to list them, to end a hold, to examine the server.
 
 use async_trait::async_trait;
+use lock_core::backend::Changes;
 use lock_core::{
     BackendError, DistributedLock, Finding, Holder, LockAdmin, LockName, LockRequest, LockState,
     Whom,
@@ -8,6 +9,7 @@ use lock_core::{
 use redis::cmd;
 
 use crate::backend::RedisBackend;
+use crate::changes::changes;
 use crate::doctor;
 use crate::error::unreadable;
 use crate::keys::{self, Keys};
@@ -22,6 +24,10 @@ impl LockAdmin for RedisBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let state = self.inspect_all(std::slice::from_ref(name)).await?.pop();
         state.unwrap_or_else(|| Err(unreadable("the state of a lock")))
+    }
+
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        Some(changes(self.push.clone(), self.key_events.watch(name)))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, ClockLimit, Extension, Notifications, Record, Recording, Release, Renewal,
-    Reservation, Reserved, WaiterHandle,
+    Attempt, Claim, ClockLimit, Extension, Grant, Notifications, Record, Recording, Release,
+    Renewal, Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockName, Occurrence,
@@ -18,12 +18,13 @@ use redis::{Client, cmd};
 use crate::claims::{Call, Claims};
 use crate::error::BACKEND;
 use crate::fence::RedisFence;
+use crate::key_events::KeyEvents;
 use crate::keys::{self, Keys};
 use crate::push::Subscriber;
 use crate::reply;
 use crate::scripts::{
-    ACQUIRE, ACQUIRE_BESIDE, EXTEND, POLLED, Program, RECORD, RELEASE, RELEASE_AFTER, RESERVE,
-    WITHDRAW,
+    ACQUIRE, ACQUIRE_BESIDE, ACQUIRE_WHILE_FREE, EXTEND, POLLED, Program, RECORD, RELEASE,
+    RELEASE_AFTER, RESERVE, WITHDRAW,
 };
 use crate::server::Server;
 
@@ -36,17 +37,21 @@ pub struct RedisBackend {
     pub(crate) server: Arc<Server>,
     pub(crate) push: Arc<Notifications<Subscriber>>,
     pub(crate) channel: Arc<str>,
+    pub(crate) key_events: Arc<KeyEvents>,
     claims: Arc<Claims>,
     clock: ClockLimit,
 }
 
 impl RedisBackend {
     pub(crate) fn new(server: Server, client: Client, clock: ClockLimit) -> Self {
-        let subscriber = Subscriber::new(client);
+        let database = client.get_connection_info().redis_settings().db();
+        let key_events = Arc::new(KeyEvents::new(database));
+        let subscriber = Subscriber::new(client, key_events.clone());
         Self {
             server: Arc::new(server),
             channel: subscriber.channel(),
             push: Arc::new(Notifications::new(subscriber)),
+            key_events,
             claims: Arc::default(),
             clock,
         }
@@ -78,16 +83,32 @@ impl RedisBackend {
         });
         reply::attempt(claim, reply.await?)
     }
+
+    /// The arguments of a script that asks for several holds.
+    fn asking_for_all(&self, claims: &[Claim]) -> Vec<String> {
+        let of_claim = |claim: &Claim| {
+            let (ttl, label) = (claim.ttl.as_millis().to_string(), claim.label.as_str().to_owned());
+            [claim.owner.expose(), ttl, label, kind_mark(claim.kind).unwrap_or_default()]
+        };
+        [self.clock_limit().to_string()]
+            .into_iter()
+            .chain(claims.iter().flat_map(of_claim))
+            .collect()
+    }
 }
 
 /// The script that asks for a hold of this kind, and what tells it the kind; nothing if it is exclusive.
 fn asking_for(kind: Kind) -> (&'static Program, Option<String>) {
+    let mark = kind_mark(kind);
+    (if mark.is_some() { &ACQUIRE_BESIDE } else { &ACQUIRE }, mark)
+}
+
+/// What tells a script the kind of a hold; `None` if it is exclusive.
+fn kind_mark(kind: Kind) -> Option<String> {
     match kind {
-        Kind::Shared => (&ACQUIRE_BESIDE, Some("*".to_owned())),
-        Kind::OneOf(permits) => {
-            (&ACQUIRE_BESIDE, Some(format!("*{}/{}", permits.of(), permits.taken())))
-        }
-        _ => (&ACQUIRE, None),
+        Kind::Shared => Some("*".to_owned()),
+        Kind::OneOf(permits) => Some(format!("*{}/{}", permits.of(), permits.taken())),
+        _ => None,
     }
 }
 
@@ -107,6 +128,7 @@ impl DistributedLock for RedisBackend {
         .reserving_tokens()
         .running_once()
         .with_kinds(Kinds::Permits)
+        .taking_several()
     }
 
     async fn try_acquire(
@@ -135,6 +157,23 @@ impl DistributedLock for RedisBackend {
             Attempt::Busy(_) => {}
         }
         Ok(attempt)
+    }
+
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let calls: Vec<_> =
+            claims.iter().map(|claim| self.claims.begin_call(claim.owner)).collect();
+        let owners: Vec<_> = claims.iter().map(|claim| claim.owner.expose()).collect();
+        let locks: Vec<_> = claims.iter().map(|claim| Keys::new(&claim.name)).collect();
+        let keys = locks.iter().zip(&owners).flat_map(|(lock, owner)| lock.claiming(owner));
+        let (keys, args) = (keys.collect::<Vec<_>>(), self.asking_for_all(claims));
+        let reply = self.server.run_over(&ACQUIRE_WHILE_FREE, &keys, |link| {
+            calls.iter().try_for_each(|call| call.sends_over(link)).map(|()| &args)
+        });
+        let grants = reply::grants(claims, reply.await?)?;
+        drop(calls);
+        // None of them waits.
+        claims.iter().for_each(|claim| self.claims.forget(claim.owner));
+        Ok(grants)
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

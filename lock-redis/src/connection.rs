@@ -29,7 +29,8 @@ const SUSPECT_AFTER: Duration = Duration::from_millis(50);
 /// How long the kernel lets sent bytes go unacknowledged.
 const UNACKNOWLEDGED_LIMIT: Duration = Duration::from_secs(5);
 
-/// The settings of every socket: no delay for small requests, and notice of a peer that is gone.
+/// The settings of every connection: no delay for small requests, notice of a peer that is gone, and no request but
+/// ours.
 pub(crate) fn with_socket_settings(
     target: impl IntoConnectionInfo,
 ) -> Result<redis::ConnectionInfo, RedisError> {
@@ -38,7 +39,11 @@ pub(crate) fn with_socket_settings(
     let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
     #[cfg(target_os = "linux")]
     let settings = settings.set_user_timeout(UNACKNOWLEDGED_LIMIT);
-    Ok(target.into_connection_info()?.set_tcp_settings(settings))
+    let info = target.into_connection_info()?.set_tcp_settings(settings);
+    // Else the driver tells its name, which since Redis 7.2 is a right of its own: a server would log a refusal for
+    // each connection of a user who has the rights of a client of locks.
+    let quiet = info.redis_settings().clone().set_skip_set_lib_name();
+    Ok(info.set_redis_settings(quiet))
 }
 
 /// The connection that requests go over. It is made when it is first needed.

@@ -18,6 +18,14 @@ pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
 /// A clock that is further off is not kept right by anybody.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
+/// The keyspace events (K) by which a watch is told of all changes: of a string ($), of a sorted set, which the
+/// queue is (z), of a deletion (g) and of an expiry (x).
+const KEY_EVENTS: &str = "K$gxz";
+
+/// What compatible servers call the version of their own, beside that of the Redis that they speak as.
+const PRODUCTS: [(&str, &str); 2] =
+    [("valkey_version", "Valkey"), ("dragonfly_version", "Dragonfly")];
+
 /// The oldest version that the scripts run on.
 const OLDEST: (u32, u32) = (6, 2);
 
@@ -32,12 +40,13 @@ pub(crate) async fn examine(
         Err(error) if error.is_transient() => return Err(error),
         Err(_) => return Ok(vec![unseen(), rights(probe.await)?, clock]),
     };
-    let info = Info::parse(&info);
+    let (info, watching) = (Info::parse(&info), watching(server).await?);
     let rights = match info.get("role") {
         "master" => rights(probe.await)?,
         _ => Finding::unknown("rights", "a replica takes no locks", "examine the primary"),
     };
-    Ok(vec![version(&info), role(&info), eviction(&info), persistence(&info), rights, clock])
+    let settings = [version(&info), role(&info), eviction(&info), persistence(&info)];
+    Ok(settings.into_iter().chain([watching, rights, clock]).collect())
 }
 
 fn unseen() -> Finding {
@@ -50,13 +59,20 @@ fn version(info: &Info<'_>) -> Finding {
     let mut parts = version.split('.').map_while(|part| part.parse().ok());
     let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     match number >= OLDEST {
-        true => Finding::good("version", format!("it speaks as Redis {version}")),
+        true => Finding::good("version", format!("{}it speaks as Redis {version}", product(info))),
         false => {
             let seen =
                 format!("Redis \"{version}\" is older than what the scripts are written for");
             Finding::risk("version", seen, "use Redis 6.2 or newer")
         }
     }
+}
+
+/// Which server it is, if it is not Redis itself.
+fn product(info: &Info<'_>) -> String {
+    let told = PRODUCTS.iter().map(|(key, name)| (name, info.get(key)));
+    let product = told.into_iter().find(|(_, version)| !version.is_empty());
+    product.map_or_else(String::new, |(name, version)| format!("{name} {version}: "))
 }
 
 fn role(info: &Info<'_>) -> Finding {
@@ -103,6 +119,35 @@ fn persistence(info: &Info<'_>) -> Finding {
             "persistence",
             "no append-only file is written: a restart forgets locks that are held",
             "set appendonly yes, or keep a restarted server out for the longest TTL",
+        ),
+    }
+}
+
+/// C44: how soon a watch learns of changes. A slow one endangers no lock, so this is never a risk.
+async fn watching(server: &Server) -> Result<Finding, BackendError> {
+    let mut get = cmd("CONFIG");
+    get.arg("GET").arg("notify-keyspace-events");
+    let seen = match server.send(get).await {
+        Ok(reply) => {
+            let settings: HashMap<String, String> = reply::read(reply, "CONFIG GET")?;
+            learns_by(settings.values().next().map_or("", String::as_str))
+        }
+        Err(error) if error.is_transient() => return Err(error),
+        Err(_) => "a watch looks once a second, and is told of changes if the server has \
+                   keyspace events on, which this user may not see"
+            .to_owned(),
+    };
+    Ok(Finding::good("watching", seen))
+}
+
+/// How a watch learns of changes from a server that tells of these events.
+fn learns_by(events: &str) -> String {
+    // `A` stands for every letter here but `K`.
+    let has = |letter| events.contains(letter) || letter != 'K' && events.contains('A');
+    match KEY_EVENTS.chars().all(has) {
+        true => "a watch is told of changes at once".to_owned(),
+        false => format!(
+            "a watch looks once a second; notify-keyspace-events {KEY_EVENTS} has it told at once"
         ),
     }
 }
@@ -188,11 +233,36 @@ mod tests {
     }
 
     #[test]
+    fn c31_a_compatible_server_is_named() {
+        let seen = |info: &str| version(&Info::parse(info)).seen;
+        for (info, shown) in [
+            ("redis_version:7.0.15\r\n", "it speaks as Redis 7.0.15"),
+            (
+                "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.3\r\n",
+                "Valkey 8.1.3: it speaks as Redis 7.2.4",
+            ),
+            (
+                "redis_version:7.4.0\r\ndragonfly_version:df-v1.30.1\r\n",
+                "Dragonfly df-v1.30.1: it speaks as Redis 7.4.0",
+            ),
+        ] {
+            assert_eq!(seen(info), shown);
+        }
+    }
+
+    #[test]
     fn c31_an_evicting_policy_is_a_risk_with_and_without_a_limit() {
         assert_eq!(health(eviction, "maxmemory:0\r\nmaxmemory_policy:volatile-lru"), Health::Risk);
         assert_eq!(health(eviction, "maxmemory:9\r\nmaxmemory_policy:allkeys-lru"), Health::Risk);
         assert_eq!(health(eviction, "maxmemory:9\r\nmaxmemory_policy:noeviction"), Health::Good);
         assert_eq!(health(eviction, ""), Health::Unknown);
+    }
+
+    #[test]
+    fn c44_a_server_that_tells_of_all_changes_is_known() {
+        let tells = |events| learns_by(events) == "a watch is told of changes at once";
+        assert!(["KA", "AKE", "g$xzKlh"].into_iter().all(tells));
+        assert!(!["", "AE", "g$xK", "K"].into_iter().any(tells));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! meet. The braces also make Redis Cluster put the companions into the slot of the key itself.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::Write;
 
 use lock_core::{LockName, Occurrence};
@@ -58,6 +59,12 @@ impl<'a> Keys<'a> {
         Key::Run(&self.lock, occurrence.as_str())
     }
 
+    /// The channels on which a server tells of what happens to the lock's key, and to its queue (C44).
+    pub(crate) fn events(&self, database: i64) -> [String; 2] {
+        let channel = |key: Key<'_>| format!("__keyspace@{database}__:{key}");
+        [self.lock(), self.companion("queue")].map(channel)
+    }
+
     pub(crate) fn companion(&self, what: &'static str) -> Key<'_> {
         Key::Companion(&self.lock, what)
     }
@@ -72,6 +79,12 @@ impl<'a> Key<'a> {
             Self::Withdrawn(lock, owner) => ["{", lock, "}:", "withdrawn:", owner],
             Self::Run(lock, occurrence) => ["{", lock, "}:", "run:", occurrence],
         }
+    }
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts().iter().try_for_each(|part| f.write_str(part))
     }
 }
 
@@ -110,6 +123,13 @@ pub(crate) fn name_of_counter(key: &str) -> Option<LockName> {
     LockName::new(decode(lock)).ok()
 }
 
+/// The key of the lock that is told of on this channel.
+pub(crate) fn lock_of_events(channel: &str) -> Option<&str> {
+    let (_, key) = channel.split_once("__:")?;
+    let queue_of = key.strip_prefix('{').and_then(|key| key.strip_suffix("}:queue"));
+    Some(queue_of.unwrap_or(key))
+}
+
 fn encode(name: &str) -> Cow<'_, str> {
     // C2: injective, and every character of a name is data.
     if !name.contains(['%', '{', '}']) {
@@ -134,9 +154,8 @@ mod tests {
     #[test]
     fn c02_no_lock_meets_anothers_keys() {
         let names = ["a", "a:fence", "{a}:fence", "{a}", "a/b", "a}b", "}", "{}", "%7B", "{", "*"];
-        let keys = names.map(|text| {
-            Keys::new(&name(text)).claiming("an owner").map(|key| key.parts().concat())
-        });
+        let keys = names
+            .map(|text| Keys::new(&name(text)).claiming("an owner").map(|key| key.to_string()));
         let distinct: HashSet<&String> = keys.iter().flatten().collect();
         assert_eq!(distinct.len(), names.len() * 5);
     }
@@ -147,10 +166,10 @@ mod tests {
         let occurrence = |text: &str| Occurrence::new(text).expect("an occurrence");
         let runs = texts.iter().flat_map(|lock| {
             let (name, of) = (name(lock), texts.map(occurrence));
-            of.map(|occurrence| Keys::new(&name).run(&occurrence).parts().concat())
+            of.map(|occurrence| Keys::new(&name).run(&occurrence).to_string())
         });
         let locks =
-            texts.map(|text| Keys::new(&name(text)).claiming("x").map(|key| key.parts().concat()));
+            texts.map(|text| Keys::new(&name(text)).claiming("x").map(|key| key.to_string()));
         let distinct: HashSet<String> = runs.chain(locks.into_iter().flatten()).collect();
         assert_eq!(distinct.len(), texts.len() * (texts.len() + 5));
     }
@@ -158,15 +177,28 @@ mod tests {
     #[test]
     fn c02_a_counter_tells_its_name() {
         for text in ["a", "a:fence", "{a}:fence", "%7B", "%257B", "*?[x]", "ü"] {
-            let counter = Keys::new(&name(text)).companion("fence").parts().concat();
+            let counter = Keys::new(&name(text)).companion("fence").to_string();
             assert_eq!(name_of_counter(&counter), Some(name(text)), "{text}");
         }
         assert_eq!(name_of_counter("{}:fence"), None);
     }
 
     #[test]
+    fn c44_a_channel_tells_its_lock() {
+        for text in ["a", "a:queue", "{a}:queue", "__:", "{", "}", "ü"] {
+            let (name, other) = (name(text), name("b"));
+            let keys = Keys::new(&name);
+            for channel in keys.events(15) {
+                assert_eq!(lock_of_events(&channel), Some(&*keys.lock().to_string()));
+                assert!(!Keys::new(&other).events(15).contains(&channel), "{channel}");
+            }
+        }
+        assert_eq!(lock_of_events("leasehold-1"), None);
+    }
+
+    #[test]
     fn c29_a_plain_name_is_its_own_key() {
-        assert_eq!(Keys::new(&name("stock:42 ü")).lock().parts().concat(), "stock:42 ü");
+        assert_eq!(Keys::new(&name("stock:42 ü")).lock().to_string(), "stock:42 ü");
     }
 
     #[test]

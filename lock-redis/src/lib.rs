@@ -31,6 +31,8 @@
 //!   or goes drops those that are over. A release lets in all at the head of the queue that fit together. An
 //!   exclusive hold runs the same commands as if there were no other kinds.
 //! - **Foreign holders** release without a message: waiters look at the server at least once a second.
+//! - **Those who watch** a lock are told of its changes by keyspace events, if the server has them on
+//!   (`notify-keyspace-events K$gxz`). Otherwise they look once a second.
 //! - **Withdrawal**: a claim whose caller left is withdrawn by one request. It leaves a mark for 30 s if a
 //!   request of the claim may still come, over a connection that was given up. The mark refuses it.
 //!
@@ -52,6 +54,7 @@
 
 mod admin;
 mod backend;
+mod changes;
 mod claims;
 mod connect;
 mod connection;
@@ -59,6 +62,7 @@ mod doctor;
 mod error;
 mod fence;
 mod holders;
+mod key_events;
 mod keys;
 mod link;
 mod options;

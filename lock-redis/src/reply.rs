@@ -27,7 +27,6 @@ pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendErr
     }
 }
 
-/// The common case tells no slots.
 /// Reads an answer of several parts: how many they are tells which one it is.
 fn beside(claim: &Claim, parts: Vec<Value>) -> Result<Attempt, BackendError> {
     match <[Value; 4]>::try_from(parts) {
@@ -47,12 +46,24 @@ fn beside(claim: &Claim, parts: Vec<Value>) -> Result<Attempt, BackendError> {
     }
 }
 
+/// Reads the answer of the script that takes several.
+pub(crate) fn grants(claims: &[Claim], reply: Value) -> Result<Vec<Grant>, BackendError> {
+    let grants: Vec<(String, String)> = read(reply, "the answer to an acquire of several")?;
+    let grants = claims.iter().zip(grants);
+    grants.map(|(claim, (token, slots))| grant(claim, &token, Some(&slots))).collect()
+}
+
 fn granted(claim: &Claim, token: String, slots: Option<String>) -> Result<Attempt, BackendError> {
+    grant(claim, &token, slots.as_deref()).map(Attempt::Granted)
+}
+
+/// The common case tells no slots.
+fn grant(claim: &Claim, token: &str, slots: Option<&str>) -> Result<Grant, BackendError> {
     let token = token.parse().map_err(|_| unreadable("a token"))?;
-    let grant = Grant::new(token, claim.ttl.as_duration());
     let slots = slots.filter(|slots| !slots.is_empty());
-    let slots = slots.map_or(Some(Slots::NONE), |slots| Slots::parse(&slots));
-    Ok(Attempt::Granted(grant.with_slots(slots.ok_or_else(|| unreadable("slots"))?)))
+    let slots = slots.map_or(Some(Slots::NONE), Slots::parse);
+    let slots = slots.ok_or_else(|| unreadable("slots"))?;
+    Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
 }
 
 /// Reads the answer of the release script.

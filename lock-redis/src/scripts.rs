@@ -30,6 +30,8 @@ macro_rules! script {
 script!(ACQUIRE, "acquire_free", "holds", "granting", "acquire");
 // The common case of an exclusive hold is none of another kind.
 script!(ACQUIRE_BESIDE, "holds", "granting", "acquire");
+// The same for each of several claims, as a function.
+script!(ACQUIRE_WHILE_FREE, "holds", "granting", "acquire_each", "acquire", "acquire_while_free");
 script!(EXTEND, "holds", "extend");
 script!(RELEASE, "release_unwanted", "holds", "granting", "release");
 script!(RESERVE, "holds", "granting", "reserve");
@@ -107,6 +109,7 @@ mod tests {
         for program in [
             &ACQUIRE,
             &ACQUIRE_BESIDE,
+            &ACQUIRE_WHILE_FREE,
             &EXTEND,
             &RELEASE,
             &RESERVE,

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, LossWatch, Record, Recording, Release, Renewal,
+    Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording, Release, Renewal,
     Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
@@ -24,6 +24,7 @@ use lock_core::{
 #[allow(missing_docs)]
 pub enum Operation {
     TryAcquire,
+    AcquireWhileFree,
     ExtendAll,
     Release,
     ReleaseAfter,
@@ -233,6 +234,10 @@ impl DistributedLock for Faulty {
         self.backend.capabilities()
     }
 
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.backend.server_of(name)
+    }
+
     async fn try_acquire(
         &self,
         claim: &Claim,
@@ -246,6 +251,17 @@ impl DistributedLock for Faulty {
             }
         };
         self.call_about(&claim.name, Operation::TryAcquire, answer).await
+    }
+
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        self.plan().last_claim = claims.last().cloned();
+        if claims.iter().any(|claim| self.plan().jammed.contains(&claim.name)) {
+            return pending().await;
+        }
+        let is_free = |claim: &&Claim| matches!(self.is_stuck(&claim.name), Ok(false));
+        let free: Vec<_> = claims.iter().take_while(is_free).cloned().collect();
+        let answer = self.backend.acquire_while_free(&free);
+        self.call(Operation::AcquireWhileFree, answer).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

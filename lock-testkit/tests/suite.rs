@@ -143,6 +143,31 @@ fn the_suite_refuses_each_broken_backend_and_says_what_was_expected() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+/// Faults with holds, waits and their ends, which random histories find by themselves.
+const FOUND_BY_HISTORIES: [&str; 7] = [
+    "a release of any owner's hold",
+    "a release that wakes nobody",
+    "an eviction that keeps the waiters waiting",
+    "an extension by any owner",
+    "an extension renews nothing",
+    "an inspection of a hold that expired",
+    "tokens that begin anew after an expiry",
+];
+
+#[test]
+fn random_histories_find_what_is_wrong_with_holds_and_waits() {
+    thread::scope(|scope| {
+        for name in FOUND_BY_HISTORIES {
+            let broken = BREAKS.iter().find(|broken| broken.name == name).expect("a break");
+            let test = move || verdict("every_history_agrees_with_the_model", To((broken.make)()));
+            scope.spawn(move || {
+                let said = test().expect_err(name);
+                assert!(said.contains("is to "), "{name}: {said}");
+            });
+        }
+    });
+}
+
 #[test]
 fn each_break_has_a_name_of_its_own() {
     let names: HashSet<_> = BREAKS.iter().map(|broken| broken.name).collect();

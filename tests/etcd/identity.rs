@@ -1,5 +1,7 @@
 //! C22: revisions are tokens only within one life of one store.
 
+use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use leasehold::{LockError, LostReason, Wait};
@@ -8,24 +10,34 @@ use tokio::time::timeout;
 
 use crate::support::{LIMIT, client, fresh_name, held, patient, released, shown};
 
-/// A cluster that lost its data gives out small revisions again: no lock is granted under one, and what
-/// was held is lost.
+/// A cluster that was restored from a backup gives out small revisions again: no lock is granted under one, and
+/// what was held is lost, whether the backup has it or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_store_that_went_back_in_time_is_refused() {
     let mut server = EtcdServer::start().await;
     let client = client(&server.url()).await;
+    let before = held(&client, "held before").await;
+    let (data, backup) = (server.folder().join("data"), server.folder().join("backup"));
+    server.kill();
+    let copied = Command::new("cp").arg("-r").args([&data, &backup]).status();
+    assert!(copied.expect("a copy").success());
+    server.restart().await;
     for _ in 0..20 {
         released(held(&client, &fresh_name()).await).await;
     }
-    let guard = held(&client, "a").await;
+    let after = held(&client, "held after").await;
+    assert!(before.is_held());
     server.kill();
-    std::fs::remove_dir_all(server.folder().join("data")).expect("its data");
+    fs::remove_dir_all(&data).expect("its data");
+    fs::rename(backup, data).expect("its backup");
     server.restart().await;
     let refused = client.acquire(patient("b").wait(Wait::AtMost(Duration::from_secs(5)))).await;
     let Err(error @ LockError::Backend { .. }) = refused else { panic!("{refused:?}") };
     assert!(shown(&error).contains("back in time"), "{error:?}");
-    let lost = guard.extend(Duration::from_secs(60)).await;
-    assert!(matches!(lost, Err(LockError::Lost { reason: LostReason::Evicted, .. })), "{lost:?}");
+    for guard in [before, after] {
+        let lost = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
+        assert_eq!(lost, LostReason::Evicted);
+    }
 }
 
 /// A member of another cluster in the URL, which is asked when the first one fails, grants nothing.

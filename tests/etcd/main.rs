@@ -13,6 +13,7 @@ mod renewals;
 mod resources;
 mod servers;
 mod sessions;
+mod several;
 mod since;
 #[path = "../support/mod.rs"]
 mod support;

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::faults::lease_of;
 use crate::servers::{claims, gauge, one_member};
 use crate::sessions::{backend, renewal, unrenewed};
-use crate::support::{LIMIT, MINUTE, SLACK, client, patient};
+use crate::support::{LIMIT, MINUTE, SLACK, client, held, patient};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,8 +41,32 @@ async fn c12_renewals_are_one_request_for_all_holds() {
     client.shutdown().await;
 }
 
+/// Many may wait: each looks at its place, whose session is renewed, and the one for its hold only seldom.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c12_a_client_that_waits_sends_few_requests() {
+    const WAITERS: u32 = 20;
+    let server = EtcdServer::start().await;
+    let holder = client(&server.url()).await;
+    let guard = held(&holder, "a").await;
+    let mut waiting = Vec::new();
+    for _ in 0..WAITERS {
+        let waiter = client(&server.url()).await;
+        waiting.push(tokio::spawn(async move { waiter.acquire(patient("a")).await }));
+    }
+    let all = WAITERS as usize + 1;
+    eventually("all wait", LIMIT, async || claims(&server, "a").len() == all).await;
+    let (before, began) = (requests(&server).await, Instant::now());
+    sleep(4 * SECOND).await;
+    let (sent, took) = (requests(&server).await - before, began.elapsed());
+    // A look takes 0.8 to 1 s, a renewal of a place is due after 0.67 s. The rest is for the holder.
+    let allowed = took.as_secs_f64() * f64::from(3 * WAITERS) + 40.0;
+    assert!((sent as f64) < allowed, "{sent} requests of {WAITERS} waiters in {took:?}");
+    assert!(guard.is_held() && waiting.iter().all(|waiting| !waiting.is_finished()));
+    waiting.iter().for_each(|waiting| waiting.abort());
+}
+
 /// How many requests the server was sent that concern renewals: leases, and transactions.
-async fn requests(server: &EtcdServer) -> u64 {
+pub(crate) async fn requests(server: &EtcdServer) -> u64 {
     let mut all = 0;
     for (service, method) in [
         ("etcdserverpb.Lease", "LeaseKeepAlive"),

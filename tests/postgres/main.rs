@@ -15,6 +15,7 @@ mod migration;
 mod resources;
 mod security;
 mod server;
+mod several;
 mod since;
 mod standby;
 #[path = "../support/mod.rs"]

@@ -8,12 +8,20 @@ use crate::support::{LIMIT, client, turn};
 lock_testkit::test_resources!(PostgresFaults);
 
 /// The transactions so far that the server counted; it counts them with some delay.
-fn transactions(server: &PostgresServer) -> u64 {
+pub(crate) fn transactions(server: &PostgresServer) -> u64 {
     server.psql("SELECT pg_stat_force_next_flush()");
     number(
         server,
         "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'",
     )
+}
+
+/// How many transactions there were since `before`, once at least so many are counted. A session tells its
+/// count when it ends.
+pub(crate) async fn counted_since(server: &PostgresServer, before: u64, least: u64) -> u64 {
+    let counted = || transactions(server) - before;
+    eventually("the transactions are counted", LIMIT, async || counted() >= least).await;
+    counted()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,12 +37,7 @@ async fn acquire_and_release_are_one_transaction_each_on_one_connection() {
     }
     assert_eq!(sessions(&server), 1);
     drop(client);
-    // A session tells its count when it ends.
-    eventually("the transactions are counted", LIMIT, async || {
-        transactions(&server) - before >= 200
-    })
-    .await;
     // Ours, and those of the questions above and of the server itself.
-    let asked = transactions(&server) - before;
+    let asked = counted_since(&server, before, 200).await;
     assert!(asked < 300, "{asked} transactions for 100 cycles");
 }

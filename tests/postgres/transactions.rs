@@ -19,10 +19,12 @@ async fn connection(server: &PostgresServer) -> PgConnection {
     PgConnection::connect(&server.url()).await.expect("a connection")
 }
 
+/// How many statements wait for a lock of the server's own.
+const BLOCKED: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+
 /// Returns once at least as many statements wait for a lock of the server's own.
 pub(crate) async fn until_blocked(server: &PostgresServer, count: u64) {
-    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    eventually("they wait", LIMIT, async || number(server, blocked) >= count).await;
+    eventually("they wait", LIMIT, async || number(server, BLOCKED) >= count).await;
 }
 
 /// A default of the role, the database or the server does not decide how long a request waits.
@@ -52,6 +54,9 @@ async fn c19_a_jammed_lock_costs_no_other() {
     let jam = Jam::start().await;
     let attempts = (1..=100).map(|millis| jam.given_up_after(Duration::from_millis(millis)));
     join_all(attempts).await;
+    // Two attempts, whose sessions the others went on with, and a withdrawal or two.
+    let blocked = number(&jam.server, BLOCKED);
+    assert!(blocked <= 5, "{blocked} sessions wait for the jammed lock");
     jam.costs_no_other().await;
     jam.end().await;
 }
@@ -83,23 +88,50 @@ async fn c12_a_crowd_at_jammed_locks_does_not_delay_renewals() {
     let server = PostgresServer::start().await;
     let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
     let lease = lock.acquire_lease(&patient(&fresh_name())).await.expect("a free lock");
-    server.psql("INSERT INTO leasehold.locks SELECT 'jam-' || n FROM generate_series(0, 9) n");
-    let mut stranger = connection(&server).await;
-    let jam = "BEGIN; SELECT 1 FROM leasehold.locks WHERE starts_with(name, 'jam-') FOR UPDATE";
-    stranger.execute(sqlx::raw_sql(jam)).await.expect("locked");
-    let crowd = (0..60).map(async |n| {
-        let claim = patient(&format!("jam-{}", n % 10)).claim().expect("a good claim");
-        while lock.try_acquire(&claim, None).await.is_err() {}
-    });
     let renewal = async {
         until_blocked(&server, 7).await;
         let renewal = Renewal::new(&lease, Ttl::MAX);
-        let renewed = timeout(Duration::from_millis(700), lock.extend(&renewal)).await;
+        let renewed = timeout(SOON, lock.extend(&renewal)).await;
         renewed.expect("not behind the crowd").expect("an answer");
     };
+    beside_a_crowd(&server, &lock, 10, renewal).await;
+}
+
+/// C19: attempts at one jammed lock, of which nobody gives up, leave connections for another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_crowd_at_one_jammed_lock_leaves_connections_for_others() {
+    let server = PostgresServer::start().await;
+    let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
+    let claim = patient(&fresh_name()).claim().expect("a good claim");
+    let attempt = async {
+        until_blocked(&server, 2).await;
+        let granted = timeout(SOON, lock.try_acquire(&claim, None)).await;
+        granted.expect("not behind the crowd").expect("an answer");
+    };
+    beside_a_crowd(&server, &lock, 1, attempt).await;
+}
+
+/// The server gives up an attempt at a jammed lock after a second.
+const SOON: Duration = Duration::from_millis(700);
+
+/// Does `what` beside a crowd that tries again and again to take so many locks, all of them jammed.
+async fn beside_a_crowd(
+    server: &PostgresServer,
+    lock: &PostgresBackend,
+    locks: usize,
+    what: impl Future<Output = ()>,
+) {
+    server.psql("INSERT INTO leasehold.locks SELECT 'jam-' || n FROM generate_series(0, 9) n");
+    let mut stranger = connection(server).await;
+    let jam = "BEGIN; SELECT 1 FROM leasehold.locks WHERE starts_with(name, 'jam-') FOR UPDATE";
+    stranger.execute(sqlx::raw_sql(jam)).await.expect("locked");
+    let crowd = (0..60).map(async |n| {
+        let claim = patient(&format!("jam-{}", n % locks)).claim().expect("a good claim");
+        while lock.try_acquire(&claim, None).await.is_err() {}
+    });
     tokio::select! {
         _ = join_all(crowd) => panic!("no lock was jammed"),
-        () = renewal => {}
+        () = what => {}
     }
 }
 

@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::{Kind, LockRequest};
 use lock_testkit::child;
 
-use super::{Fixture, SLACK, client, count, request, variable};
+use super::{Fixture, client, count, request, variable};
 
 const READERS: usize = 10;
 const WRITERS: usize = 2;
@@ -100,19 +99,9 @@ pub(super) async fn keep_a_slot() {
     drop(guard);
 }
 
-/// Whether the backend has permits, and so all kinds.
-async fn has_kinds(fixture: &Fixture) -> bool {
-    let client = leasehold::connect(&fixture.url()).await.expect("a connection");
-    let permit = LockRequest::new("a").one_of(PERMITS).claim().expect("a good claim").kind;
-    client.capabilities().kinds.has(permit) && client.capabilities().kinds.has(Kind::Shared)
-}
-
 /// C33, C34, S4: readers never see half of a write, writers lose none, and no reader comes in twice while a
 /// writer waits.
 async fn ten_readers_and_two_writers(fixture: Fixture) {
-    if !has_kinds(&fixture).await {
-        return;
-    }
     let ttl = Duration::from_secs(30);
     let spawn = |role: &'static str| {
         let fixture = &fixture;
@@ -157,22 +146,10 @@ fn nobody_passes(notes: &[&str], writer: usize) -> usize {
     waits
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c34_ten_readers_and_two_writers_on_files() {
-    ten_readers_and_two_writers(Fixture::file()).await;
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c34_ten_readers_and_two_writers_on_redis() {
-    ten_readers_and_two_writers(Fixture::redis().await).await;
-}
+on_each_store!(c34_ten_readers_and_two_writers: ten_readers_and_two_writers);
 
 /// C33, C36: never more than three, and no slot twice.
 async fn ten_processes_with_three_permits(fixture: Fixture) {
-    if !has_kinds(&fixture).await {
-        return;
-    }
     let mut workers: Vec<_> =
         (0..WORKERS).map(|_| fixture.spawn("worker", Duration::from_secs(30))).collect();
     for said in join_all(workers.iter_mut().map(child::Child::line)).await {
@@ -180,22 +157,10 @@ async fn ten_processes_with_three_permits(fixture: Fixture) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c36_ten_processes_with_three_permits_on_files() {
-    ten_processes_with_three_permits(Fixture::file()).await;
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c36_ten_processes_with_three_permits_on_redis() {
-    ten_processes_with_three_permits(Fixture::redis().await).await;
-}
+on_each_store!(c36_ten_processes_with_three_permits: ten_processes_with_three_permits);
 
 /// C38: the slot of a killed process is free after its TTL, and the others go on.
 async fn a_killed_holder_frees_its_slot(fixture: Fixture) {
-    if !has_kinds(&fixture).await {
-        return;
-    }
     let ttl = Duration::from_secs(2);
     let mut keepers: Vec<_> = (0..PERMITS).map(|_| fixture.spawn("slot keeper", ttl)).collect();
     let slots = join_all(keepers.iter_mut().map(child::Child::line)).await;
@@ -207,19 +172,10 @@ async fn a_killed_holder_frees_its_slot(fixture: Fixture) {
     let killed = Instant::now();
     assert_eq!(next.line().await, slots[1], "the one slot that is free");
     let waited = killed.elapsed();
-    assert!(waited < ttl + Duration::from_secs(1) + SLACK, "waited {waited:?}");
-    let client = leasehold::connect(&fixture.url()).await.expect("a connection");
+    assert!(waited < fixture.bound(ttl), "waited {waited:?}");
+    let client = leasehold::connect(&fixture.url).await.expect("a connection");
     let holders = client.inspect(super::NAME).await.expect("an answer").holders;
     assert_eq!(holders.len(), usize::from(PERMITS), "{holders:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c38_a_killed_holder_frees_its_slot_on_files() {
-    a_killed_holder_frees_its_slot(Fixture::file()).await;
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c38_a_killed_holder_frees_its_slot_on_redis() {
-    a_killed_holder_frees_its_slot(Fixture::redis().await).await;
-}
+on_each_store!(c38_a_killed_holder_frees_its_slot: a_killed_holder_frees_its_slot);

@@ -91,6 +91,18 @@ async fn by_acl_user_with_the_rights_that_the_docs_name() {
     guard.release().await.expect("an answer");
 }
 
+/// What the driver says by itself would stand in the server's log for each connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_refuses_nothing_of_what_is_sent() {
+    let server = RedisServer::start().await;
+    works(&client(&server.url()).await).await;
+    let refused = server.cli(&["INFO", "errorstats"]);
+    let others = refused.text().lines().filter(|line| line.starts_with("errorstat_"));
+    // A script that the server does not know yet is sent to it.
+    let others: Vec<_> = others.filter(|line| !line.starts_with("errorstat_NOSCRIPT:")).collect();
+    assert!(others.is_empty(), "{others:?}");
+}
+
 /// Takes a lock twice at once, extends, and gives back.
 async fn shares(client: &LockClient) {
     let request = patient(&fresh_name()).one_of(3);

@@ -24,7 +24,28 @@ async fn c31_a_good_server_passes() {
     let findings = findings(&server.url()).await;
     assert!(findings.iter().all(|finding| finding.health == Health::Good), "{findings:?}");
     let checks: Vec<_> = findings.iter().map(|finding| finding.check).collect();
-    assert_eq!(checks, ["version", "role", "eviction", "persistence", "rights", "clock"]);
+    let settings = ["version", "role", "eviction", "persistence", "watching"];
+    assert_eq!(checks, [&settings[..], &["rights", "clock"]].concat());
+}
+
+/// C44: how soon watches learn of changes is no question of safety, and told all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_what_watches_learn_is_told() {
+    let server = RedisServer::start().await;
+    let rights = RIGHTS.iter().copied().chain(["+info"]);
+    let user = ["ACL", "SETUSER", "able", "on", "nopass", "resetchannels"];
+    server.cli(&user.into_iter().chain(rights).collect::<Vec<_>>());
+    let seen = async |url: &str| {
+        let watching = findings(url).await.into_iter().find(|one| one.check == "watching");
+        let watching = watching.expect("it looks");
+        assert_eq!(watching.health, Health::Good);
+        watching.seen
+    };
+    assert!(seen(&server.url()).await.contains("notify-keyspace-events K$gxz has it told"));
+    server.cli(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
+    assert_eq!(seen(&server.url()).await, "a watch is told of changes at once");
+    let unknown = seen(&format!("redis://able:any@{}", server.addr())).await;
+    assert!(unknown.contains("may not see"), "{unknown}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

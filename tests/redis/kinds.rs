@@ -50,7 +50,7 @@ async fn c37_a_foreign_client_keeps_every_kind_of_hold_out() {
 }
 
 /// How often the server was asked for each command since its statistics were reset.
-fn commands(server: &RedisServer) -> Vec<(String, String)> {
+pub(crate) fn commands(server: &RedisServer) -> Vec<(String, String)> {
     let stats = server.cli(&["INFO", "commandstats"]);
     let line = |line: &str| {
         let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;

@@ -13,9 +13,12 @@ mod holders;
 mod kinds;
 mod resources;
 mod server;
+mod several;
+mod shards;
 #[path = "../support/mod.rs"]
 mod support;
 mod tokens;
+mod watching;
 mod withdrawals;
 
 use std::sync::Arc;
@@ -37,6 +40,11 @@ impl Harness for Redis {
 
     async fn evict(&self, name: &LockName) {
         self.0.cli(&["DEL", name.as_str()]);
+    }
+
+    fn tells_changes(&self) -> bool {
+        let setting = self.0.cli(&["CONFIG", "GET", "notify-keyspace-events"]);
+        !setting.array()[1].text().is_empty()
     }
 }
 

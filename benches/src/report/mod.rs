@@ -25,7 +25,7 @@ pub(crate) fn write(figures: &Figures, options: &Options) -> Result<()> {
         fs::write(path, picture::svg(figures)?)?;
     }
     match options.readme {
-        true => readme::write(figures),
+        true => readme::write(figures, &verdicts),
         false => Ok(()),
     }
 }

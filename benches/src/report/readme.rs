@@ -1,4 +1,4 @@
-//! The table and the picture of the README, from the figures of this run.
+//! The tables and the picture of the README and of the page on performance, from the figures of this run.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,7 @@ use crate::backend::Backend;
 use crate::client::Result;
 use crate::contender::{Contender, OURS};
 use crate::figures::{CYCLES, Case, Figures, Key, P50, P99};
+use crate::targets::Verdict;
 use crate::workloads::{handoff, hot, throughput, uncontended};
 
 const BEGIN: &str = "<!-- Written by `cargo xtask bench --readme`: -->";
@@ -16,42 +17,53 @@ const END: &str = "<!-- until here. -->";
 
 const PICTURE: &str = "docs/handoff.svg";
 
-/// Rewrites what stands between the marks.
-pub(crate) fn write(figures: &Figures) -> Result<()> {
+/// How many clients hand a lock on in the README's table. The picture has the others.
+const CLIENTS: usize = 64;
+
+/// Rewrites what stands between the marks of the pages, and the picture.
+pub(crate) fn write(figures: &Figures, verdicts: &[Verdict]) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let (path, picture) = (root.join("README.md"), root.join(PICTURE));
-    let text = with_table(&fs::read_to_string(&path)?, &table(figures))?;
-    fs::write(path, text)?;
-    Ok(fs::write(picture, picture::svg(figures)?)?)
+    let short = table(figures, &cases(&[CLIENTS]));
+    let picture = format!("![Hand-off, by number of clients]({PICTURE})");
+    rewrite(&root.join("README.md"), &format!("{picture}\n\n{short}"))?;
+    let whole = table(figures, &cases(&handoff::CLIENTS));
+    rewrite(&root.join("docs/performance.md"), &format!("{whole}\n{}", targets(verdicts)))?;
+    Ok(fs::write(root.join(PICTURE), picture::svg(figures)?)?)
 }
 
-fn with_table(readme: &str, table: &str) -> Result<String> {
-    let (before, rest) = readme.split_once(BEGIN).ok_or("the README has no mark")?;
-    let (_, after) = rest.split_once(END).ok_or("the README's mark has no end")?;
-    Ok(format!(
-        "{before}{BEGIN}\n\n![Hand-off, by number of clients]({PICTURE})\n\n{table}\n{END}{after}"
-    ))
+fn rewrite(page: &Path, text: &str) -> Result<()> {
+    let old = fs::read_to_string(page)?;
+    let no_mark = || format!("{} has no marks", page.display());
+    let (before, rest) = old.split_once(BEGIN).ok_or_else(no_mark)?;
+    let (_, after) = rest.split_once(END).ok_or_else(no_mark)?;
+    Ok(fs::write(page, format!("{before}{BEGIN}\n\n{text}\n{END}{after}"))?)
 }
 
-fn table(figures: &Figures) -> String {
+fn targets(verdicts: &[Verdict]) -> String {
+    let rows = verdicts.iter().map(Verdict::row);
+    "| target | | ratio | bound | |\n| --- | --- | --- | --- | --- |\n".to_owned()
+        + &rows.collect::<String>()
+}
+
+fn table(figures: &Figures, cases: &[(Case, &'static str)]) -> String {
     let mut table = "| | floor | Leasehold | peers |\n| --- | --- | --- | --- |\n".to_owned();
     for backend in Backend::ALL {
-        for (case, figure) in cases() {
-            table.extend(row(figures, backend, case, figure));
+        for (case, figure) in cases {
+            table.extend(row(figures, backend, *case, figure));
         }
     }
     table
 }
 
-/// What the table tells of each backend.
-fn cases() -> Vec<(Case, &'static str)> {
-    let handoffs = handoff::CLIENTS.map(|workers| (Case { name: handoff::NAME, workers }, P50));
+/// What a table tells of each backend: hand-off among so many clients.
+fn cases(clients: &[usize]) -> Vec<(Case, &'static str)> {
+    let handoff = |&workers| (Case { name: handoff::NAME, workers }, P50);
     let mut cases = vec![
         (Case { name: uncontended::IN_A_LOOP, workers: 1 }, P50),
         (Case { name: throughput::NAME, workers: throughput::TASKS }, CYCLES),
         (Case { name: hot::ONE_CLIENT, workers: hot::TASKS }, CYCLES),
     ];
-    cases.extend(handoffs);
+    cases.extend(clients.iter().map(handoff));
     cases
 }
 

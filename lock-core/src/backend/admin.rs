@@ -26,7 +26,8 @@ pub trait LockAdmin: fmt::Debug + Send + Sync + 'static {
 
     /// Tells of the changes of a lock (C44): of grants, releases and evictions, and of waiters and the ends of
     /// TTLs where the store tells of them. `None` where the store tells nobody who only looks, which is the
-    /// default: those are looked at once a second.
+    /// default. Those who watch look once a second in any case, so a backend need not know whether its server
+    /// is set up to tell.
     ///
     /// What happens while it does not hear yet is not told: it tells once when it begins to hear, and again
     /// after each time that it may have missed something. It is polled only for as long as somebody watches,

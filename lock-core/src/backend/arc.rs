@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::admin::{Changes, LockAdmin};
-use super::answers::{Attempt, Extension, Recording, Release, Reserved};
+use super::answers::{Attempt, Extension, Grant, Recording, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
 use super::waiter::WaiterHandle;
 use crate::model::{
@@ -21,12 +21,20 @@ impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {
         (**self).capabilities()
     }
 
+    fn server_of(&self, name: &LockName) -> u64 {
+        (**self).server_of(name)
+    }
+
     async fn try_acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         (**self).try_acquire(claim, waiter).await
+    }
+
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        (**self).acquire_while_free(claims).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::admin::LockAdmin;
-use super::answers::{Attempt, Extension, Recording, Release, Reserved};
+use super::answers::{Attempt, Extension, Grant, Recording, Release, Reserved};
 use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, FencingToken, Lease, LockName, LostReason, Occurrence,
@@ -41,6 +41,16 @@ pub trait DistributedLock: LockAdmin {
     /// What this backend can do.
     fn capabilities(&self) -> Capabilities;
 
+    /// Which of its servers has the lock, if the backend has several that can fail one by one: a number that is
+    /// the same for all locks of one server. By default there is one.
+    ///
+    /// It is asked of the holds that are to be extended. Those of one server share requests (C12), and wait for
+    /// no other server.
+    fn server_of(&self, name: &LockName) -> u64 {
+        let _ = name;
+        0
+    }
+
     /// Tries once to take the lock for `claim`, in one round trip.
     ///
     /// Finds the owner's own grant if there is one: the same token, for a full TTL again. Without a
@@ -58,6 +68,30 @@ pub trait DistributedLock: LockAdmin {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError>;
+
+    /// Takes locks that are free for `claims`, in their order and in one request, and stops before the first
+    /// that it does not grant (C39). The answer has a grant for each claim from the front on that was granted.
+    ///
+    /// A lock is not free if [`try_acquire`](Self::try_acquire) without a waiter would not grant it: another
+    /// holds it, others wait for it, or the claim is refused. That is no error here: the caller asks for that
+    /// lock alone, and learns why. A claim that holds its lock already is granted it again (C16). No claim takes
+    /// a place in a queue.
+    ///
+    /// A backend may grant fewer than it could, or none, which is the default: where locks are on different
+    /// servers, or where something else is in the way. If all of them are free, one that
+    /// [says so](Capabilities::taking_several) grants all of up to [`MAX_NAMES`](crate::MAX_NAMES) in one
+    /// request. One that does not is never asked.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer the question, or if one of the claims was withdrawn. If the
+    /// outcome is unknown, any of the claims may be granted.
+    ///
+    /// # Cancel safety
+    /// After a drop any of the claims may be granted: [`withdraw`](Self::withdraw) undoes each.
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let _ = claims;
+        Ok(Vec::new())
+    }
 
     /// Extends many holds, in as few requests as the server allows; the answers are in the order of
     /// the questions.

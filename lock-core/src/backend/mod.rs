@@ -4,7 +4,7 @@
 //! of this module is what several backends share: the [bounds](self) of the contract that a server must
 //! know, [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
 //! swallow requests, [`Register`] for stores that compare and swap, [`Holds`] and [`Withdrawals`] for those that keep their own state,
-//! [`UrlParameters`] for those that have a URL.
+//! [`UrlParameters`] for those that have a URL. [`Prefixed`] and [`ShardedLock`] make backends of backends.
 //!
 //! Applications need none of it: they hold a [`LockClient`](crate::LockClient).
 
@@ -21,6 +21,7 @@ mod prefixed;
 mod register;
 mod reply_monitor;
 mod request_error;
+mod sharded;
 mod url_parameters;
 mod waiter;
 mod withdrawals;
@@ -41,8 +42,8 @@ pub use self::prefixed::Prefixed;
 pub use self::register::{ClockReading, Register};
 pub use self::reply_monitor::{PendingReply, ReplyMonitor};
 pub use self::request_error::RequestError;
+pub use self::sharded::{Shard, ShardedLock};
 pub use self::url_parameters::UrlParameters;
-pub use self::waiter::WaiterHandle;
-pub(crate) use self::waiter::{WaiterEvent, WaiterEvents};
+pub use self::waiter::{WaiterEvent, WaiterEvents, WaiterHandle};
 pub use self::withdrawals::Withdrawals;
 pub use crate::model::{Claim, Record, Renewal, Reservation, ServerTime};

@@ -53,6 +53,11 @@ pub trait NotificationTransport: Send + Sync + 'static {
 
     /// Whether the connection still lives: asked after a long silence.
     async fn ping(&self, connection: &mut Self::Connection) -> bool;
+
+    /// Whether somebody hears of something else on the connection than of grants: then it is kept open.
+    fn is_in_use(&self) -> bool {
+        false
+    }
 }
 
 /// The one connection on which a client hears of grants (C26), and the waiters that it wakes.
@@ -258,10 +263,10 @@ impl<T: NotificationTransport> Shared<T> {
         waiters.have_all_try_again();
     }
 
-    /// Closes for newcomers, unless somebody waits or waited lately.
+    /// Closes for newcomers, unless somebody uses it, or waited lately.
     fn close_if_idle(&self) -> bool {
         let mut waiters = self.waiters();
-        let is_idle = waiters.is_idle();
+        let is_idle = waiters.is_idle() && !self.transport.is_in_use();
         if is_idle {
             self.state.send_replace(State::Closed);
         }
@@ -304,9 +309,9 @@ mod tests {
 
     use super::*;
 
-    /// Counts the connections that are open.
+    /// Counts the connections that are open, and those who use one to hear of something else.
     #[derive(Clone, Default)]
-    struct Silent(Arc<AtomicUsize>);
+    struct Silent(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
     struct Open(Arc<AtomicUsize>);
 
@@ -333,6 +338,10 @@ mod tests {
         async fn ping(&self, _connection: &mut Open) -> bool {
             true
         }
+
+        fn is_in_use(&self) -> bool {
+            self.1.load(Ordering::Relaxed) > 0
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -351,6 +360,20 @@ mod tests {
             sleep(Duration::from_secs(60)).await;
             assert_eq!(open(), 0, "open for nobody");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c26_the_connection_stays_open_while_it_is_in_use() {
+        let transport = Silent::default();
+        let Silent(open, others) = &transport;
+        let notifications = Notifications::new(transport.clone());
+        others.store(1, Ordering::Relaxed);
+        notifications.open().await.expect("not refused");
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(open.load(Ordering::Relaxed), 1, "closed under one who hears");
+        others.store(0, Ordering::Relaxed);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(open.load(Ordering::Relaxed), 0, "open for nobody");
     }
 
     #[test]

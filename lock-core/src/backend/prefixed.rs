@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::admin::{Changes, LockAdmin};
-use super::answers::{Attempt, Extension, Recording, Release, Reserved};
+use super::answers::{Attempt, Extension, Grant, Recording, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
 use super::waiter::WaiterHandle;
 use crate::model::{
@@ -54,6 +54,10 @@ impl<B: DistributedLock> Prefixed<B> {
         })
     }
 
+    fn stored_claim(&self, claim: &Claim) -> Result<Claim, BackendError> {
+        Ok(Claim { name: self.stored(&claim.name)?, ..claim.clone() })
+    }
+
     /// What the names in the store start with, of the locks whose names here start with `start`.
     fn stored_start(&self, start: &str) -> String {
         format!("{}{start}", self.prefix.as_str())
@@ -72,13 +76,22 @@ impl<B: DistributedLock> DistributedLock for Prefixed<B> {
         self.backend.capabilities()
     }
 
+    /// A name that is too long has no server, and is refused by whatever is asked.
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.stored(name).map_or(0, |name| self.backend.server_of(&name))
+    }
+
     async fn try_acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let claim = Claim { name: self.stored(&claim.name)?, ..claim.clone() };
-        self.backend.try_acquire(&claim, waiter).await
+        self.backend.try_acquire(&self.stored_claim(claim)?, waiter).await
+    }
+
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let stored = claims.iter().map(|claim| self.stored_claim(claim));
+        self.backend.acquire_while_free(&stored.collect::<Result<Vec<_>, _>>()?).await
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

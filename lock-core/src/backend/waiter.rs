@@ -15,14 +15,16 @@ pub struct WaiterHandle(Weak<Mailbox>);
 
 /// What a waiter was told.
 #[derive(Clone, Debug)]
-pub(crate) enum WaiterEvent {
+pub enum WaiterEvent {
+    /// It holds the lock.
     Granted(Grant),
+    /// It is to look again.
     TryAgain,
 }
 
-/// Where a waiter is told.
+/// Where a waiter is told. Once it is dropped, nobody waits any more.
 #[derive(Debug)]
-pub(crate) struct WaiterEvents(Arc<Mailbox>);
+pub struct WaiterEvents(Arc<Mailbox>);
 
 /// A channel of the standard kind has room for many messages, which each acquisition would pay for.
 #[derive(Debug, Default)]
@@ -32,7 +34,9 @@ struct Mailbox {
 }
 
 impl WaiterHandle {
-    pub(crate) fn channel() -> (Self, WaiterEvents) {
+    /// A waiter: what the backend is given, and where the waiter hears. A client makes one for each claim that
+    /// waits; a test of a backend makes its own.
+    pub fn channel() -> (Self, WaiterEvents) {
         let mailbox = Arc::default();
         (Self(Arc::downgrade(&mailbox)), WaiterEvents(mailbox))
     }
@@ -69,7 +73,7 @@ impl WaiterEvents {
     ///
     /// # Cancel safety
     /// Dropping the future loses no event.
-    pub(crate) async fn next(&self) -> WaiterEvent {
+    pub async fn next(&self) -> WaiterEvent {
         loop {
             if let Some(event) = self.take() {
                 return event;

@@ -1,5 +1,6 @@
 //! One acquisition, from before its first byte to its hold.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +13,9 @@ use super::local_queue::Turn;
 use super::owned_claim::OwnedClaim;
 use super::shared::{Acquired, Shared};
 use super::succession::{PassedHold, Succession};
-use super::telemetry::AcquisitionReport;
+use super::together::{Companion, GrantedCompanion, Together};
 use super::wait::{Limits, Waiting};
-use crate::model::{Capabilities, Claim, Kind, Lease, LockError, LockRequest, Wait};
+use crate::model::{Capabilities, Claim, Kind, Lease, LockError, LockName, LockRequest, Wait};
 
 /// Where an acquisition stands among those of its client, and how long it may wait from then on.
 #[expect(
@@ -45,7 +46,6 @@ pub(crate) struct Acquisition {
     shared: Arc<Shared>,
     claim: Claim,
     owned: OwnedClaim,
-    report: AcquisitionReport,
     /// Whether no hold passes to it or from it within this client: each hold of a kind that others may hold
     /// beside is a grant of the server.
     by_server: bool,
@@ -66,10 +66,9 @@ impl Acquisition {
             return Err(LockError::Unsupported { name: claim.name, backend, what });
         }
         let _in_flight = shared.janitor.begin();
-        let report = shared.telemetry.acquiring(&claim.name);
         let owned = shared.own(claim.name.clone(), claim.owner, claim.ttl.as_duration());
         let by_server = claim.kind != Kind::Exclusive;
-        Ok(Self { shared, claim, owned, report, by_server, _in_flight })
+        Ok(Self { shared, claim, owned, by_server, _in_flight })
     }
 
     /// The hold is the server's own grant, and goes back to it: those who look see each holder.
@@ -77,19 +76,33 @@ impl Acquisition {
         Self { by_server: true, ..self }
     }
 
+    /// The lock that is to be acquired.
+    pub(crate) fn name(&self) -> &LockName {
+        &self.claim.name
+    }
+
     /// Acquires, and tells of it.
-    pub(crate) async fn run(mut self, request: &LockRequest) -> Result<Acquired, LockError> {
-        let span = self.report.span();
-        let outcome = self.acquire_unless_closed(request).instrument(span).await;
+    pub(crate) async fn run(self, request: &LockRequest) -> Result<Acquired, LockError> {
+        self.run_before(request, &mut Behind::default()).await
+    }
+
+    /// The same, of one that others are [behind](Behind).
+    pub(crate) async fn run_before(
+        mut self,
+        request: &LockRequest,
+        behind: &mut Behind,
+    ) -> Result<Acquired, LockError> {
+        let report = self.shared.telemetry.acquiring(&self.claim.name);
+        let outcome = self.acquire_unless_closed(request, behind).instrument(report.span()).await;
         // The wait in line is part of it.
-        let waited = self.report.waited();
+        let waited = report.waited();
         let outcome = outcome.map_err(|error| match error {
             LockError::Timeout { name, contention, .. } => {
                 LockError::Timeout { name, waited, contention }
             }
             other => other,
         });
-        self.report.ended(outcome.as_ref().map(|(hold, _)| hold.lease().token));
+        report.ended(outcome.as_ref().map(|(hold, _)| hold.lease().token));
         outcome.map(|(hold, succession)| Acquired { hold, claim: self.owned, succession })
     }
 
@@ -97,24 +110,26 @@ impl Acquisition {
     async fn acquire_unless_closed(
         &mut self,
         request: &LockRequest,
+        behind: &mut Behind,
     ) -> Result<(Arc<Hold>, Option<Succession>), LockError> {
         let mut closed = self.shared.closed.subscribe();
         let name = self.claim.name.clone();
         tokio::select! {
             biased;
             _ = closed.wait_for(|closed| *closed) => Err(LockError::Closed { name }),
-            acquired = self.acquire_in_turn(request) => acquired,
+            acquired = self.acquire_in_turn(request, behind) => acquired,
         }
     }
 
     async fn acquire_in_turn(
         &mut self,
         request: &LockRequest,
+        behind: &mut Behind,
     ) -> Result<(Arc<Hold>, Option<Succession>), LockError> {
         let (lease, succession) = match self.turn(request.wait_policy()).await? {
-            Place::Beside(wait) => (self.ask(wait, request).await?, None),
+            Place::Beside(wait) => (self.ask(wait, request, behind).await?, None),
             Place::Head(turn, wait) => {
-                let lease = self.ask(wait, request).await?;
+                let lease = self.ask(wait, request, behind).await?;
                 (lease, self.hands_off().then(|| Succession::begin(turn)))
             }
             Place::Successor(turn, passed) => {
@@ -129,18 +144,31 @@ impl Acquisition {
     }
 
     /// Asks the server, and waits for its grant.
-    async fn ask(&mut self, wait: Wait, request: &LockRequest) -> Result<Lease, LockError> {
+    async fn ask(
+        &mut self,
+        wait: Wait,
+        request: &LockRequest,
+        behind: &mut Behind,
+    ) -> Result<Lease, LockError> {
+        let mut together = behind.together(wait);
         let options = &self.shared.options;
         let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
         let waiting = Waiting::new(&*self.shared.backend, &*options.clock, limits)
             .beside(&self.shared.renewer);
-        waiting.acquire(&self.claim, wait, request.listener(), self.owned.state()).await
+        let (listener, state) = (request.listener(), self.owned.state());
+        let lease = waiting.acquire(&self.claim, wait, listener, state, &mut together).await?;
+        let (refused, granted) = (together.has_refused(), together.into_granted());
+        behind.next_was_refused = refused;
+        behind.were_granted(granted)?;
+        Ok(lease)
     }
 
     /// Waits to be first among this client's waiters (C26), or to be passed a hold of one of them.
     async fn turn(&self, wait: Wait) -> Result<Place, LockError> {
         match wait {
             Wait::Never | Wait::AtMost(Duration::ZERO) => Ok(Place::Beside(wait)),
+            // A request of it has had no answer. If the lock is held for it, those in line wait for it.
+            _ if !self.owned.is_absent() => Ok(Place::Beside(wait)),
             Wait::Forever => {
                 let (turn, passed) = self.turn_or_hold().await;
                 Ok(Place::of(turn, passed, wait))
@@ -171,9 +199,64 @@ impl Acquisition {
         (turn, passed)
     }
 
+    /// Its part in the request of one before it. `None` if others of its client are in line: then it goes into the
+    /// line itself, once it is its turn (C26).
+    fn companion(&mut self, wait: Wait) -> Option<Companion<'_>> {
+        let turn = match wait.waits() && self.owned.is_absent() {
+            true => Some(self.shared.local_queue.turn_if_alone(&self.claim.name)?),
+            false => None,
+        };
+        Some(Companion { claim: &self.claim, state: self.owned.state(), turn })
+    }
+
+    /// Was granted in the request of one before it.
+    fn was_granted(self, granted: GrantedCompanion) -> Result<Acquired, LockError> {
+        let GrantedCompanion { lease, turn, sent } = granted;
+        let report = self.shared.telemetry.acquiring_since(&self.claim.name, sent);
+        let hold = self.shared.hold(lease)?;
+        report.ended(Ok(hold.lease().token));
+        let succession = turn.filter(|_| self.hands_off()).map(Succession::begin);
+        Ok(Acquired { hold, claim: self.owned, succession })
+    }
+
     fn hands_off(&self) -> bool {
         let options = &self.shared.options;
         let passes = options.local_hand_off && !self.by_server;
         passes && self.shared.backend.capabilities().reserves_tokens
+    }
+}
+
+/// The acquisitions behind one, of those that are made together (C39).
+#[derive(Default)]
+pub(crate) struct Behind {
+    /// Those that are to be made yet, in order.
+    pub(crate) waiting: VecDeque<Acquisition>,
+    /// Those that were granted in the request of one before them, in order.
+    pub(crate) acquired: Vec<Acquired>,
+    /// Whether the last request stopped before the one that is made next: that one is asked for alone.
+    next_was_refused: bool,
+}
+
+impl Behind {
+    pub(crate) fn of(waiting: VecDeque<Acquisition>) -> Self {
+        Self { waiting, ..Self::default() }
+    }
+
+    /// Those at the front, to go in one request with the one before them.
+    fn together(&mut self, wait: Wait) -> Together<'_> {
+        let takes_several = |first: &Acquisition| first.shared.backend.capabilities().takes_several;
+        if self.next_was_refused || !self.waiting.front().is_some_and(takes_several) {
+            return Together::default();
+        }
+        let companions = self.waiting.iter_mut().map_while(|next| next.companion(wait));
+        Together::of(companions.collect())
+    }
+
+    fn were_granted(&mut self, granted: Vec<GrantedCompanion>) -> Result<(), LockError> {
+        for granted in granted {
+            let Some(next) = self.waiting.pop_front() else { break };
+            self.acquired.push(next.was_granted(granted)?);
+        }
+        Ok(())
     }
 }

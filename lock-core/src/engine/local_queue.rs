@@ -70,6 +70,19 @@ impl<H> LocalQueue<H> {
         Turn { _permit: permit, place }
     }
 
+    /// The head of the line for `name`, if there is no line: it goes on to the server at once.
+    pub(crate) fn turn_if_alone(&self, name: &LockName) -> Option<Turn<H>> {
+        if locked(&self.lines).contains_key(name) {
+            return None;
+        }
+        let place = WaiterPlace::new(self.join(name));
+        // Another may have come in between.
+        let permit = place.member.line.turn.clone().try_acquire_owned().ok()?;
+        let turn = Turn { _permit: Some(permit), place };
+        turn.ask_server();
+        Some(turn)
+    }
+
     fn join(&self, name: &LockName) -> Member<H> {
         let mut lines = locked(&self.lines);
         let entry = lines.entry(name.clone()).or_insert_with(Entry::new);

@@ -45,6 +45,11 @@ impl OwnedClaim {
         &mut self.state
     }
 
+    /// Whether the server knows nothing of it.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.state == ClaimState::Absent
+    }
+
     /// Whether the server has the hold, and nothing else of the claim.
     pub(crate) fn is_held(&self) -> bool {
         self.state == ClaimState::Held

@@ -84,7 +84,7 @@ impl Progress {
 
     /// Whether a busy lock is waited for at all.
     pub(super) fn waits(&self) -> bool {
-        !matches!(self.wait, Wait::Never | Wait::AtMost(Duration::ZERO))
+        self.wait.waits()
     }
 
     pub(super) fn last_answer(&self) -> Option<(Moment, ServerTime)> {

@@ -126,7 +126,7 @@ impl Renewer {
         loop {
             let begun = std::mem::take(&mut self.registry().watches);
             watches.extend(begun.into_iter().map(|(hold, watch)| end_when_lost(hold, watch)));
-            let batches = batches(self.take_due());
+            let batches = batches(self.take_due(), |name| self.backend.server_of(name));
             renewals.extend(batches.into_iter().map(|batch| self.renew(batch)));
             tokio::select! {
                 () = self.sleep_until_due() => {}
@@ -261,13 +261,18 @@ fn duty_within(hold: &Hold, now: Moment) -> Duration {
     }
 }
 
-/// Sorts renewals into batches of holds whose TTLs are alike, since a batch has one time-out.
-fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<(Arc<Hold>, Renewal)>> {
-    let mut alike: BTreeMap<u32, Vec<(Arc<Hold>, Renewal)>> = BTreeMap::new();
+/// Renewals that go in one request, each with its hold.
+type Batch = Vec<(Arc<Hold>, Renewal)>;
+
+/// Sorts renewals into batches of holds of one server, whose TTLs are alike: since a batch has one time-out, a
+/// server that is silent would cost the holds of another theirs.
+fn batches(due: Vec<Arc<Hold>>, server_of: impl Fn(&LockName) -> u64) -> Vec<Batch> {
+    let mut alike: BTreeMap<(u64, u32), Batch> = BTreeMap::new();
     for hold in due {
         let magnitude = hold.attempt_limit().as_millis().max(1).ilog2();
         let renewal = hold.begin_renewal();
-        alike.entry(magnitude).or_default().push((hold, renewal));
+        let batch = alike.entry((server_of(&renewal.name), magnitude));
+        batch.or_default().push((hold, renewal));
     }
     // C12: many holds a request.
     alike.into_values().flat_map(|holds| chunks(holds, BATCH)).collect()

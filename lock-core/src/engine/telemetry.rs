@@ -34,11 +34,20 @@ impl Telemetry {
 
     /// An acquisition begins.
     pub(crate) fn acquiring(self: &Arc<Self>, name: &LockName) -> AcquisitionReport {
+        self.acquiring_since(name, Instant::now())
+    }
+
+    /// An acquisition began at `started`.
+    pub(crate) fn acquiring_since(
+        self: &Arc<Self>,
+        name: &LockName,
+        started: Instant,
+    ) -> AcquisitionReport {
         AcquisitionReport {
             telemetry: self.clone(),
             name: name.clone(),
             span: debug_span!("acquire", backend = self.backend, %name),
-            started: Instant::now(),
+            started,
             ended: false,
             #[cfg(feature = "metrics")]
             _waiter: self.meter.waiter(name),

@@ -10,6 +10,7 @@ use super::options::ClientOptions;
 use super::progress::{Progress, Try};
 use super::renewer::Renewer;
 use super::telemetry::{waits_for_foreign_key, waits_for_own_hold};
+use super::together::Together;
 use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent, WaiterEvents, WaiterHandle};
 use crate::model::{
     BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, Moment, Outcome,
@@ -49,19 +50,31 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
     }
 
     /// Tries, and waits as the request says, until the claim is granted. `state` tells at each await
-    /// what the server may know, for those who drop this future.
+    /// what the server may know, for those who drop this future. The first request asks for the claims of
+    /// `together` as well.
     pub(crate) async fn acquire(
         &self,
         claim: &Claim,
         wait: Wait,
         listener: &Listener,
         state: &mut ClaimState,
+        together: &mut Together<'_>,
     ) -> Result<Lease, LockError> {
         let (waiter, events) = WaiterHandle::channel();
         let mut progress = Progress::new(wait, self.limits.request_timeout);
         let waiter = progress.waits().then_some(&waiter);
         loop {
-            let attempt = self.attempt(claim, waiter, &mut progress, state).await;
+            let step = match together.is_empty() {
+                true => None,
+                // Boxed, since most claims are asked for alone.
+                false => {
+                    Box::pin(self.attempt_together(claim, together, &mut progress, state)).await
+                }
+            };
+            let attempt = match step {
+                Some(step) => Ok(step),
+                None => self.attempt(claim, waiter, &mut progress, state).await,
+            };
             match attempt
                 .map_err(|error| LockError::backend("acquire", Some(&claim.name), error))?
             {
@@ -125,6 +138,44 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Asks once for the claim and for those that go with it, and notes what came of them (C39). `None` if none was
+    /// granted so: asked for alone, the claim waits, or is told why it is refused.
+    async fn attempt_together(
+        &self,
+        claim: &Claim,
+        together: &mut Together<'_>,
+        progress: &mut Progress,
+        state: &mut ClaimState,
+    ) -> Option<Step> {
+        let (this, asked) = (progress.next_try(), self.clock.now());
+        state.note(ClaimEvent::Asked);
+        let claims = together.asked_behind(claim);
+        let answer = timeout_at(this.end, self.backend.acquire_while_free(&claims)).await;
+        if let Ok(Ok(grants)) = &answer
+            && let Some((first, others)) = grants.split_first()
+        {
+            let lease = self.lease(claim, first, asked, *state);
+            together.answered(others, this.sent, |claim, grant, state| {
+                lease.as_ref().and_then(|_| self.lease(claim, grant, asked, state))
+            });
+            return Some(lease.map_or_else(|| late(progress, this), |lease| granted(state, lease)));
+        }
+        let event = match &answer {
+            Ok(Ok(_)) => ClaimEvent::Refused,
+            Ok(Err(error)) if error.outcome() == Outcome::NotApplied => ClaimEvent::Refused,
+            Ok(Err(_)) | Err(_) => ClaimEvent::Unanswered,
+        };
+        state.note(event);
+        together.ended(event);
+        match answer {
+            Ok(Err(error)) if error.is_transient() => progress.failed(this, error),
+            Err(_) => progress.silent(this, self.name()),
+            Ok(_) => return None,
+        }
+        debug!("no answer, asking again");
+        Some(Step::Troubled)
     }
 
     /// Tells operators of a wait that may never end by itself.

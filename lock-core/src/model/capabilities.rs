@@ -33,13 +33,15 @@ pub struct Capabilities {
     /// Whether the store can keep others out after a holder's work has ended (C41), and record a run that
     /// ended well (C42).
     pub runs_once: bool,
+    /// Whether the store can grant several locks that are free in one request (C39).
+    pub takes_several: bool,
     /// What happens to locks when the store fails or loses its data, in one sentence.
     pub on_store_loss: &'static str,
 }
 
 impl Capabilities {
     /// The capabilities of a backend, every one of which must be said. It reserves no tokens,
-    /// has exclusive holds alone, and knows no runs once.
+    /// has exclusive holds alone, knows no runs once, and grants each lock by a request of its own.
     pub const fn new(
         backend: &'static str,
         order: Order,
@@ -49,7 +51,8 @@ impl Capabilities {
         ttl_granularity: Duration,
         on_store_loss: &'static str,
     ) -> Self {
-        let (reserves_tokens, kinds, runs_once) = (false, Kinds::Exclusive, false);
+        let (reserves_tokens, kinds) = (false, Kinds::Exclusive);
+        let (runs_once, takes_several) = (false, false);
         Self {
             backend,
             order,
@@ -60,6 +63,7 @@ impl Capabilities {
             reserves_tokens,
             kinds,
             runs_once,
+            takes_several,
             on_store_loss,
         }
     }
@@ -82,6 +86,13 @@ impl Capabilities {
     #[must_use]
     pub const fn running_once(self) -> Self {
         Self { runs_once: true, ..self }
+    }
+
+    /// The same, of a backend that grants several locks in one request: see
+    /// [`acquire_while_free`](crate::DistributedLock::acquire_while_free).
+    #[must_use]
+    pub const fn taking_several(self) -> Self {
+        Self { takes_several: true, ..self }
     }
 }
 
@@ -120,7 +131,8 @@ pub enum Order {
     Unordered,
 }
 
-/// How a waiter learns that its turn has come.
+/// How a waiter learns that its turn has come. How one who only watches learns of changes is another matter:
+/// [`LockAdmin::changes`](crate::LockAdmin::changes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -190,6 +202,9 @@ impl fmt::Display for Capabilities {
         )?;
         if !self.runs_once {
             writeln!(f, "  no hold outlasts its work, and no run is recorded")?;
+        }
+        if !self.takes_several {
+            writeln!(f, "  several locks are acquired one by one")?;
         }
         write!(f, "  {}", self.on_store_loss)
     }

@@ -21,6 +21,13 @@ pub enum Wait {
     Forever,
 }
 
+impl Wait {
+    /// Whether a busy lock is waited for at all.
+    pub(crate) fn waits(self) -> bool {
+        !matches!(self, Self::Never | Self::AtMost(Duration::ZERO))
+    }
+}
+
 /// One acquisition, as the caller words it.
 ///
 /// A name alone is a request: what it leaves open is as the client's options say, else a wait for ever

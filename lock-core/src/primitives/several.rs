@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use super::multi_guard::{MultiGuard, first_loss};
 use crate::client::LockClient;
+use crate::engine::{Acquired, Acquisition, Behind};
 use crate::guard::LockGuard;
-use crate::model::{Contention, LockError, LockName, LockRequest, Wait};
+use crate::model::{Claim, Contention, LockError, LockName, LockRequest, Wait};
 
 /// The most locks that are acquired together.
 pub const MAX_NAMES: usize = 64;
@@ -92,17 +93,15 @@ impl MultiRequest {
         Self { listener: Some(Arc::new(listener)), ..self }
     }
 
-    /// A request for each lock, all of them good, in the order in which they are to be acquired.
-    fn in_order(&self) -> Result<Vec<LockRequest>, LockError> {
+    /// A claim on each lock, in the order in which they are to be acquired.
+    fn in_order(&self) -> Result<Vec<Claim>, LockError> {
         let names: Result<BTreeSet<LockName>, _> = self.names.iter().map(LockName::new).collect();
         // C39: in the order of the bytes, whatever order they were given in, and each once.
         let names = names?;
         if names.is_empty() || names.len() > MAX_NAMES {
             return Err(LockError::InvalidNameCount { count: names.len() });
         }
-        let requests: Vec<LockRequest> = names.iter().map(|name| self.for_name(name)).collect();
-        requests.iter().try_for_each(|request| request.claim().map(drop))?;
-        Ok(requests)
+        names.iter().map(|name| self.each.for_name(name).claim()).collect()
     }
 
     fn for_name(&self, name: &LockName) -> LockRequest {
@@ -137,10 +136,11 @@ impl LockClient {
     /// Acquires several locks, all or none, and holds them under one guard.
     ///
     /// Takes the names, or a [`MultiRequest`] that says how long to wait and for which TTL. The locks are
-    /// acquired one after the other in the order of the bytes of their names, so that programs which acquire
-    /// their locks so cannot wait for each other in a circle, whatever order they name them in. What is
-    /// acquired already is renewed meanwhile. **A program that holds a lock and asks for others may wait in
-    /// such a circle**: ask for all at once.
+    /// acquired in the order of the bytes of their names, so that programs which acquire their locks so cannot
+    /// wait for each other in a circle, whatever order they name them in. One request takes all that are free, up
+    /// to the first that is not, where the backend [can](crate::Capabilities::takes_several): so it is one
+    /// request for all, if all are free. What is acquired already is renewed while the next one is waited for.
+    /// **A program that holds a lock and asks for others may wait in such a circle**: ask for all at once.
     ///
     /// # How long it takes
     /// As for [`acquire`](Self::acquire), with one wait for all. A request that does not wait takes one
@@ -173,17 +173,23 @@ impl LockClient {
         let request: MultiRequest = request.into();
         let request = MultiRequest { each: self.complete(request.each), ..request };
         let total = TotalWait::begin(request.each.wait_policy());
+        let begin = |claim| Acquisition::new(self.shared.clone(), claim);
+        let waiting = request.in_order()?.into_iter().map(begin).collect::<Result<_, _>>()?;
+        let mut behind = Behind::of(waiting);
+        let guard = |acquired: Acquired| LockGuard::new(self.shared.clone(), acquired);
         let mut guards = Vec::new();
-        for next in request.in_order()? {
+        while let Some(next) = behind.waiting.pop_front() {
+            let each = request.for_name(next.name()).wait(total.left());
             let acquired = tokio::select! {
                 biased;
                 (name, reason) = first_loss(&guards) => Err(LockError::Lost { name, reason }),
-                acquired = self.acquire(next.wait(total.left())) => acquired,
+                acquired = next.run_before(&each, &mut behind) => acquired,
             };
-            guards.push(acquired.map_err(|error| total.told(error))?);
+            guards.push(guard(acquired.map_err(|error| total.told(error))?));
+            guards.extend(behind.acquired.drain(..).map(guard));
         }
         if let Some(span) = request.max_hold {
-            guards.iter().for_each(|guard: &LockGuard| guard.renew_for(span));
+            guards.iter().for_each(|guard| guard.renew_for(span));
         }
         Ok(MultiGuard::new(guards))
     }

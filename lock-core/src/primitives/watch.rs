@@ -47,8 +47,8 @@ impl LockClient {
 /// there in the end always is.
 ///
 /// # How soon
-/// Where the store tells of changes, which is so in memory and on etcd, at once: at most a hundred times a
-/// second. Elsewhere by a look each second, or as often as [`poll_every`](Self::poll_every) says. Such a look
+/// Where the store tells of changes, which is so in memory, on etcd, and on a Redis with keyspace events on, at
+/// once: at most a hundred times a second. Elsewhere by a look each second, or as often as [`poll_every`](Self::poll_every) says. Such a look
 /// also finds what was not told, as in memory the end of a TTL.
 ///
 /// A hold that [passes](crate::ClientOptions::local_hand_off) from task to task of one client is shown with

@@ -555,39 +555,25 @@ BEGIN
 END
 $$;
 
--- Ends the hold of `me`, of those who hold the lock beside each other, and lets in all who fit then (C34, C38).
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_release_beside"(
-    lock_name text, me uuid, held "@schema@"."@table@_grants", clock_limit bigint,
-    OUT released boolean, OUT channels text[], OUT messages text[]
+-- Ends the hold of `me`, of those who hold the lock beside each other (C38). `released` says whether it was held, and
+-- `last` what is left.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_leave"(
+    lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, OUT released boolean
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off AS $$
-DECLARE
-    turn record;
 BEGIN
     DELETE FROM "@schema@"."@table@_holders" h WHERE h.owner = me AND h.name = lock_name
         RETURNING h.expires_at > clock_timestamp() INTO released;
     released := coalesce(released, false);
-    held := "@schema@"."@table@_v2_expire"(lock_name, held);
-    IF EXISTS (SELECT FROM "@schema@"."@table@_queue" q
-        WHERE q.name = lock_name AND q.place > held.served)
-        AND extract(epoch FROM clock_timestamp()) * 1000000 <= clock_limit
-    THEN
-        SELECT * INTO turn
-            FROM "@schema@"."@table@_v2_hand_over"(lock_name, held, NULL, clock_limit);
-        IF turn.winners IS NOT NULL THEN
-            channels := turn.channels;
-            messages := turn.messages;
-            RETURN;
-        END IF;
-    END IF;
-    PERFORM set_config('synchronous_commit', 'off', true);
+    last := "@schema@"."@table@_v2_expire"(lock_name, last);
 END
 $$;
 
--- Ends the hold of `me` and hands the lock over. `released` says whether it was held. If there are `messages`,
--- the waiters that were granted the lock are to be told them on their `channels`, once this is committed.
+-- Ends the hold of `me` and hands the lock over, to all who fit then (C34). `released` says whether it was held. If
+-- there are `messages`, the waiters that were granted the lock are to be told them on their `channels`, once this is
+-- committed.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_release"(
     lock_name text, me uuid, clock_limit bigint,
     OUT released boolean, OUT channels text[], OUT messages text[]
@@ -606,11 +592,12 @@ BEGIN
         WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
     released := coalesce(held.owner = me AND held.expires_at > clock_timestamp(), false);
     IF NOT released THEN
-        IF held.permits IS NOT NULL THEN
-            SELECT r.released, r.channels, r.messages INTO released, channels, messages
-                FROM "@schema@"."@table@_v2_release_beside"(lock_name, me, held, clock_limit) r;
+        IF held.permits IS NULL THEN
+            RETURN;
         END IF;
-        RETURN;
+        SELECT * INTO turn FROM "@schema@"."@table@_v2_leave"(lock_name, held, me);
+        released := turn.released;
+        held := turn.last;
     END IF;
     -- If the clock cannot be trusted with a token, nothing is handed over: the waiters find the lock free.
     IF EXISTS (SELECT FROM "@schema@"."@table@_queue" q
@@ -627,9 +614,11 @@ BEGIN
     END IF;
     -- Nobody counts on it: if a crash forgets it, the lock is held until its TTL. So the commit does not wait
     -- for the disk.
-    UPDATE "@schema@"."@table@_grants" g
-        SET owner = NULL, label = '', expires_at = '-infinity'
-        WHERE g.name = lock_name AND g.token = held.token;
+    IF held.owner = me THEN
+        UPDATE "@schema@"."@table@_grants" g
+            SET owner = NULL, label = '', expires_at = '-infinity'
+            WHERE g.name = lock_name AND g.token = held.token;
+    END IF;
     PERFORM set_config('synchronous_commit', 'off', true);
 END
 $$;

@@ -16,12 +16,7 @@ pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendErro
     const WHAT: &str = "the answer to an acquire";
     let at = ServerTime(micros(get(row, 1, WHAT)?));
     if let Some(token) = get::<Option<i64>>(row, 0, WHAT)? {
-        let grant = Grant::new(fencing_token(token)?, claim.ttl.as_duration());
-        let slots = match claim.kind {
-            Kind::Exclusive => Slots::NONE,
-            _ => slots(row, 5)?,
-        };
-        return Ok(Attempt::Granted(grant.with_slots(slots).at(at)));
+        return granted(claim, token, at, row, 5).map(Attempt::Granted);
     }
     if claim.kind != Kind::Exclusive
         && let Some(held) = get::<Option<i64>>(row, 6, WHAT)?
@@ -37,6 +32,34 @@ pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendErro
         get::<Option<i64>>(row, 4, WHAT)?.and_then(|ahead| u64::try_from(ahead).ok());
     contention.at = Some(at);
     Ok(Attempt::Busy(contention))
+}
+
+/// Reads the answer to an acquire of several: token, now, slots.
+pub(crate) fn grants<'a>(
+    claims: impl Iterator<Item = &'a Claim>,
+    rows: &[PgRow],
+) -> Result<Vec<Grant>, BackendError> {
+    const WHAT: &str = "the answer to an acquire of several";
+    let grant = |(claim, row)| {
+        let at = ServerTime(micros(get(row, 1, WHAT)?));
+        granted(claim, get(row, 0, WHAT)?, at, row, 2)
+    };
+    claims.zip(rows).map(grant).collect()
+}
+
+/// A grant whose slots, if it is not exclusive, are in this column.
+fn granted(
+    claim: &Claim,
+    token: i64,
+    at: ServerTime,
+    row: &PgRow,
+    column: usize,
+) -> Result<Grant, BackendError> {
+    let slots = match claim.kind {
+        Kind::Exclusive => Slots::NONE,
+        _ => slots(row, column)?,
+    };
+    Ok(Grant::new(fencing_token(token)?, claim.ttl.as_duration()).with_slots(slots).at(at))
 }
 
 /// What the answer to a reservation is called in errors.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, Extension, Notifications, Record, Recording, Release, Renewal, Reservation,
-    Reserved, WaiterHandle,
+    Attempt, Claim, Extension, Grant, Notifications, Record, Recording, Release, Renewal,
+    Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kind, Kinds,
@@ -185,6 +185,7 @@ impl DistributedLock for PostgresBackend {
         .reserving_tokens()
         .running_once()
         .with_kinds(Kinds::Permits)
+        .taking_several()
     }
 
     async fn try_acquire(
@@ -203,6 +204,21 @@ impl DistributedLock for PostgresBackend {
             notifications.unregister(claim.owner);
         }
         Ok(attempt)
+    }
+
+    /// Those that are asked for are of the kind of the first.
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let kind = claims.first().map_or(Kind::Exclusive, |first| first.kind);
+        let claims = || claims.iter().take_while(|claim| claim.kind == kind);
+        let permits = (kind != Kind::Exclusive).then(|| kind.permits().into());
+        let call = self.server.call("acquire_while_free");
+        let call = call.texts(claims().map(|claim| claim.name.as_str()));
+        let call = call.owners(claims().map(|claim| claim.owner));
+        let call = call.numbers(claims().map(|claim| millis(claim.ttl)));
+        let call = call.texts(claims().map(|claim| claim.label.as_str()));
+        let call = call.optional(permits).number(kind.slots().into());
+        let rows = self.server.rows(&call.number(self.server.clock_limit())).await?;
+        answers::grants(claims(), &rows)
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

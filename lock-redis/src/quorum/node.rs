@@ -17,6 +17,7 @@ use super::scripts::{EXTEND, GIVE_BACK, LET_IN, TELL, VOTE};
 use super::votes::{self, Vote};
 use crate::connection::Connection;
 use crate::error::unreadable;
+use crate::key_events::KeyEvents;
 use crate::keys::Keys;
 use crate::link::LinkId;
 use crate::push::Subscriber;
@@ -86,7 +87,8 @@ pub(super) struct Told {
 impl Node {
     pub(super) fn new(address: String, client: Client) -> Self {
         let server = Arc::new(Server::new(Connection::new(client.clone())));
-        let subscriber = Subscriber::new(client);
+        // Nobody watches the keys of one server alone.
+        let subscriber = Subscriber::new(client, Arc::new(KeyEvents::new(0)));
         Self {
             address,
             server,

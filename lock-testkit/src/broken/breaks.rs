@@ -20,6 +20,7 @@ use super::once::{
 use super::owners::{self, ErrorShowsOwner, InspectionShowsOwner};
 use super::repeats::{RepeatIsAnotherGrant, RepeatIsBusy};
 use super::reservations::{NeverYields, Unreserved};
+use super::several::{TakesForTheWithdrawn, TakesOne, TakesPastTheBusy};
 use super::short_ttl::ShortTtl;
 use super::shortening::ExtensionShortens;
 use super::tokens::{Numbered, Tokens};
@@ -335,6 +336,24 @@ pub const BREAKS: &[Break] = &[
     broken("names that are cut", "c02_names_are_data", "is to be a lock of its own", || {
         flawed(Names::stored(names::cut_at_255))
     }),
+    broken(
+        "several that are taken past a busy one",
+        "c39_no_lock_behind_a_busy_one_is_taken",
+        "no lock behind a busy one is to be taken",
+        || flawed(TakesPastTheBusy),
+    ),
+    broken(
+        "several that are taken one by one",
+        "c39_free_locks_are_taken_in_one_request",
+        "locks that are free are to be taken in one request",
+        || flawed(TakesOne),
+    ),
+    broken(
+        "several that are taken for a withdrawn claim",
+        "c39_a_withdrawn_claim_among_several_takes_nothing",
+        "a withdrawn claim is to be granted nothing",
+        || flawed(TakesForTheWithdrawn),
+    ),
     broken(
         "a delayed release that frees the lock at once",
         "c41_a_delayed_release_ends_the_hold_then",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, LossWatch, Record, Recording, Release, Renewal,
+    Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording, Release, Renewal,
     Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
@@ -74,6 +74,16 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
 
     async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         sound.try_acquire(claim, waiter).await
+    }
+
+    /// A flaw of attempts is to be met: each claim is asked for alone.
+    async fn acquire_while_free(
+        &self,
+        sound: &Sound,
+        claims: &[Claim],
+    ) -> Result<Vec<Grant>, BackendError> {
+        let _ = (sound, claims);
+        Ok(Vec::new())
     }
 
     async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
@@ -167,10 +177,22 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
         self.sound.capabilities()
     }
 
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.sound.server_of(name)
+    }
+
     async fn try_acquire(&self, claim: &Claim, waiter: Option<&WaiterHandle>) -> Tried {
         let attempt = self.flaw.try_acquire(self.begun(), claim, waiter).await?;
         self.sound.claims.note(claim, &attempt);
         Ok(attempt)
+    }
+
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let grants = self.flaw.acquire_while_free(self.begun(), claims).await?;
+        for (claim, grant) in claims.iter().zip(&grants) {
+            self.sound.claims.note(claim, &Attempt::Granted(grant.clone()));
+        }
+        Ok(grants)
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
@@ -260,6 +282,14 @@ pub(super) struct Flawless;
 
 #[async_trait]
 impl Flaw for Flawless {
+    async fn acquire_while_free(
+        &self,
+        sound: &Sound,
+        claims: &[Claim],
+    ) -> Result<Vec<Grant>, BackendError> {
+        sound.acquire_while_free(claims).await
+    }
+
     async fn release_or_reserve(
         &self,
         sound: &Sound,

@@ -18,6 +18,7 @@ mod once;
 mod owners;
 mod repeats;
 mod reservations;
+mod several;
 mod short_ttl;
 mod shortening;
 mod tokens;

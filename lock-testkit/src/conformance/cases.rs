@@ -134,6 +134,13 @@ macro_rules! conformance_tests {
             c39_opposite_orders_never_deadlock
             c39_a_dropped_acquisition_of_several_leaves_nothing
             c39_the_loss_of_one_is_the_loss_of_all
+            c39_free_locks_are_taken_in_one_request
+            c39_no_lock_behind_a_busy_one_is_taken
+            c39_nobody_who_waits_is_passed
+            c39_a_withdrawn_claim_among_several_takes_nothing
+            c39_the_rest_is_taken_once_a_busy_lock_is_free
+            c39_a_lost_reply_of_several_is_found_again
+            c39_a_dropped_request_for_several_leaves_nothing
             c43_the_last_guard_of_a_shared_hold_gives_it_back
             c43_requests_at_once_share_a_hold
             c43_the_longest_ttl_of_a_shared_hold_counts

@@ -23,6 +23,11 @@ pub trait Harness: Send + Sync {
         Duration::from_millis(600)
     }
 
+    /// Whether the store, as it is set up here, tells of changes (C44) where its backend listens for them.
+    fn tells_changes(&self) -> bool {
+        true
+    }
+
     /// How many bytes the longest name has that the backend takes: fewer where each name is given a prefix.
     fn longest_name(&self) -> usize {
         MAX_NAME_BYTES

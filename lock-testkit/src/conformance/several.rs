@@ -2,18 +2,30 @@
 
 use std::time::Duration;
 
+use futures_util::future::FutureExt;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::harness::Harness;
-use super::steps::{client, eventually, faulty_client, fresh_name, patient, until_free};
-use crate::Operation;
-use lock_core::{LockClient, LockError, LockName, MultiGuard, MultiRequest, Wait};
+use super::steps::{
+    claim, client, eventually, faulty_client, fresh_name, granted, patient, until_free,
+};
+use crate::{Fault, Faulty, Operation};
+use lock_core::backend::Claim;
+use lock_core::{
+    DistributedLock, FencingToken, LockClient, LockError, LockName, MAX_NAMES, MultiGuard,
+    MultiRequest, Outcome, Wait,
+};
 
-/// Two names that no other test uses, in the order of their bytes.
-fn two_names() -> [LockName; 2] {
-    let mut names = [fresh_name(), fresh_name()];
+/// Names that no other test uses, in the order of their bytes.
+fn names<const N: usize>() -> [LockName; N] {
+    let mut names = [(); N].map(|()| fresh_name());
     names.sort();
     names
+}
+
+fn two_names() -> [LockName; 2] {
+    names()
 }
 
 /// Asks for `names` in the opposite order, and for one of them twice.
@@ -22,10 +34,43 @@ fn reversed(names: &[LockName; 2], ttl: Duration) -> MultiRequest {
     MultiRequest::new([second, first, second]).ttl(ttl)
 }
 
-async fn until_all_free(harness: &dyn Harness, observer: &LockClient, names: &[LockName; 2]) {
+async fn until_all_free(harness: &dyn Harness, observer: &LockClient, names: &[LockName]) {
     for name in names {
         until_free(harness, observer, name).await;
     }
+}
+
+/// The token under which a lock is held; `None` if nobody holds it.
+async fn token_of(observer: &LockClient, name: &LockName) -> Option<FencingToken> {
+    let holder = observer.inspect(name).await.expect("an answer").holder().cloned();
+    holder.map(|holder| holder.token.expect("a holder of ours"))
+}
+
+async fn held_as_told(observer: &LockClient, all: &MultiGuard) {
+    for (name, token) in all.tokens() {
+        let known = token_of(observer, &name).await;
+        assert_eq!(known, Some(token), "each lock is to be held under the token that is told");
+    }
+}
+
+/// Waits until the client of `faulty` has been told that the lock is busy.
+async fn until_it_waits(
+    harness: &dyn Harness,
+    observer: &LockClient,
+    name: &LockName,
+    faulty: &Faulty,
+) {
+    eventually(harness, "it waits", async || {
+        let waiters = observer.inspect(name).await.expect("an answer").waiters;
+        // The first request for the lock alone has been answered by the time of the second.
+        waiters.map_or_else(|| faulty.calls(Operation::TryAcquire) > 1, |waiters| waiters > 0)
+    })
+    .await;
+}
+
+/// How often several locks were asked for together, and how often one.
+fn requests(faulty: &Faulty) -> [usize; 2] {
+    [Operation::AcquireWhileFree, Operation::TryAcquire].map(|operation| faulty.calls(operation))
 }
 
 /// C39: several locks are held under one guard, each with its token, and are given back together.
@@ -33,13 +78,8 @@ pub async fn c39_several_locks_are_held_together(harness: &dyn Harness) {
     let (locks, other, names) = (client(harness).await, client(harness).await, two_names());
     let request = || reversed(&names, harness.limit());
     let all = locks.acquire_all(request()).await.expect("free locks");
-    let tokens: Vec<_> = all.tokens().collect();
-    for (name, token) in &tokens {
-        let holder = other.inspect(name).await.expect("an answer").holder().cloned();
-        let known = holder.and_then(|holder| holder.token);
-        assert_eq!(known, Some(*token), "each lock is to be held under the token that is told");
-    }
-    let held: Vec<_> = tokens.iter().map(|(name, _)| name.clone()).collect();
+    held_as_told(&other, &all).await;
+    let held: Vec<_> = all.tokens().map(|(name, _)| name).collect();
     assert_eq!(held, names, "each lock is to be acquired once");
     assert_eq!(all.run(async { 42 }).await.expect("held"), 42);
     all.release().await.expect("held to the end");
@@ -77,8 +117,7 @@ pub async fn c39_names_are_taken_in_the_order_of_their_bytes(harness: &dyn Harne
         let request = reversed(&names, harness.limit());
         async move { locks.acquire_all(request).await }
     });
-    // The second request has been answered by the time of the third.
-    eventually(harness, "it waits", async || faulty.calls(Operation::TryAcquire) > 2).await;
+    until_it_waits(harness, &holder, &names[0], &faulty).await;
     let second = holder.inspect(&names[1]).await.expect("an answer").holder().cloned();
     assert_eq!(second, None, "a lock is to be acquired after those whose names come before");
     guard.release().await.expect("held to the end");
@@ -146,4 +185,176 @@ fn told_as_lost(answer: Result<(), LockError>, expected: &LockName) {
         panic!("the answer is to tell of the loss: {answer:?}");
     };
     assert_eq!(name, expected, "the lock that was lost is to be named");
+}
+
+/// C39: a backend that says so takes all that are free in one request, of whatever kind.
+pub async fn c39_free_locks_are_taken_in_one_request(harness: &dyn Harness) {
+    let (locks, faulty) = faulty_client(harness).await;
+    let capabilities = locks.capabilities();
+    if !capabilities.takes_several {
+        return;
+    }
+    let of = |count| MultiRequest::new((0..count).map(|_| fresh_name())).ttl(harness.limit());
+    let (shared, permits) = (of(3).shared(), of(3).one_of(5).take(2));
+    for (request, slots) in
+        [(of(2), vec![]), (of(MAX_NAMES), vec![]), (shared, vec![]), (permits, vec![0, 1])]
+    {
+        let [together, alone] = requests(&faulty);
+        let all = match locks.acquire_all(request).await {
+            Err(LockError::Unsupported { .. }) => continue,
+            all => all.expect("free locks"),
+        };
+        let asked = "locks that are free are to be taken in one request";
+        assert_eq!(requests(&faulty), [together + 1, alone], "{asked}");
+        held_as_told(&locks, &all).await;
+        assert!(all.guards().iter().all(|guard| guard.slots() == slots), "{all:?}");
+        all.release().await.expect("held to the end");
+    }
+}
+
+fn claims<const N: usize>(names: &[LockName; N], harness: &dyn Harness) -> [Claim; N] {
+    names.each_ref().map(|name| claim(name, harness.limit()))
+}
+
+/// What the claims are granted in one request: those at the front.
+async fn taken(backend: &dyn DistributedLock, claims: &[Claim]) -> Vec<FencingToken> {
+    let grants = backend.acquire_while_free(claims).await.expect("an answer");
+    grants.iter().map(|grant| grant.token).collect()
+}
+
+async fn withdraw_all(backend: &dyn DistributedLock, claims: &[Claim]) {
+    for claim in claims {
+        backend.withdraw(&claim.name, claim.owner).await.expect("an answer");
+    }
+}
+
+/// C16, C39: no lock is taken in one request behind one that is busy, and a repeat finds what was taken.
+pub async fn c39_no_lock_behind_a_busy_one_is_taken(harness: &dyn Harness) {
+    let (backend, observer) = (harness.connect().await, client(harness).await);
+    let names = names::<3>();
+    let (claims, busy) = (claims(&names, harness), claim(&names[1], harness.limit()));
+    let held = granted(&*backend, &busy).await.token;
+    let mut first = None;
+    for _ in 0..2 {
+        let tokens = taken(&*backend, &claims).await;
+        assert!(tokens.len() <= 1, "no lock behind a busy one is to be taken: {tokens:?}");
+        assert!(first.is_none() || tokens.is_empty() || first == tokens.first().copied());
+        first = first.or(tokens.first().copied());
+        let [before, at, behind] = names.each_ref().map(|name| token_of(&observer, name));
+        let seen = (before.await, at.await, behind.await);
+        assert_eq!(seen, (first, Some(held), None), "what is granted is what is told");
+    }
+    withdraw_all(&*backend, &claims).await;
+    assert_eq!(token_of(&observer, &names[1]).await, Some(held), "another's hold is to stay");
+    backend.release(&busy.name, busy.owner).await.expect("an answer");
+    until_all_free(harness, &observer, &names).await;
+}
+
+/// C34, C39: locks that others wait for are not taken, also if they fit beside those who hold.
+pub async fn c39_nobody_who_waits_is_passed(harness: &dyn Harness) {
+    let (backend, observer) = (harness.connect().await, client(harness).await);
+    let names = two_names();
+    let shared = |name: &LockName| patient(name, harness.limit()).shared();
+    let reader = match observer.acquire(shared(&names[0])).await {
+        Err(LockError::Unsupported { .. }) => return,
+        reader => reader.expect("a free lock"),
+    };
+    let writes = client(harness).await;
+    let request = patient(&names[0], harness.limit());
+    let writer = tokio::spawn(async move { writes.acquire(request).await });
+    eventually(harness, "the writer waits", async || {
+        observer.inspect(&names[0]).await.expect("an answer").waiters.is_none_or(|many| many > 0)
+    })
+    .await;
+    let claims = names.each_ref().map(|name| shared(name).claim().expect("a good claim"));
+    let tokens = taken(&*backend, &claims).await;
+    assert_eq!(tokens, [], "those who wait are to be served first");
+    reader.release().await.expect("held to the end");
+    let writer = writer.await.expect("no panic").expect("its turn comes");
+    writer.release().await.expect("held to the end");
+    until_all_free(harness, &observer, &names).await;
+}
+
+/// C19, C39: a request for several that comes late takes nothing for a claim that was withdrawn.
+pub async fn c39_a_withdrawn_claim_among_several_takes_nothing(harness: &dyn Harness) {
+    let (backend, observer) = (harness.connect().await, client(harness).await);
+    let names = names::<3>();
+    let claims = claims(&names, harness);
+    backend.withdraw(&names[1], claims[1].owner).await.expect("an answer");
+    match backend.acquire_while_free(&claims).await {
+        Ok(grants) => assert!(grants.len() <= 1, "a withdrawn claim is to be granted nothing"),
+        Err(error) => assert_eq!(error.outcome(), Outcome::NotApplied, "{error}"),
+    }
+    for name in &names[1..] {
+        let token = token_of(&observer, name).await;
+        assert_eq!(token, None, "a withdrawn claim, and those behind it, are to take nothing");
+    }
+    withdraw_all(&*backend, &claims).await;
+    until_all_free(harness, &observer, &names).await;
+}
+
+/// C39: a lock that is busy is waited for, and those behind it are taken afterwards.
+pub async fn c39_the_rest_is_taken_once_a_busy_lock_is_free(harness: &dyn Harness) {
+    let (holder, names) = (client(harness).await, names::<4>());
+    let (locks, faulty) = faulty_client(harness).await;
+    let guard = holder.acquire(patient(&names[1], harness.limit())).await.expect("a free lock");
+    let request = MultiRequest::new(names.iter().rev()).ttl(harness.limit());
+    let waiting = tokio::spawn(async move { locks.acquire_all(request).await });
+    until_it_waits(harness, &holder, &names[1], &faulty).await;
+    assert!(token_of(&holder, &names[0]).await.is_some(), "the first lock is free");
+    for name in &names[2..] {
+        let token = token_of(&holder, name).await;
+        assert_eq!(token, None, "a lock is to be acquired after those whose names come before");
+    }
+    guard.release().await.expect("held to the end");
+    let all = waiting.await.expect("no panic").expect("its turn comes");
+    held_as_told(&holder, &all).await;
+    assert_eq!(all.tokens().map(|(name, _)| name).collect::<Vec<_>>(), names);
+    all.release().await.expect("held to the end");
+    until_all_free(harness, &holder, &names).await;
+}
+
+/// C16, C39: an acquisition of several whose request or reply was lost finds what it was granted, and no lock
+/// is busy because of it.
+pub async fn c39_a_lost_reply_of_several_is_found_again(harness: &dyn Harness) {
+    let (locks, faulty) = faulty_client(harness).await;
+    for fault in [Fault::RequestLost, Fault::ReplyLost] {
+        for wait in [Wait::Never, Wait::AtMost(harness.limit())] {
+            let names = names::<3>();
+            faulty.once(Operation::AcquireWhileFree, fault);
+            let request = MultiRequest::new(&names).ttl(Duration::from_secs(60)).wait(wait);
+            let all = locks.acquire_all(request).await.expect("nobody else wants them");
+            held_as_told(&locks, &all).await;
+            all.release().await.expect("held to the end");
+            faulty.heal();
+            until_all_free(harness, &locks, &names).await;
+        }
+    }
+}
+
+/// C19, C39: a request for several locks that is dropped at any await leaves none: long before their TTL of a
+/// minute they are free again.
+pub async fn c39_a_dropped_request_for_several_leaves_nothing(harness: &dyn Harness) {
+    let (locks, faulty) = faulty_client(harness).await;
+    let names = names::<3>();
+    let request = || MultiRequest::new(&names).ttl(Duration::from_secs(60));
+    for polls in 0..20 {
+        let mut acquiring = Box::pin(locks.acquire_all(request()));
+        for _ in 0..polls {
+            if (&mut acquiring).now_or_never().is_some() {
+                break;
+            }
+            yield_now().await;
+        }
+    }
+    until_all_free(harness, &locks, &names).await;
+    for fault in [Fault::Silence, Fault::SilenceAfter] {
+        faulty.once(Operation::AcquireWhileFree, fault);
+        faulty.once(Operation::TryAcquire, fault);
+        let given_up = timeout(harness.request_timeout() / 4, locks.acquire_all(request())).await;
+        assert!(given_up.is_err(), "a grant whose reply was lost is to be told to nobody");
+        faulty.heal();
+        until_all_free(harness, &locks, &names).await;
+    }
+    locks.shutdown().await;
 }

@@ -1,5 +1,6 @@
 //! A Redis server of one's own.
 
+use std::env;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,7 +23,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// How many ports are tried. One seldom is taken between the choice and the start.
 const PORTS_TRIED: usize = 5;
 
-/// A real `redis-server` with a port and a folder of its own.
+/// A real `redis-server` with a port and a folder of its own, or what `LEASEHOLD_REDIS_SERVER` names: a
+/// compatible server, such as `valkey-server`, by its name or path.
 ///
 /// It is killed when the value is dropped, and also when the test process ends in any other way.
 /// It keeps nothing on disk unless told so, lets `DEBUG` be used, and passes a replica its data
@@ -187,17 +189,23 @@ impl RedisServer {
 
 /// Starts a server and waits until it answers. The error is its log.
 async fn launch(endpoint: &Endpoint, args: &[String], folder: &Path) -> Result<Tethered, String> {
-    require("redis-server", "redis-server", "redis");
+    let program = program();
+    require(&program, "redis-server", "redis");
     let all: Vec<_> = [arguments(endpoint, folder), args.to_vec()].concat();
-    let process = Tethered::start("redis-server", &all, &log_path(folder));
+    let process = Tethered::start(&program, &all, &log_path(folder));
     let deadline = Instant::now() + LIMIT;
     while !answers(endpoint, args, process.pid()) {
         if !signal::is_running(process.pid()) || Instant::now() > deadline {
-            return Err(format!("redis-server does not start:\n{}", read_log(folder)));
+            return Err(format!("{program} does not start:\n{}", read_log(folder)));
         }
         sleep(POLL_INTERVAL).await;
     }
     Ok(process)
+}
+
+/// The program that is started: another one for the tests of a server that is compatible.
+fn program() -> String {
+    env::var("LEASEHOLD_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
 /// Our defaults.

@@ -1,4 +1,4 @@
-//! The mutants, a file for each package. Keep each fault one that somebody could really write.
+//! The mutants, a file or a folder for each package. Keep each fault one that somebody could really write.
 
 mod lock_cli;
 mod lock_core;
@@ -14,7 +14,6 @@ use super::mutant::Mutant;
 pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
     [
         lock_cli::MUTANTS,
-        lock_core::MUTANTS,
         lock_etcd::MUTANTS,
         lock_file::MUTANTS,
         lock_postgres::MUTANTS,
@@ -22,5 +21,6 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         memcached_backend::MUTANTS,
     ]
     .into_iter()
+    .chain(lock_core::ROOMS)
     .flatten()
 }

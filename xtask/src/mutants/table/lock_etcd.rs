@@ -4,6 +4,13 @@ use crate::mutants::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "several taken past one that is busy",
+        file: "lock-etcd/src/requests.rs",
+        from: "free.extend(is_free(keys));",
+        to: "if free.is_empty() { free.extend(is_free(keys)); }",
+        test: "-p leasehold --all-features --test etcd c39_no_lock_behind_a_busy_one_is_taken",
+    },
+    Mutant {
         name: "names that share a range",
         file: "lock-etcd/src/keys.rs",
         from: "name.replace('%', \"%25\").replace('/', \"%2F\")",
@@ -74,6 +81,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test etcd a_hold_that_nobody_renews_ends_although_its_session_goes_on",
     },
     Mutant {
+        name: "who waits renews the session for its hold as if it held",
+        file: "lock-etcd/src/keeper.rs",
+        from: "Some(Need::Later) => ttl / 3,",
+        to: "Some(Need::Later) => RENEW_EVERY / 2,",
+        test: "-p leasehold --all-features --test etcd c12_a_client_that_waits_sends_few_requests",
+    },
+    Mutant {
         name: "a client ends what it handed on",
         file: "lock-etcd/src/requests.rs",
         from: "Txn::new().when([is_on]).and_then(",
@@ -90,7 +104,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a shutdown ends what was handed on",
         file: "lock-etcd/src/claims.rs",
-        from: "!in_use.contains(&session.id()) && may_go(session)",
+        from: "!needed.contains_key(&session.id()) && may_go(session)",
         to: "may_go(session)",
         test: "-p leasehold --all-features --test etcd a_lease_that_is_handed_on_outlives_its_client",
     },
@@ -104,8 +118,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a withdrawn claim is let in again",
         file: "lock-etcd/src/requests.rs",
-        from: "Txn::new().when([nobody, is_wanted])",
-        to: "Txn::new().when([nobody])",
+        from: "[nobody, is_wanted(keys)]",
+        to: "[nobody.clone(), nobody]",
         test: "-p leasehold --all-features --test etcd one_member::c19_a_late_request_of_a_withdrawn_claim_is_refused",
     },
     Mutant {
@@ -131,9 +145,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a hold outlives its store",
-        file: "lock-etcd/src/renewal.rs",
-        from: "if astray { Ok(Extension::Lost) }",
-        to: "if astray && holds.is_empty() { Ok(Extension::Lost) }",
+        file: "lock-etcd/src/watches.rs",
+        from: "Err(_) => self.server.is_astray(),",
+        to: "Err(_) => false,",
         test: "-p leasehold --all-features --test etcd c22_a_store_that_went_back_in_time_is_refused",
     },
     Mutant {
@@ -160,8 +174,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a claim that queues is held since it was made",
         file: "lock-etcd/src/requests.rs",
-        from: "put(value::of_waiter(kind, label), lease)",
-        to: "put(value::of_holder(kind, &Slots::NONE, label, SystemTime::now()), lease)",
+        from: "value::of_waiter(kind, label),",
+        to: "value::of_holder(kind, &Slots::NONE, label, SystemTime::now()),",
         test: "-p leasehold --all-features --test etcd since::c45_no_time_is_told_of_a_lock_that_was_queued_for",
     },
     Mutant {
@@ -195,7 +209,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a permit of etcd outlives its client",
         file: "lock-etcd/src/requests.rs",
-        from: "TxnOp::put(&*keys.own, value, Some(PutOptions::new().with_lease(hold)))",
+        from: "put(keys, value, hold)",
         to: "TxnOp::put(&*keys.own, value, None)",
         test: "-p leasehold --all-features --test etcd c38_the_slot_of_a_dead_client_comes_back",
     },

@@ -4,6 +4,20 @@ use crate::mutants::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "several taken past one that is busy",
+        file: "lock-postgres/src/schema/several.sql",
+        from: "EXIT WHEN token IS NULL;",
+        to: "CONTINUE WHEN token IS NULL;",
+        test: "-p leasehold --all-features --test postgres c39_no_lock_behind_a_busy_one_is_taken",
+    },
+    Mutant {
+        name: "a jammed lock is waited for amid others",
+        file: "lock-postgres/src/schema/several.sql",
+        from: "FOR UPDATE SKIP LOCKED;",
+        to: "FOR UPDATE;",
+        test: "-p leasehold --all-features --test postgres c39_a_jammed_lock_keeps_nobody_from_those_before_it",
+    },
+    Mutant {
         name: "anybody releases the row",
         file: "lock-postgres/src/schema/lease_table.sql",
         from: "released := coalesce(held.owner = me AND held.expires_at > clock_timestamp(), false);",
@@ -153,14 +167,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-postgres/src/connections.rs",
         from: "const PART_OF_ONE_LOCK: usize = 4;",
         to: "const PART_OF_ONE_LOCK: usize = 1;",
-        test: "-p leasehold --all-features --test postgres transactions::c19_a_crowd_at_a_jammed_lock_costs_no_other",
+        test: "-p leasehold --all-features --test postgres transactions::c19_a_crowd_at_one_jammed_lock_leaves_connections_for_others",
     },
     Mutant {
         name: "each attempt at a jammed lock leaves another connection unread",
         file: "lock-postgres/src/connections.rs",
         from: "matches!(&self.state, IdleState::Unread(Some(left)) if left == name)",
         to: "matches!(&self.state, IdleState::Unread(Some(left)) if left != name)",
-        test: "-p leasehold --all-features --test postgres transactions::c19_a_crowd_at_a_jammed_lock_costs_no_other",
+        test: "-p leasehold --all-features --test postgres transactions::c19_a_jammed_lock_costs_no_other",
     },
     Mutant {
         name: "a token ahead of the clock is shown as a time",
@@ -301,11 +315,11 @@ SET enable_seqscan = off AS $$",
         test: "-p leasehold --all-features --test postgres advisory_tokens::r4_advisory_locks_that_are_no_longer_used_are_forgotten",
     },
     Mutant {
-        name: "a hand-over of an advisory lock waits for the disk",
+        name: "the floor of advisory tokens outlives a crash that forgets some of them",
         file: "lock-postgres/src/schema/advisory_tables.sql",
         from: "CREATE UNLOGGED TABLE",
         to: "CREATE TABLE",
-        test: "-p leasehold --all-features --test postgres advisory_tokens::c27_a_hand_over_of_an_advisory_lock_waits_for_no_disk",
+        test: "-p leasehold --all-features --test postgres advisory_tokens::c22_tokens_of_advisory_locks_grow_through_a_crash",
     },
     Mutant {
         name: "an unknown parameter is left to the driver",

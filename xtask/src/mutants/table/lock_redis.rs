@@ -42,6 +42,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
     },
     Mutant {
+        name: "several taken past one that is busy",
+        file: "lock-redis/src/scripts/acquire_while_free.lua",
+        from: "if not went_well or #answer ~= 2 then break end
+  grants[i] = answer",
+        to: "if went_well and #answer == 2 then grants[#grants + 1] = answer end",
+        test: "-p leasehold --all-features --test redis c39_no_lock_behind_a_busy_one_is_taken",
+    },
+    Mutant {
+        name: "an error amid several loses those before it",
+        file: "lock-redis/src/scripts/acquire_while_free.lua",
+        from: "pcall(acquire, keys, { owner, ttl_ms, label, '', limit, kind })",
+        to: "true, acquire(keys, { owner, ttl_ms, label, '', limit, kind })",
+        test: "-p leasehold --all-features --test redis c39_what_is_taken_before_an_error_is_told",
+    },
+    Mutant {
         name: "every withdrawal leaves a mark",
         file: "lock-redis/src/claims.rs",
         from: "record.carried_by != Carrier::One(link) || record.calls > 0",
@@ -249,8 +264,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: a free lock is shared as an exclusive one",
         file: "lock-redis/src/backend.rs",
-        from: "Kind::Shared => (&ACQUIRE_BESIDE,",
-        to: "Kind::Shared => (&ACQUIRE,",
+        from: "if mark.is_some() {",
+        to: "if kind.slots() > 0 {",
         test: "-p leasehold --all-features --test redis c33_a_hold_is_granted_if_it_fits",
     },
     Mutant {
@@ -290,6 +305,48 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "if slots ~= '' then message = message .. ':' .. slots end",
         to: "",
         test: "-p leasehold --all-features --test redis c34_a_release_lets_in_all_that_fit",
+    },
+    Mutant {
+        name: "the driver tells its name by itself",
+        file: "lock-redis/src/connection.rs",
+        from: ".clone().set_skip_set_lib_name();",
+        to: ".clone();",
+        test: "-p leasehold --features redis --test redis the_server_refuses_nothing_of_what_is_sent",
+    },
+    Mutant {
+        name: "a change on Redis is told to nobody who watches",
+        file: "lock-redis/src/key_events.rs",
+        from: "lock.told.send_replace(());",
+        to: "let _ = lock;",
+        test: "-p leasehold --all-features --test redis watching::c44_what_is_told_is_shown_between_two_polls",
+    },
+    Mutant {
+        name: "what a watch on Redis did not hear is not looked for",
+        file: "lock-redis/src/key_events.rs",
+        from: "Ok(()) => return Some(News::Change),",
+        to: "Ok(()) => {}",
+        test: "-p leasehold --all-features --test redis watching::c44_a_lost_connection_costs_no_change",
+    },
+    Mutant {
+        name: "each renewal on Redis is told to those who watch",
+        file: "lock-redis/src/key_events.rs",
+        from: "if matches!(event, b\"expire\" | b\"setrange\") {",
+        to: "if false {",
+        test: "-p leasehold --all-features --test redis watching::c44_a_renewal_is_not_told",
+    },
+    Mutant {
+        name: "a subscription on Redis outlives its watches",
+        file: "lock-redis/src/key_events.rs",
+        from: "let _ = connection.unsubscribe(channels).now_or_never();",
+        to: "let _ = (&mut connection, channels);",
+        test: "-p leasehold --all-features --test redis watching::r1_watches_share_one_connection_and_leave_no_subscription",
+    },
+    Mutant {
+        name: "the queue on Redis is not watched",
+        file: "lock-redis/src/keys.rs",
+        from: "Some(queue_of.unwrap_or(key))",
+        to: "Some(key).filter(|_| queue_of.is_none())",
+        test: "-p leasehold --all-features --test redis watching::c44_all_that_changes_a_lock_is_told",
     },
     Mutant {
         name: "quorum: a minority grants",

@@ -1,0 +1,60 @@
+//! Several locks in one request, but not as they are to be taken.
+
+use async_trait::async_trait;
+use lock_core::backend::{Attempt, Claim, Grant};
+use lock_core::{BackendError, DistributedLock, OwnerId};
+
+use super::flaw::{Flaw, Sound};
+
+/// Takes whatever is free, also behind a lock that is busy.
+#[derive(Debug)]
+pub(super) struct TakesPastTheBusy;
+
+#[async_trait]
+impl Flaw for TakesPastTheBusy {
+    async fn acquire_while_free(
+        &self,
+        sound: &Sound,
+        claims: &[Claim],
+    ) -> Result<Vec<Grant>, BackendError> {
+        let mut grants = Vec::new();
+        for claim in claims {
+            if let Attempt::Granted(grant) = sound.try_acquire(claim, None).await? {
+                grants.push(grant);
+            }
+        }
+        Ok(grants)
+    }
+}
+
+/// Says that it takes several in one request, and takes the first.
+#[derive(Debug)]
+pub(super) struct TakesOne;
+
+#[async_trait]
+impl Flaw for TakesOne {
+    async fn acquire_while_free(
+        &self,
+        sound: &Sound,
+        claims: &[Claim],
+    ) -> Result<Vec<Grant>, BackendError> {
+        sound.acquire_while_free(&claims[..1]).await
+    }
+}
+
+/// Looks for no withdrawal.
+#[derive(Debug)]
+pub(super) struct TakesForTheWithdrawn;
+
+#[async_trait]
+impl Flaw for TakesForTheWithdrawn {
+    async fn acquire_while_free(
+        &self,
+        sound: &Sound,
+        claims: &[Claim],
+    ) -> Result<Vec<Grant>, BackendError> {
+        let mut claims = claims.to_vec();
+        claims.iter_mut().for_each(|claim| claim.owner = OwnerId::random());
+        sound.acquire_while_free(&claims).await
+    }
+}

@@ -1,0 +1,104 @@
+//! What a history is made of.
+
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy};
+use proptest::prop_oneof;
+
+use lock_core::{Capabilities, Kind, Kinds, Order, Permits};
+
+/// How many claims take part, half of them for each of two locks.
+const CLAIMS: usize = 8;
+
+/// How long the longest history is, and how often its time goes by: while a withdrawal is remembered for sure.
+const LONGEST: usize = 24;
+const DEATHS: usize = 3;
+
+/// What each claim asks for, and what happens then.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    pub(super) kinds: Vec<Kind>,
+    pub(super) steps: Vec<Step>,
+}
+
+/// One step of a history: what happens to a claim, or to its lock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Step {
+    Ask(usize),
+    /// And waits in line, if it is not granted.
+    Wait(usize),
+    /// By the token of its last grant.
+    Extend(usize),
+    Release(usize),
+    /// The hold is nobody's from now on, and goes on until it dies.
+    ReleaseAfter(usize),
+    /// The hold, the wait, or what may come of the claim.
+    Withdraw(usize),
+    /// The hold of this claim.
+    Evict(usize),
+    /// All holds of the lock.
+    EvictAll(usize),
+    /// Nobody renews one of the holds, counted round, until its time is over.
+    Die(usize),
+    Inspect(usize),
+}
+
+impl Step {
+    /// Whose step it is.
+    pub(super) fn claim(self) -> usize {
+        match self {
+            Self::Ask(i) | Self::Wait(i) | Self::Extend(i) | Self::Release(i) => i,
+            Self::ReleaseAfter(i) | Self::Withdraw(i) | Self::Evict(i) => i,
+            Self::EvictAll(i) | Self::Die(i) | Self::Inspect(i) => i,
+        }
+    }
+}
+
+/// What a backend can do is asked of it, and nothing else.
+pub(super) fn histories(can: Capabilities) -> impl Strategy<Value = History> {
+    let drawn = (vec(kind(can.kinds), CLAIMS), vec(step(), 1..=LONGEST));
+    drawn.prop_map(move |(kinds, steps)| {
+        let mut deaths = 0..DEATHS;
+        let steps = steps.into_iter().map(|step| possible(step, &can, &kinds));
+        let steps = steps.filter(|step| !matches!(step, Step::Die(_)) || deaths.next().is_some());
+        History { steps: steps.collect(), kinds }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let claim = || 0..CLAIMS;
+    prop_oneof![
+        4 => claim().prop_map(Step::Ask),
+        6 => claim().prop_map(Step::Wait),
+        3 => claim().prop_map(Step::Extend),
+        4 => claim().prop_map(Step::Release),
+        3 => claim().prop_map(Step::ReleaseAfter),
+        2 => claim().prop_map(Step::Withdraw),
+        1 => claim().prop_map(Step::Evict),
+        1 => claim().prop_map(Step::EvictAll),
+        3 => claim().prop_map(Step::Die),
+        2 => claim().prop_map(Step::Inspect),
+    ]
+}
+
+/// A backend that serves its waiters in no order is asked without waiting. An exclusive hold alone outlasts
+/// its work (C41).
+fn possible(step: Step, can: &Capabilities, kinds: &[Kind]) -> Step {
+    match step {
+        Step::Wait(i) if can.order != Order::Fifo => Step::Ask(i),
+        Step::ReleaseAfter(i) if !can.runs_once || kinds[i] != Kind::Exclusive => Step::Release(i),
+        step => step,
+    }
+}
+
+/// A backend that has not got a kind is asked for exclusive holds instead.
+fn kind(has: Kinds) -> impl Strategy<Value = Kind> {
+    let one_of = |taken, of| Just(Kind::OneOf(Permits::new(taken, of).expect("permits")));
+    let kinds = prop_oneof![
+        4 => Just(Kind::Exclusive),
+        4 => Just(Kind::Shared),
+        4 => one_of(1, 3),
+        2 => one_of(2, 3),
+        1 => one_of(1, 2),
+    ];
+    kinds.prop_map(move |kind| if has.has(kind) { kind } else { Kind::Exclusive })
+}

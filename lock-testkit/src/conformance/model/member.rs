@@ -1,0 +1,165 @@
+//! One claim of a history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::super::steps::renewal;
+use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, WaiterEvents, WaiterHandle};
+use lock_core::{BackendError, DistributedLock, FencingToken, Moment, Whom};
+
+/// How often a request is repeated that has no answer, and after which pause.
+const TRIES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What a claim has.
+///
+/// ```text
+///   Nothing ──asks──▶ Hold ──is left until a time──▶ Left ──that time comes, or it is evicted──▶ Gone
+///    ▲ │  ▲            │ ▲
+///    │ └──┼── waits ──▶ Place
+///    │    └────────────┼─┘ ends: withdrawn, refused
+///    └─────────────────┘ ends: released, withdrawn, evicted, expired
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Standing {
+    Nothing,
+    /// A place in line.
+    Place,
+    Hold,
+    /// A hold that is nobody's, and goes on for a while.
+    Left,
+    /// It had one. A claim is never used again after that.
+    Gone,
+}
+
+/// What an attempt to acquire came to.
+pub(super) enum Attempted {
+    Granted(Grant),
+    Busy,
+    /// The lock is held as one of so many.
+    Conflict(u16),
+    Refused,
+}
+
+pub(super) struct Member {
+    store: Arc<dyn DistributedLock>,
+    pub(super) claim: Claim,
+    waiter: WaiterHandle,
+    // For as long as somebody may be told, the place in line is kept.
+    _events: WaiterEvents,
+    /// That of its last grant.
+    pub(super) token: Option<FencingToken>,
+    pub(super) standing: Standing,
+    pub(super) is_withdrawn: bool,
+    /// When it was last asked to keep the hold.
+    pub(super) renewed: Moment,
+}
+
+impl Member {
+    pub(super) fn new(store: Arc<dyn DistributedLock>, claim: Claim, now: Moment) -> Self {
+        let (waiter, _events) = WaiterHandle::channel();
+        let (token, standing, is_withdrawn) = (None, Standing::Nothing, false);
+        Self { store, claim, waiter, _events, token, standing, is_withdrawn, renewed: now }
+    }
+
+    pub(super) fn store(&self) -> &dyn DistributedLock {
+        &*self.store
+    }
+
+    /// Its hold, for an eviction.
+    pub(super) fn whom(&self) -> Whom {
+        Whom::Owner(self.claim.owner.to_string())
+    }
+
+    /// Whether there is a hold that we keep from expiring.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.standing, Standing::Hold | Standing::Left)
+    }
+
+    pub(super) fn end(&mut self) {
+        self.standing = match self.standing {
+            Standing::Left => Standing::Gone,
+            _ => Standing::Nothing,
+        };
+    }
+
+    /// A passing failure is no answer: a client asks again, and so do we. Who waits keeps its place.
+    pub(super) async fn attempt(&mut self, waits: bool, now: Moment) -> Attempted {
+        let waits = waits || self.standing == Standing::Place;
+        let mut answer = self.try_acquire(waits).await;
+        for _ in 0..TRIES {
+            if !answer.as_ref().is_err_and(BackendError::is_transient) {
+                break;
+            }
+            sleep(PAUSE).await;
+            answer = self.try_acquire(waits).await;
+        }
+        let attempted = attempted(answer);
+        self.standing = match &attempted {
+            Attempted::Granted(grant) => {
+                (self.token, self.renewed) = (Some(grant.token), now);
+                Standing::Hold
+            }
+            // A withdrawn claim may be told that the lock is busy, and is not queued (C19).
+            Attempted::Busy if waits && !self.is_withdrawn => Standing::Place,
+            _ => Standing::Nothing,
+        };
+        attempted
+    }
+
+    async fn try_acquire(&self, waits: bool) -> Result<Attempt, BackendError> {
+        self.store.try_acquire(&self.claim, waits.then_some(&self.waiter)).await
+    }
+
+    /// Keeps the hold from expiring; whether there is one.
+    pub(super) async fn renew(&self) -> bool {
+        match self.standing {
+            Standing::Left => self.release_after().await,
+            _ => self.extend().await,
+        }
+    }
+
+    pub(super) async fn extend(&self) -> bool {
+        let Some(token) = self.token else { return false };
+        let answer = self.store.extend(&renewal(&self.claim, token)).await.expect("an answer");
+        answer != Extension::Lost
+    }
+
+    pub(super) async fn release(&self) -> bool {
+        let Claim { name, owner, .. } = &self.claim;
+        self.store.release(name, *owner).await.expect("an answer") == Release::Released
+    }
+
+    /// After its TTL.
+    pub(super) async fn release_after(&self) -> bool {
+        let Claim { name, owner, ttl, .. } = &self.claim;
+        let released = self.store.release_after(name, *owner, *ttl).await.expect("an answer");
+        released == Release::Released
+    }
+
+    pub(super) async fn withdraw(&mut self) {
+        self.store.withdraw(&self.claim.name, self.claim.owner).await.expect("an answer");
+        self.is_withdrawn = true;
+        if self.standing != Standing::Left {
+            self.end();
+        }
+    }
+
+    /// Whether the store shows its last hold.
+    pub(super) async fn is_shown(&self) -> bool {
+        let state = self.store.inspect(&self.claim.name).await.expect("an answer");
+        state.holders.iter().any(|holder| holder.token == self.token)
+    }
+}
+
+fn attempted(answer: Result<Attempt, BackendError>) -> Attempted {
+    match answer {
+        Ok(Attempt::Granted(grant)) => Attempted::Granted(grant),
+        Ok(Attempt::Busy(_)) => Attempted::Busy,
+        Err(error) => {
+            error.permits().map_or(Attempted::Refused, |(_, held)| Attempted::Conflict(held))
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! One history on one store.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::super::steps::{claim, fresh_name};
+use super::history::Step;
+use super::member::{Attempted, Member, Standing};
+use lock_core::backend::WAITER_LIVENESS;
+use lock_core::{
+    Clock, DistributedLock, FakeClock, FencingToken, Holder, Kind, LockName, MemoryBackend, Moment,
+    Slots, SystemClock, Whom,
+};
+
+/// What a step came to, with nothing in it that differs from run to run: a token is the number of its
+/// grant.
+#[derive(Debug, PartialEq)]
+pub(super) struct Seen {
+    answer: Outcome,
+    /// What came of those who waited, and of those who held, by their numbers.
+    told: Vec<(usize, Outcome)>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Granted(usize, Slots),
+    NotGranted,
+    /// The lock is held as one of so many.
+    Conflict(u16),
+    /// Whether there was something to extend, or to end.
+    Done(bool),
+    Lost,
+    Died,
+    /// Nothing was asked.
+    Nothing,
+    Evicted(Vec<Held>),
+    /// Those who hold the lock, and how many wait.
+    Held(Vec<Held>, u64),
+}
+
+/// The number of its grant, if it is one of ours.
+type Held = (Option<usize>, Kind, Slots);
+
+/// How time goes by.
+enum Time {
+    /// On the model.
+    Virtual(Arc<FakeClock>),
+    Real,
+}
+
+impl Time {
+    fn now(&self) -> Moment {
+        match self {
+            Self::Virtual(clock) => clock.now(),
+            Self::Real => SystemClock.now(),
+        }
+    }
+
+    async fn pass(&self, span: Duration) {
+        match self {
+            Self::Virtual(clock) => clock.advance(span),
+            Self::Real => sleep(span).await,
+        }
+    }
+}
+
+pub(super) struct Run {
+    members: Vec<Member>,
+    time: Time,
+    ttl: Duration,
+    /// A bound for what has none of its own.
+    limit: Duration,
+    /// Those who wait, in the order in which they came.
+    line: Vec<usize>,
+    /// When they looked last.
+    looked: Moment,
+    /// The one whose hold nobody renews.
+    dying: Option<usize>,
+    /// The tokens of each lock, in the order of their grants.
+    granted: HashMap<LockName, Vec<FencingToken>>,
+    /// The locks of which a hold ended without a word of its owner. It may take a moment to be seen, where a
+    /// session ends with it.
+    unsettled: HashSet<LockName>,
+    /// Whether a hold or a place in line may have expired because we were late. Then nothing is proven.
+    pub(super) was_too_slow: bool,
+}
+
+impl Run {
+    /// On the memory backend, where time goes by as the steps say.
+    pub(super) fn of_the_model(kinds: &[Kind], ttl: Duration) -> Self {
+        let clock = Arc::new(FakeClock::new());
+        let model = Arc::new(MemoryBackend::with_clock(clock.clone()));
+        Self::new([model.clone(), model], kinds, ttl, Time::Virtual(clock))
+    }
+
+    /// On a store, which two hosts reach. What takes longer than `limit` never comes.
+    pub(super) fn of(
+        stores: [Arc<dyn DistributedLock>; 2],
+        kinds: &[Kind],
+        ttl: Duration,
+        limit: Duration,
+    ) -> Self {
+        Self { limit: ttl + limit, ..Self::new(stores, kinds, ttl, Time::Real) }
+    }
+
+    fn new(
+        stores: [Arc<dyn DistributedLock>; 2],
+        kinds: &[Kind],
+        ttl: Duration,
+        time: Time,
+    ) -> Self {
+        let (names, looked) = ([fresh_name(), fresh_name()], time.now());
+        let member = |(i, kind): (usize, &Kind)| {
+            let mut claim = claim(&names[i % 2], ttl);
+            claim.kind = *kind;
+            Member::new(stores[i / 2 % 2].clone(), claim, looked)
+        };
+        let members = kinds.iter().enumerate().map(member).collect();
+        let (line, dying, granted, unsettled) = Default::default();
+        let (limit, was_too_slow) = (ttl * 2, false);
+        Self { members, time, ttl, limit, line, looked, dying, granted, unsettled, was_too_slow }
+    }
+
+    /// Takes a step, and sees what it means to the others.
+    pub(super) async fn take(&mut self, step: Step) -> Seen {
+        let mut seen = Seen { answer: Outcome::Nothing, told: Vec::new() };
+        match step {
+            Step::Die(i) => seen.answer = self.die(i, &mut seen.told).await,
+            step => self.ask(step, &mut seen).await,
+        }
+        seen.told.sort_by_key(|(i, _)| *i);
+        seen
+    }
+
+    /// Looks again at what may take the server a moment.
+    pub(super) async fn look_again(&mut self, step: Step, seen: &mut Seen) {
+        let may_be_asked_again = matches!(seen.answer, Outcome::NotGranted | Outcome::Held(..));
+        match may_be_asked_again && self.is_unsettled(step) {
+            true => self.ask(step, seen).await,
+            false => self.renew_and_look(&mut seen.told).await,
+        }
+        seen.told.sort_by_key(|(i, _)| *i);
+    }
+
+    /// Whether another look may show something else.
+    pub(super) fn may_change(&self, step: Step) -> bool {
+        !self.line.is_empty() || self.is_unsettled(step)
+    }
+
+    fn is_unsettled(&self, step: Step) -> bool {
+        self.unsettled.contains(&self.members[step.claim()].claim.name)
+    }
+
+    /// Ends all that is left.
+    pub(super) async fn end(&mut self) {
+        for member in &mut self.members {
+            if member.standing == Standing::Left {
+                let evicted = member.store().evict(&member.claim.name, &Whom::All).await;
+                evicted.expect("an answer");
+            }
+            member.withdraw().await;
+        }
+    }
+
+    async fn ask(&mut self, step: Step, seen: &mut Seen) {
+        self.renew_all(&mut seen.told).await;
+        let deadlines = self.deadlines();
+        seen.answer = self.answer(step).await;
+        self.look(&mut seen.told).await;
+        self.note_if_late(&deadlines);
+        // It was granted when it looked for the second time.
+        let own = seen.told.iter().position(|(i, _)| *i == step.claim());
+        if let Some(own) = own.filter(|_| seen.answer == Outcome::NotGranted) {
+            seen.answer = seen.told.remove(own).1;
+        }
+    }
+
+    async fn answer(&mut self, step: Step) -> Outcome {
+        let i = step.claim();
+        match (step, self.members[i].standing) {
+            (Step::Ask(_) | Step::Wait(_), Standing::Left | Standing::Gone) => Outcome::Nothing,
+            (Step::Release(_) | Step::ReleaseAfter(_), Standing::Place) => Outcome::Nothing,
+            (Step::Ask(_), _) => self.acquire(i, false).await,
+            (Step::Wait(_), _) => self.acquire(i, true).await,
+            (Step::Extend(_), _) => self.extend(i).await,
+            (Step::Release(_), _) => self.release(i).await,
+            (Step::ReleaseAfter(_), _) => self.release_after(i).await,
+            (Step::Withdraw(_), _) => self.withdraw(i).await,
+            (Step::Evict(_), _) => self.evict(i, &self.members[i].whom()).await,
+            (Step::EvictAll(_), _) => self.evict(i, &Whom::All).await,
+            (Step::Inspect(_), _) => self.inspect(i).await,
+            (Step::Die(_), _) => unreachable!("a death takes more than an answer"),
+        }
+    }
+
+    async fn acquire(&mut self, i: usize, waits: bool) -> Outcome {
+        let attempted = self.attempt(i, waits).await;
+        self.outcome(i, attempted)
+    }
+
+    async fn attempt(&mut self, i: usize, waits: bool) -> Attempted {
+        let now = self.time.now();
+        let attempted = self.members[i].attempt(waits, now).await;
+        match self.members[i].standing {
+            Standing::Place if self.line.contains(&i) => {}
+            Standing::Place => self.line.push(i),
+            _ => self.line.retain(|waits| *waits != i),
+        }
+        attempted
+    }
+
+    fn outcome(&mut self, i: usize, attempted: Attempted) -> Outcome {
+        let name = self.members[i].claim.name.clone();
+        match attempted {
+            Attempted::Granted(grant) => {
+                self.unsettled.remove(&name);
+                Outcome::Granted(self.number(&name, grant.token), grant.slots)
+            }
+            Attempted::Conflict(held) => Outcome::Conflict(held),
+            Attempted::Busy | Attempted::Refused => Outcome::NotGranted,
+        }
+    }
+
+    async fn extend(&mut self, i: usize) -> Outcome {
+        let (now, member) = (self.time.now(), &mut self.members[i]);
+        let is_extended = member.extend().await;
+        if is_extended {
+            member.renewed = now;
+        }
+        Outcome::Done(is_extended)
+    }
+
+    async fn release(&mut self, i: usize) -> Outcome {
+        let member = &mut self.members[i];
+        let is_released = member.release().await;
+        if is_released {
+            member.end();
+        }
+        Outcome::Done(is_released)
+    }
+
+    async fn release_after(&mut self, i: usize) -> Outcome {
+        let (now, member) = (self.time.now(), &mut self.members[i]);
+        let is_released = member.release_after().await;
+        if is_released {
+            (member.standing, member.renewed) = (Standing::Left, now);
+        }
+        Outcome::Done(is_released)
+    }
+
+    async fn withdraw(&mut self, i: usize) -> Outcome {
+        self.line.retain(|waits| *waits != i);
+        self.members[i].withdraw().await;
+        Outcome::Nothing
+    }
+
+    async fn evict(&mut self, i: usize, whom: &Whom) -> Outcome {
+        let (name, store) = (self.members[i].claim.name.clone(), self.members[i].store());
+        let evicted = store.evict(&name, whom).await.expect("an answer");
+        for member in self.members.iter_mut().filter(|member| member.is_live()) {
+            if evicted.iter().any(|holder| holder.token == member.token) {
+                member.end();
+                self.unsettled.insert(name.clone());
+            }
+        }
+        Outcome::Evicted(self.held(&name, &evicted))
+    }
+
+    async fn inspect(&self, i: usize) -> Outcome {
+        let name = &self.members[i].claim.name;
+        let state = self.members[i].store().inspect(name).await.expect("an answer");
+        Outcome::Held(self.held(name, &state.holders), state.waiters.unwrap_or(0))
+    }
+
+    /// One of the holds is not renewed until it is over. All others are, and those who wait look.
+    async fn die(&mut self, i: usize, told: &mut Vec<(usize, Outcome)>) -> Outcome {
+        let live: Vec<_> = (0..self.members.len()).filter(|i| self.members[*i].is_live()).collect();
+        let Some(&dying) = live.get(i % live.len().max(1)) else { return Outcome::Nothing };
+        self.dying = Some(dying);
+        let start = self.time.now();
+        while self.members[dying].is_shown().await {
+            let lasts = self.time.now().since(start);
+            assert!(lasts < self.limit, "a hold that nobody renews is to expire: {lasts:?}");
+            self.renew_and_look(told).await;
+            self.time.pass(self.ttl / 10).await;
+        }
+        self.dying = None;
+        self.members[dying].end();
+        self.unsettled.insert(self.members[dying].claim.name.clone());
+        self.renew_and_look(told).await;
+        Outcome::Died
+    }
+
+    async fn renew_and_look(&mut self, told: &mut Vec<(usize, Outcome)>) {
+        self.renew_all(told).await;
+        let deadlines = self.deadlines();
+        self.look(told).await;
+        self.note_if_late(&deadlines);
+    }
+
+    /// Keeps all holds that may need it from expiring, but for that which is to die.
+    async fn renew_all(&mut self, told: &mut Vec<(usize, Outcome)>) {
+        self.note_if_late(&self.deadlines());
+        for i in 0..self.members.len() {
+            let (now, member) = (self.time.now(), &mut self.members[i]);
+            if !member.is_live()
+                || self.dying == Some(i)
+                || now.since(member.renewed) < self.ttl / 3
+            {
+                continue;
+            }
+            match member.renew().await {
+                true => member.renewed = now,
+                false => {
+                    member.end();
+                    told.push((i, Outcome::Lost));
+                }
+            }
+        }
+    }
+
+    /// Those who wait look again, as clients do, until nothing new is to be seen.
+    async fn look(&mut self, told: &mut Vec<(usize, Outcome)>) {
+        let mut news = Vec::new();
+        loop {
+            let known = news.len();
+            for i in self.line.clone() {
+                match self.attempt(i, true).await {
+                    Attempted::Busy => {}
+                    attempted => news.push((i, attempted)),
+                }
+            }
+            if news.len() == known {
+                break;
+            }
+        }
+        // One may have been granted after it was looked at, and before the next one.
+        news.sort_by_key(|(i, _)| self.members[*i].token);
+        for (i, attempted) in news {
+            let outcome = self.outcome(i, attempted);
+            told.push((i, outcome));
+        }
+    }
+
+    /// Until when the holds last for sure, and the places in line.
+    fn deadlines(&self) -> Vec<Moment> {
+        let live = self.members.iter().enumerate();
+        let live = live.filter(|(i, member)| member.is_live() && self.dying != Some(*i));
+        let holds = live.map(|(_, member)| member.renewed.after(self.ttl));
+        let places = self.line.first().map(|_| self.looked.after(self.ttl.min(WAITER_LIVENESS)));
+        holds.chain(places).collect()
+    }
+
+    fn note_if_late(&mut self, deadlines: &[Moment]) {
+        let now = self.time.now();
+        self.was_too_slow |= deadlines.iter().any(|deadline| now.has_reached(*deadline));
+        self.looked = now;
+    }
+
+    /// The number of the grant that has this token: a new token is greater than all before (C22).
+    fn number(&mut self, name: &LockName, token: FencingToken) -> usize {
+        let granted = self.granted.entry(name.clone()).or_default();
+        granted.iter().position(|known| *known == token).unwrap_or_else(|| {
+            let grows = granted.last().is_none_or(|last| *last < token);
+            assert!(grows, "each grant is to have a greater token: {token} after {granted:?}");
+            granted.push(token);
+            granted.len() - 1
+        })
+    }
+
+    fn held(&self, name: &LockName, holders: &[Holder]) -> Vec<Held> {
+        let number = |token: Option<FencingToken>| {
+            let granted = self.granted.get(name)?;
+            granted.iter().position(|known| Some(*known) == token)
+        };
+        let held = |holder: &Holder| (number(holder.token), holder.kind, holder.slots.clone());
+        holders.iter().map(held).collect()
+    }
+}
