@@ -14,6 +14,9 @@ mod backend_postgres {}
 #[cfg(feature = "redis")]
 #[doc = include_str!("../docs/backends/redis.md")]
 mod backend_redis {}
+#[cfg(feature = "redis-quorum")]
+#[doc = include_str!("../docs/backends/quorum.md")]
+mod backend_quorum {}
 #[doc = include_str!("../docs/backends/shards.md")]
 mod backend_shards {}
 #[doc = include_str!("../docs/cli.md")]

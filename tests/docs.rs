@@ -73,6 +73,16 @@ async fn c30_the_guarantees_tell_the_capabilities_of_redis() {
     assert_told(&connect(&server.url()).await.expect("a client"));
 }
 
+#[cfg(feature = "redis-quorum")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_the_guarantees_tell_the_capabilities_of_a_redis_quorum() {
+    let servers = [(); 3].map(|()| lock_testkit::RedisServer::start());
+    let servers = futures_util::future::join_all(servers).await;
+    let addresses: Vec<String> = servers.iter().map(|server| server.addr().to_string()).collect();
+    let url = format!("redis-quorum://{}", addresses.join(","));
+    assert_told(&connect(&url).await.expect("a client"));
+}
+
 #[test]
 fn the_code_of_every_page_is_compiled() {
     let compiled = read("src/docs.rs");

@@ -72,7 +72,7 @@ impl<'a> Keys<'a> {
         [self.lock(), self.companion("queue")].map(channel)
     }
 
-    fn companion(&self, what: &'static str) -> Key<'_> {
+    pub(crate) fn companion(&self, what: &'static str) -> Key<'_> {
         Key::Companion(&self.lock, what)
     }
 }

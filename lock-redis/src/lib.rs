@@ -80,6 +80,8 @@ mod link;
 mod node;
 mod options;
 mod push;
+#[cfg(feature = "quorum")]
+mod quorum;
 mod reply;
 mod scripts;
 #[cfg(feature = "sentinel")]
@@ -90,6 +92,8 @@ mod topology;
 pub use crate::backend::RedisBackend;
 pub use crate::fence::{FencedScript, RedisFence};
 pub use crate::options::RedisOptions;
+#[cfg(feature = "quorum")]
+pub use crate::quorum::{QuorumBackend, QuorumFence};
 
 /// The former name of [`RedisBackend`]: it is a store of locks, not a lock.
 #[deprecated(note = "it is called `RedisBackend` now")]

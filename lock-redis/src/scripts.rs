@@ -11,7 +11,7 @@ use redis::{Cmd, Script, ToRedisArgs};
 pub(crate) const POLLED: &str = "poll";
 
 /// How long a token counter outlasts the last grant of its lock.
-const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(crate) const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// What a request about one lock with a short name needs no more room than.
 const USUAL_ARGUMENTS: usize = 16;
@@ -97,6 +97,14 @@ impl Program {
     fn new(text: &str) -> Self {
         let with = |several| Text::new(text.replace("@several@", several));
         Self { of_one: with("false"), of_several: text.contains("@several@").then(|| with("true")) }
+    }
+
+    /// A program in whose text each bound stands in the place of its name.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn with_bounds(text: &str, bounds: &[(&str, u128)]) -> Self {
+        let put =
+            |text: String, (name, value): &(&str, u128)| text.replace(name, &value.to_string());
+        Self::new(&bounds.iter().fold(text.to_owned(), put))
     }
 
     /// A program that runs `write` if the fence lets its token pass.

@@ -16,7 +16,7 @@ pub(super) fn all() -> Schemes {
     let schemes = Schemes::default()
         .with("memory", |url| async move { memory(&url) })
         .with("file", |url| async move { FileBackend::open(directory(&url)?) });
-    redis(postgres(etcd(schemes)))
+    redis_quorum(redis(postgres(etcd(schemes))))
 }
 
 #[cfg(feature = "etcd")]
@@ -82,6 +82,17 @@ const REDIS: [(&str, &str, bool); 7] = [
     ("redis-sentinel", "`redis-sentinel`", cfg!(feature = "redis-sentinel")),
     ("rediss-sentinel", "`redis-sentinel`", cfg!(feature = "redis-sentinel")),
 ];
+#[cfg(feature = "redis-quorum")]
+fn redis_quorum(schemes: Schemes) -> Schemes {
+    use lock_redis::QuorumBackend;
+
+    schemes.with("redis-quorum", |url| async move { QuorumBackend::connect(&url).await })
+}
+
+#[cfg(not(feature = "redis-quorum"))]
+fn redis_quorum(schemes: Schemes) -> Schemes {
+    schemes.lacking("redis-quorum", "`redis-quorum`")
+}
 
 /// The store of a name, or one of its own for no name.
 fn memory(url: &str) -> Result<MemoryBackend, LockError> {

@@ -22,6 +22,7 @@ const FEATURE_SETS: &[&str] = &[
     "-p leasehold --features metrics --all-targets",
     "-p leasehold --features redis-rustls --lib --test redis",
     "-p leasehold --features redis-cluster,redis-sentinel --lib",
+    "-p leasehold --features redis-quorum --lib --test redis_quorum",
     "-p leasehold --features redis-native-tls,postgres-native-tls --lib",
     "-p leasehold --features serde --lib",
     "-p leasehold --features testing --lib",

@@ -63,7 +63,7 @@ pub trait NotificationTransport: Send + Sync + 'static {
 /// The one connection on which a client hears of grants (C26), and the waiters that it wakes.
 ///
 /// A message has the form `owner:token:TTL in ms:server's time in µs`, and `:slots` behind it, with commas
-/// between them, if the grant is [one of n](crate::Kind::OneOf). A client [registers](Self::register)
+/// between them, if the grant is [one of n](crate::Kind::OneOf). An owner alone is told to try again. A client [registers](Self::register)
 /// before it takes a place in a queue, so that no grant is told before it is heard. A connection that is
 /// lost is opened again, and everyone looks at the server then, because what was told meanwhile is gone
 /// (C28).
@@ -273,13 +273,17 @@ impl<T: NotificationTransport> Shared<T> {
         is_idle
     }
 
-    /// Delivers the message of a grant. One that nobody waits for any more is withdrawn by the client
+    /// Delivers the message of a grant, or of a turn that may have come. A grant that nobody waits for any more is withdrawn by the client
     /// that gave it up.
     fn wake(&self, message: &str) {
         if let Some((owner, grant)) = parse(message)
             && let Some(waiter) = self.waiters().remove(owner)
         {
             waiter.granted(grant);
+        } else if let Ok(owner) = message.parse()
+            && let Some(waiter) = self.waiters().by_owner.get(&owner)
+        {
+            waiter.try_again();
         }
     }
 

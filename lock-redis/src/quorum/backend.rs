@@ -1,0 +1,303 @@
+//! The operations on locks, each one round of requests to all servers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, WaiterHandle};
+use lock_core::{
+    BackendError, Capabilities, Contention, DistributedLock, LockName, LockRequest, Order, Outcome,
+    OwnerId, Renewals, TokenDurability, Wakeup,
+};
+use rand::random_range;
+use tokio::time::sleep;
+
+use super::BACKEND;
+use super::ballots::Ballots;
+use super::fence::QuorumFence;
+use super::majority::{Answers, majority};
+use super::membership;
+use super::round::{Background, Round};
+use super::tally;
+use super::voter::{GivingBack, Proposal, Voter};
+use super::votes::{self, Verdict, Vote};
+use crate::keys;
+
+/// How often an attempt is made anew before it counts as "busy".
+const ROUNDS: u32 = 8;
+
+/// The longest pause after the first split vote. It doubles with each one.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+
+/// The longest pause after a split vote.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Locks on a majority of several independent Redis servers.
+///
+/// Clones share their connections. The documentation of the crate's module says what it guarantees.
+#[derive(Clone)]
+pub struct QuorumBackend {
+    pub(super) voters: Arc<[Arc<Voter>]>,
+    background: Arc<Background>,
+    ballots: Arc<Ballots>,
+}
+
+impl QuorumBackend {
+    pub(super) fn new(voters: Vec<Arc<Voter>>) -> Self {
+        let voters = voters.into();
+        Self { voters, background: Arc::default(), ballots: Arc::default() }
+    }
+
+    /// The fence of a resource, kept on a majority of the servers.
+    ///
+    /// It is as durable as they are. Its marks must outlive a restart, so let the servers write an append-only
+    /// file. The fence of a resource that has a store of its own belongs into that store.
+    pub fn fence(&self, resource: impl AsRef<str>) -> QuorumFence {
+        let (voters, background) = (self.voters.clone(), self.background.clone());
+        QuorumFence::new(voters, background, keys::mark(resource.as_ref()))
+    }
+
+    /// Proposes ballots until one is granted, or another has the lock.
+    async fn attempt(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let mut seen = 0;
+        for round in 0..ROUNDS {
+            let ballot = self.ballots.propose(claim.owner, seen)?;
+            let proposal = Proposal { claim: claim.clone(), ballot, waiter: waiter.cloned() };
+            let verdict = self.propose(Arc::new(proposal)).await;
+            match verdict {
+                Verdict::Granted(token) => {
+                    return Ok(Attempt::Granted(Grant::new(token, claim.ttl.as_duration())));
+                }
+                Verdict::Busy(contention) => return Ok(Attempt::Busy(contention)),
+                Verdict::NoMajority(error) | Verdict::Refused(error) => return Err(error),
+                Verdict::Stale(counter) => seen = counter,
+                // Candidates that try again at the same time would split the votes again.
+                Verdict::Split => sleep(pause_after(round)).await,
+            }
+        }
+        Ok(Attempt::Busy(Contention::unknown()))
+    }
+
+    /// Asks all servers for their votes. An attempt that fails is given back.
+    async fn propose(&self, proposal: Arc<Proposal>) -> Verdict {
+        let mut round = Round::ask(&self.voters, |voter| {
+            let proposal = proposal.clone();
+            async move { voter.vote(&proposal).await }
+        });
+        let answers = round.until(votes::is_decided).await;
+        self.let_newcomers_in(answers);
+        let verdict = votes::verdict(answers);
+        if !matches!(verdict, Verdict::Granted(_)) {
+            self.give_votes_back(&proposal, answers).await;
+        }
+        self.background.finish(round);
+        verdict
+    }
+
+    /// Ends a failed attempt on the servers that granted it, and on those that may have, or may yet.
+    async fn give_votes_back(&self, proposal: &Proposal, answers: &Answers<Vote>) {
+        let (name, owner) = (proposal.claim.name.clone(), proposal.claim.owner);
+        let (ballot, wakes, marks) = (Some(proposal.ballot), false, false);
+        let what = Arc::new(GivingBack { name, owner, ballot, wakes, marks });
+        self.ballots.fail(owner);
+        let among = |stands: fn(&Option<Result<Vote, BackendError>>) -> bool| -> Vec<Arc<Voter>> {
+            let votes = self.voters.iter().zip(answers).filter(|(_, vote)| stands(vote));
+            votes.map(|(voter, _)| voter.clone()).collect()
+        };
+        let granted = among(|vote| matches!(vote, Some(Ok(Vote::Granted(_)))));
+        let unknown = among(|vote| match vote {
+            None => true,
+            Some(Err(error)) => error.outcome() == Outcome::Unknown,
+            Some(Ok(_)) => false,
+        });
+        // Also those that did not answer.
+        self.finish(self.give_back(&unknown, what.clone()));
+        let mut round = self.give_back(&granted, what);
+        round.all().await;
+        self.finish(round);
+    }
+
+    /// Asks these servers to end a claim.
+    fn give_back(&self, voters: &[Arc<Voter>], what: Arc<GivingBack>) -> Round<Release> {
+        Round::ask(voters, |voter| voter.give_back_or_owe(what.clone()))
+    }
+
+    /// Lets the slower servers answer, and sends later what some could not be sent now.
+    fn finish(&self, mut round: Round<Release>) {
+        let voters = self.voters.clone();
+        let settle = async move {
+            let owing = voters.iter().filter(|voter| voter.begin_settling());
+            join_all(owing.map(|voter| voter.clone().settle())).await;
+        };
+        if !round.is_complete() {
+            self.background.run(async move {
+                round.all().await;
+                settle.await;
+            });
+        } else if self.voters.iter().any(|voter| voter.is_owed()) {
+            self.background.run(settle);
+        }
+    }
+
+    /// Begins to let in the servers that say that they are new.
+    fn let_newcomers_in(&self, answers: &Answers<Vote>) {
+        for (voter, answer) in self.voters.iter().zip(answers) {
+            if matches!(answer, Some(Ok(Vote::New))) && voter.begin_letting_in() {
+                self.background.run(membership::let_in(self.voters.clone(), voter.clone()));
+            }
+        }
+    }
+
+    /// Opens the connections on which a waiter is woken: those to a majority, so that one of them hears of
+    /// each release. The others go on opening.
+    async fn open_ears(&self) -> Result<(), BackendError> {
+        let mut opening: FuturesUnordered<_> =
+            self.voters.iter().map(|voter| voter.node.push.open()).collect();
+        let (mut open, mut refused) = (0, None);
+        while open < majority(self.voters.len()) {
+            match opening.next().await {
+                Some(Ok(())) => open += 1,
+                Some(Err(error)) => refused = Some(error),
+                None => break,
+            }
+        }
+        refused.filter(|_| open < majority(self.voters.len())).map_or(Ok(()), Err)
+    }
+
+    /// Whether enough connections hear for the waiter of this claim.
+    fn hears(&self, owner: OwnerId, waiter: &WaiterHandle) -> bool {
+        let hears = |voter: &&Arc<Voter>| voter.node.push.register(owner, waiter).is_some();
+        self.voters.iter().filter(hears).count() >= majority(self.voters.len())
+    }
+
+    fn unregister(&self, owner: OwnerId) {
+        self.voters.iter().for_each(|voter| voter.node.push.unregister(owner));
+    }
+
+    /// Gives holds back to the servers that have lost them, while a majority has them: the same votes are
+    /// asked for again, which a voter grants for a ballot that it has not seen.
+    fn restore(&self, renewals: Arc<[Renewal]>, mut round: Round<Vec<u8>>) {
+        let (voters, ballots) = (self.voters.clone(), self.ballots.clone());
+        self.background.run(async move {
+            let answers = round.all().await;
+            for (index, renewal) in renewals.iter().enumerate() {
+                for voter in tally::forgetful(&voters, answers, index) {
+                    // C11: not after its release.
+                    if ballots.is_open(renewal.owner, renewal.token)
+                        && let Some(proposal) = restored(renewal)
+                    {
+                        let _ = voter.vote(&proposal).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[async_trait]
+impl DistributedLock for QuorumBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(
+            BACKEND,
+            Order::Unordered,
+            Wakeup::Push,
+            Renewals::Batched,
+            TokenDurability::CounterAndClock,
+            Duration::from_millis(1),
+            "a minority of the servers may fail, and one that restarts stays out for the longest TTL in \
+             use; a majority that loses its data at the same time can grant a lock twice; tokens still \
+             grow unless the clocks of clients are behind",
+        )
+    }
+
+    async fn try_acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let heard = waiter.is_some_and(|waiter| self.hears(claim.owner, waiter));
+        let mut attempt = self.attempt(claim, waiter).await?;
+        if let (Attempt::Busy(_), Some(waiter), false) = (&attempt, waiter, heard) {
+            // First subscribe, then wait: otherwise the release could be told in between.
+            self.open_ears().await?;
+            attempt = self.attempt(claim, Some(waiter)).await?;
+        }
+        if let Attempt::Granted(_) = attempt {
+            self.unregister(claim.owner);
+        }
+        Ok(attempt)
+    }
+
+    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        renewals.iter().for_each(|renewal| self.ballots.remember(renewal.owner, renewal.token));
+        let renewals: Arc<[Renewal]> = renewals.into();
+        let mut round = Round::ask(&self.voters, |voter| {
+            let renewals = renewals.clone();
+            async move { voter.extend(&renewals).await }
+        });
+        let answers = round.until(|answers| tally::are_extended(answers, renewals.len())).await;
+        let extension =
+            |(index, renewal): (usize, &Renewal)| tally::extension(answers, index, renewal.ttl);
+        let extended = renewals.iter().enumerate().map(extension).collect();
+        self.restore(renewals.clone(), round);
+        extended
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        let (name, ballot) = (name.clone(), self.ballots.last(owner));
+        let (wakes, marks) = (true, false);
+        let what = GivingBack { name, owner, ballot, wakes, marks };
+        // C11: nothing is restored from here on.
+        self.ballots.fail(owner);
+        let answer = self.end(what).await;
+        if answer.is_ok() {
+            self.ballots.forget(owner);
+        }
+        answer
+    }
+
+    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.unregister(owner);
+        let (name, ballot) = (name.clone(), self.ballots.withdraw(owner));
+        // C19: of a ballot that is not known here, only a mark refuses a late request.
+        let (wakes, marks) = (true, ballot.is_none());
+        let what = GivingBack { name, owner, ballot, wakes, marks };
+        self.end(what).await.map(drop)
+    }
+}
+
+impl QuorumBackend {
+    /// Ends a claim on all servers; a majority must answer.
+    async fn end(&self, what: GivingBack) -> Result<Release, BackendError> {
+        let mut round = self.give_back(&self.voters, Arc::new(what));
+        let answer = tally::release(round.until(tally::is_released).await);
+        self.finish(round);
+        answer
+    }
+}
+
+/// The request by which a server gets back a hold that a majority has.
+fn restored(renewal: &Renewal) -> Option<Proposal> {
+    let mut claim = LockRequest::new(renewal.name.as_str()).claim().ok()?;
+    (claim.owner, claim.ttl) = (renewal.owner, renewal.ttl);
+    Some(Proposal { claim, ballot: renewal.token, waiter: None })
+}
+
+/// A random pause, longer with each round.
+fn pause_after(round: u32) -> Duration {
+    let longest = (FIRST_PAUSE * (1 << round.min(10))).min(LONGEST_PAUSE);
+    longest.mul_f64(random_range(0.0..1.0))
+}
+
+impl fmt::Debug for QuorumBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuorumBackend").field("voters", &self.voters).finish_non_exhaustive()
+    }
+}

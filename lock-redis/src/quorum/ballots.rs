@@ -1,0 +1,202 @@
+//! Which ballot each claim of this client was last proposed under.
+//!
+//! ```text
+//!                    the attempt failed
+//!              ┌──────────────────────────┐
+//!              ▼                          │
+//!   nothing ─────▶ open, ballot t ─────────
+//!              propose      │      ▲ propose again: the same t (C16)
+//!                           │      └──────
+//!                           │ withdraw
+//!                           ▼
+//!                       withdrawn, until it is forgotten
+//! ```
+//!
+//! An attempt that failed is given back under its ballot, which raises the counter of each voter. So a request
+//! of it that comes late is stale, for ever: no mark is needed. The next attempt needs a greater ballot.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use lock_core::backend::WITHDRAWAL_REMEMBERED;
+use lock_core::{BackendError, FencingToken, OwnerId};
+
+use super::BACKEND;
+
+/// The claims of this client that voters may know of, and those that were withdrawn lately.
+#[derive(Debug, Default)]
+pub(super) struct Ballots {
+    by_owner: Mutex<HashMap<OwnerId, Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// `None` if the claim was withdrawn before it was proposed here.
+    ballot: Option<FencingToken>,
+    stage: Stage,
+    last_used: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Votes for the ballot may stand, or come.
+    Open,
+    /// It was given back.
+    Failed,
+    Withdrawn,
+}
+
+impl Ballots {
+    /// The ballot of the next attempt of a claim: the last one while that may still be granted. Otherwise it
+    /// is the time, and greater than the last one and than `seen`.
+    pub(super) fn propose(&self, owner: OwnerId, seen: u64) -> Result<FencingToken, BackendError> {
+        let mut entries = self.lock();
+        let last = match entries.get(&owner) {
+            // C19: nothing more is sent for it.
+            Some(Entry { stage: Stage::Withdrawn, .. }) => {
+                return Err(BackendError::withdrawn(BACKEND));
+            }
+            // C16: a repeat finds its own votes.
+            Some(Entry { stage: Stage::Open, ballot: Some(ballot), .. }) => return Ok(*ballot),
+            Some(entry) => entry.ballot.map_or(0, FencingToken::get),
+            None => 0,
+        };
+        // C22: a clock that is behind costs a second round, and no order.
+        let ballot = wall_micros().max(seen + 1).max(last + 1);
+        let ballot = FencingToken::new(ballot).map_err(|_| no_ballot_left())?;
+        put(&mut entries, owner, Some(ballot), Stage::Open);
+        Ok(ballot)
+    }
+
+    /// The attempt under the last ballot failed, and is given back.
+    pub(super) fn fail(&self, owner: OwnerId) {
+        if let Some(entry) = self.lock().get_mut(&owner)
+            && entry.stage == Stage::Open
+        {
+            entry.stage = Stage::Failed;
+        }
+    }
+
+    /// The claim holds the lock under `ballot`, as far as this client knows.
+    pub(super) fn remember(&self, owner: OwnerId, ballot: FencingToken) {
+        let mut entries = self.lock();
+        if !entries.contains_key(&owner) {
+            put(&mut entries, owner, Some(ballot), Stage::Open);
+        }
+    }
+
+    /// Whether votes for `ballot` may still be asked for.
+    pub(super) fn is_open(&self, owner: OwnerId, ballot: FencingToken) -> bool {
+        let entries = self.lock();
+        entries
+            .get(&owner)
+            .is_some_and(|entry| entry.stage == Stage::Open && entry.ballot == Some(ballot))
+    }
+
+    /// The last ballot of a claim, if it is known here.
+    pub(super) fn last(&self, owner: OwnerId) -> Option<FencingToken> {
+        self.lock().get(&owner).and_then(|entry| entry.ballot)
+    }
+
+    /// No voter keeps anything of the claim.
+    pub(super) fn forget(&self, owner: OwnerId) {
+        let mut entries = self.lock();
+        if entries.get(&owner).is_some_and(|entry| entry.stage != Stage::Withdrawn) {
+            entries.remove(&owner);
+        }
+    }
+
+    /// The claim is withdrawn. Returns its last ballot, if it is known here.
+    pub(super) fn withdraw(&self, owner: OwnerId) -> Option<FencingToken> {
+        let mut entries = self.lock();
+        let last = entries.get(&owner).and_then(|entry| entry.ballot);
+        put(&mut entries, owner, last, Stage::Withdrawn);
+        last
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, Entry>> {
+        self.by_owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn put(
+    entries: &mut HashMap<OwnerId, Entry>,
+    owner: OwnerId,
+    ballot: Option<FencingToken>,
+    stage: Stage,
+) {
+    // R4: before the map grows, stale entries make room. A waiting claim is used at least once a second.
+    if entries.len() == entries.capacity() && !entries.contains_key(&owner) {
+        entries.retain(|_, entry| entry.last_used.elapsed() < WITHDRAWAL_REMEMBERED);
+    }
+    entries.insert(owner, Entry { ballot, stage, last_used: Instant::now() });
+}
+
+fn wall_micros() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_micros()).unwrap_or(0)
+}
+
+fn no_ballot_left() -> BackendError {
+    BackendError::refusal(BACKEND, "the fencing counter is damaged: delete that key on each server")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c16_a_repeat_proposes_the_same_ballot_until_the_attempt_has_failed() {
+        let (ballots, owner) = (Ballots::default(), OwnerId::random());
+        let first = ballots.propose(owner, 0).expect("a ballot");
+        assert_eq!(ballots.propose(owner, 0).expect("a ballot"), first);
+        ballots.fail(owner);
+        assert!(ballots.propose(owner, 0).expect("a ballot") > first);
+    }
+
+    #[test]
+    fn c22_a_ballot_is_greater_than_every_counter_seen() {
+        let (ballots, owner) = (Ballots::default(), OwnerId::random());
+        let ahead = wall_micros() + 1_000_000;
+        assert_eq!(ballots.propose(owner, ahead).expect("a ballot").get(), ahead + 1);
+        let last = FencingToken::MAX.get();
+        assert!(ballots.propose(OwnerId::random(), last).is_err());
+    }
+
+    #[test]
+    fn c19_a_withdrawn_claim_is_not_proposed() {
+        let (ballots, owner) = (Ballots::default(), OwnerId::random());
+        let first = ballots.propose(owner, 0).expect("a ballot");
+        assert_eq!(ballots.withdraw(owner), Some(first));
+        ballots.forget(owner);
+        assert!(ballots.propose(owner, 0).is_err() && !ballots.is_open(owner, first));
+        assert_eq!(ballots.withdraw(OwnerId::random()), None, "another client's");
+    }
+
+    #[test]
+    fn c11_a_hold_that_was_given_back_is_open_no_more() {
+        let (ballots, owner) = (Ballots::default(), OwnerId::random());
+        let ballot = FencingToken::new(7).expect("a ballot");
+        ballots.remember(owner, ballot);
+        assert!(ballots.is_open(owner, ballot));
+        ballots.forget(owner);
+        assert!(!ballots.is_open(owner, ballot));
+    }
+
+    #[test]
+    fn r4_stale_entries_make_room() {
+        let ballots = Ballots::default();
+        let add = || ballots.propose(OwnerId::random(), 0).expect("a ballot");
+        add();
+        let capacity = ballots.lock().capacity();
+        while ballots.lock().len() < capacity {
+            add();
+        }
+        for entry in ballots.lock().values_mut() {
+            entry.last_used -= WITHDRAWAL_REMEMBERED;
+        }
+        add();
+        assert_eq!(ballots.lock().len(), 1);
+    }
+}

@@ -1,0 +1,130 @@
+//! Which servers vote (P2).
+//!
+//! A server that restarted may have lost what it granted. If it voted at once, it could grant a lock to a
+//! second holder together with servers that the first holder's majority does not include. So it stays out
+//! until no hold can stand any more that it may have granted before.
+//!
+//! ```text
+//!             restart, or loss of all data          let in              its time is over
+//!   votes ─────────────────────────────────▶ new ─────────▶ out for t ──────────────────▶ votes
+//! ```
+//!
+//! *How is it noticed?* Each server keeps which of its runs was let in (`{}:run`). A client learns the run of
+//! the server (`run_id`) on each connection, and says it with each request for a vote. A server that restarted
+//! has another run, with its data or without. One that lost its data knows no run.
+//!
+//! *For how long is it out?* Each server keeps a key that lasts for as long as any hold that it granted or
+//! extended may (`{}:held`). The client that lets a server in asks the others for it, and the longest answer
+//! counts. So a server is out for the longest TTL that is in use, and not at all where nothing is held. The
+//! client waits for the bound of a voter before it asks: an attempt whose vote of the lost run counts has all
+//! its votes by then.
+//!
+//! *Who must have told?* All others, or a majority of all that vote. A majority that granted a hold shares a
+//! server with these, apart from the lost one.
+//!
+//! *Which tokens does it grant then?* Only greater ones than the greatest ballot of those who told
+//! (`{}:floor`), since its counters may be lost (C22).
+//!
+//! A set none of whose servers was ever let in is new: all vote at once. It cannot be told from a set that
+//! lost its data on all servers at the same time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::majority::{Answers, majority, said};
+use super::round::Round;
+use super::voter::{Told, VOTER_LIMIT, Voter};
+
+/// For how long a server stays out, and what it may grant then.
+#[derive(Debug, PartialEq)]
+struct Terms {
+    out: Duration,
+    floor: u64,
+}
+
+/// Lets all vote at once, if this is a new set.
+pub(super) async fn begin(voters: &[Arc<Voter>], told: &Answers<Told>) {
+    if is_new_set(told) {
+        let mut let_in =
+            Round::ask(voters, |voter| async move { voter.let_in(Duration::ZERO, 0).await });
+        // A server that fails just now is new to the first attempt, too.
+        let_in.all().await;
+    }
+}
+
+/// Lets one server vote, when its time is over.
+pub(super) async fn let_in(voters: Arc<[Arc<Voter>]>, newcomer: Arc<Voter>) {
+    sleep(VOTER_LIMIT).await;
+    let others: Vec<_> =
+        voters.iter().filter(|voter| !Arc::ptr_eq(voter, &newcomer)).cloned().collect();
+    let mut told = Round::ask(&others, |voter| async move { voter.tell().await });
+    if let Some(Terms { out, floor }) = terms(told.all().await) {
+        // An error is met again by the next attempt, which begins anew.
+        let _ = newcomer.let_in(out, floor).await;
+    }
+    newcomer.end_letting_in();
+}
+
+/// Whether all servers answer, and none was ever let in.
+fn is_new_set(told: &Answers<Told>) -> bool {
+    told.iter().all(|answer| matches!(answer, Some(Ok(Told { was_in: false, .. }))))
+}
+
+/// What the others have told comes to; `None` if too few have.
+fn terms(others: &Answers<Told>) -> Option<Terms> {
+    let told = || said(others);
+    let voting = told().filter(|told| told.is_in).count();
+    let suffice = told().count() == others.len() || voting >= majority(others.len() + 1);
+    let out = told().map(|told| told.held).max().unwrap_or_default();
+    // Clocks drift apart by less.
+    let out = if out.is_zero() { out } else { out + out / 100 + Duration::from_millis(2) };
+    let floor = told().map(|told| told.high).max().unwrap_or(0);
+    suffice.then_some(Terms { out, floor })
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::BackendError;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn voting(held: Duration, high: u64) -> Option<Result<Told, BackendError>> {
+        Some(Ok(Told { is_in: true, was_in: true, held, high }))
+    }
+
+    fn empty() -> Option<Result<Told, BackendError>> {
+        Some(Ok(Told { is_in: false, was_in: false, held: Duration::ZERO, high: 0 }))
+    }
+
+    fn silent() -> Option<Result<Told, BackendError>> {
+        Some(Err(BackendError::no_answer("test", SECOND)))
+    }
+
+    #[test]
+    fn p2_the_longest_hold_of_the_others_counts() {
+        let terms = terms(&[voting(SECOND, 7), voting(10 * SECOND, 5)]).expect("all have told");
+        assert!(terms.out > 10 * SECOND && terms.out < 11 * SECOND, "{terms:?}");
+        assert_eq!(terms.floor, 7);
+    }
+
+    #[test]
+    fn p2_a_server_is_let_in_once_enough_others_have_told() {
+        assert!(terms(&[voting(SECOND, 1), silent()]).is_none(), "the silent one may know more");
+        let [one, two, three] = [1, 2, 3].map(|high| voting(SECOND, high));
+        assert!(terms(&[one.clone(), two.clone(), three, silent()]).is_some());
+        assert!(terms(&[one, two, empty(), silent()]).is_none());
+        let none = terms(&[empty(), empty()]).expect("all have told");
+        assert_eq!(none, Terms { out: Duration::ZERO, floor: 0 });
+    }
+
+    #[test]
+    fn p2_a_set_is_new_only_if_all_say_so() {
+        assert!(is_new_set(&[empty(), empty(), empty()]));
+        assert!(!is_new_set(&[empty(), empty(), silent()]));
+        assert!(!is_new_set(&[empty(), empty(), voting(SECOND, 1)]));
+    }
+}

@@ -1,0 +1,66 @@
+//! Locks on a majority of several independent Redis servers.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), lock_core::LockError> {
+//! use lock_core::LockClient;
+//! use lock_redis::QuorumBackend;
+//!
+//! let locks = LockClient::new(QuorumBackend::connect("redis-quorum://a,b,c").await?);
+//! let guard = locks.acquire("stock:42").await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # Protocol
+//! It is Redlock, with fencing tokens. The servers know nothing of each other. A lock is the same plain key on
+//! each of them, so that foreign clients of the same recipe exclude us, and we exclude them (C29).
+//!
+//! ```text
+//!             vote?            ┌────────┐
+//!   client ──────────────────▶ │ voter 1 │ granted ┐
+//!      │  the same ballot t    ├────────┤         │  two of three: the claim holds the lock,
+//!      ├─────────────────────▶ │ voter 2 │ granted ┤  and its token is t
+//!      │                       ├────────┤         │
+//!      └─────────────────────▶ │ voter 3 │ ─ ─ ─ ─ ┘  not waited for
+//!                              └────────┘
+//! ```
+//!
+//! - **A majority of all.** All servers are asked at once, each within its own bound of 250 ms. More than half
+//!   of all must grant, whether the others can be reached or not. The deadline counts from before the first is
+//!   asked (C5).
+//! - **The token is a ballot** (C22). The client proposes a number: its own time in µs. A voter grants only
+//!   numbers that grow, and has a counter for each lock to know them. Two majorities share a voter. So no two
+//!   grants have the same number, and a later one has the greater, whatever any clock says. A client whose
+//!   number is too small is told so, and proposes the counter and one.
+//! - **A failed attempt is given back** on all servers that granted it, or may have. That raises their counters
+//!   to its ballot: a request of it that comes late finds the counter, and is refused. What a server could not
+//!   be sent is sent once it answers again.
+//! - **Candidates that split the votes** pause for a random time before they propose again.
+//! - **Renewals** count the servers that still have the hold; fewer than a majority is a loss. While a majority
+//!   has it, the others are asked for their votes again.
+//! - **Waiters** are woken by the release: each server tells the first of those that wait there, and keeps
+//!   newcomers out for 50 ms. A waiter that was woken asks for votes as anybody does, so there is no order that
+//!   could be promised.
+//! - **A server that restarted** stays out until no hold can stand that it may have granted before, and then
+//!   grants greater ballots only. No file of its own is trusted for that.
+//!
+//! There are exclusive holds alone.
+
+mod admin;
+mod backend;
+mod ballots;
+mod connect;
+mod fence;
+mod keys;
+mod majority;
+mod membership;
+mod round;
+mod scripts;
+mod tally;
+mod voter;
+mod votes;
+
+/// What capabilities, errors and metrics call this backend.
+const BACKEND: &str = "redis-quorum";
+
+pub use self::backend::QuorumBackend;
+pub use self::fence::QuorumFence;

@@ -1,0 +1,73 @@
+//! One question to all voters at once.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use lock_core::BackendError;
+use tokio::task::JoinSet;
+
+use super::majority::Answers;
+use super::voter::Voter;
+
+type Asking<T> = Pin<Box<dyn Future<Output = (usize, Result<T, BackendError>)> + Send>>;
+
+/// A question that was put to all voters, and what they answered so far.
+pub(super) struct Round<T> {
+    asking: FuturesUnordered<Asking<T>>,
+    answers: Vec<Option<Result<T, BackendError>>>,
+}
+
+impl<T: Send + 'static> Round<T> {
+    /// Asks these voters at once.
+    pub(super) fn ask<F>(voters: &[Arc<Voter>], ask: impl Fn(Arc<Voter>) -> F) -> Self
+    where
+        F: Future<Output = Result<T, BackendError>> + Send + 'static,
+    {
+        let asking = voters.iter().enumerate().map(|(index, voter)| {
+            let answer = ask(voter.clone());
+            Box::pin(async move { (index, answer.await) }) as Asking<T>
+        });
+        Self { asking: asking.collect(), answers: voters.iter().map(|_| None).collect() }
+    }
+
+    /// Waits until the answers suffice, or all voters have answered.
+    pub(super) async fn until(&mut self, suffice: impl Fn(&Answers<T>) -> bool) -> &Answers<T> {
+        while !suffice(&self.answers) {
+            let Some((index, answer)) = self.asking.next().await else { break };
+            self.answers[index] = Some(answer);
+        }
+        &self.answers
+    }
+
+    /// Waits until all voters have answered, each within its own bound.
+    pub(super) async fn all(&mut self) -> &Answers<T> {
+        self.until(|_| false).await
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.asking.is_empty()
+    }
+}
+
+/// What goes on after the caller has its answer: requests that the slower voters are still to be sent, or to
+/// answer. It ends with the backend.
+#[derive(Debug, Default)]
+pub(super) struct Background(Mutex<JoinSet<()>>);
+
+impl Background {
+    pub(super) fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
+    }
+
+    /// Lets a round go on to its end.
+    pub(super) fn finish<T: Send + 'static>(&self, mut round: Round<T>) {
+        if !round.is_complete() {
+            self.run(async move {
+                round.all().await;
+            });
+        }
+    }
+}

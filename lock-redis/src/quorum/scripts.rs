@@ -1,0 +1,40 @@
+//! A voter's half of the protocol.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use lock_core::backend::{WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
+
+use crate::scripts::{COUNTER_KEPT, Program};
+
+/// For how long a waiter that was woken has the lock to itself.
+const WOKEN: Duration = Duration::from_millis(50);
+
+/// By how much the clock of a client may be ahead of a voter's.
+const CLOCK_LEAD: Duration = Duration::from_secs(24 * 60 * 60);
+
+macro_rules! script {
+    ($name:ident, $file:literal) => {
+        pub(super) static $name: LazyLock<Program> = LazyLock::new(|| {
+            let (shared, own) = (include_str!("scripts/voter.lua"), include_str!($file));
+            Program::with_bounds(&[shared, own].concat(), &bounds())
+        });
+    };
+}
+
+script!(VOTE, "scripts/vote.lua");
+script!(GIVE_BACK, "scripts/give_back.lua");
+script!(EXTEND, "scripts/extend.lua");
+script!(EVICT, "scripts/evict.lua");
+script!(TELL, "scripts/tell.lua");
+script!(LET_IN, "scripts/let_in.lua");
+
+fn bounds() -> [(&'static str, u128); 5] {
+    [
+        ("@counter_ms@", COUNTER_KEPT.as_millis()),
+        ("@liveness_ms@", WAITER_LIVENESS.as_millis()),
+        ("@withdrawn_ms@", WITHDRAWAL_REMEMBERED.as_millis()),
+        ("@woken_ms@", WOKEN.as_millis()),
+        ("@day_us@", CLOCK_LEAD.as_micros()),
+    ]
+}

@@ -1,0 +1,17 @@
+-- KEYS: lock, fence, waiting, next, withdrawn
+-- ARGV: owner, the last ballot of its claim or '0', channel or '', '1' to wake the next waiter, '1' to leave a mark
+-- -> 1 if the owner held the lock here, and does no more; 0 if it did not
+local lock, fence, waiting, next, withdrawn = unpack(KEYS)
+local owner, ballot, channel, wakes, marks = unpack(ARGV)
+local value = read(lock)
+local token = value and string.sub(value, 1, 33) == owner .. ':' and string.match(value, '^%x+:(%d+):')
+-- What ends an attempt that failed may come after a later attempt of the same claim was granted.
+local held = token and (ballot == '0' or tonumber(token) <= tonumber(ballot))
+-- What a server out of memory allows comes first: after the first write it allows the rest.
+if held then redis.call('DEL', lock) end
+redis.call('ZREM', waiting, owner .. ':' .. channel)
+if wakes == '1' and (held or redis.call('GET', next) == owner) then wake(waiting, next) end
+-- C19: a vote for this ballot that is asked for later, or comes late, is stale.
+raise(fence, ballot)
+if marks == '1' then redis.call('SET', withdrawn, '', 'PX', @withdrawn_ms@) end
+return held and 1 or 0

@@ -1,0 +1,10 @@
+-- KEYS: run, out, held, floor   ARGV: which run of the server this is, for how many ms it stays out, floor
+-- -> nothing
+local run, out, held, floor = unpack(KEYS)
+local this_run, out_ms, ballot = unpack(ARGV)
+-- Another client may have been quicker.
+if redis.call('GET', run) == this_run then return end
+local left = math.max(tonumber(out_ms), redis.call('PTTL', held))
+if left > 0 then redis.call('SET', out, '', 'PX', integer(left)) end
+if number_at(floor) < tonumber(ballot) then redis.call('SET', floor, ballot) end
+redis.call('SET', run, this_run)

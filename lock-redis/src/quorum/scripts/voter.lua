@@ -1,0 +1,56 @@
+-- What the programs of a voter share: see the documentation of the quorum for the keys.
+
+local function integer(number)
+  return string.format('%.0f', number)
+end
+
+-- A number that a key holds; 0 if there is none.
+local function number_at(key)
+  local text = redis.call('GET', key)
+  if text and not string.match(text, '^%d+$') then
+    error('COUNTER the key ' .. key .. ' holds no ballot', 0)
+  end
+  return tonumber(text or '0')
+end
+
+-- Whether a ballot comes from a clock that nobody keeps right: nothing could exceed it for years.
+local function is_far_ahead(ballot, counter, time)
+  return tonumber(ballot) > math.max(counter, time[1] * 1000000) + @day_us@
+end
+
+-- Raises a lock's counter: it never falls.
+local function raise(fence, ballot)
+  local counter = number_at(fence)
+  if counter < tonumber(ballot) and not is_far_ahead(ballot, counter, redis.call('TIME')) then
+    redis.call('SET', fence, ballot, 'PX', @counter_ms@)
+  end
+end
+
+-- The key of the voter that outlasts each of its holds. To write it seldom, it lasts for a quarter more.
+local function outlast(held, ttl_ms)
+  if redis.call('PTTL', held) < tonumber(ttl_ms) then
+    redis.call('SET', held, '', 'PX', integer(math.ceil(ttl_ms * 1.25)))
+  end
+end
+
+-- Wakes the first waiter that somebody hears for, and keeps newcomers out until it has had the time to come.
+local function wake(waiting, next)
+  redis.call('DEL', next)
+  local head = redis.call('ZPOPMIN', waiting)[1]
+  while head do
+    local owner, channel = string.match(head, '^(%x+):(.*)$')
+    if owner and redis.call('PUBLISH', channel, owner) > 0 then
+      redis.call('SET', next, owner, 'PX', @woken_ms@)
+      return
+    end
+    head = redis.call('ZPOPMIN', waiting)[1]
+  end
+end
+
+-- The value of a lock's key, false if there is none; or false and the type of a key that is no lock.
+local function read(lock)
+  local value = redis.pcall('GET', lock)
+  if type(value) ~= 'table' then return value end
+  if not string.find(value.err, 'WRONGTYPE', 1, true) then return redis.call('GET', lock) end
+  return false, redis.pcall('TYPE', lock).ok or 'unknown'
+end

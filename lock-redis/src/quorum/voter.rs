@@ -1,0 +1,315 @@
+//! One of the servers: what it is asked, each time within its own bound.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::backend::{Claim, Release, Renewal, WaiterHandle};
+use lock_core::{BackendError, FencingToken, LockName, OwnerId};
+use redis::{Client, ToRedisArgs, Value, cmd};
+use tokio::time::{sleep, timeout};
+
+use super::BACKEND;
+use super::keys::{FLOOR, HELD, HIGH, OUT, RUN, of_lock};
+use super::scripts::{EXTEND, GIVE_BACK, LET_IN, TELL, VOTE};
+use super::votes::{self, Vote};
+use crate::error::{classify, unreadable};
+use crate::keys::Keys;
+use crate::link::{LinkId, Manner, Role};
+use crate::node::Node;
+use crate::push::new_channel;
+use crate::reply;
+use crate::scripts::Program;
+use crate::server::Server;
+use crate::topology::Single;
+
+/// How long one voter is waited for.
+pub(super) const VOTER_LIMIT: Duration = Duration::from_millis(250);
+
+/// The pause before what a voter is owed is tried again.
+const OWED_PAUSE: Duration = Duration::from_millis(500);
+
+/// What a voter is owed at most. The oldest is given up first: its hold ends with its TTL.
+const OWED_MOST: usize = 10_000;
+
+/// One server of a quorum.
+pub(super) struct Voter {
+    /// Where it is, as the URL says it, without user and password.
+    pub(super) address: String,
+    pub(super) server: Arc<Server>,
+    /// The same, as the connections to it.
+    pub(super) node: Arc<Node>,
+    /// Which run of the server answers on the link.
+    run: Mutex<Option<(LinkId, String)>>,
+    is_being_let_in: AtomicBool,
+    owed: Mutex<VecDeque<Arc<GivingBack>>>,
+    is_being_settled: AtomicBool,
+}
+
+/// An attempt, as a voter sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Proposal {
+    pub(super) claim: Claim,
+    pub(super) ballot: FencingToken,
+    /// Who is woken if the lock is busy.
+    pub(super) waiter: Option<WaiterHandle>,
+}
+
+/// The end of an attempt or of a hold, as a voter sees it.
+#[derive(Clone, Debug)]
+pub(super) struct GivingBack {
+    pub(super) name: LockName,
+    pub(super) owner: OwnerId,
+    /// The last ballot of the claim, if it is known: a vote for it that comes late is stale.
+    pub(super) ballot: Option<FencingToken>,
+    /// Whether the lock was held, so that the next waiter is woken.
+    pub(super) wakes: bool,
+    /// Whether a request that comes late finds a mark.
+    pub(super) marks: bool,
+}
+
+/// What a voter tells of itself.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    /// Whether this run of the server was let in.
+    pub(super) is_in: bool,
+    /// Whether an earlier run was: it has been a voter before.
+    pub(super) was_in: bool,
+    /// How long holds may last that it granted.
+    pub(super) held: Duration,
+    /// Its greatest ballot.
+    pub(super) high: u64,
+}
+
+impl Voter {
+    pub(super) fn new(address: String, client: Client) -> Self {
+        let node = Node::new(String::new(), client, Role::Any, new_channel());
+        let node = Arc::new(node);
+        Self {
+            address,
+            server: Arc::new(Server::new(Single(node.clone()))),
+            node,
+            run: Mutex::default(),
+            is_being_let_in: AtomicBool::new(false),
+            owed: Mutex::default(),
+            is_being_settled: AtomicBool::new(false),
+        }
+    }
+
+    /// Asks for its vote.
+    pub(super) async fn vote(&self, proposal: &Proposal) -> Result<Vote, BackendError> {
+        let Proposal { claim, ballot, waiter } = proposal;
+        let (keys, owner) = (Keys::new(&claim.name), claim.owner.expose());
+        let keys = [&of_lock(&keys, &owner)[..], &[RUN, OUT, HELD, HIGH, FLOOR]].concat();
+        let channel =
+            waiter.as_ref().and_then(|waiter| self.node.push.register(claim.owner, waiter));
+        let channel = channel.unwrap_or_default();
+        let (ttl, label) = (claim.ttl.as_millis(), claim.label.as_str());
+        let ask = self.run_in(&VOTE, &keys, |run| {
+            (run.to_owned(), &*owner, ballot.get(), ttl, label, &*channel)
+        });
+        votes::read(self.within_limit(ask).await?)
+    }
+
+    /// Ends a claim here, as far as it stands here.
+    pub(super) async fn give_back(&self, what: &GivingBack) -> Result<Release, BackendError> {
+        let (keys, owner) = (Keys::new(&what.name), what.owner.expose());
+        let ballot = what.ballot.map_or(0, FencingToken::get);
+        let args =
+            (&*owner, ballot, &*self.node.channel, u8::from(what.wakes), u8::from(what.marks));
+        let keys = of_lock(&keys, &owner);
+        let ask = self.server.run(&GIVE_BACK, &keys, args);
+        reply::release(self.within_limit(ask).await?)
+    }
+
+    /// As [`give_back`](Self::give_back). If it does not answer, it is owed the request.
+    pub(super) async fn give_back_or_owe(
+        self: Arc<Self>,
+        what: Arc<GivingBack>,
+    ) -> Result<Release, BackendError> {
+        let answer = self.give_back(&what).await;
+        if answer.as_ref().is_err_and(BackendError::is_transient) {
+            let mut owed = self.owed();
+            if owed.len() >= OWED_MOST {
+                owed.pop_front();
+            }
+            owed.push_back(what);
+        }
+        answer
+    }
+
+    pub(super) fn is_owed(&self) -> bool {
+        !self.owed().is_empty()
+    }
+
+    /// Whether there is something to settle, and nobody does so.
+    pub(super) fn begin_settling(&self) -> bool {
+        self.is_owed() && !self.is_being_settled.swap(true, Ordering::AcqRel)
+    }
+
+    /// Sends what the voter is owed, once it answers again (C19).
+    pub(super) async fn settle(self: Arc<Self>) {
+        loop {
+            while let Some(next) = self.next_owed() {
+                match self.give_back(&next).await {
+                    Err(error) if error.is_transient() => sleep(OWED_PAUSE).await,
+                    Ok(_) | Err(_) => self.is_settled(&next),
+                }
+            }
+            self.is_being_settled.store(false, Ordering::Release);
+            // Something may have come since.
+            if !self.begin_settling() {
+                return;
+            }
+        }
+    }
+
+    fn next_owed(&self) -> Option<Arc<GivingBack>> {
+        self.owed().front().cloned()
+    }
+
+    fn is_settled(&self, what: &Arc<GivingBack>) {
+        let mut owed = self.owed();
+        if owed.front().is_some_and(|first| Arc::ptr_eq(first, what)) {
+            owed.pop_front();
+        }
+    }
+
+    /// Extends the holds that stand here; says of each whether it does.
+    pub(super) async fn extend(&self, renewals: &[Renewal]) -> Result<Vec<u8>, BackendError> {
+        let locks: Vec<Keys<'_>> =
+            renewals.iter().map(|renewal| Keys::new(&renewal.name)).collect();
+        let keys: Vec<_> = std::iter::once(HELD).chain(locks.iter().map(Keys::lock)).collect();
+        let longest = renewals.iter().map(|renewal| renewal.ttl.as_millis()).max().unwrap_or(0);
+        let mut args = vec![longest.to_string()];
+        args.extend(renewals.iter().flat_map(|Renewal { owner, token, ttl, .. }| {
+            [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
+        }));
+        let reply = self.within_limit(self.server.run(&EXTEND, &keys, args)).await?;
+        let answers: Vec<u8> = reply::read(reply, "renewals")?;
+        match answers.len() == renewals.len() {
+            true => Ok(answers),
+            false => Err(unreadable("renewals")),
+        }
+    }
+
+    /// What it tells of itself.
+    pub(super) async fn tell(&self) -> Result<Told, BackendError> {
+        self.tell_within(VOTER_LIMIT).await
+    }
+
+    /// As [`tell`](Self::tell), for a client that has all its connections to open.
+    pub(super) async fn tell_within(&self, limit: Duration) -> Result<Told, BackendError> {
+        let ask = async {
+            let run = self.identity().await?.1;
+            let reply = self.server.run(&TELL, &[RUN, OUT, HELD, HIGH, FLOOR], None::<u64>).await?;
+            let (let_in, held, high): (String, u64, u64) = reply::read(reply, "a voter")?;
+            let (is_in, was_in) = (let_in == run, !let_in.is_empty());
+            Ok(Told { is_in, was_in, held: Duration::from_millis(held), high })
+        };
+        self.within(limit, ask).await
+    }
+
+    /// Lets this run of the server vote, after `out`, and for no ballot up to `floor`.
+    pub(super) async fn let_in(&self, out: Duration, floor: u64) -> Result<(), BackendError> {
+        let out = u64::try_from(out.as_millis()).unwrap_or(u64::MAX);
+        let keys = [RUN, OUT, HELD, FLOOR];
+        let ask = self.run_in(&LET_IN, &keys, |run| (run.to_owned(), out, floor));
+        self.within_limit(ask).await.map(drop)
+    }
+
+    /// Whether nobody lets it in already.
+    pub(super) fn begin_letting_in(&self) -> bool {
+        !self.is_being_let_in.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn end_letting_in(&self) {
+        self.is_being_let_in.store(false, Ordering::Release);
+    }
+
+    /// Which run of the server answers, if that is known.
+    pub(super) fn known_run(&self) -> Option<String> {
+        self.run_known().as_ref().map(|(_, run)| run.clone())
+    }
+
+    /// What does not come within the bound of a voter is no answer (C17).
+    pub(super) async fn within_limit<T>(
+        &self,
+        ask: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        self.within(VOTER_LIMIT, ask).await
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        ask: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        let answer = timeout(limit, ask).await;
+        let answer = answer.unwrap_or_else(|_| Err(BackendError::no_answer(BACKEND, limit)));
+        answer.map_err(|error| self.signed(error))
+    }
+
+    /// The error, with whose it is. What a single server calls itself is no quorum.
+    fn signed(&self, error: BackendError) -> BackendError {
+        let (outcome, context) = (error.outcome(), self.address.clone());
+        match error.is_transient() {
+            true => BackendError::transient(BACKEND, outcome, context, error),
+            false => BackendError::permanent(BACKEND, outcome, context, error),
+        }
+    }
+
+    /// Runs a program that must know which run of the server this is.
+    async fn run_in<A: ToRedisArgs>(
+        &self,
+        program: &Program,
+        keys: &[impl ToRedisArgs],
+        args: impl Fn(&str) -> A,
+    ) -> Result<Value, BackendError> {
+        let (known, run) = self.identity().await?;
+        let args = |_: &Node, link| match link == known {
+            true => Ok(args(&run)),
+            false => Err(replaced()),
+        };
+        self.server.run_over(program, keys, args).await
+    }
+
+    /// The link, and which run of the server answers on it: one link is one run.
+    async fn identity(&self) -> Result<(LinkId, String), BackendError> {
+        let link = self.node.connection.link();
+        if let Some(known) = self.run_known().clone().filter(|(of, _)| *of == link.id) {
+            return Ok(known);
+        }
+        let mut info = cmd("INFO");
+        info.arg("server");
+        let reply = self.node.connection.send_over(&link, info, Manner::Plain).await;
+        let info: String = reply::read(reply.map_err(classify)?, "INFO")?;
+        let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+        let run = run.ok_or_else(|| unreadable("the run_id of INFO"))?.to_owned();
+        *self.run_known() = Some((link.id, run.clone()));
+        Ok((link.id, run))
+    }
+
+    fn run_known(&self) -> MutexGuard<'_, Option<(LinkId, String)>> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owed(&self) -> MutexGuard<'_, VecDeque<Arc<GivingBack>>> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Voter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Voter").field(&self.address).finish()
+    }
+}
+
+/// The connection was given up between two requests.
+fn replaced() -> BackendError {
+    let context = "the connection was replaced";
+    let outcome = lock_core::Outcome::NotApplied;
+    BackendError::transient(BACKEND, outcome, context, "ask again")
+}

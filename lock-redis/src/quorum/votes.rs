@@ -1,0 +1,196 @@
+//! What the votes of the voters come to.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lock_core::backend::ServerTime;
+use lock_core::{BackendError, Contention, FencingToken};
+use redis::Value;
+
+use super::BACKEND;
+use super::majority::{Answers, majority, no_majority, pending, said};
+use crate::error::unreadable;
+use crate::holders::holders;
+use crate::reply;
+
+/// What one voter says to an attempt.
+#[derive(Clone, Debug)]
+pub(super) enum Vote {
+    /// The claim holds the lock there, under this token.
+    Granted(FencingToken),
+    /// The lock is free there, and the ballot is no greater than this counter.
+    Stale(u64),
+    /// Another holds it there.
+    Busy(Foreign),
+    /// The server restarted, and votes again after this span.
+    Out(Duration),
+    /// The server restarted, or lost its data, and was not let in yet.
+    New,
+    /// It says that no try will ever help.
+    Refused(BackendError),
+}
+
+/// What another holds on a voter.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Foreign {
+    value: Vec<u8>,
+    left: Option<Duration>,
+}
+
+/// What an attempt came to.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Granted(FencingToken),
+    /// Nobody else may have a majority, and this is the greatest counter: a greater ballot may.
+    Stale(u64),
+    /// Nobody has a majority: several candidates share the voters.
+    Split,
+    Busy(Contention),
+    /// Too few voters vote.
+    NoMajority(BackendError),
+    /// One voter says that no try will ever help.
+    Refused(BackendError),
+}
+
+pub(super) fn read(reply: Value) -> Result<Vote, BackendError> {
+    const WHAT: &str = "a vote";
+    let parts: Vec<Vec<u8>> = reply::read(reply, WHAT)?;
+    let number = |part: &Vec<u8>| -> Option<i64> { str::from_utf8(part).ok()?.parse().ok() };
+    let span = |part| Some(Duration::from_millis(number(part)?.max(0).unsigned_abs()));
+    let vote = || match (parts.first()?.as_slice(), parts.get(1..)?) {
+        (b"granted", [token]) => Some(Vote::Granted(str::from_utf8(token).ok()?.parse().ok()?)),
+        (b"stale", [counter]) => Some(Vote::Stale(number(counter)?.try_into().ok()?)),
+        (b"busy", [value, left]) => {
+            let left = u64::try_from(number(left)?).ok().map(Duration::from_millis);
+            Some(Vote::Busy(Foreign { value: value.clone(), left }))
+        }
+        (b"out", [left]) => Some(Vote::Out(span(left)?)),
+        (b"new", []) => Some(Vote::New),
+        // C19, C49: one voter is enough to know.
+        (b"withdrawn", []) => Some(Vote::Refused(BackendError::withdrawn(BACKEND))),
+        (b"no lock", [kind]) => {
+            let found = format!("a key of type {}", String::from_utf8_lossy(kind));
+            Some(Vote::Refused(BackendError::not_a_lock(BACKEND, found)))
+        }
+        _ => None,
+    };
+    vote().ok_or_else(|| unreadable(WHAT))
+}
+
+/// Whether no further answer could change what an attempt comes to.
+pub(super) fn is_decided(answers: &Answers<Vote>) -> bool {
+    let majority = majority(answers.len());
+    let pending = pending(answers);
+    let (_, most) = most_votes(answers);
+    let hopeless = most + pending < majority && voters(answers) >= majority;
+    pending == 0 || most >= majority || hopeless || refusal(answers).is_some()
+}
+
+/// What the votes come to. Voters that did not answer count as votes for nobody.
+pub(super) fn verdict(answers: &Answers<Vote>) -> Verdict {
+    // A majority of all voters, never of those that answer.
+    let majority = majority(answers.len());
+    if let Some(refusal) = refusal(answers) {
+        return Verdict::Refused(refusal);
+    }
+    if let (Some(token), most) = most_votes(answers)
+        && most >= majority
+    {
+        return Verdict::Granted(token);
+    }
+    let voters = voters(answers);
+    if voters < majority {
+        return Verdict::NoMajority(too_few_vote(answers));
+    }
+    let absent = answers.len() - voters;
+    match strongest_other(answers) {
+        Some((other, voters)) if voters + absent >= majority => Verdict::Busy(contention(&other)),
+        _ => match said(answers).filter_map(counter).max() {
+            Some(counter) => Verdict::Stale(counter),
+            None => Verdict::Split,
+        },
+    }
+}
+
+/// How many voters have voted.
+fn voters(answers: &Answers<Vote>) -> usize {
+    said(answers)
+        .filter(|vote| !matches!(vote, Vote::Out(_) | Vote::New | Vote::Refused(_)))
+        .count()
+}
+
+fn counter(vote: &Vote) -> Option<u64> {
+    match vote {
+        Vote::Stale(counter) => Some(*counter),
+        _ => None,
+    }
+}
+
+/// Under which token most voters granted, and how many they are.
+fn most_votes(answers: &Answers<Vote>) -> (Option<FencingToken>, usize) {
+    let tokens = said(answers).filter_map(|vote| match vote {
+        Vote::Granted(token) => Some(*token),
+        _ => None,
+    });
+    most_frequent(tokens).map_or((None, 0), |(token, voters)| (Some(token), voters))
+}
+
+/// Who else holds most voters, and how many they are. The longest TTL left counts.
+fn strongest_other(answers: &Answers<Vote>) -> Option<(Foreign, usize)> {
+    let others = || {
+        said(answers).filter_map(|vote| match vote {
+            Vote::Busy(other) => Some(other),
+            _ => None,
+        })
+    };
+    let (who, voters) = most_frequent(others().map(identity))?;
+    let holding = others().filter(|other| identity(other) == who);
+    // Without an end is the longest.
+    let longest = holding.max_by_key(|other| other.left.map_or(Duration::MAX, |left| left))?;
+    Some((longest.clone(), voters))
+}
+
+/// Owner and token of a hold of ours, which are the same on each voter; of another, the whole value.
+fn identity(other: &Foreign) -> &[u8] {
+    let mut colons = other.value.iter().enumerate().filter(|(_, byte)| **byte == b':');
+    match colons.nth(1) {
+        Some((end, _)) => &other.value[..end],
+        None => &other.value,
+    }
+}
+
+fn most_frequent<T: Eq + Hash + Copy>(all: impl Iterator<Item = T>) -> Option<(T, usize)> {
+    let mut counts = HashMap::new();
+    all.for_each(|one| *counts.entry(one).or_insert(0) += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count)
+}
+
+fn contention(other: &Foreign) -> Contention {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let holder = holders(&other.value, other.left, ServerTime(now)).pop();
+    let mut contention = Contention::unknown();
+    contention.ttl_left = other.left;
+    // C49: a lock that one of us holds has a TTL.
+    contention.foreign_without_ttl = other.left.is_none();
+    contention.holder = holder.map(|holder| holder.label);
+    contention
+}
+
+fn refusal(answers: &Answers<Vote>) -> Option<BackendError> {
+    said(answers).find_map(|vote| match vote {
+        Vote::Refused(error) => Some(error.clone()),
+        _ => None,
+    })
+}
+
+/// Too few voters vote: says of each why it does not.
+fn too_few_vote(answers: &Answers<Vote>) -> BackendError {
+    let reasons = answers.iter().flatten().filter_map(|answer| match answer {
+        Ok(Vote::Out(left)) => Some(format!("one that restarted is kept out for {left:.1?} more")),
+        Ok(Vote::New) => Some("one that is new, or has restarted, is not let in yet".to_owned()),
+        Ok(_) => None,
+        Err(error) => Some(error.to_string()),
+    });
+    no_majority(answers, reasons.collect())
+}

@@ -1,0 +1,418 @@
+//! An exhaustive search for two grants in the wrong order: every order in which the messages of two clients
+//! can come to three nodes, be lost, or come twice.
+//!
+//! The protocol must stand. Four others must fall, which shows that the search finds what it looks for: those
+//! that one would think of first, and a server that votes again with its data lost.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::collections::{HashSet, VecDeque};
+
+/// How tokens are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rule {
+    /// The protocol: a node grants ballots that grow.
+    Ballot,
+    /// Each node counts its grants; the token is the greatest count.
+    CountGrants,
+    /// Each node counts the attempts; the token is the greatest count.
+    CountAttempts,
+    /// The greatest counter and one is the token, which is then written to the nodes.
+    WriteBack,
+}
+
+/// What may happen, beside messages that are late, lost or doubled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trouble {
+    Nothing,
+    /// A driver sends a request again, or a renewal asks for a vote again.
+    Repeat,
+    /// The deadline of a hold passes, and then its TTL on the nodes.
+    Expiry,
+    /// One server restarts without its data, and stays out for as long as an earlier hold may stand.
+    Restart,
+    /// The same server votes at once.
+    RestartLetIn,
+}
+
+const NODES: usize = 3;
+const MAJORITY: usize = 2;
+const CLIENTS: usize = 2;
+/// How many attempts each client makes; one each where there is trouble.
+const ATTEMPTS: [usize; CLIENTS] = [2, 1];
+/// The greatest time that a client's clock shows. Clocks show anything up to it.
+const LATEST: u8 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Message {
+    Vote,
+    Back,
+    Write,
+}
+
+/// A message of an attempt of a client.
+type Letter = (Message, usize, usize);
+
+/// Letters under way, a bit each.
+type Inbox = u16;
+
+/// A claim: client, owner, ballot.
+type Asker = (usize, u8, u8);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Node {
+    /// Whose the lock is here.
+    key: Option<Asker>,
+    counter: u8,
+    is_out: bool,
+    inbox: Inbox,
+    /// Which clients count its vote, and which its write.
+    counted: [bool; CLIENTS],
+    written: [bool; CLIENTS],
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Phase {
+    #[default]
+    Idle,
+    Asking,
+    Writing,
+    Holding,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Client {
+    phase: Phase,
+    /// Of the next attempt. One that follows a failed one is of the same owner.
+    owner: u8,
+    /// Owner and ballot of each attempt so far, and how many they are.
+    attempts: [(u8, u8); 2],
+    made: usize,
+    /// The greatest counter seen.
+    seen: u8,
+    token: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct State {
+    nodes: [Node; NODES],
+    clients: [Client; CLIENTS],
+    /// The greatest token granted.
+    granted: u8,
+    restarted: bool,
+}
+
+struct Search {
+    rule: Rule,
+    trouble: Trouble,
+}
+
+impl Search {
+    /// Visits all states. Returns how many there are, or how tokens went wrong.
+    fn run(&self) -> Result<usize, String> {
+        let (mut seen, mut open) = (HashSet::new(), VecDeque::from([State::default()]));
+        // Nearest first: a violation is found by the fewest steps.
+        while let Some(state) = open.pop_front() {
+            for mut next in self.successors(&state)? {
+                self.forget_what_is_stale(&mut next);
+                // Nodes are alike.
+                next.nodes.sort_unstable();
+                if seen.insert(next) {
+                    open.push_back(next);
+                }
+            }
+        }
+        Ok(seen.len())
+    }
+
+    /// Drops letters that will change nothing, whenever they come: they only make more states.
+    fn forget_what_is_stale(&self, state: &mut State) {
+        let clients = &state.clients;
+        if self.rule != Rule::Ballot || (self.restarts() && !state.restarted) {
+            return;
+        }
+        for Node { key, counter, inbox, is_out, .. } in &mut state.nodes {
+            let matters = |&(message, client, attempt): &Letter| {
+                let (owner, ballot) = clients[client].attempts[attempt];
+                let is_last = attempt + 1 == clients[client].made;
+                let is_awaited = is_last && clients[client].phase == Phase::Asking;
+                let has_key = key.is_some_and(|(holder, of, _)| (holder, of) == (client, owner));
+                *is_out || ballot > *counter || has_key || (message == Message::Vote && is_awaited)
+            };
+            *inbox = letters(*inbox).filter(matters).fold(0, |all, letter| all | bit(letter));
+        }
+    }
+
+    fn attempts(&self, client: usize) -> usize {
+        if self.trouble == Trouble::Nothing { ATTEMPTS[client] } else { 1 }
+    }
+
+    fn restarts(&self) -> bool {
+        matches!(self.trouble, Trouble::Restart | Trouble::RestartLetIn)
+    }
+
+    fn successors(&self, state: &State) -> Result<Vec<State>, String> {
+        let mut all = Vec::new();
+        for client in 0..CLIENTS {
+            self.act(state, client, &mut all);
+        }
+        for node in 0..NODES {
+            for letter in letters(state.nodes[node].inbox) {
+                self.deliver(state, node, letter, &mut all)?;
+            }
+            all.extend(self.befall(state, node));
+        }
+        Ok(all)
+    }
+
+    /// What a client may do.
+    fn act(&self, state: &State, client: usize, all: &mut Vec<State>) {
+        let me = &state.clients[client];
+        match me.phase {
+            Phase::Idle if me.made < self.attempts(client) => {
+                let latest = if self.rule == Rule::Ballot { LATEST } else { 1 };
+                let mut ballots: Vec<u8> = (1..=latest).map(|time| time.max(me.seen + 1)).collect();
+                ballots.dedup();
+                all.extend(ballots.into_iter().map(|ballot| propose(state, client, ballot)));
+            }
+            Phase::Idle => {}
+            Phase::Asking | Phase::Writing => all.push(give_back(state, client, false)),
+            Phase::Holding => {
+                all.push(give_back(state, client, true));
+                if self.trouble == Trouble::Expiry {
+                    all.push(ended(state, client, true));
+                }
+            }
+        }
+        if self.trouble == Trouble::Repeat && me.phase != Phase::Idle {
+            let letter = (Message::Vote, client, me.made - 1);
+            all.extend((0..NODES).map(|node| {
+                let mut next = *state;
+                post(&mut next.nodes[node], letter);
+                next
+            }));
+        }
+    }
+
+    /// A letter comes to a node; the answer comes back, or is lost.
+    fn deliver(
+        &self,
+        state: &State,
+        node: usize,
+        letter: Letter,
+        all: &mut Vec<State>,
+    ) -> Result<(), String> {
+        let mut next = *state;
+        let (message, client, attempt) = letter;
+        next.nodes[node].inbox &= !bit(letter);
+        let (owner, ballot) = state.clients[client].attempts[attempt];
+        let (this, asker) = (&mut next.nodes[node], (client, owner, ballot));
+        let (answer, awaited) = match message {
+            Message::Vote => (self.vote(this, asker), Phase::Asking),
+            Message::Write => (write(this, state.clients[client].token), Phase::Writing),
+            Message::Back => {
+                self.back(this, asker);
+                all.push(next);
+                return Ok(());
+            }
+        };
+        all.push(next);
+        let me = &next.clients[client];
+        if attempt + 1 == me.made && me.phase == awaited {
+            self.hear(&mut next, client, node, answer)?;
+            all.push(next);
+        }
+        Ok(())
+    }
+
+    /// Whether the node grants, and what it says of its counter.
+    fn vote(&self, node: &mut Node, asker: Asker) -> (bool, u8) {
+        if node.is_out {
+            return (false, 0);
+        }
+        if self.rule == Rule::CountAttempts {
+            node.counter += 1;
+        }
+        let (client, owner, ballot) = asker;
+        match node.key {
+            // C16: its own hold again.
+            Some((holder, of, held)) if (holder, of) == (client, owner) => {
+                (self.rule != Rule::Ballot || held == ballot, node.counter)
+            }
+            Some(_) => (false, node.counter),
+            None if self.rule == Rule::Ballot && ballot <= node.counter => (false, node.counter),
+            None => {
+                node.key = Some(asker);
+                match self.rule {
+                    Rule::Ballot => node.counter = ballot,
+                    Rule::CountGrants => node.counter += 1,
+                    Rule::CountAttempts | Rule::WriteBack => {}
+                }
+                (true, node.counter)
+            }
+        }
+    }
+
+    /// What was given is taken back, and a vote that comes late is stale.
+    fn back(&self, node: &mut Node, (client, owner, ballot): Asker) {
+        let is_its = |(holder, of, held): Asker| {
+            (holder, of) == (client, owner) && (self.rule != Rule::Ballot || held <= ballot)
+        };
+        if node.key.is_some_and(is_its) {
+            node.key = None;
+        }
+        if self.rule == Rule::Ballot {
+            node.counter = node.counter.max(ballot);
+        }
+    }
+
+    /// A client hears an answer, and may have a majority then.
+    fn hear(
+        &self,
+        state: &mut State,
+        client: usize,
+        node: usize,
+        (granted, counter): (bool, u8),
+    ) -> Result<(), String> {
+        let writes = state.clients[client].phase == Phase::Writing;
+        state.clients[client].seen = state.clients[client].seen.max(counter);
+        let this = &mut state.nodes[node];
+        let heard = if writes { &mut this.written } else { &mut this.counted };
+        heard[client] |= granted;
+        let of = |node: &&Node| if writes { node.written[client] } else { node.counted[client] };
+        if state.nodes.iter().filter(of).count() < MAJORITY {
+            return Ok(());
+        }
+        let me = &state.clients[client];
+        match self.rule {
+            Rule::Ballot => grant(self.rule, state, client, me.attempts[me.made - 1].1),
+            Rule::CountGrants | Rule::CountAttempts => grant(self.rule, state, client, me.seen),
+            Rule::WriteBack if writes => grant(self.rule, state, client, me.token),
+            Rule::WriteBack => {
+                begin_writing(state, client);
+                Ok(())
+            }
+        }
+    }
+
+    /// What may happen to a node.
+    fn befall(&self, state: &State, node: usize) -> Option<State> {
+        let is_current = |(client, owner, _): Asker| {
+            let client = &state.clients[client];
+            client.owner == owner && client.phase != Phase::Idle
+        };
+        let mut next = *state;
+        let this = &mut next.nodes[node];
+        match self.trouble {
+            Trouble::Expiry if this.key.is_some_and(|key| !is_current(key)) => this.key = None,
+            Trouble::Restart | Trouble::RestartLetIn if !state.restarted => {
+                (this.key, this.counter) = (None, 0);
+                this.is_out = self.trouble == Trouble::Restart;
+                next.restarted = true;
+            }
+            // Nothing stands that the lost vote is a part of. The others tell their greatest ballot.
+            Trouble::Restart if this.is_out && this.counted == [false; CLIENTS] => {
+                this.is_out = false;
+                this.counter = state.nodes.iter().map(|other| other.counter).max()?;
+            }
+            _ => return None,
+        }
+        Some(next)
+    }
+}
+
+fn propose(state: &State, client: usize, ballot: u8) -> State {
+    let mut next = *state;
+    let me = &mut next.clients[client];
+    let letter = (Message::Vote, client, me.made);
+    me.attempts[me.made] = (me.owner, ballot);
+    me.made += 1;
+    (me.phase, me.seen) = (Phase::Asking, me.seen.max(ballot));
+    next.nodes.iter_mut().for_each(|node| post(node, letter));
+    next
+}
+
+fn begin_writing(state: &mut State, client: usize) {
+    let me = &mut state.clients[client];
+    (me.phase, me.token) = (Phase::Writing, me.seen + 1);
+    let letter = (Message::Write, client, me.made - 1);
+    for node in state.nodes.iter_mut().filter(|node| node.counted[client]) {
+        post(node, letter);
+    }
+}
+
+fn write(node: &mut Node, token: u8) -> (bool, u8) {
+    node.counter = token;
+    (true, token)
+}
+
+/// The attempt fails, or the hold is released: all nodes are told.
+fn give_back(state: &State, client: usize, is_over: bool) -> State {
+    let mut next = ended(state, client, is_over);
+    let letter = (Message::Back, client, next.clients[client].made - 1);
+    next.nodes.iter_mut().for_each(|node| post(node, letter));
+    next
+}
+
+/// The attempt or the hold is over for its client. The next one is of another owner only if the hold was.
+fn ended(state: &State, client: usize, is_over: bool) -> State {
+    let mut next = *state;
+    let me = &mut next.clients[client];
+    me.phase = Phase::Idle;
+    me.owner += u8::from(is_over);
+    for node in &mut next.nodes {
+        (node.counted[client], node.written[client]) = (false, false);
+    }
+    next
+}
+
+fn post(node: &mut Node, letter: Letter) {
+    node.inbox |= bit(letter);
+}
+
+fn bit((message, client, attempt): Letter) -> Inbox {
+    1 << (message as usize * 4 + client * 2 + attempt)
+}
+
+fn letters(inbox: Inbox) -> impl Iterator<Item = Letter> {
+    let all = [Message::Vote, Message::Back, Message::Write].into_iter();
+    let all =
+        all.flat_map(|message| [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(c, a)| (message, c, a)));
+    all.filter(move |letter| inbox & bit(*letter) != 0)
+}
+
+/// S2, S3: a token is greater than each one before, and nobody else holds. The controls are to fail by their
+/// tokens.
+fn grant(rule: Rule, state: &mut State, client: usize, token: u8) -> Result<(), String> {
+    if rule == Rule::Ballot && state.clients.iter().any(|other| other.phase == Phase::Holding) {
+        return Err("two hold at the same time".to_owned());
+    }
+    if token <= state.granted {
+        return Err(format!("{token} is granted after {}", state.granted));
+    }
+    state.granted = token;
+    (state.clients[client].phase, state.clients[client].token) = (Phase::Holding, token);
+    Ok(())
+}
+
+fn search(rule: Rule, trouble: Trouble) -> Result<usize, String> {
+    let found = Search { rule, trouble }.run();
+    println!("{rule:?}, {trouble:?}: {found:?}");
+    found
+}
+
+#[test]
+fn s2_ballots_are_unique_and_grow_in_every_order_of_messages() {
+    for trouble in [Trouble::Nothing, Trouble::Repeat, Trouble::Expiry, Trouble::Restart] {
+        search(Rule::Ballot, trouble).expect("no violation");
+    }
+}
+
+/// The positive controls.
+#[test]
+fn s2_what_one_would_think_of_first_is_seen_to_fail() {
+    for rule in [Rule::CountGrants, Rule::CountAttempts, Rule::WriteBack] {
+        search(rule, Trouble::Nothing).expect_err("a violation");
+    }
+    search(Rule::Ballot, Trouble::RestartLetIn).expect_err("a violation");
+}

@@ -1,0 +1,81 @@
+//! P2: a server that restarted without its data does not vote until no hold can stand that it granted.
+
+use std::time::Duration;
+
+use leasehold::{FencingToken, LockClient, LockRequest, Wait};
+use lock_testkit::eventually;
+use tokio::time::Instant;
+
+use crate::set::Set;
+use crate::support::{LIMIT, fresh_name, patient};
+
+/// Acquires for a moment: a server that restarts stays out for the longest TTL in use.
+async fn brief(client: &LockClient, name: &str) -> FencingToken {
+    let request = patient(name).ttl(Duration::from_millis(500));
+    let guard = client.acquire(request).await.expect("its turn comes");
+    let token = guard.token();
+    drop(guard.release().await);
+    token
+}
+
+/// A holder has two servers of three: one lacks its key. One of the two restarts empty. If that voted, a
+/// second holder would have a majority.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_a_server_that_lost_its_data_lets_nobody_in_beside_a_holder() {
+    let mut set = Set::of(3).await;
+    let (client, name, ttl) = (set.client().await, fresh_name(), Duration::from_secs(3));
+    let asked = Instant::now();
+    let lease = client.acquire(patient(&name).ttl(ttl)).await.expect("free").detach();
+    let lease = lease.expect("held");
+    eventually("all have it", LIMIT, async || set.held(&name) == [true; 3]).await;
+    set.servers[2].cli(&["DEL", &name]);
+    set.servers[1].kill();
+    set.servers[1].restart().await;
+    let other = set.client().await;
+    while asked.elapsed() < ttl - Duration::from_millis(500) {
+        let request = LockRequest::new(&name).ttl(Duration::from_millis(500)).wait(Wait::Never);
+        let tried = other.acquire(request).await;
+        assert!(tried.is_err(), "two hold: {lease:?} and {tried:?}");
+    }
+    assert!(brief(&other, &name).await > lease.token());
+    // Then it votes again.
+    set.servers[0].kill();
+    brief(&other, &name).await;
+}
+
+/// C22: a server that lost its counters grants no smaller token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_server_that_lost_its_counters_grants_greater_tokens_only() {
+    let mut set = Set::of(3).await;
+    let (client, name) = (set.client().await, fresh_name());
+    let ahead = brief(&client, &name).await.get() + 3_600_000_000;
+    for server in &set.servers {
+        server.cli(&["SET", &format!("{{{name}}}:fence"), &ahead.to_string()]);
+    }
+    let request = || LockRequest::new(&name).ttl(Duration::from_millis(200));
+    let lease = client.acquire(request()).await.expect("free").detach().expect("held");
+    assert!(lease.token().get() > ahead, "a client whose clock is behind goes on from the counter");
+    set.servers[1].kill();
+    set.servers[1].restart().await;
+    eventually("it votes again", LIMIT, async || {
+        brief(&client, &fresh_name()).await;
+        set.servers[1].cli(&["EXISTS", "{}:run", "{}:out"]).integer() == 1
+    })
+    .await;
+    // What is left of the counter is on a server that does not answer.
+    set.servers[2].cli(&["DEL", &format!("{{{name}}}:fence")]);
+    set.servers[0].kill();
+    assert!(brief(&client, &name).await > lease.token());
+}
+
+/// A set that lost all data cannot be told from a new one. Tokens grow by the clock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_set_that_lost_all_data_begins_anew() {
+    let mut set = Set::of(3).await;
+    let client = set.client().await;
+    let before = brief(&client, "a").await;
+    for server in &mut set.servers {
+        server.restart().await;
+    }
+    assert!(brief(&client, "a").await > before);
+}

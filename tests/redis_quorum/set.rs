@@ -1,0 +1,51 @@
+//! Several Redis servers, as the tests see them.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use leasehold::redis::QuorumBackend;
+use leasehold::{DistributedLock, LockClient};
+use lock_testkit::{RedisServer, Reply};
+use tokio::sync::OnceCell;
+
+use crate::support::client_of;
+
+/// The servers of one quorum.
+pub(crate) struct Set {
+    pub(crate) servers: Vec<RedisServer>,
+}
+
+impl Set {
+    pub(crate) async fn of(count: usize) -> Self {
+        let set = Self { servers: join_all((0..count).map(|_| RedisServer::start())).await };
+        // A new set needs all its servers once.
+        set.backend().await;
+        set
+    }
+
+    /// Three servers that nobody disturbs.
+    pub(crate) async fn shared() -> &'static Self {
+        static SHARED: OnceCell<Set> = OnceCell::const_new();
+        SHARED.get_or_init(|| Self::of(3)).await
+    }
+
+    pub(crate) fn url(&self) -> String {
+        let addresses: Vec<String> =
+            self.servers.iter().map(|server| server.addr().to_string()).collect();
+        format!("redis-quorum://{}", addresses.join(","))
+    }
+
+    pub(crate) async fn backend(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(QuorumBackend::connect(&self.url()).await.expect("a connection"))
+    }
+
+    pub(crate) async fn client(&self) -> LockClient {
+        client_of(self.backend().await)
+    }
+
+    /// On which servers the key of a lock stands.
+    pub(crate) fn held(&self, name: &str) -> Vec<bool> {
+        let held = |server: &RedisServer| server.cli(&["EXISTS", name]) == Reply::Integer(1);
+        self.servers.iter().map(held).collect()
+    }
+}
