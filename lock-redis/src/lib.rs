@@ -30,6 +30,8 @@
 //!   foreign clients and exclusive requests out. Each line has its own expiry by the server's time; who comes
 //!   or goes drops those that are over. A release lets in all at the head of the queue that fit together. An
 //!   exclusive hold runs the same commands as if there were no other kinds.
+//! - **Many tasks at once**: free locks that are asked for at the same time are taken by one call, and locks that
+//!   nobody waits for are given back by one. Each has an answer of its own, and what is any other case goes alone.
 //! - **Foreign holders** release without a message: waiters look at the server at least once a second.
 //! - **Withdrawal**: a claim whose caller left is withdrawn by one request. It leaves a mark for 30 s if a
 //!   request of the claim may still come, over a connection that was given up. The mark refuses it.
@@ -52,6 +54,7 @@
 
 mod admin;
 mod backend;
+mod batch;
 mod claims;
 mod connect;
 mod connection;
@@ -66,6 +69,7 @@ mod push;
 mod reply;
 mod scripts;
 mod server;
+mod together;
 
 pub use crate::backend::RedisBackend;
 pub use crate::fence::{FencedScript, RedisFence};

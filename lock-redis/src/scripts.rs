@@ -32,8 +32,11 @@ script!(ACQUIRE, "acquire_free", "holds", "granting", "acquire");
 script!(ACQUIRE_BESIDE, "holds", "granting", "acquire");
 // The same for each of several claims, as a function.
 script!(ACQUIRE_WHILE_FREE, "holds", "granting", "acquire_each", "acquire", "acquire_while_free");
+// The common case alone, for many requests in one call.
+script!(ACQUIRE_TOGETHER, "acquire_together");
 script!(EXTEND, "holds", "extend");
 script!(RELEASE, "release_unwanted", "holds", "granting", "release");
+script!(RELEASE_TOGETHER, "release_together");
 script!(RESERVE, "holds", "granting", "reserve");
 script!(RELEASE_AFTER, "release_after");
 script!(RECORD, "record");
@@ -74,6 +77,11 @@ impl Program {
         Self::new(Cow::Owned([check, write, end].concat()))
     }
 
+    /// By which the server knows the program.
+    pub(crate) fn hash(&self) -> &str {
+        &self.hash
+    }
+
     /// The call of a program that the server probably knows already.
     pub(crate) fn by_hash(&self, keys: &[impl ToRedisArgs], args: impl ToRedisArgs) -> Cmd {
         call("EVALSHA", &self.hash, keys, args)
@@ -101,9 +109,11 @@ mod tests {
         for program in [
             &ACQUIRE,
             &ACQUIRE_BESIDE,
+            &ACQUIRE_TOGETHER,
             &ACQUIRE_WHILE_FREE,
             &EXTEND,
             &RELEASE,
+            &RELEASE_TOGETHER,
             &RESERVE,
             &RELEASE_AFTER,
             &RECORD,

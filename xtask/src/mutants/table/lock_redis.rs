@@ -162,6 +162,42 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis c27_a_release_lets_the_next_one_in",
     },
     Mutant {
+        name: "Redis: free locks are taken in company though others wait",
+        file: "lock-redis/src/scripts/acquire_together.lua",
+        from: "redis.call('EXISTS', lock, queue, withdrawn) == 0",
+        to: "redis.call('EXISTS', lock, withdrawn) == 0",
+        test: "-p leasehold --all-features --test redis together::c27_newcomers_in_company_do_not_pass_the_queue",
+    },
+    Mutant {
+        name: "Redis: free locks are taken in company by withdrawn claims",
+        file: "lock-redis/src/scripts/acquire_together.lua",
+        from: "redis.call('EXISTS', lock, queue, withdrawn) == 0",
+        to: "redis.call('EXISTS', lock, queue) == 0",
+        test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
+    },
+    Mutant {
+        name: "Redis: two in company take one lock",
+        file: "lock-redis/src/scripts/acquire_together.lua",
+        from: "if redis.call('SET', lock, value, 'NX', 'PX', ttl_ms) then answers[i] = token end",
+        to: "redis.call('SET', lock, value, 'PX', ttl_ms)
+    answers[i] = token",
+        test: "-p leasehold --all-features --test redis together::s3_one_lock_that_is_asked_for_many_times_in_company_is_held_once",
+    },
+    Mutant {
+        name: "Redis: a release in company passes waiters over",
+        file: "lock-redis/src/scripts/release_together.lua",
+        from: "(none_is_wanted or redis.call('EXISTS', KEYS[count + i]) == 0)",
+        to: "true",
+        test: "-p leasehold --all-features --test redis together::c27_a_release_in_company_lets_the_next_one_in",
+    },
+    Mutant {
+        name: "Redis: what company left is sent after its withdrawal",
+        file: "lock-redis/src/link.rs",
+        from: "left.retain(Request::is_wanted);",
+        to: "left.retain(|request| request.is_wanted() || true);",
+        test: "-p leasehold --all-features --test redis withdrawals::c19_what_company_left_is_not_sent_after_its_withdrawal",
+    },
+    Mutant {
         name: "a key of another type is waited for",
         file: "lock-redis/src/error.rs",
         from: "\"NOTALOCK\" => not_a_lock(error.detail().unwrap_or_default()),",
