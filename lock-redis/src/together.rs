@@ -32,6 +32,8 @@ struct Form {
     keys: [&'static [usize]; 2],
     /// What must be the same for all.
     shared: &'static [usize],
+    /// What any of them may say for all.
+    any: &'static [usize],
     /// What each lock has for itself.
     own: usize,
 }
@@ -42,6 +44,7 @@ static FORMS: [Form; 2] = [
         for_many: &ACQUIRE_TOGETHER,
         keys: [&[3, 5, 7], &[4]],
         shared: &[9, 10],
+        any: &[12],
         own: 8,
     },
     Form {
@@ -49,6 +52,7 @@ static FORMS: [Form; 2] = [
         for_many: &RELEASE_TOGETHER,
         keys: [&[3], &[5]],
         shared: &[],
+        any: &[],
         own: 7,
     },
 ];
@@ -103,16 +107,15 @@ impl Together {
 
     /// One call for all that `commands` ask for.
     pub(crate) fn call(&self, form: FormId, commands: &[&Cmd]) -> Cmd {
-        let Form { for_many, keys: places, shared, own, .. } = form.form();
+        let Form { for_many, keys: places, shared, any, own, .. } = form.form();
         let of_each = |places: &'static [usize]| {
             commands.iter().flat_map(|command| places.iter().map(|place| argument(command, *place)))
         };
         let keys: Vec<&[u8]> = places.iter().flat_map(|places| of_each(places)).collect();
-        let first = commands.first();
-        let shared =
-            first.into_iter().flat_map(|first| shared.iter().map(|place| argument(first, *place)));
+        let of_all = shared.iter().chain(*any);
+        let of_all = of_all.filter_map(|place| Some(argument(commands.first()?, *place)));
         let own = commands.iter().map(|command| argument(command, *own));
-        let arguments: Vec<&[u8]> = shared.chain(own).collect();
+        let arguments: Vec<&[u8]> = of_all.chain(own).collect();
         match self.calls()[form.0] {
             Call::ByHash => for_many.by_hash(&keys, arguments),
             Call::ByText | Call::NotBefore(_) => for_many.by_text(&keys, arguments),
@@ -179,7 +182,7 @@ mod tests {
         let keys =
             ["8", "a", "{a}:queue", "{a}:withdrawn:me", "b", "{b}:queue", "{b}:withdrawn:you"];
         assert_eq!(call[2..9], keys);
-        assert_eq!(call[9..], ["{a}:fence", "{b}:fence", "10", "a label", "me", "you"]);
+        assert_eq!(call[9..], ["{a}:fence", "{b}:fence", "10", "a label", "1", "me", "you"]);
     }
 
     #[test]

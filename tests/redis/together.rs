@@ -1,5 +1,7 @@
 //! What many tasks of one client ask at once goes to the server as one call: each lock has its own answer.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use futures_util::future::join_all;
 use leasehold::{LockClient, LockError, LockGuard};
 use lock_testkit::{RedisServer, Reply};
@@ -7,12 +9,12 @@ use lock_testkit::{RedisServer, Reply};
 use crate::access::RIGHTS;
 use crate::resources::calls;
 use crate::support::{
-    SECRET, Waiting, client, fresh_name, held, patient, queued, released, served, turn,
+    MINUTE, SECRET, Waiting, client, fresh_name, held, patient, queued, released, served, turn,
 };
 
 const MANY: usize = 20;
 
-/// Locks that have their counters, as the shortest way wants it.
+/// Locks that have their counters.
 async fn used_locks(client: &LockClient) -> Vec<String> {
     let names: Vec<String> = (0..MANY).map(|_| fresh_name()).collect();
     join_all(names.iter().map(|name| turn(client, name))).await;
@@ -111,6 +113,31 @@ async fn c27_newcomers_in_company_do_not_pass_the_queue() {
         released(served(waiting).await).await;
     }
     drop(guards);
+}
+
+/// C22: the first token of each is the time, and a key of another type in a counter's place stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_new_locks_in_company_begin_at_the_time() {
+    let server = RedisServer::start().await;
+    let client = client(&server.url()).await;
+    let names: Vec<String> = (0..MANY).map(|_| fresh_name()).collect();
+    let odd = names.last().expect("a name");
+    server.cli(&["LPUSH", &counter(odd), "x"]);
+    let begun = SystemTime::now();
+    let tried = all_tried(&client, &names).await;
+    for (name, tried) in names.iter().zip(&tried) {
+        match tried {
+            Ok(Some(guard)) => {
+                let time = UNIX_EPOCH + Duration::from_micros(guard.token().get());
+                assert!(time > begun - MINUTE && time < begun + MINUTE, "{time:?}");
+                let counted = server.cli(&["GET", &counter(name)]);
+                assert_eq!(counted, Reply::Text(guard.token().to_string()));
+            }
+            _ => assert_eq!(name, odd, "{tried:?}"),
+        }
+    }
+    assert_eq!(server.cli(&["TYPE", &counter(odd)]).to_string(), "list");
+    assert!(!is_there(&server, odd));
 }
 
 /// One that fails costs the others nothing.

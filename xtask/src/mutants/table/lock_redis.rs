@@ -184,6 +184,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis together::s3_one_lock_that_is_asked_for_many_times_in_company_is_held_once",
     },
     Mutant {
+        name: "Redis: a new lock in company goes by a plain counter",
+        file: "lock-redis/src/scripts/acquire_together.lua",
+        from: "return is_set and now or nil",
+        to: "return is_set and '1' or nil",
+        test: "-p leasehold --all-features --test redis together::c22_new_locks_in_company_begin_at_the_time",
+    },
+    Mutant {
         name: "Redis: a release in company passes waiters over",
         file: "lock-redis/src/scripts/release_together.lua",
         from: "(none_is_wanted or redis.call('EXISTS', KEYS[count + i]) == 0)",
