@@ -198,13 +198,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis together::c27_a_release_in_company_lets_the_next_one_in",
     },
     Mutant {
-        name: "Redis: what company left is sent after its withdrawal",
-        file: "lock-redis/src/link.rs",
-        from: "left.retain(Request::is_wanted);",
-        to: "left.retain(|request| request.is_wanted() || true);",
-        test: "-p leasehold --all-features --test redis withdrawals::c19_what_company_left_is_not_sent_after_its_withdrawal",
-    },
-    Mutant {
         name: "a key of another type is waited for",
         file: "lock-redis/src/error.rs",
         from: "\"NOTALOCK\" => not_a_lock(error.detail().unwrap_or_default()),",
