@@ -7,7 +7,7 @@
 //!
 //! # Which request can come after the withdrawal
 //! A server carries out the requests of one connection in the order in which they were sent, and the
-//! link sends them in the order in which it was given them. A [link](crate::link::Link) is one
+//! link sends nothing of a claim after its withdrawal. A [link](crate::link::Link) is one
 //! connection for its whole life: whenever a connection is given up, for whatever reason, further
 //! requests go over a new link with another number. So a withdrawal that is sent over the link that
 //! carried every request of its claim is carried out after all of them.

@@ -19,8 +19,9 @@ use std::time::Duration;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, IntoConnectionInfo, RedisError, Value};
 
+use crate::batch::Manner;
 use crate::error::{RequestError, code_of};
-use crate::link::{Link, Manner, Role};
+use crate::link::{Link, Role};
 
 /// A caller that leaves after so much silence leaves a suspect connection behind. A caller that leaves
 /// earlier has changed its mind.

@@ -31,6 +31,8 @@
 //!   foreign clients and exclusive requests out. Each line has its own expiry by the server's time; who comes
 //!   or goes drops those that are over. A release lets in all at the head of the queue that fit together. An
 //!   exclusive hold runs the same commands as if there were no other kinds.
+//! - **Many tasks at once**: free locks that are asked for at the same time are taken by one call, and locks that
+//!   nobody waits for are given back by one. Each has an answer of its own, and what is any other case goes alone.
 //! - **Foreign holders** release without a message: waiters look at the server at least once a second.
 //! - **Those who watch** a lock are told of its changes by keyspace events, if the server has them on
 //!   (`notify-keyspace-events K$gxz`). Otherwise they look once a second.
@@ -60,6 +62,7 @@
 
 mod admin;
 mod backend;
+mod batch;
 mod changes;
 mod claims;
 #[cfg(feature = "cluster")]
@@ -87,6 +90,7 @@ mod scripts;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 mod server;
+mod together;
 mod topology;
 
 pub use crate::backend::RedisBackend;

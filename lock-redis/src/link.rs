@@ -12,8 +12,10 @@
 //!        others are
 //! ```
 //!
-//! What is queued is outstanding until it is answered, even if its caller has left. So no request overtakes an
-//! earlier one.
+//! What is queued is outstanding until it is answered, even if its caller has left. So no request that goes alone
+//! overtakes one of the queue. In the queue a request keeps its place but for two cases: it goes earlier
+//! [in company](crate::batch), or it is left by that company and goes with the next batch, unless its caller has
+//! left as well. So nothing of a claim is sent after its withdrawal (C19).
 
 use std::io;
 use std::sync::Arc;
@@ -23,11 +25,12 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::ReplyMonitor;
 use redis::aio::MultiplexedConnection;
-use redis::{
-    Arg, AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value, cmd, from_redis_value,
-};
-use tokio::sync::{mpsc, oneshot, watch};
+use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, cmd, from_redis_value};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
+
+use crate::batch::{self, Manner, Outstanding, Reply, Request};
+use crate::together::Together;
 
 /// How long opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -62,15 +65,6 @@ pub(crate) enum Role {
     Primary,
 }
 
-/// How a server is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
-    Plain,
-    /// As one of a cluster that a slot moves to: it serves the slot yet only to those that say so.
-    #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "for clusters alone"))]
-    Asking,
-}
-
 /// One socket, or the attempt to open it. It never becomes another socket: the server carries out in
 /// order what is sent over one link.
 ///
@@ -83,33 +77,6 @@ pub(crate) struct Link {
     outstanding: Arc<AtomicUsize>,
     queue: mpsc::UnboundedSender<Request>,
     task: AbortHandle,
-}
-
-type Reply = Result<Value, RedisError>;
-
-/// A command, and where its caller waits.
-struct Request {
-    command: Cmd,
-    manner: Manner,
-    reply: oneshot::Sender<Reply>,
-    outstanding: Outstanding,
-}
-
-/// A request that is outstanding for as long as this lives.
-struct Outstanding(Arc<AtomicUsize>);
-
-impl Outstanding {
-    /// Counts a request, and tells whether it is alone.
-    fn begin(count: &Arc<AtomicUsize>) -> (Self, bool) {
-        let others = count.fetch_add(1, Ordering::AcqRel);
-        (Self(count.clone()), others == 0)
-    }
-}
-
-impl Drop for Outstanding {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 impl Link {
@@ -156,11 +123,11 @@ impl Link {
         if alone && manner == Manner::Plain {
             return driver.send_packed_command(&command).await?.extract_error();
         }
-        let (reply, answer) = oneshot::channel();
-        if self.queue.send(Request { command, manner, reply, outstanding }).is_err() {
+        let (request, reply) = Request::new(command, manner, outstanding);
+        if self.queue.send(request).is_err() {
             return Err(closed());
         }
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        reply.await.unwrap_or_else(|_| Err(closed()))
     }
 }
 
@@ -192,19 +159,29 @@ fn closed() -> RedisError {
 
 /// Sends what is queued, for as long as the link lives.
 async fn carry(driver: &MultiplexedConnection, mut queue: mpsc::UnboundedReceiver<Request>) {
+    let together = Together::default();
     let (mut batch, mut batches) = (Vec::new(), FuturesUnordered::new());
     loop {
         tokio::select! {
             biased;
-            Some(()) = batches.next() => {}
+            Some(left) = batches.next() => leave(&mut batch, left),
             () = gather(&mut queue, &mut batch), if batches.len() < BATCHES => {
                 if batch.is_empty() {
                     return;
                 }
-                batches.push(send(driver.clone(), std::mem::take(&mut batch)));
+                let batch = std::mem::take(&mut batch);
+                batches.push(batch::send(driver.clone(), &together, batch));
             }
         }
     }
+}
+
+/// Puts what was left before what was asked since then.
+///
+/// A request whose caller left goes no more: a withdrawal of its claim may have gone by (C19).
+fn leave(batch: &mut Vec<Request>, mut left: Vec<Request>) {
+    left.retain(Request::is_wanted);
+    batch.splice(..0, left);
 }
 
 /// Takes a batch out of the queue: none only if the link is gone. It may be dropped and begun again.
@@ -218,33 +195,23 @@ async fn gather(queue: &mut mpsc::UnboundedReceiver<Request>, batch: &mut Vec<Re
     batch.extend(more.take(BATCH.saturating_sub(batch.len())));
 }
 
-/// Sends a batch, and tells each caller its reply.
-async fn send(mut driver: MultiplexedConnection, batch: Vec<Request>) {
-    let (mut pipeline, mut callers) = (Pipeline::with_capacity(batch.len()), Vec::new());
-    for Request { command, manner, reply, outstanding } in batch {
-        if manner == Manner::Asking {
-            pipeline.cmd("ASKING");
-        }
-        pipeline.add_command(command);
-        callers.push((reply, outstanding));
-    }
-    match driver.send_packed_commands(&pipeline, 0, pipeline.len()).await {
-        Ok(replies) => {
-            let answers = pipeline.cmd_iter().zip(replies);
-            let answers = answers.filter(|(command, _)| !is_asking(command));
-            for ((caller, _), (_, reply)) in callers.into_iter().zip(answers) {
-                let _ = caller.send(reply.extract_error());
-            }
-        }
-        Err(error) => {
-            for (caller, _) in callers {
-                let _ = caller.send(Err(error.clone()));
-            }
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The command that goes before one of [`Manner::Asking`], whose reply tells nothing.
-fn is_asking(command: &Cmd) -> bool {
-    matches!(command.args_iter().next(), Some(Arg::Simple(b"ASKING")))
+    fn request() -> (Request, tokio::sync::oneshot::Receiver<Reply>) {
+        Request::new(cmd("PING"), Manner::Plain, Outstanding::begin(&Arc::default()).0)
+    }
+
+    /// A withdrawal of its claim may have gone by meanwhile.
+    #[test]
+    fn c19_what_was_left_goes_no_more_once_its_caller_has_left() {
+        let ((wanted, _caller), (unwanted, gone), (later, _waits)) =
+            (request(), request(), request());
+        drop(gone);
+        let mut batch = vec![later];
+        leave(&mut batch, vec![unwanted, wanted]);
+        assert_eq!(batch.len(), 2);
+        assert!(batch.iter().all(Request::is_wanted));
+    }
 }

@@ -31,8 +31,11 @@ script!(ACQUIRE, "acquire_free", "holds", "granting", "acquire");
 script!(ACQUIRE_BESIDE, "holds", "granting", "acquire");
 // The same for each of several claims, as a function.
 script!(ACQUIRE_WHILE_FREE, "holds", "granting", "acquire_each", "acquire", "acquire_while_free");
+// The common case alone, for many requests in one call.
+script!(ACQUIRE_TOGETHER, "acquire_together");
 script!(EXTEND, "holds", "extend");
 script!(RELEASE, "release_unwanted", "holds", "granting", "release");
+script!(RELEASE_TOGETHER, "release_together");
 script!(RESERVE, "holds", "granting", "reserve");
 script!(RELEASE_AFTER, "release_after");
 script!(RECORD, "record");
@@ -114,6 +117,11 @@ impl Program {
         Self { of_one: Text::new([check, write, end].concat()), of_several: None }
     }
 
+    /// By which a server that stands alone knows the program.
+    pub(crate) fn hash(&self) -> &str {
+        &self.of_one.hash
+    }
+
     /// The call of the program.
     pub(crate) fn call(
         &self,
@@ -147,9 +155,11 @@ mod tests {
         for program in [
             &ACQUIRE,
             &ACQUIRE_BESIDE,
+            &ACQUIRE_TOGETHER,
             &ACQUIRE_WHILE_FREE,
             &EXTEND,
             &RELEASE,
+            &RELEASE_TOGETHER,
             &RESERVE,
             &RELEASE_AFTER,
             &RECORD,

@@ -6,9 +6,10 @@ use futures_util::future::try_join_all;
 use lock_core::{BackendError, LockName, OwnerId};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
+use crate::batch::Manner;
 use crate::error::{RequestError, classify, is_unknown_script, no_server, still_moving};
 use crate::keys::Keys;
-use crate::link::{LinkId, Manner};
+use crate::link::LinkId;
 use crate::node::Node;
 use crate::reply::read;
 use crate::scripts::{Form, Program};

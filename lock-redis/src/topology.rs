@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lock_core::BackendError;
 
+use crate::batch::Manner;
 use crate::error::RequestError;
-use crate::link::Manner;
 use crate::node::Node;
 use crate::scripts::Servers;
 

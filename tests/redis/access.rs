@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// What an ACL user needs.
-pub(crate) const RIGHTS: [&str; 31] = [
+pub(crate) const RIGHTS: [&str; 32] = [
     "~*",
     "&leasehold-*",
     "+ping",
@@ -26,6 +26,7 @@ pub(crate) const RIGHTS: [&str; 31] = [
     "+time",
     "+get",
     "+getex",
+    "+mget",
     "+set",
     "+setrange",
     "+incr",

@@ -17,6 +17,7 @@ mod several;
 mod shards;
 #[path = "../support/mod.rs"]
 mod support;
+mod together;
 mod tokens;
 mod watching;
 mod withdrawals;

@@ -12,7 +12,7 @@ use crate::support::{client, fresh_name, turn};
 lock_testkit::test_resources!(RedisFaults);
 
 /// How often each command was called so far, those inside scripts included.
-fn calls(server: &RedisServer) -> HashMap<String, u64> {
+pub(crate) fn calls(server: &RedisServer) -> HashMap<String, u64> {
     let stats = server.cli(&["INFO", "commandstats"]);
     let line = |line: &str| {
         let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;

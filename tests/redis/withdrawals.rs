@@ -1,11 +1,13 @@
 //! C19: what a withdrawn claim leaves on a Redis server, and which late requests it has refused.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::{LockClient, LockGuard, LockRequest, Wait};
 use lock_testkit::{Mode, Proxy, RedisServer, eventually};
+use tokio::time::sleep;
 
+use crate::resources::calls;
 use crate::server::RedisFaults;
 use crate::support::{
     LIMIT, MINUTE, Waiting, client, client_through, fresh_name, held, patient, released, turn,
@@ -34,6 +36,12 @@ fn refused(server: &RedisServer) -> usize {
     let count =
         stats.text().lines().find_map(|line| line.strip_prefix("errorstat_WITHDRAWN:count="));
     count.map_or(0, |count| count.trim().parse().expect("a number"))
+}
+
+/// How many scripts were called so far.
+fn requests_run(server: &RedisServer) -> u64 {
+    let calls = calls(server);
+    ["eval", "evalsha"].iter().filter_map(|command| calls.get(*command)).sum()
 }
 
 fn waiting(client: &LockClient, name: &str) -> Waiting {
@@ -74,30 +82,37 @@ async fn c19_cancelled_waits_leave_no_marks() {
 }
 
 /// The claims that a lost connection carried are the ones that leave marks, and their requests are
-/// refused when they come.
+/// refused when they come: each by itself, as those of different TTLs, and in company.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_lost_connection_leaves_marks_which_refuse_late_requests() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.addr()).await;
-    let client = client_through::<RedisFaults>(&proxy).await;
-    let names: Vec<String> = (0..5).map(|_| fresh_name()).collect();
-    // A lock that has its counter is granted by the shortest way.
-    for name in &names {
-        turn(&client, name).await;
-    }
-    proxy.set_existing(Mode::BlackHole);
-    let request = |name: &String| {
-        LockRequest::new(name).ttl(MINUTE).wait(Wait::AtMost(Duration::from_millis(300)))
-    };
-    let granted = join_all(names.iter().map(|name| client.acquire(request(name)))).await;
-    // A second try, over a new connection, may have been granted.
-    drop(granted);
-    client.shutdown().await;
-    assert_eq!((marks(&server), refused(&server)), (5, 0));
-    proxy.set_existing(Mode::Pass);
-    eventually("the late requests are refused", LIMIT, async || refused(&server) == 5).await;
-    for name in &names {
-        assert_eq!(server.cli(&["EXISTS", name]).integer(), 0, "a late request took the lock");
+    // In company the first goes alone and is refused; the others are one call, which takes none of them.
+    for (apart, late, refusals) in [(1, 5, 5), (0, 2, 1)] {
+        let server = RedisServer::start().await;
+        let proxy = Proxy::start(server.addr()).await;
+        let client = client_through::<RedisFaults>(&proxy).await;
+        let names: Vec<String> = (0..5).map(|_| fresh_name()).collect();
+        // A lock that has its counter is granted by the shortest way.
+        for name in &names {
+            turn(&client, name).await;
+        }
+        proxy.set_existing(Mode::BlackHole);
+        let request = |(i, name): (usize, &String)| {
+            let ttl = MINUTE + Duration::from_millis(apart * i as u64);
+            LockRequest::new(name).ttl(ttl).wait(Wait::AtMost(Duration::from_millis(300)))
+        };
+        let requests = names.iter().enumerate().map(request);
+        let granted = join_all(requests.map(|request| client.acquire(request))).await;
+        // A second try, over a new connection, may have been granted.
+        drop(granted);
+        client.shutdown().await;
+        assert_eq!((marks(&server), refused(&server)), (5, 0));
+        let before = requests_run(&server);
+        proxy.set_existing(Mode::Pass);
+        eventually("they come late", LIMIT, async || requests_run(&server) >= before + late).await;
+        assert_eq!(refused(&server), refusals);
+        for name in &names {
+            assert_eq!(server.cli(&["EXISTS", name]).integer(), 0, "a late request took the lock");
+        }
     }
 }
 
@@ -120,4 +135,32 @@ async fn c19_a_late_request_of_a_lease_that_was_handed_on_takes_nothing() {
     proxy.set_existing(Mode::Pass);
     eventually("the late request is refused", LIMIT, async || refused(&server) > 0).await;
     assert_eq!(server.cli(&["EXISTS", &name]).integer(), 0, "a late request took the lock");
+}
+
+/// What a call for many leaves is asked for alone, but not for a caller who has left meanwhile: the withdrawal of
+/// its claim has gone by, and left no mark on a sound connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_what_company_left_is_not_sent_after_its_withdrawal() {
+    let server = RedisServer::start().await;
+    let (client, observer) = (client(&server.url()).await, client(&server.url()).await);
+    turn(&client, &fresh_name()).await;
+    let names: Vec<String> = (0..20).map(|_| fresh_name()).collect();
+    // One that died waits for each: that is not the common case.
+    for name in &names {
+        server.cli(&["ZADD", &format!("{{{name}}}:queue"), "1", "dead"]);
+    }
+    server.stop();
+    let waits: Vec<Waiting> = names.iter().map(|name| waiting(&client, name)).collect();
+    sleep(Duration::from_millis(10)).await;
+    for wait in &waits {
+        wait.abort();
+    }
+    join_all(waits).await;
+    server.cont();
+    client.shutdown().await;
+    let end = Instant::now() + Duration::from_millis(200);
+    while Instant::now() < end {
+        let held = observer.list("test-", 20).await.expect("an answer");
+        assert_eq!(held, [], "a request took a lock for a caller who had left");
+    }
 }

@@ -36,10 +36,11 @@ use redis::cmd;
 
 use self::map::Map;
 use self::slots::{Shard, shards, slot_of};
+use crate::batch::Manner;
 use crate::discovery::{Lookout, ask_once, first_answer};
 use crate::error::{RequestError, code_of, no_server};
 use crate::hosts::{Hosts, host_and_port};
-use crate::link::{Manner, Role};
+use crate::link::Role;
 use crate::node::Node;
 use crate::options::{RedisOptions, unusable};
 use crate::push::new_channel;

@@ -162,6 +162,42 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis c27_a_release_lets_the_next_one_in",
     },
     Mutant {
+        name: "Redis: free locks are taken in company though others wait",
+        file: "lock-redis/src/scripts/acquire_together.lua",
+        from: "redis.call('EXISTS', lock, queue, withdrawn) == 0",
+        to: "redis.call('EXISTS', lock, withdrawn) == 0",
+        test: "-p leasehold --all-features --test redis together::c27_newcomers_in_company_do_not_pass_the_queue",
+    },
+    Mutant {
+        name: "Redis: free locks are taken in company by withdrawn claims",
+        file: "lock-redis/src/scripts/acquire_together.lua",
+        from: "redis.call('EXISTS', lock, queue, withdrawn) == 0",
+        to: "redis.call('EXISTS', lock, queue) == 0",
+        test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
+    },
+    Mutant {
+        name: "Redis: two in company take one lock",
+        file: "lock-redis/src/scripts/acquire_together.lua",
+        from: "if redis.call('SET', lock, value, 'NX', 'PX', ttl_ms) then answers[i] = token end",
+        to: "redis.call('SET', lock, value, 'PX', ttl_ms)
+    answers[i] = token",
+        test: "-p leasehold --all-features --test redis together::s3_one_lock_that_is_asked_for_many_times_in_company_is_held_once",
+    },
+    Mutant {
+        name: "Redis: a new lock in company goes by a plain counter",
+        file: "lock-redis/src/scripts/acquire_together.lua",
+        from: "return is_set and now or nil",
+        to: "return is_set and '1' or nil",
+        test: "-p leasehold --all-features --test redis together::c22_new_locks_in_company_begin_at_the_time",
+    },
+    Mutant {
+        name: "Redis: a release in company passes waiters over",
+        file: "lock-redis/src/scripts/release_together.lua",
+        from: "(none_is_wanted or redis.call('EXISTS', KEYS[count + i]) == 0)",
+        to: "true",
+        test: "-p leasehold --all-features --test redis together::c27_a_release_in_company_lets_the_next_one_in",
+    },
+    Mutant {
         name: "a key of another type is waited for",
         file: "lock-redis/src/error.rs",
         from: "\"NOTALOCK\" => not_a_lock(error.detail().unwrap_or_default()),",
@@ -357,8 +393,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "Cluster: a slot that moves is not asked for",
-        file: "lock-redis/src/link.rs",
-        from: "if manner == Manner::Asking {",
+        file: "lock-redis/src/batch.rs",
+        from: "if part.is_asking() {",
         to: "if false {",
         test: "-p leasehold --all-features --test redis_topologies cluster::moves::c12_a_hold_is_renewed_while_its_slot_moves",
     },
@@ -412,7 +448,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "quorum: a majority of those that answer grants",
         file: "lock-redis/src/quorum/votes.rs",
-        from: "    // A majority of all nodes, never of those that answer.
+        from: "    // A majority of all voters, never of those that answer.
     let majority = majority(answers.len());",
         to: "    let majority = majority(said(answers).count());",
         test: "-p leasehold --all-features --test redis_quorum minority::p2_no_lock_is_granted_by_a_majority_of_those_that_answer",
@@ -472,5 +508,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: ".count() >= majority(answers.len()) {",
         to: ".count() >= 1 {",
         test: "-p leasehold --all-features --test redis_quorum minority::c24_a_fence_on_a_majority_refuses_what_is_stale",
+    },
+    Mutant {
+        name: "what company left is sent though its caller has left",
+        file: "lock-redis/src/link.rs",
+        from: "left.retain(Request::is_wanted);",
+        to: "left.retain(|_| true);",
+        test: "-p lock-redis --lib c19_what_was_left_goes_no_more_once_its_caller_has_left",
     },
 ];
