@@ -31,12 +31,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::stock::{Error, Stock};
+use crate::stock::{Error, LOCK, Stock};
 
 const TTL: Duration = Duration::from_secs(2);
-
-/// The lock that protects the stock.
-const LOCK: &str = "example:shop";
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {

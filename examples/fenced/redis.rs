@@ -4,8 +4,7 @@ use async_trait::async_trait;
 use leasehold::redis::{FencedScript, RedisBackend, RedisFence};
 use leasehold::{FenceError, FencingToken, LockClient};
 
-use crate::LOCK;
-use crate::stock::{Error, STOCK, Stock};
+use crate::stock::{Error, LOCK, STOCK, Stock};
 
 pub(crate) struct RedisStock {
     fence: RedisFence,

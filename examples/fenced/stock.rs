@@ -5,6 +5,9 @@ use leasehold::FencingToken;
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
+/// The lock that protects the stock.
+pub(crate) const LOCK: &str = "example:shop";
+
 /// Where the stock is kept, and what its fence is called.
 pub(crate) const STOCK: &str = "example:lamps";
 

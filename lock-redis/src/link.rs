@@ -143,14 +143,22 @@ async fn connected(client: &Client, role: Role) -> Result<MultiplexedConnection,
         .set_response_timeout(Some(REPLY_LIMIT))
         .set_pipeline_buffer_size(BATCHES + 1);
     let mut driver = client.get_multiplexed_async_connection_with_config(&config).await?;
-    if role == Role::Primary {
-        let told: Vec<Value> = cmd("ROLE").query_async(&mut driver).await?;
-        let told: Option<String> = told.into_iter().next().map(from_redis_value).transpose()?;
-        if told.as_deref() != Some("master") {
-            return Err(io::Error::other("the server is a replica").into());
-        }
+    match role {
+        // C12: a box on the way may accept a connection before it has one to the server. It is waited for here,
+        // for as long as opening may take, and not by the first request.
+        Role::Any => drop(driver.send_packed_command(&cmd("PING")).await?),
+        Role::Primary => refuse_replica(&mut driver).await?,
     }
     Ok(driver)
+}
+
+async fn refuse_replica(driver: &mut MultiplexedConnection) -> Result<(), RedisError> {
+    let told: Vec<Value> = cmd("ROLE").query_async(driver).await?;
+    let told: Option<String> = told.into_iter().next().map(from_redis_value).transpose()?;
+    match told.as_deref() {
+        Some("master") => Ok(()),
+        _ => Err(io::Error::other("the server is a replica").into()),
+    }
 }
 
 fn closed() -> RedisError {
