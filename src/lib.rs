@@ -36,6 +36,7 @@
 //! | none | memory and files |
 //! | `redis` | `redis://`, `redis+unix:`; TLS by `redis-rustls` or `redis-native-tls` |
 //! | `redis-cluster` | `redis-cluster://`: a Redis Cluster |
+//! | `redis-quorum` | `redis-quorum://`: a majority of three or five independent Redis servers |
 //! | `redis-sentinel` | `redis-sentinel://`: the primary that Redis Sentinel names |
 //! | `etcd` | `etcd://`; TLS by `etcd-tls`. Needs `protoc` and its well-known types to build |
 //! | `postgres` | `postgres://`; TLS by `postgres-rustls` or `postgres-native-tls` |
