@@ -85,8 +85,9 @@ async fn c19_cancelled_waits_leave_no_marks() {
 /// refused when they come: each by itself, as those of different TTLs, and in company.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_lost_connection_leaves_marks_which_refuse_late_requests() {
-    // In company the first goes alone and is refused; the others are one call, which takes none of them.
-    for (apart, late, refusals) in [(1, 5, 5), (0, 2, 1)] {
+    // In company the first goes alone and is refused, and few others may; the rest is one call, which takes none
+    // of them.
+    for (apart, late, refusals) in [(1, 5, 5..=5), (0, 2, 1..=4)] {
         let server = RedisServer::start().await;
         let proxy = Proxy::start(server.addr()).await;
         let client = client_through::<RedisFaults>(&proxy).await;
@@ -109,7 +110,7 @@ async fn c19_a_lost_connection_leaves_marks_which_refuse_late_requests() {
         let before = requests_run(&server);
         proxy.set_existing(Mode::Pass);
         eventually("they come late", LIMIT, async || requests_run(&server) >= before + late).await;
-        assert_eq!(refused(&server), refusals);
+        assert!(refusals.contains(&refused(&server)), "{} refused", refused(&server));
         for name in &names {
             assert_eq!(server.cli(&["EXISTS", name]).integer(), 0, "a late request took the lock");
         }
@@ -137,10 +138,9 @@ async fn c19_a_late_request_of_a_lease_that_was_handed_on_takes_nothing() {
     assert_eq!(server.cli(&["EXISTS", &name]).integer(), 0, "a late request took the lock");
 }
 
-/// What a call for many leaves is asked for alone, but not for a caller who has left meanwhile: the withdrawal of
-/// its claim has gone by, and left no mark on a sound connection.
+/// Who asked in company and has left holds nothing, also if its request was one that the company left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c19_what_company_left_is_not_sent_after_its_withdrawal() {
+async fn c19_who_asked_in_company_and_left_holds_nothing() {
     let server = RedisServer::start().await;
     let (client, observer) = (client(&server.url()).await, client(&server.url()).await);
     turn(&client, &fresh_name()).await;
