@@ -48,9 +48,12 @@ pub(crate) fn run() -> Done {
 }
 
 /// Builds docs, in which nothing may be warned of and no link may be dead.
+///
+/// One after the other: cargo takes the old docs of a crate away before it makes new ones, and a crate that is
+/// documented at that moment would find nothing to link to.
 fn docs(what: &str) -> Done {
     links::empty_docs()?;
-    step::run(cargo(&format!("doc --no-deps {what}")).env("RUSTDOCFLAGS", "-Dwarnings"))?;
+    step::run(cargo(&format!("doc --jobs 1 --no-deps {what}")).env("RUSTDOCFLAGS", "-Dwarnings"))?;
     println!("+ links of the docs");
     report(&links::dead_in_docs()?)
 }
