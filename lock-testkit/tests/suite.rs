@@ -161,7 +161,8 @@ fn random_histories_find_what_is_wrong_with_holds_and_waits() {
             let broken = BREAKS.iter().find(|broken| broken.name == name).expect("a break");
             let test = move || verdict("every_history_agrees_with_the_model", To((broken.make)()));
             scope.spawn(move || {
-                let said = test().expect_err(name);
+                // They are random: what one run misses, another finds.
+                let said = (0..20).find_map(|_| test().err()).expect(name);
                 assert!(said.contains("is to "), "{name}: {said}");
             });
         }
