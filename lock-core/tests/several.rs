@@ -262,6 +262,24 @@ async fn c26_several_locks_pass_nobody_of_their_client() {
     all.release().await.expect("held to the end");
 }
 
+/// C26, C39: also if the server has not heard of them yet, so that it would grant the lock.
+#[tokio::test(start_paused = true)]
+async fn c26_several_locks_do_not_overtake_a_request_of_their_client() {
+    let (locks, faulty, _) = clients();
+    faulty.once(Operation::TryAcquire, Fault::Silence);
+    let first = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.acquire("b").await.expect("its turn comes") }
+    });
+    sleep(100 * MS).await;
+    let several = tokio::spawn(async move { locks.acquire_all(NAMES).await });
+    let first = first.await.expect("no panic");
+    assert!(!several.is_finished(), "it passed one that came before");
+    first.release().await.expect("it was held");
+    let all = several.await.expect("no panic").expect("its turn comes");
+    all.release().await.expect("held to the end");
+}
+
 /// C26, C39: a claim whose request had no answer does not wait behind others of its client, who wait for what it was
 /// granted.
 #[tokio::test(start_paused = true)]

@@ -334,7 +334,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-core/src/engine/acquisition.rs",
         from: "true => Some(self.shared.local_queue.turn_if_alone(&self.claim.name)?),",
         to: "true => self.shared.local_queue.turn_if_alone(&self.claim.name),",
-        test: "-p lock-core --test several c26_several_locks_pass_nobody_of_their_client",
+        test: "-p lock-core --test several c26_several_locks_do_not_overtake_a_request_of_their_client",
     },
     Mutant {
         name: "a claim waits behind those who wait for what it was granted",
