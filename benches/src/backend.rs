@@ -5,7 +5,6 @@ use clap::ValueEnum;
 use crate::client::Result;
 use crate::contender::Contender;
 use crate::stores::{Store, etcd, file, memory, postgres, redis, topologies};
-use crate::workloads::Workload;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Backend {
@@ -77,10 +76,5 @@ impl Backend {
             Self::Postgres => "postgres",
             Self::Topologies => "topologies",
         }
-    }
-
-    /// Whether a workload tells something of it.
-    pub(crate) fn does(self, workload: Workload) -> bool {
-        self != Self::Topologies || !matches!(workload, Workload::Hot | Workload::Age)
     }
 }

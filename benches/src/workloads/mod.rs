@@ -56,6 +56,11 @@ impl Workload {
         }
     }
 
+    /// Whether it tells something of a backend. A hot lock, and an old one, are on one server in each topology.
+    pub(crate) fn is_of(self, backend: Backend) -> bool {
+        backend != Backend::Topologies || !matches!(self, Self::Hot | Self::Age)
+    }
+
     /// One long life is enough.
     pub(crate) fn rounds(self, effort: Effort) -> usize {
         match self {
