@@ -68,13 +68,13 @@ async fn wake_ups(round: &mut Round<'_>, clients: usize) -> Result<()> {
 
 async fn turns(round: &mut Round<'_>, contender: Contender, clients: usize) -> Result<()> {
     let store = round.store_of(contender);
-    let mut workers = contender.clients(store.url(), clients).await?;
+    let (name, mut workers) = (fresh_name("turns"), contender.clients(store.url(), clients).await?);
     if contender.is_ours() {
-        stand_in_line(&mut workers).await?;
+        stand_in_line(&mut workers, &name).await?;
     }
     let requests = store.requests().await?;
     let span = round.effort.span.max(round.effort.each * u32::try_from(clients)?);
-    let track = Arc::new(Track::new(span));
+    let track = Arc::new(Track::new(name, span));
     let tasks = workers.into_iter().map(|client| tokio::spawn(track.clone().run(client)));
     let (mut times, mut turns) = (Times::new()?, Vec::new());
     let mut workers = Vec::new();
@@ -93,13 +93,13 @@ async fn turns(round: &mut Round<'_>, contender: Contender, clients: usize) -> R
     Ok(())
 }
 
-/// All want one lock, once: what a client needs to wait for its first lock is there before requests are counted.
-async fn stand_in_line(workers: &mut [Box<dyn Client>]) -> Result<()> {
-    let name = fresh_name("line");
+/// All want the lock once: what a client needs to wait for the first time, at the server that keeps the lock, is there
+/// before requests are counted.
+async fn stand_in_line(workers: &mut [Box<dyn Client>], name: &str) -> Result<()> {
     let once = workers.iter_mut().map(async |client| {
-        client.acquire(&name).await?;
+        client.acquire(name).await?;
         sleep(HOLD).await;
-        client.release(&name).await
+        client.release(name).await
     });
     try_join_all(once).await?;
     Ok(())
@@ -134,10 +134,10 @@ struct Turns {
 }
 
 impl Track {
-    fn new(span: Duration) -> Self {
+    fn new(name: String, span: Duration) -> Self {
         let begun = Instant::now();
         Self {
-            name: fresh_name("turns"),
+            name,
             begun,
             end: begun + span,
             released: AtomicU64::new(0),
