@@ -70,7 +70,8 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off AS $$
 BEGIN
-    RETURN (SELECT "@schema@"."@table@_v2_key"(convert_to(replace(q.owner::text, '-', ''), 'UTF8'))
+    RETURN (SELECT ('x' || encode(substr(sha256(convert_to(
+            replace(q.owner::text, '-', ''), 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint
         FROM "@schema@"."@table@_queue" q
         WHERE q.name = lock_name
         AND q.place < (SELECT m.place FROM "@schema@"."@table@_queue" m WHERE m.owner = me)
