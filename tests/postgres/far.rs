@@ -1,6 +1,7 @@
 //! C26 to C28: waiters that are far from their turn wait in the server, and do not listen.
 
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use leasehold::{LockClient, LockGuard};
 use lock_testkit::faults::Waiting;
@@ -43,6 +44,13 @@ impl Line {
     }
 }
 
+/// How many sessions hold a lock that those behind them wait for, beside the one that shows that the session lives.
+const PLACES: &str = "SELECT count(*) FROM (SELECT pid FROM pg_locks WHERE locktype = 'advisory' \
+     AND granted AND mode = 'ExclusiveLock' GROUP BY pid HAVING count(*) > 1) places";
+
+/// Sooner than a session is closed in which nobody waits any more.
+const SOON: Duration = Duration::from_secs(5);
+
 /// Lets a client wait, and waits until it does.
 async fn queue(client: &LockClient, name: &str) -> Waiting {
     let (told, heard) = channel();
@@ -65,8 +73,9 @@ async fn c27_waiters_far_from_their_turn_come_near_one_by_one() {
     for (served_before, waiting) in std::mem::take(&mut line.waiting).into_iter().enumerate() {
         released(line.guard).await;
         line.guard = served(waiting).await;
-        let came_near = (served_before + 1).saturating_sub(LISTEN / 2);
-        line.until_far(FAR.saturating_sub(came_near)).await;
+        let places = LISTEN + FAR - (served_before + 1).max(LISTEN / 2);
+        let what = format!("{places} sessions have a place that is waited for");
+        eventually(&what, SOON, async || number(&line.server, PLACES) == places as u64).await;
     }
     released(line.guard).await;
 }
