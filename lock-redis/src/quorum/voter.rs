@@ -85,7 +85,7 @@ pub(super) struct Told {
 }
 
 impl Voter {
-    pub(super) fn new(address: String, client: Client) -> Self {
+    pub(super) fn new(client: Client, address: String) -> Self {
         let node = Node::new(String::new(), client, Role::Any, new_channel());
         let node = Arc::new(node);
         Self {
