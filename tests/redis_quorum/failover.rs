@@ -44,10 +44,10 @@ async fn under_load(failure: Failure) -> Row {
     load.until_granted(100).await;
     let granted = load.mark();
     failure.befall(&mut set.servers[0]).await;
-    load.until_granted(granted + 100).await;
+    load.until_granted(granted + 50).await;
     if let Failure::RestartedEmpty = failure {
         set.until_it_votes(0).await;
-        load.until_granted(granted + 200).await;
+        load.until_granted(granted + 100).await;
     }
     let row = load.end().await;
     kept.release().await.expect("it was held all the time");
