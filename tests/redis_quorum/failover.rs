@@ -38,7 +38,7 @@ impl Failure {
 async fn under_load(failure: Failure) -> Row {
     let mut set = Set::of(3).await;
     let holder = set.client().await;
-    let kept = patient(&fresh_name()).ttl(Duration::from_secs(1));
+    let kept = patient(&fresh_name()).ttl(Duration::from_secs(5));
     let kept = holder.acquire(kept).await.expect("a free lock");
     let load = Load::start(failure.name(), &set.url(), &fresh_name()).await;
     load.until_granted(100).await;
