@@ -4,6 +4,7 @@
 
 mod membership;
 mod minority;
+mod repeats;
 mod sale;
 mod set;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]

@@ -28,6 +28,8 @@ async fn p2_a_minority_that_fails_costs_no_lock() {
         for _ in 0..3 {
             let guard = held(&holder, &name).await;
             assert!(guard.token() > last, "tokens grow");
+            let seen = holder.inspect(&*name).await.expect("an answer");
+            assert_eq!(seen.holder().and_then(|holder| holder.token), Some(guard.token()));
             let waiting = queued(&waiter, &holder, patient(&name), &name).await;
             released(guard).await;
             let next = served(waiting).await;
@@ -68,6 +70,8 @@ async fn c19_a_server_that_was_stopped_keeps_no_hold_that_is_over() {
     // It waits for the stopped server, whose connection is given up then: the release goes over another.
     client.inspect(&*name).await.expect("an answer");
     released(guard).await;
+    // As long again: by then the release is not waiting to be sent any more, but owed.
+    client.inspect(&*name).await.expect("an answer");
     set.servers[2].cont();
     eventually("nothing is held", LIMIT, async || set.held(&name) == [false; 3]).await;
 }
