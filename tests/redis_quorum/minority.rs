@@ -28,8 +28,6 @@ async fn p2_a_minority_that_fails_costs_no_lock() {
         for _ in 0..3 {
             let guard = held(&holder, &name).await;
             assert!(guard.token() > last, "tokens grow");
-            let seen = holder.inspect(&*name).await.expect("an answer");
-            assert_eq!(seen.holder().and_then(|holder| holder.token), Some(guard.token()));
             let waiting = queued(&waiter, &holder, patient(&name), &name).await;
             released(guard).await;
             let next = served(waiting).await;

@@ -57,7 +57,7 @@ impl LockAdmin for QuorumBackend {
             return Err(too_few(answers));
         }
         let ended = said(answers).flatten();
-        Ok(strongest(ended, majority(answers.len())).into_iter().collect())
+        Ok(strongest(ended, answers.len()).into_iter().collect())
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
@@ -178,22 +178,21 @@ fn state(
         // C49: one server is enough to know.
         holders.push(state.as_ref().map_err(Clone::clone)?.holder());
     }
-    // A server that does not answer may have the hold as well.
     let unknown = answers.len() - holders.len();
-    let needed = majority(answers.len()).saturating_sub(unknown);
-    let holder = strongest(holders.into_iter().flatten(), needed);
+    // A server that does not answer may have the hold as well.
+    let holder = strongest(holders.into_iter().flatten(), answers.len() + unknown);
     // Who waits is known to each server apart.
     Ok(LockState::new(name.clone(), holder, None))
 }
 
-/// The holder that most servers have, and at least `needed`: since when it was first so, and for as long as it will.
-fn strongest<'a>(holders: impl Iterator<Item = &'a Holder>, needed: usize) -> Option<Holder> {
+/// The holder that a majority of so many servers has: since when it was first so, and for as long as it will.
+fn strongest<'a>(holders: impl Iterator<Item = &'a Holder>, servers: usize) -> Option<Holder> {
     let holders: Vec<&Holder> = holders.collect();
     let is_same =
         |one: &Holder, other: &Holder| (&one.owner, one.token) == (&other.owner, other.token);
     let count = |of: &Holder| holders.iter().filter(|other| is_same(of, other)).count();
     let strongest = holders.iter().max_by_key(|holder| count(holder))?;
-    if count(strongest) < needed {
+    if count(strongest) < majority(servers) {
         return None;
     }
     let same = || holders.iter().filter(|other| is_same(strongest, other));

@@ -476,13 +476,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-redis --all-features --lib p2_an_answer_that_a_client_finds_after_a_pause_does_not_count",
     },
     Mutant {
-        name: "quorum: a silent server hides who holds",
-        file: "lock-redis/src/quorum/admin.rs",
-        from: "majority(answers.len()).saturating_sub(unknown)",
-        to: "majority(answers.len() + unknown)",
-        test: "-p leasehold --all-features --test redis_quorum minority::p2_a_minority_that_fails_costs_no_lock",
-    },
-    Mutant {
         name: "quorum: a failed attempt is not given back",
         file: "lock-redis/src/quorum/backend.rs",
         from: "let mut round = self.give_back(&granted, what);",
