@@ -26,22 +26,30 @@ macro_rules! script {
     };
 }
 
-script!(ACQUIRE, "acquire_free", "holds", "granting", "acquire");
+script!(ACQUIRE, "acquire_free", "key", "holds", "granting", "acquire");
 // The common case of an exclusive hold is none of another kind.
-script!(ACQUIRE_BESIDE, "holds", "granting", "acquire");
+script!(ACQUIRE_BESIDE, "key", "holds", "granting", "acquire");
 // The same for each of several claims, as a function.
-script!(ACQUIRE_WHILE_FREE, "holds", "granting", "acquire_each", "acquire", "acquire_while_free");
+script!(
+    ACQUIRE_WHILE_FREE,
+    "key",
+    "holds",
+    "granting",
+    "acquire_each",
+    "acquire",
+    "acquire_while_free"
+);
 // The common case alone, for many requests in one call.
 script!(ACQUIRE_TOGETHER, "acquire_together");
-script!(EXTEND, "holds", "extend");
-script!(RELEASE, "release_unwanted", "holds", "granting", "release");
+script!(EXTEND, "key", "holds", "extend");
+script!(RELEASE, "release_unwanted", "key", "holds", "granting", "release");
 script!(RELEASE_TOGETHER, "release_together");
-script!(RESERVE, "holds", "granting", "reserve");
+script!(RESERVE, "key", "holds", "granting", "reserve");
 script!(RELEASE_AFTER, "release_after");
 script!(RECORD, "record");
-script!(WITHDRAW, "holds", "granting", "withdraw");
-script!(INSPECT, "holds", "inspect");
-script!(EVICT, "holds", "granting", "evict");
+script!(WITHDRAW, "key", "holds", "granting", "withdraw");
+script!(INSPECT, "key", "holds", "inspect");
+script!(EVICT, "key", "holds", "granting", "evict");
 
 /// The text of a script, in which each bound of the contract stands where the file has its `@name@`.
 fn with_bounds(text: &str) -> String {

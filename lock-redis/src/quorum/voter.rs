@@ -91,7 +91,7 @@ pub(super) struct Told {
 }
 
 impl Voter {
-    pub(super) fn new(address: String, client: Client) -> Self {
+    pub(super) fn new(client: Client, address: String) -> Self {
         let node = Node::new(String::new(), client, Role::Any, new_channel());
         let node = Arc::new(node);
         Self {
@@ -351,7 +351,7 @@ mod tests {
     #[tokio::test]
     async fn p2_an_answer_that_a_client_finds_after_a_pause_does_not_count() {
         let client = Client::open("redis://127.0.0.1:1").expect("a URL");
-        let voter = Voter::new("a".to_owned(), client);
+        let voter = Voter::new(client, "a".to_owned());
         let answer = |pause| async move {
             std::thread::sleep(pause);
             Ok(())
