@@ -26,6 +26,7 @@ mod faults;
 mod load;
 mod membership;
 mod minority;
+mod repeats;
 mod sale;
 mod set;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]

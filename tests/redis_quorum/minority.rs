@@ -71,6 +71,8 @@ async fn servers_that_were_stopped_keep_no_hold(set: Set) {
     let seen = client.inspect(&*name).await.expect("an answer");
     assert_eq!(seen.holder().and_then(|holder| holder.token), Some(guard.token()));
     released(guard).await;
+    // As long again: by then the release is not waiting to be sent any more, but owed.
+    client.inspect(&*name).await.expect("an answer");
     stopped.iter().for_each(RedisServer::cont);
     eventually("nothing is held", LIMIT, async || !set.held(&name).contains(&true)).await;
 }

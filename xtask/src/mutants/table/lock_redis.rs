@@ -461,6 +461,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis_quorum three::c10_a_later_grant_to_the_same_owner_is_another_hold",
     },
     Mutant {
+        name: "quorum: votes of an earlier attempt count",
+        file: "lock-redis/src/quorum/scripts/vote.lua",
+        from: "if own == ballot then",
+        to: "if own then
+    ballot = own",
+        test: "-p leasehold --all-features --test redis_quorum repeats::s3_votes_of_an_earlier_attempt_do_not_count_for_the_next",
+    },
+    Mutant {
+        name: "quorum: an answer counts that was found after a pause",
+        file: "lock-redis/src/quorum/voter.rs",
+        from: "SystemClock.now().since(asked) <= ANSWER_COUNTS_FOR",
+        to: "SystemClock.now().since(asked) <= ANSWER_COUNTS_FOR * 1000",
+        test: "-p lock-redis --all-features --lib p2_an_answer_that_a_client_finds_after_a_pause_does_not_count",
+    },
+    Mutant {
         name: "quorum: a failed attempt is not given back",
         file: "lock-redis/src/quorum/backend.rs",
         from: "let mut round = self.give_back(&granted, what);",
