@@ -76,11 +76,12 @@ mod doctor;
 mod error;
 mod fence;
 mod holders;
-#[cfg(any(feature = "cluster", feature = "sentinel"))]
+#[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
 mod hosts;
 mod key_events;
 mod keys;
 mod link;
+mod listing;
 mod node;
 mod options;
 mod push;

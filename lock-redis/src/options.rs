@@ -22,14 +22,16 @@ impl RedisOptions {
     /// The server at `url`:
     ///
     /// - `redis://[user:password@]host[:port][/database]`
-    /// - `rediss://…` for TLS (feature `rustls` or `native-tls`); `#insecure` at its end trusts any
-    ///   certificate
+    /// - `rediss://…` for TLS (feature `rustls` or `native-tls`); with `native-tls` alone, `#insecure` at its end
+    ///   trusts any certificate
     /// - `redis+unix:///path[?db=n&user=u&pass=p]` for a unix socket
     /// - `redis-cluster://[user:password@]host[:port][,host[:port]…]` for a cluster, of which any servers
     ///   are named (feature `cluster`); `rediss-cluster://…` for TLS
     /// - `redis-sentinel://[user:password@]host[:port][,host[:port]…]/name[?db=n]` for the primary that sentinels
     ///   know by this name (feature `sentinel`); `rediss-sentinel://…` for TLS. User and password are those of the
     ///   primary; those of the sentinels are `sentinel_user` and `sentinel_pass`
+    /// - `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` for a majority of several
+    ///   servers, by `connect_quorum` alone (feature `quorum`); `rediss-quorum://…` for TLS
     ///
     /// Each takes `protocol=resp2` or `protocol=resp3` too. Any other parameter is refused. The name of a
     /// lock is its key; `leasehold::connect` takes `prefix` besides, or wrap the backend by
@@ -62,13 +64,13 @@ impl RedisOptions {
     }
 
     /// The URL's parameters.
-    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    #[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
     pub(crate) fn parameters(&self) -> UrlParameters {
         UrlParameters::of(&self.url)
     }
 
     /// The same for another URL.
-    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    #[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
     pub(crate) fn at(&self, url: String) -> Self {
         Self { url, ..self.clone() }
     }

@@ -457,6 +457,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis_quorum three::c10_a_later_grant_to_the_same_owner_is_another_hold",
     },
     Mutant {
+        name: "quorum: votes of an earlier attempt count",
+        file: "lock-redis/src/quorum/scripts/vote.lua",
+        from: "if own == ballot then",
+        to: "if own then
+    ballot = own",
+        test: "-p leasehold --all-features --test redis_quorum repeats::s3_votes_of_an_earlier_attempt_do_not_count_for_the_next",
+    },
+    Mutant {
+        name: "quorum: an answer counts that was found after a pause",
+        file: "lock-redis/src/quorum/voter.rs",
+        from: "SystemClock.now().since(asked) <= ANSWER_COUNTS_FOR",
+        to: "SystemClock.now().since(asked) <= ANSWER_COUNTS_FOR * 1000",
+        test: "-p lock-redis --all-features --lib p2_an_answer_that_a_client_finds_after_a_pause_does_not_count",
+    },
+    Mutant {
         name: "quorum: a failed attempt is not given back",
         file: "lock-redis/src/quorum/backend.rs",
         from: "let mut round = self.give_back(&granted, what);",
@@ -504,6 +519,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: ".count() >= majority(answers.len()) {",
         to: ".count() >= 1 {",
         test: "-p leasehold --all-features --test redis_quorum minority::c24_a_fence_on_a_majority_refuses_what_is_stale",
+    },
+    Mutant {
+        name: "quorum: a hold that is given back to a server has no label",
+        file: "lock-redis/src/quorum/restoring.rs",
+        from: ".label(holder.label.as_str())",
+        to: ".label(\"\")",
+        test: "-p leasehold --all-features --test redis_quorum minority::c12_a_hold_comes_back_to_a_server_that_lacks_it",
+    },
+    Mutant {
+        name: "quorum: servers that do not answer hide a holder",
+        file: "lock-redis/src/quorum/inspection.rs",
+        from: "if count(strongest) + unknown < majority(answers.len()) {",
+        to: "if count(strongest) < majority(answers.len() + unknown) {",
+        test: "-p leasehold --all-features --test redis_quorum minority::c19_a_server_that_was_stopped_keeps_no_hold_that_is_over",
+    },
+    Mutant {
+        name: "quorum: candidates that share the voters which are left wait for each other",
+        file: "lock-redis/src/quorum/votes.rs",
+        from: "let absent = if own > 0 { 0 } else",
+        to: "let absent = if false { 0 } else",
+        test: "-p lock-redis --all-features --lib c28_who_has_votes_does_not_wait",
     },
     Mutant {
         name: "what company left is sent though its caller has left",
