@@ -49,6 +49,12 @@ async fn main() -> Result<(), Error> {
 async fn tell_everywhere() -> Result<(), Error> {
     #[cfg(feature = "redis")]
     tell(&lock_testkit::RedisServer::start().await.url()).await?;
+    #[cfg(feature = "redis-quorum")]
+    {
+        let [a, b, c] = [(); 3].map(|()| lock_testkit::RedisServer::start());
+        let (a, b, c) = (a.await, b.await, c.await);
+        tell(&format!("redis-quorum://{},{},{}", a.addr(), b.addr(), c.addr())).await?;
+    }
     #[cfg(feature = "etcd")]
     tell(&lock_testkit::EtcdServer::start().await.url()).await?;
     #[cfg(feature = "postgres")]
@@ -59,7 +65,7 @@ async fn tell_everywhere() -> Result<(), Error> {
 async fn stock(url: &str) -> Result<Box<dyn Stock>, Error> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         #[cfg(feature = "redis")]
-        Some("redis" | "redis-cluster" | "redis-sentinel") => {
+        Some("redis" | "redis-cluster" | "redis-quorum" | "redis-sentinel") => {
             Ok(Box::new(redis::RedisStock::at(url).await?))
         }
         #[cfg(feature = "etcd")]

@@ -38,16 +38,16 @@ impl Failure {
 async fn under_load(failure: Failure) -> Row {
     let mut set = Set::of(3).await;
     let holder = set.client().await;
-    let kept = patient(&fresh_name()).ttl(Duration::from_secs(1));
+    let kept = patient(&fresh_name()).ttl(Duration::from_secs(5));
     let kept = holder.acquire(kept).await.expect("a free lock");
     let load = Load::start(failure.name(), &set.url(), &fresh_name()).await;
     load.until_granted(100).await;
     let granted = load.mark();
     failure.befall(&mut set.servers[0]).await;
-    load.until_granted(granted + 100).await;
+    load.until_granted(granted + 50).await;
     if let Failure::RestartedEmpty = failure {
         set.until_it_votes(0).await;
-        load.until_granted(granted + 200).await;
+        load.until_granted(granted + 100).await;
     }
     let row = load.end().await;
     kept.release().await.expect("it was held all the time");

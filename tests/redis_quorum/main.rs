@@ -21,6 +21,7 @@ macro_rules! on_three_and_five {
 
 mod access;
 mod failover;
+mod faults;
 #[path = "../redis_topologies/load.rs"]
 mod load;
 mod membership;

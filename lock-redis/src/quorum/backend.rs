@@ -88,11 +88,12 @@ impl QuorumBackend {
 
     /// Asks all servers for their votes. An attempt that fails is given back.
     async fn propose(&self, proposal: Arc<Proposal>) -> Verdict {
+        let silent: Vec<bool> = self.voters.iter().map(|voter| voter.is_silent()).collect();
         let mut round = Round::ask(&self.voters, |voter| {
             let proposal = proposal.clone();
             async move { voter.vote(&proposal).await }
         });
-        let answers = round.until(votes::is_decided).await;
+        let answers = round.until(|answers| votes::is_decided(answers, &silent)).await;
         self.let_newcomers_in(answers);
         let verdict = votes::verdict(answers);
         if !matches!(verdict, Verdict::Granted(_)) {

@@ -71,7 +71,10 @@ fn voters(options: &RedisOptions) -> Result<Vec<Arc<Voter>>, LockError> {
     let addresses = hosts.addresses.iter().map(|address| address.to_ascii_lowercase());
     let addresses: Vec<String> = addresses.collect();
     refuse_bad_number(&addresses)?;
-    let voter = |address: String| Ok(Arc::new(Voter::new(hosts.client(&address)?, address)));
+    let voter = |address: String| {
+        let client = hosts.client(&address)?;
+        Ok(Arc::new(Voter::new(address, client)))
+    };
     addresses.into_iter().map(voter).collect()
 }
 

@@ -48,6 +48,8 @@ pub(super) struct Voter {
     pub(super) node: Arc<Node>,
     /// Which run of the server answers on the link.
     run: Mutex<Option<(LinkId, String)>>,
+    /// Whether it left the last request without an answer.
+    is_silent: AtomicBool,
     is_being_let_in: AtomicBool,
     owed: Mutex<VecDeque<Arc<GivingBack>>>,
     is_being_settled: AtomicBool,
@@ -91,7 +93,7 @@ pub(super) struct Told {
 }
 
 impl Voter {
-    pub(super) fn new(client: Client, address: String) -> Self {
+    pub(super) fn new(address: String, client: Client) -> Self {
         let node = Node::new(String::new(), client, Role::Any, new_channel());
         let node = Arc::new(node);
         Self {
@@ -99,6 +101,7 @@ impl Voter {
             server: Arc::new(Server::new(Single(node.clone()))),
             node,
             run: Mutex::default(),
+            is_silent: AtomicBool::new(false),
             is_being_let_in: AtomicBool::new(false),
             owed: Mutex::default(),
             is_being_settled: AtomicBool::new(false),
@@ -146,6 +149,10 @@ impl Voter {
             owed.push_back(what);
         }
         answer
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_owed(&self) -> bool {
@@ -276,6 +283,7 @@ impl Voter {
         ask: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, BackendError> {
         let answer = timeout(limit, ask).await;
+        self.is_silent.store(answer.is_err(), Ordering::Relaxed);
         let answer = answer.unwrap_or_else(|_| Err(BackendError::no_answer(BACKEND, limit)));
         answer.map_err(|error| self.signed(error))
     }

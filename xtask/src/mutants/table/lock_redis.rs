@@ -525,6 +525,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis_quorum minority::c24_a_fence_on_a_majority_refuses_what_is_stale",
     },
     Mutant {
+        name: "quorum: a hold that is given back to a server has no label",
+        file: "lock-redis/src/quorum/restoring.rs",
+        from: ".label(holder.label.as_str())",
+        to: ".label(\"\")",
+        test: "-p leasehold --all-features --test redis_quorum minority::c12_a_hold_comes_back_to_a_server_that_lacks_it",
+    },
+    Mutant {
+        name: "quorum: servers that do not answer hide a holder",
+        file: "lock-redis/src/quorum/inspection.rs",
+        from: "if count(strongest) + unknown < majority(answers.len()) {",
+        to: "if count(strongest) < majority(answers.len() + unknown) {",
+        test: "-p leasehold --all-features --test redis_quorum minority::c19_a_server_that_was_stopped_keeps_no_hold_that_is_over",
+    },
+    Mutant {
+        name: "quorum: candidates that share the voters which are left wait for each other",
+        file: "lock-redis/src/quorum/votes.rs",
+        from: "let absent = if own > 0 { 0 } else",
+        to: "let absent = if false { 0 } else",
+        test: "-p lock-redis --all-features --lib c28_who_has_votes_does_not_wait",
+    },
+    Mutant {
         name: "what company left is sent though its caller has left",
         file: "lock-redis/src/link.rs",
         from: "left.retain(Request::is_wanted);",
