@@ -359,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn p2_an_answer_that_a_client_finds_after_a_pause_does_not_count() {
         let client = Client::open("redis://127.0.0.1:1").expect("a URL");
-        let voter = Voter::new(client, "a".to_owned());
+        let voter = Voter::new("a".to_owned(), client);
         let answer = |pause| async move {
             std::thread::sleep(pause);
             Ok(())
