@@ -15,8 +15,8 @@
 //!
 //! *For how long is it out?* Each server keeps a key that lasts for as long as any hold that it granted or
 //! extended may (`{}:held`). The client that lets a server in asks the others for it, and the longest answer
-//! counts. So a server is out for the longest TTL that is in use, and not at all where nothing is held. The
-//! client waits for a second before it asks: an attempt of which a vote of the lost run counts has all its votes
+//! counts. So a server is out for the longest TTL that is in use, and for a second where nothing is held: the
+//! client waits for so long before it asks, and an attempt of which a vote of the lost run counts has all its votes
 //! by then. Later answers do not count, even if their client stood still meanwhile.
 //!
 //! *Who must have told?* All others, or a majority of all that vote. A majority that granted a hold shares a
