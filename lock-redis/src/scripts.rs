@@ -55,6 +55,7 @@ script!(EVICT, "key", "holds", "granting", "evict");
 fn with_bounds(text: &str) -> String {
     let bounds = [
         ("@liveness_us@", WAITER_LIVENESS.as_micros().to_string()),
+        ("@queue_ms@", (2 * WAITER_LIVENESS).as_millis().to_string()),
         ("@unclaimed_ms@", UNCLAIMED_GRANT_TTL.as_millis().to_string()),
         ("@withdrawn_ms@", WITHDRAWAL_REMEMBERED.as_millis().to_string()),
         ("@counter_ms@", COUNTER_KEPT.as_millis().to_string()),
@@ -78,9 +79,11 @@ pub(crate) enum Form {
 pub(crate) enum Servers {
     /// One, whose counters go back only together with all its data.
     One,
-    /// Several: one may take the place of another with less than that had (C22), and they pass messages on to
-    /// each other (C28).
+    /// Several that keep the same locks: one may take the place of another with less than that had (C22), and they
+    /// pass messages on to each other (C28).
     Several,
+    /// The same, and locks lie on several of them, and move from one to another.
+    Spread,
 }
 
 /// A Lua program, hashed once.
@@ -125,11 +128,6 @@ impl Program {
         Self { of_one: Text::new([check, write, end].concat()), of_several: None }
     }
 
-    /// By which a server that stands alone knows the program.
-    pub(crate) fn hash(&self) -> &str {
-        &self.of_one.hash
-    }
-
     /// The call of the program.
     pub(crate) fn call(
         &self,
@@ -138,7 +136,7 @@ impl Program {
         keys: &[impl ToRedisArgs],
         args: impl ToRedisArgs,
     ) -> Cmd {
-        let of_several = self.of_several.as_ref().filter(|_| servers == Servers::Several);
+        let of_several = self.of_several.as_ref().filter(|_| servers != Servers::One);
         let Text { text, hash } = of_several.unwrap_or(&self.of_one);
         match form {
             Form::Hash => call("EVALSHA", hash, keys, args),
@@ -179,9 +177,11 @@ mod tests {
                 assert!(!text.contains('@'), "{text}");
             }
         }
-        for bound in ["= 3000000 ", "= 3000 ", "= 604800000 ", "= 9007199254740991", "'poll'"] {
+        for bound in
+            ["= 3000000 ", "'3000'", "'6000'", "'604800000'", "= 9007199254740991", "'poll'"]
+        {
             assert!(ACQUIRE.of_one.text.contains(bound), "{bound}");
         }
-        assert!(WITHDRAW.of_one.text.contains("'PX', 30000"));
+        assert!(WITHDRAW.of_one.text.contains("'PX', '30000'"));
     }
 }
