@@ -116,17 +116,16 @@ impl Cluster {
         let place_id = place.map(|session| session.id());
         let txn = || Write::Txn(requests::enter(&this.keys, this.claim, this.hold.id(), place_id));
         let sessions = [Some(&this.hold), place].into_iter().flatten();
-        let entering = self.server.write_together(&this.keys.range, txn);
-        entered(this.claim.kind, self.write_on(sessions, entering).await?)
+        let answer = self.server.write_together(&this.keys.range, txn).await;
+        entered(this.claim.kind, self.written_on(sessions, answer).await?)
     }
 
-    /// Carries out a transaction that puts a key on one of the sessions.
-    pub(crate) async fn write_on(
+    /// What came of a transaction that puts a key on one of the sessions.
+    pub(crate) async fn written_on(
         &self,
         sessions: impl Iterator<Item = &Arc<Session>>,
-        txn: impl Future<Output = Result<Answer, BackendError>>,
+        answer: Result<Answer, BackendError>,
     ) -> Result<Answer, BackendError> {
-        let answer = txn.await;
         if answer.as_ref().is_err_and(says_lease_gone) {
             // Which one? The next try takes another for that one.
             join_all(sessions.map(|session| session.keep_alive())).await;
@@ -166,7 +165,8 @@ impl Cluster {
     ) -> Result<Option<Attempt>, BackendError> {
         this.hold.last_for(this.claim.ttl.as_duration()).await?;
         let txn = requests::take_slots(&this.keys, this.claim, slots, this.hold.id(), view);
-        let answer = self.write_on([&this.hold].into_iter(), self.server.txn(txn)).await?;
+        let answer = self.server.txn(txn).await;
+        let answer = self.written_on([&this.hold].into_iter(), answer).await?;
         if !answer.succeeded {
             return Ok(None);
         }

@@ -46,7 +46,8 @@ impl Cluster {
         let asked = tries.iter().map(|this| (&this.keys, this.claim, this.hold.id()));
         let txn = requests::take_all(asked);
         sessions.dedup_by_key(|session| session.id());
-        self.write_on(sessions.into_iter(), self.server.txn(txn)).await
+        let answer = self.server.txn(txn).await;
+        self.written_on(sessions.into_iter(), answer).await
     }
 
     fn all_taken(&self, tries: &[Try<'_>], answer: &Answer) -> Result<Vec<Grant>, BackendError> {
