@@ -12,7 +12,7 @@ use std::time::Duration;
 use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn};
 use futures_util::future::FutureExt;
 use lock_core::BackendError;
-use lock_core::backend::ReplyMonitor;
+use lock_core::backend::{PendingReply, ReplyMonitor};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
@@ -69,7 +69,7 @@ impl Server {
         F: Future<Output = Result<T, Error>>,
     {
         let link = self.link();
-        let reply = link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));
+        let reply = self.request_over(&link);
         let answer = match self.client(&link).await {
             Ok(client) => request(client).await,
             Err(error) => Err(error),
@@ -93,7 +93,7 @@ impl Server {
         write: impl Fn() -> Write,
     ) -> Result<Answer, BackendError> {
         let (link, server) = (self.link(), self.clone());
-        let reply = link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));
+        let reply = self.request_over(&link);
         let send = move |write| {
             let server = server.clone();
             async move { server.write(write).await }.boxed()
@@ -152,6 +152,11 @@ impl Server {
                 Ok(Err(_)) | Err(_) => {}
             }
         }
+    }
+
+    /// A request is about to be sent over a connection, whose silence is then noticed (C17).
+    fn request_over<'a>(&'a self, link: &'a Arc<Link>) -> PendingReply<'a, impl FnOnce()> {
+        link.replies.request_sent(SUSPECT_AFTER, || self.retire(link))
     }
 
     /// The connection in use.

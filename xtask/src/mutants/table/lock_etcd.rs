@@ -160,8 +160,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a silent member is asked for ever",
         file: "lock-etcd/src/server.rs",
-        from: "link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));",
-        to: "link.replies.request_sent(SUSPECT_AFTER, || ());",
+        from: "link.replies.request_sent(SUSPECT_AFTER, || self.retire(link))",
+        to: "link.replies.request_sent(SUSPECT_AFTER, || ())",
         test: "-p leasehold --all-features --test etcd a_stopped_member_is_left_for_another",
     },
     Mutant {
