@@ -17,14 +17,15 @@ use lock_core::{
 };
 use redis::cmd;
 
+use crate::ask::{Acquiring, Question, Releasing};
 use crate::claims::{Call, Claims};
 use crate::error::BACKEND;
 use crate::fence::RedisFence;
 use crate::keys::{self, Key, Keys};
+use crate::node::Node;
 use crate::reply;
 use crate::scripts::{
-    ACQUIRE, ACQUIRE_BESIDE, ACQUIRE_WHILE_FREE, EXTEND, POLLED, Program, RECORD, RELEASE,
-    RELEASE_AFTER, RESERVE, WITHDRAW,
+    ACQUIRE_WHILE_FREE, EXTEND, POLLED, RECORD, RELEASE_AFTER, RESERVE, WITHDRAW,
 };
 use crate::server::{Server, in_order, picked};
 
@@ -62,17 +63,21 @@ impl RedisBackend {
         deaf: &'static str,
         call: &Call<'_>,
     ) -> Result<(Attempt, bool), BackendError> {
-        let (keys, owner) = (Keys::new(&claim.name), claim.owner.expose());
-        let (ttl, label, limit) = (claim.ttl.as_millis(), claim.label.as_str(), self.clock_limit());
-        let keys = keys.claiming(&owner);
-        let (program, kind) = asking_for(claim.kind);
+        let (limit, kind) = (self.clock_limit(), kind_mark(claim.kind));
         let mut hears = false;
-        let reply = self.server.run_over(program, &keys, |node, link| {
+        let reply = self.server.ask_over(&claim.name, |node, link| {
             call.sends_over(link)?;
             let channel = waiter.and_then(|waiter| node.push.register(claim.owner, waiter));
             hears = channel.is_some();
-            let channel = channel.map_or(Cow::Borrowed(deaf), |channel| channel.to_string().into());
-            Ok((&*owner, ttl, label, channel, limit, kind.as_deref()))
+            Ok(Question::Acquire(Acquiring {
+                name: claim.name.clone(),
+                owner: claim.owner,
+                ttl_ms: claim.ttl.as_millis(),
+                label: claim.label.clone(),
+                channel: channel.map_or(Cow::Borrowed(deaf), |channel| channel.to_string().into()),
+                limit,
+                kind: kind.clone(),
+            }))
         });
         let attempt = reply::attempt(claim, reply.await?)?;
         Ok((attempt, hears))
@@ -111,12 +116,6 @@ impl RedisBackend {
             .chain(claims.iter().flat_map(of_claim))
             .collect()
     }
-}
-
-/// The script that asks for a hold of this kind, and what tells it the kind; nothing if it is exclusive.
-fn asking_for(kind: Kind) -> (&'static Program, Option<String>) {
-    let mark = kind_mark(kind);
-    (if mark.is_some() { &ACQUIRE_BESIDE } else { &ACQUIRE }, mark)
 }
 
 /// What tells a script the kind of a hold; `None` if it is exclusive.
@@ -205,9 +204,10 @@ impl DistributedLock for RedisBackend {
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let (owner_id, limit) = (owner.expose(), self.clock_limit());
-        let args = (&*owner_id, limit);
-        let reply = self.server.pass_on(&RELEASE, name, args).await?;
+        let limit = self.clock_limit();
+        let releasing =
+            |_: &Node, _| Ok(Question::Release(Releasing { name: name.clone(), owner, limit }));
+        let reply = self.server.ask_over(name, releasing).await?;
         self.claims.forget(owner);
         reply::release(reply)
     }

@@ -61,6 +61,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
+mod ask;
 mod backend;
 mod batch;
 mod changes;

@@ -6,13 +6,14 @@ use futures_util::future::try_join_all;
 use lock_core::{BackendError, LockName, OwnerId};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
+use crate::ask::{Ask, Question};
 use crate::batch::Manner;
 use crate::error::{RequestError, classify, is_unknown_script, no_server, still_moving};
 use crate::keys::Keys;
 use crate::link::LinkId;
 use crate::node::Node;
 use crate::reply::read;
-use crate::scripts::{Form, Program};
+use crate::scripts::{Form, Program, Servers};
 use crate::topology::{Topology, Way};
 
 /// How often a request follows a server that names another. A slot that moves takes two: one to the server that
@@ -74,7 +75,7 @@ impl Server {
         key: &impl ToRedisArgs,
         command: Cmd,
     ) -> Result<Value, BackendError> {
-        self.follow(self.node_of(key)?, |_, _, _| Ok(command.clone())).await
+        self.follow(self.node_of(key)?, |_, _, _| Ok(command.clone().into())).await
     }
 
     /// Runs a program.
@@ -89,7 +90,7 @@ impl Server {
 
     /// Whether locks lie on several servers, so that one request cannot name any two.
     pub(crate) fn is_spread(&self) -> bool {
-        self.topology.is_spread()
+        self.topology.servers() == Servers::Spread
     }
 
     /// Runs a program that may end a hold and grant the lock to the next, which it does as a whole or not at all.
@@ -123,24 +124,35 @@ impl Server {
         let servers = self.topology.servers();
         let command = |node: &Node, link, form| {
             let args = args(node, link)?;
-            Ok(program.call(form, servers, keys, args))
+            Ok(program.call(form, servers, keys, args).into())
         };
         self.follow(node, command).await
+    }
+
+    /// Asks what may go to a server together with others. As with [`run_over`](Self::run_over), the question
+    /// depends on the server and the link, and is put once more if it has to go another way.
+    pub(crate) async fn ask_over(
+        &self,
+        name: &LockName,
+        mut question: impl FnMut(&Node, LinkId) -> Result<Question, BackendError>,
+    ) -> Result<Value, BackendError> {
+        let (node, servers) = (self.node_of(&Keys::new(name).lock())?, self.topology.servers());
+        self.follow(node, |node, link, form| Ok(question(node, link)?.ask(form, servers))).await
     }
 
     /// Sends a command to `node`, or to where the servers say that it belongs.
     async fn follow(
         &self,
         node: Arc<Node>,
-        mut command: impl FnMut(&Node, LinkId, Form) -> Result<Cmd, BackendError>,
+        mut ask: impl FnMut(&Node, LinkId, Form) -> Result<Ask, BackendError>,
     ) -> Result<Value, BackendError> {
         let (mut way, mut form) = (Way { node, manner: Manner::Plain }, Form::Hash);
         let mut hops = 0;
         loop {
             let connection = &way.node.connection;
             let link = connection.link();
-            let command = command(&way.node, link.id, form)?;
-            let error = match connection.send_over(&link, command, way.manner).await {
+            let ask = ask(&way.node, link.id, form)?;
+            let error = match connection.send_over(&link, ask, way.manner).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };

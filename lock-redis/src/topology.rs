@@ -28,11 +28,6 @@ pub(crate) trait Topology: Send + Sync {
         Servers::Several
     }
 
-    /// Whether locks lie on several servers, and move from one to another.
-    fn is_spread(&self) -> bool {
-        false
-    }
-
     /// Splits `count` keys into those that may go in one request each, by their numbers.
     fn together(&self, count: usize, _key: &dyn Fn(usize) -> Vec<u8>) -> Vec<Vec<usize>> {
         vec![(0..count).collect()]

@@ -16,10 +16,6 @@ local function server_time() -- in microseconds
   return time[1] * 1000000 + time[2]
 end
 
-local function integer(number)
-  return string.format('%.0f', number)
-end
-
 -- The value of a lock's key, false if there is none; or false and the type of a key that is no lock.
 local function read(lock)
   local value = redis.pcall('GET', lock)

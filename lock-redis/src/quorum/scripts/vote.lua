@@ -24,7 +24,7 @@ if redis.call('EXISTS', lock, next, withdrawn, out) > 0 then
     if channel ~= '' then
       local time = redis.call('TIME')
       redis.call('ZADD', waiting, 'NX', time[1] * 1000000 + time[2], owner .. ':' .. channel)
-      redis.call('PEXPIRE', waiting, @liveness_ms@)
+      redis.call('PEXPIRE', waiting, '@liveness_ms@')
     end
     return { 'busy', value or woken, integer(redis.call('PTTL', value and lock or next)) }
   end
@@ -36,7 +36,7 @@ local time = redis.call('TIME')
 if is_far_ahead(ballot, counter, time) then
   return { err = 'CLOCK the ballot is more than a day ahead of the clock of this server' }
 end
-redis.call('SET', fence, ballot, 'PX', @counter_ms@)
+redis.call('SET', fence, ballot, 'PX', '@counter_ms@')
 if number_at(high) < tonumber(ballot) then redis.call('SET', high, ballot) end
 outlast(held, ttl_ms)
 redis.call('DEL', next)

@@ -22,7 +22,7 @@ end
 local function raise(fence, ballot)
   local counter = number_at(fence)
   if counter < tonumber(ballot) and not is_far_ahead(ballot, counter, redis.call('TIME')) then
-    redis.call('SET', fence, ballot, 'PX', @counter_ms@)
+    redis.call('SET', fence, ballot, 'PX', '@counter_ms@')
   end
 end
 
@@ -40,7 +40,7 @@ local function wake(waiting, next)
   while head do
     local owner, channel = string.match(head, '^(%x+):(.*)$')
     if owner and redis.call('PUBLISH', channel, owner) > 0 then
-      redis.call('SET', next, owner, 'PX', @woken_ms@)
+      redis.call('SET', next, owner, 'PX', '@woken_ms@')
       return
     end
     head = redis.call('ZPOPMIN', waiting)[1]

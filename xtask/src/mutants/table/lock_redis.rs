@@ -80,11 +80,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-redis --lib c19_a_withdrawal_over_another_link_leaves_a_mark",
     },
     Mutant {
-        name: "a hand-over beside the old value",
+        name: "a hand-over that leaves the old value",
         file: "lock-redis/src/scripts/granting.lua",
-        from: "redis.call('DEL', lock)
-  local first",
-        to: "local first",
+        from: "redis.call('SET', lock, value, 'PXAT', integer(last))",
+        to: "redis.call('SET', lock, value, 'NX', 'PXAT', integer(last))",
         test: "-p leasehold --all-features --test redis c27_first_come_first_served",
     },
     Mutant {
@@ -101,8 +100,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "last come, first served",
         file: "lock-redis/src/scripts/granting.lua",
-        from: "redis.call('ZRANGE', queue, 0, 0)[1]",
-        to: "redis.call('ZRANGE', queue, -1, -1)[1]",
+        from: "redis.call('ZRANGE', queue, '0', '0')[1]",
+        to: "redis.call('ZRANGE', queue, '-1', '-1')[1]",
         test: "-p leasehold --all-features --test redis c27_first_come_first_served",
     },
     Mutant {
@@ -164,15 +163,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: free locks are taken in company though others wait",
         file: "lock-redis/src/scripts/acquire_together.lua",
-        from: "redis.call('EXISTS', lock, queue, withdrawn) == 0",
-        to: "redis.call('EXISTS', lock, withdrawn) == 0",
+        from: "redis.call('EXISTS', unpack(obstacles, 3 * i - 2, 3 * i)) == 0",
+        to: "redis.call('EXISTS', lock, obstacles[3 * i]) == 0",
         test: "-p leasehold --all-features --test redis together::c27_newcomers_in_company_do_not_pass_the_queue",
     },
     Mutant {
         name: "Redis: free locks are taken in company by withdrawn claims",
         file: "lock-redis/src/scripts/acquire_together.lua",
-        from: "redis.call('EXISTS', lock, queue, withdrawn) == 0",
-        to: "redis.call('EXISTS', lock, queue) == 0",
+        from: "redis.call('EXISTS', unpack(obstacles, 3 * i - 2, 3 * i)) == 0",
+        to: "redis.call('EXISTS', unpack(obstacles, 3 * i - 2, 3 * i - 1)) == 0",
         test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
     },
     Mutant {
@@ -193,7 +192,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: a release in company passes waiters over",
         file: "lock-redis/src/scripts/release_together.lua",
-        from: "(none_is_wanted or redis.call('EXISTS', KEYS[count + i]) == 0)",
+        from: "(none_is_wanted or redis.call('EXISTS', queues[i]) == 0)",
         to: "true",
         test: "-p leasehold --all-features --test redis together::c27_a_release_in_company_lets_the_next_one_in",
     },
@@ -314,11 +313,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: a server out of memory ends no shared hold",
         file: "lock-redis/src/scripts/granting.lua",
-        from: "redis.call('DEL', lock)
-  local first = holds[1]
-  if not first then return end",
-        to: "local first = holds[1]
-  if not first then return redis.call('DEL', lock) end",
+        from: "if not first or not holds.counted then redis.call('DEL', lock) end",
+        to: "if not first then redis.call('DEL', lock) end",
         test: "-p leasehold --all-features --test redis kinds::c38_a_server_out_of_memory_keeps_and_ends_holds",
     },
     Mutant {
