@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
 use lock_core::backend::{
     Attempt, Claim, ClockLimit, Extension, Grant, Record, Recording, Release, Renewal, Reservation,
     Reserved, WaiterHandle,
@@ -20,13 +19,13 @@ use redis::cmd;
 use crate::claims::{Call, Claims};
 use crate::error::BACKEND;
 use crate::fence::RedisFence;
-use crate::keys::{self, Key, Keys};
+use crate::keys::{self, Keys};
 use crate::reply;
 use crate::scripts::{
-    ACQUIRE, ACQUIRE_BESIDE, ACQUIRE_WHILE_FREE, EXTEND, POLLED, Program, RECORD, RELEASE,
-    RELEASE_AFTER, RESERVE, WITHDRAW,
+    ACQUIRE, ACQUIRE_BESIDE, ACQUIRE_WHILE_FREE, POLLED, Program, RECORD, RELEASE, RELEASE_AFTER,
+    RESERVE, WITHDRAW,
 };
-use crate::server::{Server, in_order, picked};
+use crate::server::Server;
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///
@@ -76,28 +75,6 @@ impl RedisBackend {
         });
         let attempt = reply::attempt(claim, reply.await?)?;
         Ok((attempt, hears))
-    }
-
-    /// Renews those of the holds, by their numbers, whose keys one request may name.
-    async fn extend_together(
-        &self,
-        renewals: &[Renewal],
-        keys: &[Key<'_>],
-        group: &[usize],
-    ) -> Vec<Result<Extension, BackendError>> {
-        let renewals: Vec<&Renewal> = picked(renewals, group).collect();
-        let keys: Vec<Key<'_>> = picked(keys, group).copied().collect();
-        let args: Vec<String> = renewals
-            .iter()
-            .flat_map(|Renewal { owner, token, ttl, .. }| {
-                [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
-            })
-            .collect();
-        let reply = self.server.run(&EXTEND, &keys, args).await;
-        match reply.and_then(|reply| reply::extensions(&renewals, reply)) {
-            Ok(extensions) => extensions.into_iter().map(Ok).collect(),
-            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
-        }
     }
 
     /// The arguments of a script that asks for several holds.
@@ -150,6 +127,10 @@ impl DistributedLock for RedisBackend {
         }
     }
 
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.server.number_of(&Keys::new(name).lock())
+    }
+
     async fn try_acquire(
         &self,
         claim: &Claim,
@@ -196,12 +177,7 @@ impl DistributedLock for RedisBackend {
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        let keys: Vec<Keys<'_>> = renewals.iter().map(|renewal| Keys::new(&renewal.name)).collect();
-        let keys: Vec<_> = keys.iter().map(Keys::lock).collect();
-        let groups = self.server.together(&keys);
-        let requests = groups.iter().map(|group| self.extend_together(renewals, &keys, group));
-        let answers = join_all(requests).await;
-        in_order(groups, answers)
+        self.renew(renewals).await
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {

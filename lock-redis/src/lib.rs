@@ -85,6 +85,7 @@ mod options;
 mod push;
 #[cfg(feature = "quorum")]
 mod quorum;
+mod renewals;
 mod reply;
 mod scripts;
 #[cfg(feature = "sentinel")]

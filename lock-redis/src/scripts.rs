@@ -33,7 +33,9 @@ script!(ACQUIRE_BESIDE, "holds", "granting", "acquire");
 script!(ACQUIRE_WHILE_FREE, "holds", "granting", "acquire_each", "acquire", "acquire_while_free");
 // The common case alone, for many requests in one call.
 script!(ACQUIRE_TOGETHER, "acquire_together");
-script!(EXTEND, "holds", "extend");
+script!(EXTEND, "holds", "extending", "extend");
+// The same for holds of several slots of a cluster.
+script!(EXTEND_ACROSS_SLOTS, "holds", "extending", "extend_across_slots");
 script!(RELEASE, "release_unwanted", "holds", "granting", "release");
 script!(RELEASE_TOGETHER, "release_together");
 script!(RESERVE, "holds", "granting", "reserve");
@@ -158,6 +160,7 @@ mod tests {
             &ACQUIRE_TOGETHER,
             &ACQUIRE_WHILE_FREE,
             &EXTEND,
+            &EXTEND_ACROSS_SLOTS,
             &RELEASE,
             &RELEASE_TOGETHER,
             &RESERVE,

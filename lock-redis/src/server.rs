@@ -22,6 +22,8 @@ const MOST_HOPS: usize = 4;
 /// How many keys one step of a listing looks at.
 const SCAN_STEP: usize = 1000;
 
+const NO_KEYS: [&str; 0] = [];
+
 /// One logical server, be it one or many.
 pub(crate) struct Server {
     topology: Box<dyn Topology>,
@@ -48,6 +50,14 @@ impl Server {
     /// The server that keeps `key`.
     pub(crate) fn node_of(&self, key: &impl ToRedisArgs) -> Result<Arc<Node>, BackendError> {
         self.topology.node_of(&|| text_of(key))
+    }
+
+    /// A number that is the same for all keys of one server.
+    pub(crate) fn number_of(&self, key: &impl ToRedisArgs) -> u64 {
+        match self.is_spread() {
+            true => self.node_of(key).map_or(0, |node| Arc::as_ptr(&node).addr() as u64),
+            false => 0,
+        }
     }
 
     /// Wakes nobody for `owner` any more.
@@ -85,6 +95,18 @@ impl Server {
         args: impl ToRedisArgs,
     ) -> Result<Value, BackendError> {
         self.run_over(program, keys, |_, _| Ok(&args)).await
+    }
+
+    /// Runs a program that names no keys at `node`. No server sends it on to another.
+    pub(crate) async fn run_at(
+        &self,
+        node: Arc<Node>,
+        program: &Program,
+        args: impl ToRedisArgs,
+    ) -> Result<Value, BackendError> {
+        let servers = self.topology.servers();
+        let call = |_: &Node, _, form| Ok(program.call(form, servers, &NO_KEYS, &args));
+        self.follow(node, call).await
     }
 
     /// Whether locks lie on several servers, so that one request cannot name any two.

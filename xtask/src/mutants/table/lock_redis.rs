@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "extend recreates",
-        file: "lock-redis/src/scripts/extend.lua",
+        file: "lock-redis/src/scripts/extending.lua",
         from: "local value = redis.pcall('GET', lock)",
         to: "redis.call('SET', lock, hold, 'NX', 'PX', ttl_ms)
   local value = redis.pcall('GET', lock)",
@@ -128,7 +128,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "an error of a read is an eviction",
-        file: "lock-redis/src/scripts/extend.lua",
+        file: "lock-redis/src/scripts/extending.lua",
         from: "return value",
         to: "value = false",
         test: "-p leasehold --all-features --test redis access::c08_a_right_that_is_taken_away_is_no_eviction",
@@ -437,6 +437,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "fn is_spread(&self) -> bool {
         false",
         test: "-p leasehold --all-features --test redis_topologies cluster::moves::c27_no_hand_over_is_left_half_done",
+    },
+    Mutant {
+        name: "Cluster: a hold whose slot moves is taken for lost",
+        file: "lock-redis/src/scripts/extend_across_slots.lua",
+        from: "type(answer) == 'number' and answer",
+        to: "type(answer) == 'number' and answer or 0",
+        test: "-p leasehold --all-features --test redis_topologies cluster::moves::c12_holds_are_renewed_while_their_slot_moves",
+    },
+    Mutant {
+        name: "Cluster: holds of several servers wait for each other",
+        file: "lock-redis/src/backend.rs",
+        from: "self.server.number_of(&Keys::new(name).lock())",
+        to: "self.server.number_of(&Keys::new(name).lock()) * 0",
+        test: "-p leasehold --all-features --test redis_topologies cluster::requests::c12_a_silent_primary_costs_no_hold_of_another",
+    },
+    Mutant {
+        name: "Cluster: a request for each hold",
+        file: "lock-redis/src/renewals.rs",
+        from: "(renewals, self.server.is_spread())",
+        to: "(renewals, false)",
+        test: "-p leasehold --all-features --test redis_topologies cluster::requests::c12_ten_thousand_holds_are_renewed_by_few_requests",
     },
     Mutant {
         name: "quorum: a minority grants",
