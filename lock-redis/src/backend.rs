@@ -23,9 +23,17 @@ use crate::keys::{self, Keys};
 use crate::reply;
 use crate::scripts::{
     ACQUIRE, ACQUIRE_BESIDE, ACQUIRE_WHILE_FREE, POLLED, Program, RECORD, RELEASE, RELEASE_AFTER,
-    RESERVE, WITHDRAW,
+    RESERVE, Servers, WITHDRAW,
 };
 use crate::server::Server;
+
+/// What a loss of the store does (C30) where it is one server.
+const LOSS_OF_ONE: &str = "a failover or a restart that loses writes can grant a lock twice; after a restart tokens still grow \
+     unless the clock is behind; a replica that takes over behind the address gives the last tokens again, unless the URL says failover=true";
+
+/// The same where a replica is known to take over.
+const LOSS_OF_SEVERAL: &str = "a failover or a restart that loses writes can grant a lock twice; tokens still grow unless the new \
+     server's clock is behind";
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///
@@ -115,8 +123,10 @@ impl DistributedLock for RedisBackend {
             Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
-            "a failover or a restart that loses writes can grant a lock twice; tokens still grow \
-             unless the new server's clock is behind",
+            match self.server.servers() {
+                Servers::One => LOSS_OF_ONE,
+                Servers::Several => LOSS_OF_SEVERAL,
+            },
         )
         .reserving_tokens()
         .running_once()

@@ -12,7 +12,7 @@ use crate::keys::Keys;
 use crate::link::LinkId;
 use crate::node::Node;
 use crate::reply::read;
-use crate::scripts::{Form, Program};
+use crate::scripts::{Form, Program, Servers};
 use crate::topology::{Topology, Way};
 
 /// How often a request follows a server that names another. A slot that moves takes two: one to the server that
@@ -104,9 +104,14 @@ impl Server {
         program: &Program,
         args: impl ToRedisArgs,
     ) -> Result<Value, BackendError> {
-        let servers = self.topology.servers();
+        let servers = self.servers();
         let call = |_: &Node, _, form| Ok(program.call(form, servers, &NO_KEYS, &args));
         self.follow(node, call).await
+    }
+
+    /// Whether a server may take the place of another with less than that had.
+    pub(crate) fn servers(&self) -> Servers {
+        self.topology.servers()
     }
 
     /// Whether locks lie on several servers, so that one request cannot name any two.
@@ -142,7 +147,7 @@ impl Server {
             [first, ..] => self.node_of(first)?,
             [] => self.any_node()?,
         };
-        let servers = self.topology.servers();
+        let servers = self.servers();
         let command = |node: &Node, link, form| {
             let args = args(node, link)?;
             Ok(program.call(form, servers, keys, args))

@@ -5,12 +5,15 @@
 
 mod cluster;
 mod failover;
+mod faults;
 mod forgotten;
 mod load;
 mod sale;
 mod sentinel;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,15 @@
 //! The examples that take a URL, on a real Redis server.
 
-use lock_testkit::{RedisServer, Session};
+use std::time::Duration;
+
+use lock_testkit::{RedisCluster, RedisSentinels, RedisServer, Session};
 use tokio::runtime::Builder;
 
 use super::example::{Example, URL};
 use crate::step::{self, Done, Failure};
+
+/// A machine that stands still for a moment must not have a primary replaced.
+const NEVER_REPLACED: Duration = Duration::from_secs(60);
 
 /// Runs all that take a URL, one after the other on the same server: none may need a fresh one. The
 /// server ends with this function, and with this process if that is killed.
@@ -15,6 +20,19 @@ pub(super) fn run(examples: &[Example]) -> Done {
         if example.takes_url()? {
             run_at(&server.url(), example, &mut session)?;
         }
+    }
+    sell_on_several(examples)
+}
+
+/// Plays the flash sale on a cluster, and on the primary that sentinels name.
+fn sell_on_several(examples: &[Example]) -> Done {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let cluster = runtime.block_on(RedisCluster::start(NEVER_REPLACED));
+    let sentinels = runtime.block_on(RedisSentinels::start(NEVER_REPLACED));
+    let sale = examples.iter().find(|example| example.name == "flash_sale");
+    let sale = sale.ok_or_else(|| Failure::new("there is no flash sale".to_owned()))?;
+    for url in [cluster.url(), sentinels.url()] {
+        step::run(sale.command().env(URL, url))?;
     }
     Ok(())
 }

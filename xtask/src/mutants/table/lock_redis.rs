@@ -416,6 +416,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis_topologies sentinel::failover::c22_tokens_grow_past_what_a_failover_forgot",
     },
     Mutant {
+        name: "tokens counted on from a replica that took over behind the address",
+        file: "lock-redis/src/topology.rs",
+        from: "fn servers(&self) -> Servers {
+        self.servers",
+        to: "fn servers(&self) -> Servers {
+        Servers::One",
+        test: "-p leasehold --all-features --test redis tokens::c22_tokens_grow_when_a_replica_takes_over_behind_the_address",
+    },
+    Mutant {
         name: "Sentinel: nobody is asked for another primary",
         file: "lock-redis/src/sentinel.rs",
         from: "if primary.connection.is_in_doubt() {",
