@@ -4,11 +4,12 @@
 use leasehold::Wait;
 use lock_testkit::{RedisCluster, RedisSentinels, RedisServer};
 
+use crate::SOON;
+use crate::cluster::name_at;
 use crate::forgotten::{replicated, what_is_forgotten_is_told};
 use crate::load::{Load, table};
 use crate::sale::{STOCK, Sale};
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};
-use crate::{SOON, cluster};
 
 /// Servers of which the first is a primary that has replicas.
 #[allow(async_fn_in_trait, reason = "a test awaits it in place, and needs no `Send`")]
@@ -54,11 +55,11 @@ impl Replicated for RedisCluster {
     }
 
     fn name(&self) -> String {
-        cluster::name_at(self, 0)
+        name_at(self, 0)
     }
 
     fn name_elsewhere(&self) -> Option<String> {
-        Some(cluster::name_at(self, 1))
+        Some(name_at(self, 1))
     }
 
     fn first(&mut self) -> &mut RedisServer {
@@ -115,27 +116,33 @@ impl Replicated for RedisSentinels {
     }
 }
 
-/// Makes one test of each behaviour of a topology whose primary dies.
+/// Makes one test of each behaviour of servers of which one dies.
 macro_rules! failover_tests {
+    ($servers:ty: $($test:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test::<$servers>().await;
+            }
+        )*
+    };
     ($servers:ty) => {
-        $crate::failover::failover_tests! { @each $servers;
+        failover_tests! { $servers:
             a_hold_and_its_waiter_outlive_their_primary
             c22_tokens_grow_past_what_a_failover_forgot
             c22_a_failover_under_load_repeats_no_token
             s4_a_sale_of_processes_is_exact
         }
     };
-    (@each $servers:ty; $($test:ident)*) => {
-        $(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $test() {
-                $crate::failover::$test::<$servers>().await;
-            }
-        )*
-    };
 }
 
-pub(crate) use failover_tests;
+mod cluster {
+    failover_tests!(lock_testkit::RedisCluster);
+}
+
+mod sentinel {
+    failover_tests!(lock_testkit::RedisSentinels);
+}
 
 /// A hold outlasts the death of its primary, its waiter comes next, and the server that comes back, as a replica of its
 /// successor, does no harm.

@@ -52,12 +52,6 @@ impl Harness for Cluster {
 
 conformance_tests!(Cluster(shared().await));
 
-mod failover {
-    use lock_testkit::RedisCluster;
-
-    crate::failover::failover_tests!(RedisCluster);
-}
-
 /// C31: the doctor looks at all primaries, and tells of each check once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_all_primaries_are_examined() {

@@ -40,12 +40,6 @@ impl Harness for Sentinel {
 
 conformance_tests!(Sentinel(shared().await));
 
-mod failover {
-    use lock_testkit::RedisSentinels;
-
-    crate::failover::failover_tests!(RedisSentinels);
-}
-
 /// A primary that is well is replaced: it says that it is a replica now (`READONLY`), and its successor is asked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_primary_that_became_a_replica_is_left_for_its_successor() {

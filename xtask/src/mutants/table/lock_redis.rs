@@ -413,7 +413,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-redis/src/topology.rs",
         from: "Servers::Several",
         to: "Servers::One",
-        test: "-p leasehold --all-features --test redis_topologies sentinel::failover::c22_tokens_grow_past_what_a_failover_forgot",
+        test: "-p leasehold --all-features --test redis_topologies failover::sentinel::c22_tokens_grow_past_what_a_failover_forgot",
     },
     Mutant {
         name: "tokens counted on from a replica that took over behind the address",
@@ -429,7 +429,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-redis/src/sentinel.rs",
         from: "if primary.connection.is_in_doubt() {",
         to: "if false {",
-        test: "-p leasehold --all-features --test redis_topologies sentinel::failover::a_hold_and_its_waiter_outlive_their_primary",
+        test: "-p leasehold --all-features --test redis_topologies failover::sentinel::a_hold_and_its_waiter_outlive_their_primary",
     },
     Mutant {
         name: "Cluster: a grant that counts for nothing is told",
