@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
 use lock_core::backend::{
     Attempt, Claim, ClockLimit, Extension, Grant, Record, Recording, Release, Renewal, Reservation,
     Reserved, WaiterHandle,
@@ -21,13 +20,21 @@ use crate::ask::{Acquiring, Question, Releasing};
 use crate::claims::{Call, Claims};
 use crate::error::BACKEND;
 use crate::fence::RedisFence;
-use crate::keys::{self, Key, Keys};
+use crate::keys::{self, Keys};
 use crate::node::Node;
 use crate::reply;
 use crate::scripts::{
-    ACQUIRE_WHILE_FREE, EXTEND, POLLED, RECORD, RELEASE_AFTER, RESERVE, WITHDRAW,
+    ACQUIRE_WHILE_FREE, POLLED, RECORD, RELEASE_AFTER, RESERVE, Servers, WITHDRAW,
 };
-use crate::server::{Server, in_order, picked};
+use crate::server::Server;
+
+/// What a loss of the store does (C30) where it is one server.
+const LOSS_OF_ONE: &str = "a failover or a restart that loses writes can grant a lock twice; after a restart tokens still grow \
+     unless the clock is behind; a replica that takes over behind the address gives the last tokens again, unless the URL says failover=true";
+
+/// The same where a replica is known to take over.
+const LOSS_OF_SEVERAL: &str = "a failover or a restart that loses writes can grant a lock twice; tokens still grow unless the new \
+     server's clock is behind";
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///
@@ -83,28 +90,6 @@ impl RedisBackend {
         Ok((attempt, hears))
     }
 
-    /// Renews those of the holds, by their numbers, whose keys one request may name.
-    async fn extend_together(
-        &self,
-        renewals: &[Renewal],
-        keys: &[Key<'_>],
-        group: &[usize],
-    ) -> Vec<Result<Extension, BackendError>> {
-        let renewals: Vec<&Renewal> = picked(renewals, group).collect();
-        let keys: Vec<Key<'_>> = picked(keys, group).copied().collect();
-        let args: Vec<String> = renewals
-            .iter()
-            .flat_map(|Renewal { owner, token, ttl, .. }| {
-                [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
-            })
-            .collect();
-        let reply = self.server.run(&EXTEND, &keys, args).await;
-        match reply.and_then(|reply| reply::extensions(&renewals, reply)) {
-            Ok(extensions) => extensions.into_iter().map(Ok).collect(),
-            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
-        }
-    }
-
     /// The arguments of a script that asks for several holds.
     fn asking_for_all(&self, claims: &[Claim]) -> Vec<String> {
         let of_claim = |claim: &Claim| {
@@ -137,8 +122,10 @@ impl DistributedLock for RedisBackend {
             Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
-            "a failover or a restart that loses writes can grant a lock twice; tokens still grow \
-             unless the new server's clock is behind",
+            match self.server.servers() {
+                Servers::One => LOSS_OF_ONE,
+                Servers::Several | Servers::Spread => LOSS_OF_SEVERAL,
+            },
         )
         .reserving_tokens()
         .running_once()
@@ -147,6 +134,10 @@ impl DistributedLock for RedisBackend {
             true => capabilities,
             false => capabilities.taking_several(),
         }
+    }
+
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.server.number_of(&Keys::new(name).lock())
     }
 
     async fn try_acquire(
@@ -195,12 +186,7 @@ impl DistributedLock for RedisBackend {
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        let keys: Vec<Keys<'_>> = renewals.iter().map(|renewal| Keys::new(&renewal.name)).collect();
-        let keys: Vec<_> = keys.iter().map(Keys::lock).collect();
-        let groups = self.server.together(&keys);
-        let requests = groups.iter().map(|group| self.extend_together(renewals, &keys, group));
-        let answers = join_all(requests).await;
-        in_order(groups, answers)
+        self.renew(renewals).await
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {

@@ -41,7 +41,9 @@ script!(
 );
 // The common case alone, for many requests in one call.
 script!(ACQUIRE_TOGETHER, "key", "acquire_together");
-script!(EXTEND, "key", "holds", "extend");
+script!(EXTEND, "key", "holds", "extending", "extend");
+// The same for holds of several slots of a cluster.
+script!(EXTEND_ACROSS_SLOTS, "key", "holds", "extending", "extend_across_slots");
 script!(RELEASE, "release_unwanted", "key", "holds", "granting", "release");
 script!(RELEASE_TOGETHER, "release_together");
 script!(RESERVE, "key", "holds", "granting", "reserve");
@@ -164,6 +166,7 @@ mod tests {
             &ACQUIRE_TOGETHER,
             &ACQUIRE_WHILE_FREE,
             &EXTEND,
+            &EXTEND_ACROSS_SLOTS,
             &RELEASE,
             &RELEASE_TOGETHER,
             &RESERVE,

@@ -23,6 +23,8 @@ const MOST_HOPS: usize = 4;
 /// How many keys one step of a listing looks at.
 const SCAN_STEP: usize = 1000;
 
+const NO_KEYS: [&str; 0] = [];
+
 /// One logical server, be it one or many.
 pub(crate) struct Server {
     topology: Box<dyn Topology>,
@@ -49,6 +51,14 @@ impl Server {
     /// The server that keeps `key`.
     pub(crate) fn node_of(&self, key: &impl ToRedisArgs) -> Result<Arc<Node>, BackendError> {
         self.topology.node_of(&|| text_of(key))
+    }
+
+    /// A number that is the same for all keys of one server.
+    pub(crate) fn number_of(&self, key: &impl ToRedisArgs) -> u64 {
+        match self.is_spread() {
+            true => self.node_of(key).map_or(0, |node| Arc::as_ptr(&node).addr() as u64),
+            false => 0,
+        }
     }
 
     /// Wakes nobody for `owner` any more.
@@ -88,9 +98,26 @@ impl Server {
         self.run_over(program, keys, |_, _| Ok(&args)).await
     }
 
+    /// Runs a program that names no keys at `node`. No server sends it on to another.
+    pub(crate) async fn run_at(
+        &self,
+        node: Arc<Node>,
+        program: &Program,
+        args: impl ToRedisArgs,
+    ) -> Result<Value, BackendError> {
+        let servers = self.servers();
+        let call = |_: &Node, _, form| Ok(program.call(form, servers, &NO_KEYS, &args).into());
+        self.follow(node, call).await
+    }
+
+    /// Whether a server may take the place of another with less than that had.
+    pub(crate) fn servers(&self) -> Servers {
+        self.topology.servers()
+    }
+
     /// Whether locks lie on several servers, so that one request cannot name any two.
     pub(crate) fn is_spread(&self) -> bool {
-        self.topology.servers() == Servers::Spread
+        self.servers() == Servers::Spread
     }
 
     /// Runs a program that may end a hold and grant the lock to the next, which it does as a whole or not at all.
@@ -121,7 +148,7 @@ impl Server {
             [first, ..] => self.node_of(first)?,
             [] => self.any_node()?,
         };
-        let servers = self.topology.servers();
+        let servers = self.servers();
         let command = |node: &Node, link, form| {
             let args = args(node, link)?;
             Ok(program.call(form, servers, keys, args).into())
@@ -136,7 +163,7 @@ impl Server {
         name: &LockName,
         mut question: impl FnMut(&Node, LinkId) -> Result<Question, BackendError>,
     ) -> Result<Value, BackendError> {
-        let (node, servers) = (self.node_of(&Keys::new(name).lock())?, self.topology.servers());
+        let (node, servers) = (self.node_of(&Keys::new(name).lock())?, self.servers());
         self.follow(node, |node, link, form| Ok(question(node, link)?.ask(form, servers))).await
     }
 

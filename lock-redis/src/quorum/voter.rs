@@ -22,7 +22,7 @@ use crate::link::{LinkId, Role};
 use crate::node::Node;
 use crate::push::new_channel;
 use crate::reply;
-use crate::scripts::Program;
+use crate::scripts::{Program, Servers};
 use crate::server::Server;
 use crate::topology::Single;
 
@@ -98,7 +98,7 @@ impl Voter {
         let node = Arc::new(node);
         Self {
             address,
-            server: Arc::new(Server::new(Single(node.clone()))),
+            server: Arc::new(Server::new(Single { node: node.clone(), servers: Servers::One })),
             node,
             run: Mutex::default(),
             is_silent: AtomicBool::new(false),

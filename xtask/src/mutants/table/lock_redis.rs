@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "extend recreates",
-        file: "lock-redis/src/scripts/extend.lua",
+        file: "lock-redis/src/scripts/extending.lua",
         from: "local value = redis.pcall('GET', lock)",
         to: "redis.call('SET', lock, hold, 'NX', 'PX', ttl_ms)
   local value = redis.pcall('GET', lock)",
@@ -127,7 +127,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "an error of a read is an eviction",
-        file: "lock-redis/src/scripts/extend.lua",
+        file: "lock-redis/src/scripts/extending.lua",
         from: "return value",
         to: "value = false",
         test: "-p leasehold --all-features --test redis access::c08_a_right_that_is_taken_away_is_no_eviction",
@@ -409,14 +409,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-redis/src/topology.rs",
         from: "Servers::Several",
         to: "Servers::One",
-        test: "-p leasehold --all-features --test redis_topologies sentinel::failover::c22_tokens_grow_past_what_a_failover_forgot",
+        test: "-p leasehold --all-features --test redis_topologies failover::sentinel::c22_tokens_grow_past_what_a_failover_forgot",
+    },
+    Mutant {
+        name: "tokens counted on from a replica that took over behind the address",
+        file: "lock-redis/src/topology.rs",
+        from: "fn servers(&self) -> Servers {
+        self.servers",
+        to: "fn servers(&self) -> Servers {
+        Servers::One",
+        test: "-p leasehold --all-features --test redis tokens::c22_tokens_grow_when_a_replica_takes_over_behind_the_address",
     },
     Mutant {
         name: "Sentinel: nobody is asked for another primary",
         file: "lock-redis/src/sentinel.rs",
         from: "if primary.connection.is_in_doubt() {",
         to: "if false {",
-        test: "-p leasehold --all-features --test redis_topologies sentinel::failover::a_hold_and_its_waiter_outlive_their_primary",
+        test: "-p leasehold --all-features --test redis_topologies failover::sentinel::a_hold_and_its_waiter_outlive_their_primary",
     },
     Mutant {
         name: "Cluster: a grant that counts for nothing is told",
@@ -433,6 +442,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "fn is_spread(&self) -> bool {
         false",
         test: "-p leasehold --all-features --test redis_topologies cluster::moves::c27_no_hand_over_is_left_half_done",
+    },
+    Mutant {
+        name: "Cluster: a hold whose slot moves is taken for lost",
+        file: "lock-redis/src/scripts/extend_across_slots.lua",
+        from: "type(answer) == 'number' and answer",
+        to: "type(answer) == 'number' and answer or 0",
+        test: "-p leasehold --all-features --test redis_topologies cluster::moves::c12_holds_are_renewed_while_their_slot_moves",
+    },
+    Mutant {
+        name: "Cluster: holds of several servers wait for each other",
+        file: "lock-redis/src/backend.rs",
+        from: "self.server.number_of(&Keys::new(name).lock())",
+        to: "self.server.number_of(&Keys::new(name).lock()) * 0",
+        test: "-p leasehold --all-features --test redis_topologies cluster::requests::c12_a_silent_primary_costs_no_hold_of_another",
+    },
+    Mutant {
+        name: "Cluster: a request for each hold",
+        file: "lock-redis/src/renewals.rs",
+        from: "(renewals, self.server.is_spread())",
+        to: "(renewals, false)",
+        test: "-p leasehold --all-features --test redis_topologies cluster::requests::c12_ten_thousand_holds_are_renewed_by_few_requests",
     },
     Mutant {
         name: "quorum: a minority grants",
