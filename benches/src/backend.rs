@@ -1,10 +1,10 @@
-//! The backends that are measured.
+//! The backends that are measured, and the topologies of several Redis servers.
 
 use clap::ValueEnum;
 
 use crate::client::Result;
 use crate::contender::Contender;
-use crate::stores::{Store, etcd, file, memory, postgres, redis};
+use crate::stores::{Store, etcd, file, memory, postgres, redis, topologies};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Backend {
@@ -13,10 +13,13 @@ pub(crate) enum Backend {
     File,
     Etcd,
     Postgres,
+    /// One Redis, Sentinel, a cluster, shards and quorums beside each other, and rslock on three servers.
+    Topologies,
 }
 
 impl Backend {
-    pub(crate) const ALL: [Self; 5] =
+    /// Those of one store, which is compared with its floors and peers.
+    pub(crate) const STORES: [Self; 5] =
         [Self::Redis, Self::Memory, Self::File, Self::Etcd, Self::Postgres];
 
     /// A store of its own, which ends with the value.
@@ -27,6 +30,7 @@ impl Backend {
             Self::File => Box::new(file::Directory::start()?),
             Self::Etcd => Box::new(etcd::Etcd::start().await),
             Self::Postgres => Box::new(postgres::Postgres::start().await?),
+            Self::Topologies => Box::new(topologies::Topologies::start().await),
         })
     }
 
@@ -38,6 +42,7 @@ impl Backend {
             Self::File => file::CONTENDERS,
             Self::Etcd => etcd::CONTENDERS,
             Self::Postgres => postgres::CONTENDERS,
+            Self::Topologies => topologies::CONTENDERS,
         }
     }
 
@@ -45,7 +50,7 @@ impl Backend {
     pub(crate) fn floor(self) -> Option<Contender> {
         match self {
             Self::Redis => Some(redis::FLOOR),
-            Self::Memory | Self::File => None,
+            Self::Memory | Self::File | Self::Topologies => None,
             Self::Etcd => Some(etcd::FLOOR),
             Self::Postgres => Some(postgres::FLOOR),
         }
@@ -55,7 +60,7 @@ impl Backend {
     pub(crate) fn wake_up(self) -> &'static str {
         match self {
             Self::Redis => "PUBLISH",
-            Self::Memory => "none",
+            Self::Memory | Self::Topologies => "none",
             Self::File => "a unix datagram",
             Self::Etcd => "put to watch",
             Self::Postgres => "commit and NOTIFY",
@@ -69,6 +74,7 @@ impl Backend {
             Self::File => "file",
             Self::Etcd => "etcd",
             Self::Postgres => "postgres",
+            Self::Topologies => "topologies",
         }
     }
 }

@@ -11,6 +11,10 @@ pub(crate) const P99: &str = "p99_us";
 pub(crate) const CYCLES: &str = "cycles_per_s";
 /// What the clients' process uses for an acquire and a release.
 pub(crate) const CPU: &str = "client_cpu_us_per_cycle";
+/// What the servers that take requests use for an acquire and a release, all together.
+pub(crate) const SERVER_CPU: &str = "server_cpu_us_per_cycle";
+/// What the servers that take requests use for a renewal, if each hold is renewed in a third of the TTL.
+pub(crate) const RENEWAL_CPU: &str = "server_cpu_us_per_renewal";
 /// For an acquire and a release, those of waiters included.
 pub(crate) const REQUESTS: &str = "requests_per_cycle";
 /// How often the slowest came in, by how often the fastest did.

@@ -50,7 +50,7 @@ async fn bench(options: &Options) -> Result<()> {
     let (effort, mut figures) = (options.effort(), Figures::default());
     for backend in options.backends() {
         let store = backend.start().await?;
-        for workload in options.workloads() {
+        for workload in options.workloads().filter(|workload| workload.is_of(backend)) {
             for _ in 0..workload.rounds(effort) {
                 let round = Round { backend, store: &*store, effort, figures: &mut figures };
                 if let Err(error) = workload.run(round).await {

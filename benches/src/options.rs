@@ -36,7 +36,8 @@ pub(crate) struct Options {
     /// Draws the hand-off of each backend.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// Writes the table and the picture of the README, and the tables of docs/performance.md.
+    /// Writes the table and the picture of the README, and the tables of docs/performance.md and
+    /// docs/scaling.md, as far as their backends were measured.
     #[arg(long)]
     pub(crate) readme: bool,
 }
@@ -46,8 +47,8 @@ impl Options {
         chosen_or_all(&self.backend)
     }
 
-    pub(crate) fn workloads(&self) -> Vec<Workload> {
-        chosen_or_all(&self.workload)
+    pub(crate) fn workloads(&self) -> impl Iterator<Item = Workload> + use<> {
+        chosen_or_all(&self.workload).into_iter()
     }
 
     pub(crate) fn effort(&self) -> Effort {

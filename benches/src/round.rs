@@ -1,7 +1,7 @@
 //! One round of a workload.
 
 use crate::backend::Backend;
-use crate::client::Result;
+use crate::client::{Client, Result};
 use crate::contender::Contender;
 use crate::effort::Effort;
 use crate::figures::{Case, Figures, Key, REQUESTS};
@@ -15,7 +15,7 @@ pub(crate) struct Round<'a> {
     pub(crate) figures: &'a mut Figures,
 }
 
-impl Round<'_> {
+impl<'a> Round<'a> {
     pub(crate) fn note(
         &mut self,
         case: Case,
@@ -24,6 +24,16 @@ impl Round<'_> {
         value: f64,
     ) {
         self.figures.note(Key { backend: self.backend, case, peer, figure }, value);
+    }
+
+    /// Where a contender works.
+    pub(crate) fn store_of(&self, contender: Contender) -> &'a dyn Store {
+        self.store.part(contender).unwrap_or(self.store)
+    }
+
+    /// A client of a contender, where it works.
+    pub(crate) async fn client(&self, contender: Contender) -> Result<Box<dyn Client>> {
+        contender.client(self.store_of(contender).url()).await
     }
 
     /// The requests of a contender whose every request the store tells from what its scripts call.

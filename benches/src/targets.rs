@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::backend::Backend::{self, Etcd, File, Memory, Postgres, Redis};
+use crate::backend::Backend::{self, Etcd, File, Memory, Postgres, Redis, Topologies};
 use crate::contender::OURS;
 use crate::effort::Effort;
 use crate::figures::{
@@ -50,7 +50,7 @@ pub(crate) struct Verdict {
 
 /// The targets whose figures were measured.
 pub(crate) fn verdicts(figures: &Figures, effort: Effort) -> Vec<Verdict> {
-    let targets = Backend::ALL.into_iter().flat_map(|backend| of_backend(backend, effort));
+    let targets = Backend::STORES.into_iter().flat_map(|backend| of_backend(backend, effort));
     let mut verdicts: Vec<_> = targets.filter_map(|target| target.verdict(figures)).collect();
     verdicts.sort_by_key(|verdict| verdict.target);
     verdicts
@@ -63,6 +63,7 @@ fn of_backend(backend: Backend, effort: Effort) -> Vec<Target> {
         File => file(),
         Etcd => etcd(),
         Postgres => postgres(),
+        Topologies => return Vec::new(),
     };
     targets.extend(of_all(backend));
     targets.extend(scale(backend, effort));

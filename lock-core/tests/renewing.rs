@@ -13,6 +13,7 @@ use lock_core::{
     SystemClock,
 };
 use lock_testkit::eventually;
+use tokio::task::yield_now;
 use tokio::time::{advance, sleep};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -112,4 +113,28 @@ async fn c12_a_hold_costs_no_step_of_the_others() {
     // A step reads the clock for each hold that it looks at.
     let looked = clock.0.load(Ordering::Relaxed) - looked;
     assert!(looked < HOLDS, "the clock was read {looked} times for {renewals} renewals");
+}
+
+/// C12: many holds go in one request, and what comes of it does not keep the runtime from its other tasks.
+#[tokio::test(start_paused = true)]
+async fn c12_others_go_on_while_a_batch_is_renewed() {
+    const HOLDS: usize = 100;
+    let client = LockClient::new(MemoryBackend::new());
+    let names: Vec<String> = (0..HOLDS).map(|i| format!("held-{i}")).collect();
+    let ttl = Duration::from_secs(30);
+    let guards = join_all(names.iter().map(|name| held(&client, name, ttl))).await;
+    let before: Vec<_> = guards.iter().map(LockGuard::deadline).collect();
+    let renewed =
+        || guards.iter().zip(&before).filter(|(hold, at)| hold.deadline() != **at).count();
+    let (mut seen, mut at_a_stretch) = (0, 0);
+    while seen < HOLDS {
+        match seen {
+            // Whichever is due first takes the others along.
+            0 => advance(Duration::from_millis(10)).await,
+            _ => yield_now().await,
+        }
+        let more = renewed() - seen;
+        (seen, at_a_stretch) = (seen + more, at_a_stretch.max(more));
+    }
+    assert!(at_a_stretch <= HOLDS / 2, "{at_a_stretch} of {HOLDS} at a stretch");
 }

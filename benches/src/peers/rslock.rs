@@ -1,4 +1,4 @@
-//! rslock: Redlock, by polling.
+//! rslock: Redlock, by polling. On several servers if the URL is a list of theirs.
 
 use async_trait::async_trait;
 
@@ -7,9 +7,9 @@ use crate::contender::Contender;
 
 pub(crate) const RSLOCK: Contender = Contender {
     name: "rslock",
-    connect: |url| {
+    connect: |urls| {
         Box::pin(async move {
-            let manager = rslock::LockManager::new(vec![url]);
+            let manager = rslock::LockManager::new(urls.split(',').collect());
             Ok(Box::new(Rslock { manager, held: None }) as Box<dyn Client>)
         })
     },

@@ -3,6 +3,7 @@
 mod json;
 mod picture;
 mod readme;
+mod scaling;
 mod table;
 
 use std::fs;
@@ -25,7 +26,7 @@ pub(crate) fn write(figures: &Figures, options: &Options) -> Result<()> {
         fs::write(path, picture::svg(figures)?)?;
     }
     match options.readme {
-        true => readme::write(figures, &verdicts),
+        true => readme::write(figures, &verdicts, options),
         false => Ok(()),
     }
 }

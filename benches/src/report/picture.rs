@@ -38,7 +38,7 @@ struct Curve {
 
 pub(crate) fn svg(figures: &Figures) -> Result<String> {
     // A curve by itself tells nothing.
-    let panels = Backend::ALL.map(|backend| (backend, curves(figures, backend)));
+    let panels = Backend::STORES.map(|backend| (backend, curves(figures, backend)));
     let panels: Vec<_> = panels.into_iter().filter(|(_, curves)| curves.len() > 1).collect();
     let (columns, rows) = (2, panels.len().div_ceil(2).max(1));
     let size = (PANEL.0 * columns as u32, PANEL.1 * rows as u32);

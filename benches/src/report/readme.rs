@@ -1,14 +1,16 @@
-//! The tables and the picture of the README and of the page on performance, from the figures of this run.
+//! The tables and the picture of the README and of the pages on performance and on scaling, from the figures of
+//! this run.
 
 use std::fs;
 use std::path::Path;
 
-use super::picture;
-use super::table::short;
+use super::table::told;
+use super::{picture, scaling};
 use crate::backend::Backend;
 use crate::client::Result;
 use crate::contender::{Contender, OURS};
-use crate::figures::{CYCLES, Case, Figures, Key, P50, P99};
+use crate::figures::{CYCLES, Case, Figures, Key, P50};
+use crate::options::Options;
 use crate::targets::Verdict;
 use crate::workloads::{handoff, hot, throughput, uncontended};
 
@@ -20,9 +22,20 @@ const PICTURE: &str = "docs/handoff.svg";
 /// How many clients hand a lock on in the README's table. The picture has the others.
 const CLIENTS: usize = 64;
 
-/// Rewrites what stands between the marks of the pages, and the picture.
-pub(crate) fn write(figures: &Figures, verdicts: &[Verdict]) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+/// Rewrites what stands between the marks of the pages, and the picture, as far as it was measured.
+pub(crate) fn write(figures: &Figures, verdicts: &[Verdict], options: &Options) -> Result<()> {
+    let (root, backends) = (Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), options.backends());
+    if backends.contains(&Backend::Topologies) {
+        let tables = scaling::tables(figures, options.effort());
+        rewrite(&root.join("docs/scaling.md"), &tables)?;
+    }
+    match backends.iter().any(|backend| Backend::STORES.contains(backend)) {
+        true => write_stores(&root, figures, verdicts),
+        false => Ok(()),
+    }
+}
+
+fn write_stores(root: &Path, figures: &Figures, verdicts: &[Verdict]) -> Result<()> {
     let short = table(figures, &cases(&[CLIENTS]));
     let picture = format!("![Hand-off, by number of clients]({PICTURE})");
     rewrite(&root.join("README.md"), &format!("{picture}\n\n{short}"))?;
@@ -47,7 +60,7 @@ fn targets(verdicts: &[Verdict]) -> String {
 
 fn table(figures: &Figures, cases: &[(Case, &'static str)]) -> String {
     let mut table = "| | floor | Leasehold | peers |\n| --- | --- | --- | --- |\n".to_owned();
-    for backend in Backend::ALL {
+    for backend in Backend::STORES {
         for (case, figure) in cases {
             table.extend(row(figures, backend, *case, figure));
         }
@@ -91,13 +104,6 @@ fn row(figures: &Figures, backend: Backend, case: Case, figure: &'static str) ->
     let (backend, label) = (backend.name(), label(case));
     let (row, peers) = (ours.join(" · "), peers.join(" · "));
     (!row.is_empty()).then(|| format!("| {backend}, {label} | {floor} | {row} | {peers} |\n"))
-}
-
-/// A figure as the table has it: behind a p50 stands the p99.
-fn told(figures: &Figures, key: Key) -> Option<String> {
-    let told = short(figures.median(key)?);
-    let p99 = figures.median(Key { figure: P99, ..key }).filter(|_| key.figure == P50);
-    Some(p99.map_or(told.clone(), |p99| format!("{told} ({})", short(p99))))
 }
 
 fn named((peer, value): (&str, String)) -> String {

@@ -1,7 +1,7 @@
 //! What stands on the screen.
 
 use crate::backend::Backend;
-use crate::figures::Figures;
+use crate::figures::{Figures, Key, P50, P99};
 use crate::targets::Verdict;
 use crate::workloads::Workload;
 
@@ -15,7 +15,7 @@ pub(crate) fn lines(figures: &Figures, backend: Backend, workload: Workload) {
         let (case, peer) = (figure.key.case, figure.key.peer);
         if line != Some((case, peer)) {
             line = Some((case, peer));
-            print!("\n{:9}{:30}{:>7}  {peer:20}", backend.name(), case.name, case.workers);
+            print!("\n{:11}{:30}{:>7}  {peer:22}", backend.name(), case.name, case.workers);
         }
         print!(" {} {}", figure.key.figure, short(figure.median()));
     }
@@ -27,6 +27,13 @@ pub(crate) fn verdicts(verdicts: &[Verdict]) {
     for verdict in verdicts {
         println!("{}", verdict.line());
     }
+}
+
+/// A figure as a table has it: behind a p50 stands the p99.
+pub(super) fn told(figures: &Figures, key: Key) -> Option<String> {
+    let told = short(figures.median(key)?);
+    let p99 = figures.median(Key { figure: P99, ..key }).filter(|_| key.figure == P50);
+    Some(p99.map_or(told.clone(), |p99| format!("{told} ({})", short(p99))))
 }
 
 /// Three digits at least, and none that means nothing.

@@ -1,11 +1,14 @@
 //! An etcd server.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use lock_testkit::EtcdServer;
 
 use super::Store;
 use crate::client::Result;
 use crate::contender::Contender;
+use crate::cpu;
 use crate::floors::{put_and_delete, put_to_watch};
 use crate::ours::LEASEHOLD;
 use crate::peers::lock_rpc;
@@ -47,7 +50,7 @@ impl Store for Etcd {
         Ok(Some(counts.sum::<std::result::Result<f64, _>>()? as u64))
     }
 
-    fn pid(&self) -> Option<u32> {
-        Some(self.server.pid())
+    fn cpu(&self) -> Result<Option<Duration>> {
+        cpu::of(self.server.pid()).map(Some)
     }
 }

@@ -5,18 +5,26 @@ pub(crate) mod file;
 pub(crate) mod memory;
 pub(crate) mod postgres;
 pub(crate) mod redis;
+pub(crate) mod topologies;
 
 use std::any::Any;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::client::Result;
+use crate::contender::Contender;
 use crate::wake_up::WakeUp;
 
 #[async_trait]
 pub(crate) trait Store: Sync {
     /// What the project, and most peers, connect by.
     fn url(&self) -> &str;
+
+    /// The store of one contender, if each has its own.
+    fn part(&self, _: Contender) -> Option<&dyn Store> {
+        None
+    }
 
     /// The floor of a hand-off.
     async fn wake_up(&self) -> Result<Option<Box<dyn WakeUp>>> {
@@ -28,9 +36,9 @@ pub(crate) trait Store: Sync {
         Ok(None)
     }
 
-    /// The process of the store, if it is one.
-    fn pid(&self) -> Option<u32> {
-        None
+    /// The CPU time so far of the servers that take requests, if it is known.
+    fn cpu(&self) -> Result<Option<Duration>> {
+        Ok(None)
     }
 
     /// A reader that sees the store as it was when it began, for as long as the value lives, if there are such.

@@ -1,11 +1,14 @@
 //! A Redis server.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use lock_testkit::{RedisServer, Reply};
+use lock_testkit::RedisServer;
 
 use super::Store;
 use crate::client::Result;
 use crate::contender::Contender;
+use crate::cpu;
 use crate::floors::{pings, publish};
 use crate::ours::LEASEHOLD;
 use crate::peers::{rslock, set_nx};
@@ -42,15 +45,17 @@ impl Store for Redis {
     }
 
     async fn requests(&self) -> Result<Option<u64>> {
-        let Reply::Text(stats) = self.server.cli(&["INFO", "commandstats"]) else {
-            return Ok(None);
-        };
-        Ok(Some(stats.lines().filter_map(calls_by_clients).sum()))
+        Ok(Some(requests(&self.server)))
     }
 
-    fn pid(&self) -> Option<u32> {
-        Some(self.server.pid())
+    fn cpu(&self) -> Result<Option<Duration>> {
+        cpu::of(self.server.pid()).map(Some)
     }
+}
+
+/// How many requests of the project's clients a server has taken so far.
+pub(super) fn requests(server: &RedisServer) -> u64 {
+    server.cli(&["INFO", "commandstats"]).text().lines().filter_map(calls_by_clients).sum()
 }
 
 /// From a line such as `cmdstat_evalsha:calls=12,usec=…`.

@@ -24,7 +24,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
 
 async fn live(round: &mut Round<'_>, name: &'static str, contender: Contender) -> Result<()> {
     let (cycles, lock) = (round.effort.cycles, fresh_name("old"));
-    let mut client = contender.client(round.store.url()).await?;
+    let mut client = round.client(contender).await?;
     let (mut first, mut last) = (Times::new()?, Times::new()?);
     for cycle in 0..cycles {
         let begun = Instant::now();

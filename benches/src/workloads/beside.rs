@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{LockClient, LockRequest};
 
-use super::held::{PERIOD, hold};
+use super::held::{self, PERIOD, hold};
 use crate::backend::Backend;
 use crate::client::{Result, TTL, fresh_name};
 use crate::contender::OURS;
@@ -24,7 +24,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     }
     let client = leasehold::connect(round.store.url()).await?;
     one_more(round, ALONE, &client, round.effort.span).await?;
-    let held = hold(&client, round.effort.beside).await?;
+    let held = hold(&client, round.effort.beside, held::TTL).await?;
     // All of them are renewed meanwhile.
     one_more(round, BESIDE, &client, PERIOD).await?;
     drop(held);

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::hot::slowest_by_fastest;
+use crate::backend::Backend;
 use crate::client::{Client, Result, fresh_name};
 use crate::contender::Contender;
 use crate::figures::{Case, FAIRNESS, P50, P99};
@@ -23,6 +24,9 @@ pub(crate) const NAME: &str = "hand-off";
 
 pub(crate) const CLIENTS: [usize; 4] = [2, 16, 64, 256];
 
+/// There are many contenders, some with ten connections for each client: these are enough.
+const CLIENTS_OF_TOPOLOGIES: &[usize] = &[2, 16, 64];
+
 /// How long a lock is held.
 const HOLD: Duration = Duration::from_millis(1);
 
@@ -30,7 +34,7 @@ const HOLD: Duration = Duration::from_millis(1);
 const AWAY: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
-    for clients in CLIENTS {
+    for &clients in clients(round.backend) {
         wake_ups(round, clients).await?;
         for contender in round.contenders() {
             let turns = turns(round, *contender, clients).await;
@@ -38,6 +42,14 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// How many take turns.
+pub(crate) fn clients(backend: Backend) -> &'static [usize] {
+    match backend {
+        Backend::Topologies => CLIENTS_OF_TOPOLOGIES,
+        _ => &CLIENTS,
+    }
 }
 
 /// The floor, measured beside each number of clients, because machines have moods.
@@ -55,22 +67,41 @@ async fn wake_ups(round: &mut Round<'_>, clients: usize) -> Result<()> {
 }
 
 async fn turns(round: &mut Round<'_>, contender: Contender, clients: usize) -> Result<()> {
-    let workers = contender.clients(round.store.url(), clients).await?;
-    let requests = round.store.requests().await?;
+    let store = round.store_of(contender);
+    let mut workers = contender.clients(store.url(), clients).await?;
+    if contender.is_ours() {
+        stand_in_line(&mut workers).await?;
+    }
+    let requests = store.requests().await?;
     let span = round.effort.span.max(round.effort.each * u32::try_from(clients)?);
     let track = Arc::new(Track::new(span));
     let tasks = workers.into_iter().map(|client| tokio::spawn(track.clone().run(client)));
     let (mut times, mut turns) = (Times::new()?, Vec::new());
+    let mut workers = Vec::new();
     for worked in try_join_all(tasks).await? {
-        let turn = worked?;
+        let (client, turn) = worked?;
         times.add(&turn.gaps)?;
         turns.push(turn.count);
+        workers.push(client);
     }
-    let requests = round.store.requests().await?.zip(requests).map(|(now, then)| now - then);
+    let requests = store.requests().await?.zip(requests).map(|(now, then)| now - then);
+    join_all(workers.iter_mut().map(|client| client.close())).await;
     let case = note_times(round, clients, contender.name, &times);
     round.note(case, contender.name, FAIRNESS, slowest_by_fastest(&turns));
     let acquisitions = turns.iter().sum::<u64>().max(1) as f64;
     round.note_requests(case, contender, requests.map(|requests| requests as f64 / acquisitions));
+    Ok(())
+}
+
+/// All want one lock, once: what a client needs to wait for its first lock is there before requests are counted.
+async fn stand_in_line(workers: &mut [Box<dyn Client>]) -> Result<()> {
+    let name = fresh_name("line");
+    let once = workers.iter_mut().map(async |client| {
+        client.acquire(&name).await?;
+        sleep(HOLD).await;
+        client.release(&name).await
+    });
+    try_join_all(once).await?;
     Ok(())
 }
 
@@ -115,8 +146,8 @@ impl Track {
         }
     }
 
-    /// Takes turns until the end.
-    async fn run(self: Arc<Self>, mut client: Box<dyn Client>) -> Result<Turns> {
+    /// Takes turns until the end. What it costs to close the client is no part of them.
+    async fn run(self: Arc<Self>, mut client: Box<dyn Client>) -> Result<(Box<dyn Client>, Turns)> {
         let mut turns = Turns { count: 0, gaps: Times::new()? };
         let mut entries = self.entries.subscribe();
         while Instant::now() < self.end {
@@ -131,8 +162,7 @@ impl Track {
             client.release(&self.name).await?;
             let _ = timeout(AWAY, entries.wait_for(|entries| *entries > mine)).await;
         }
-        client.close().await;
-        Ok(turns)
+        Ok((client, turns))
     }
 
     /// The number of this entry among those of all.

@@ -17,7 +17,7 @@ use crate::round::Round;
 
 pub(crate) const NAME: &str = "held";
 
-const TTL: Duration = Duration::from_secs(30);
+pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// Each hold is renewed once meanwhile.
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
@@ -69,7 +69,7 @@ impl Hold {
         // What a client needs for its first lock is not of the hold.
         client.acquire(LockRequest::new(fresh_name("first")).ttl(TTL)).await?.release().await?;
         let memory = cpu::resident()?;
-        let held = hold(&client, self.count).await?;
+        let held = hold(&client, self.count, TTL).await?;
         sleep(SETTLED_AFTER).await;
         let memory = cpu::resident()?.saturating_sub(memory);
         child::say_and_wait("ready").await?;
@@ -93,9 +93,10 @@ impl Hold {
 pub(crate) async fn hold(
     client: &LockClient,
     count: usize,
+    ttl: Duration,
 ) -> std::result::Result<Vec<LockGuard>, LockError> {
     let prefix = fresh_name("held");
-    let requests = (0..count).map(|i| LockRequest::new(format!("{prefix}-{i}")).ttl(TTL));
+    let requests = (0..count).map(|i| LockRequest::new(format!("{prefix}-{i}")).ttl(ttl));
     let acquiring = requests.map(|request| client.acquire(request));
     stream::iter(acquiring).buffer_unordered(AT_ONCE).try_collect().await
 }

@@ -32,7 +32,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
 
 async fn one_client(round: &mut Round<'_>, contender: Contender) -> Result<()> {
     let span = round.effort.span;
-    let mut client = contender.client(round.store.url()).await?;
+    let mut client = round.client(contender).await?;
     let names = std::iter::repeat_n(fresh_name("hot"), TASKS);
     let counts = cycles::count(cycles::tasks(&*client, names), span).await?;
     client.close().await;

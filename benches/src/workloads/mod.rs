@@ -6,6 +6,7 @@ mod cycles;
 pub(crate) mod handoff;
 pub(crate) mod held;
 pub(crate) mod hot;
+pub(crate) mod renewals;
 pub(crate) mod throughput;
 pub(crate) mod uncontended;
 pub(crate) mod waiting;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
 
+use crate::backend::Backend;
 use crate::client::Result;
 use crate::effort::Effort;
 use crate::floors::datagram;
@@ -29,7 +31,8 @@ pub(crate) enum Workload {
     Handoff,
     /// 64 tasks on one lock: of one client, and of four processes.
     Hot,
-    /// A process that holds thousands of locks; one more lock beside them; thousands that wait.
+    /// A process that holds thousands of locks; one more lock beside them; thousands that wait. Of topologies: the
+    /// renewals of thousands.
     Scale,
     /// The cost of one name's cycles, at first and in the end.
     Age,
@@ -43,6 +46,7 @@ impl Workload {
             Self::Throughput => throughput::run(round).await,
             Self::Handoff => handoff::run(round).await,
             Self::Hot => hot::run(round).await,
+            Self::Scale if round.backend == Backend::Topologies => renewals::run(round).await,
             Self::Scale => {
                 held::run(round).await?;
                 beside::run(round).await?;
@@ -50,6 +54,11 @@ impl Workload {
             }
             Self::Age => age::run(round).await,
         }
+    }
+
+    /// Whether it tells something of a backend. A hot lock, and an old one, are on one server in each topology.
+    pub(crate) fn is_of(self, backend: Backend) -> bool {
+        backend != Backend::Topologies || !matches!(self, Self::Hot | Self::Age)
     }
 
     /// One long life is enough.
@@ -67,7 +76,9 @@ impl Workload {
             Self::Throughput => &[throughput::NAME],
             Self::Handoff => &[handoff::NAME],
             Self::Hot => &[hot::ONE_CLIENT, hot::PROCESSES],
-            Self::Scale => &[held::NAME, beside::ALONE, beside::BESIDE, waiting::NAME],
+            Self::Scale => {
+                &[held::NAME, beside::ALONE, beside::BESIDE, waiting::NAME, renewals::NAME]
+            }
             Self::Age => &[age::NAME, age::BESIDE_A_SNAPSHOT],
         }
     }

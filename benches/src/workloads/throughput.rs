@@ -4,7 +4,7 @@ use super::cycles;
 use crate::client::{Result, fresh_name};
 use crate::contender::Contender;
 use crate::cpu;
-use crate::figures::{CPU, CYCLES, Case};
+use crate::figures::{CPU, CYCLES, Case, SERVER_CPU};
 use crate::round::Round;
 
 pub(crate) const NAME: &str = "throughput";
@@ -21,16 +21,21 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
 
 async fn work(round: &mut Round<'_>, contender: Contender) -> Result<()> {
     let (span, case) = (round.effort.span, Case { name: NAME, workers: TASKS });
-    let mut client = contender.client(round.store.url()).await?;
+    let mut client = round.client(contender).await?;
     let names = (0..TASKS).map(|_| fresh_name("own"));
     let tasks = cycles::tasks(&*client, names);
-    let (requests, cpu) = (round.store.requests().await?, cpu::own());
+    let store = round.store_of(contender);
+    let (requests, cpu, server) = (store.requests().await?, cpu::own(), store.cpu()?);
     let cycles: u64 = cycles::count(tasks, span).await?.into_iter().sum();
     let (cpu, by) = (cpu::own() - cpu, cycles.max(1) as f64);
-    let requests = round.store.requests().await?.zip(requests).map(|(now, then)| now - then);
+    let server = store.cpu()?.zip(server).map(|(now, then)| now - then);
+    let requests = store.requests().await?.zip(requests).map(|(now, then)| now - then);
     client.close().await;
     round.note(case, contender.name, CYCLES, cycles as f64 / span.as_secs_f64());
     round.note(case, contender.name, CPU, cpu.as_secs_f64() * 1e6 / by);
+    if let Some(server) = server {
+        round.note(case, contender.name, SERVER_CPU, server.as_secs_f64() * 1e6 / by);
+    }
     round.note_requests(case, contender, requests.map(|requests| requests as f64 / by));
     Ok(())
 }

@@ -56,7 +56,7 @@ async fn after_a_pause(round: &mut Round<'_>) -> Result<()> {
 async fn workers(round: &Round<'_>) -> Result<Vec<Worker>> {
     let mut workers = Vec::new();
     for contender in round.with_floor() {
-        let client = contender.client(round.store.url()).await?;
+        let client = round.client(contender).await?;
         let name = fresh_name("alone");
         workers.push(Worker { who: contender.name, name, client, times: Times::new()? });
     }

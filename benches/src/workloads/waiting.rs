@@ -95,10 +95,9 @@ async fn wait(clients: &[LockClient], tasks: usize, name: &str) -> Result<Waiter
 }
 
 async fn look(round: &mut Round<'_>, case: Case) -> Result<()> {
-    let server = || round.store.pid().map(cpu::of).transpose();
-    let before = (cpu::own(), server()?);
+    let before = (cpu::own(), round.store.cpu()?);
     sleep(LOOK).await;
-    let after = (cpu::own(), server()?);
+    let after = (cpu::own(), round.store.cpu()?);
     let cores = |used: Duration| used.as_secs_f64() / LOOK.as_secs_f64();
     round.note(case, OURS, CLIENT_CORES, cores(after.0 - before.0));
     if let Some((after, before)) = after.1.zip(before.1) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::hold::{Duty, Hold};
@@ -19,6 +20,10 @@ use crate::model::{BackendError, Clock, LockName, LostReason, Moment, Renewal};
 /// How many holds are renewed in one call to the backend: enough that ten thousand are a hundred
 /// requests, few enough that one of them does not keep a server from its other clients.
 const BATCH: usize = 100;
+
+/// After how many holds the renewer lets others go on, and the runtime hear what has come for them: a batch is long
+/// beside the time of a request.
+const AT_A_STRETCH: usize = 10;
 
 /// The renewer looks this often whether anything is held at all.
 const IDLE_CHECK: Duration = Duration::from_millis(50);
@@ -208,7 +213,10 @@ impl Renewer {
         let asked = self.clock.now();
         let answers = timeout(limit, self.extend_all(&renewals)).await.unwrap_or_default();
         let mut answers = answers.into_iter();
-        for (hold, renewal) in batch {
+        for (place, (hold, renewal)) in batch.into_iter().enumerate() {
+            if place % AT_A_STRETCH == AT_A_STRETCH - 1 {
+                yield_now().await;
+            }
             match answers.next() {
                 Some(Ok(Extension::Extended(granted))) => {
                     hold.renewed(asked, renewal.ttl, granted);

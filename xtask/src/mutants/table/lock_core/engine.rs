@@ -50,6 +50,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-core --test memory c11_no_renewal_brings_a_released_lock_back",
     },
     Mutant {
+        name: "a batch of renewals at a stretch",
+        file: "lock-core/src/engine/renewer.rs",
+        from: "const AT_A_STRETCH: usize = 10;",
+        to: "const AT_A_STRETCH: usize = 1000;",
+        test: "-p lock-core --test renewing c12_others_go_on_while_a_batch_is_renewed",
+    },
+    Mutant {
         name: "renewals one by one",
         file: "lock-core/src/engine/renewer.rs",
         from: "const BATCH: usize = 100;",

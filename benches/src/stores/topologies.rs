@@ -1,0 +1,146 @@
+//! Each way in which several Redis servers serve as one store, beside one server, and beside rslock on three.
+//!
+//! Five servers that know nothing of each other are whatever a contender makes of them: one, shards, a quorum.
+//! Contenders work one after the other, so that only idle servers stand beside those that are measured.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use lock_testkit::{RedisCluster, RedisSentinels, RedisServer};
+
+use super::{Store, redis};
+use crate::client::Result;
+use crate::contender::Contender;
+use crate::cpu;
+use crate::ours::{self, LEASEHOLD};
+use crate::peers::rslock;
+
+pub(crate) const SENTINEL: &str = "leasehold sentinel";
+pub(crate) const CLUSTER: &str = "leasehold cluster";
+pub(crate) const TWO_SHARDS: &str = "leasehold 2 shards";
+pub(crate) const THREE_SHARDS: &str = "leasehold 3 shards";
+pub(crate) const QUORUM_OF_THREE: &str = "leasehold quorum of 3";
+pub(crate) const QUORUM_OF_FIVE: &str = "leasehold quorum of 5";
+pub(crate) const RSLOCK_ON_THREE: &str = "rslock on 3";
+
+/// The first is on one server.
+pub(crate) const CONTENDERS: &[Contender] = &[
+    LEASEHOLD,
+    Contender { name: SENTINEL, connect: ours::connect },
+    Contender { name: CLUSTER, connect: ours::connect },
+    Contender { name: TWO_SHARDS, connect: ours::connect },
+    Contender { name: THREE_SHARDS, connect: ours::connect },
+    Contender { name: QUORUM_OF_THREE, connect: ours::connect },
+    Contender { name: QUORUM_OF_FIVE, connect: ours::connect },
+    Contender { name: RSLOCK_ON_THREE, ..rslock::RSLOCK },
+];
+
+/// How many servers know nothing of each other.
+const INDEPENDENT: usize = 5;
+
+/// How many primaries the cluster has.
+const PRIMARIES: usize = 3;
+
+/// A busy machine is no reason for a failover.
+const DOWN_AFTER: Duration = Duration::from_secs(15);
+
+pub(crate) struct Topologies {
+    one: Topology,
+    others: Vec<(&'static str, Topology)>,
+}
+
+/// The store of one contender.
+struct Topology {
+    url: String,
+    servers: Servers,
+}
+
+enum Servers {
+    /// The first so many of them.
+    Independent(Arc<[RedisServer]>, usize),
+    Sentinels(RedisSentinels),
+    Cluster(RedisCluster),
+}
+
+impl Topologies {
+    pub(crate) async fn start() -> Self {
+        let servers: Arc<[_]> =
+            join_all((0..INDEPENDENT).map(|_| RedisServer::start())).await.into();
+        let (sentinels, cluster) =
+            tokio::join!(RedisSentinels::start(DOWN_AFTER), RedisCluster::start(DOWN_AFTER));
+        let of = |count, url: fn(&[RedisServer]) -> String| Topology {
+            url: url(&servers[..count]),
+            servers: Servers::Independent(servers.clone(), count),
+        };
+        let others = vec![
+            (SENTINEL, Topology { url: sentinels.url(), servers: Servers::Sentinels(sentinels) }),
+            (CLUSTER, Topology { url: cluster.url(), servers: Servers::Cluster(cluster) }),
+            (TWO_SHARDS, of(2, shards)),
+            (THREE_SHARDS, of(3, shards)),
+            (QUORUM_OF_THREE, of(3, quorum)),
+            (QUORUM_OF_FIVE, of(5, quorum)),
+            (RSLOCK_ON_THREE, of(3, urls)),
+        ];
+        Self { one: of(1, urls), others }
+    }
+}
+
+/// `redis://…,redis://…`.
+fn urls(servers: &[RedisServer]) -> String {
+    servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
+}
+
+/// `shards:s0=redis://…,s1=redis://…`.
+fn shards(servers: &[RedisServer]) -> String {
+    let shards = servers.iter().enumerate();
+    let shards = shards.map(|(number, server)| format!("s{number}={}", server.url()));
+    format!("shards:{}", shards.collect::<Vec<_>>().join(","))
+}
+
+/// Each quorum has a database of its own: a server that voted in another one would be taken for one that restarted.
+fn quorum(servers: &[RedisServer]) -> String {
+    let addresses = servers.iter().map(|server| server.addr().to_string());
+    let database = servers.len();
+    format!("redis-quorum://{}/{database}", addresses.collect::<Vec<_>>().join(","))
+}
+
+#[async_trait]
+impl Store for Topologies {
+    fn url(&self) -> &str {
+        self.one.url()
+    }
+
+    fn part(&self, contender: Contender) -> Option<&dyn Store> {
+        let other = self.others.iter().find(|(name, _)| *name == contender.name);
+        Some(other.map_or(&self.one, |(_, topology)| topology))
+    }
+}
+
+impl Topology {
+    /// Those that take requests as long as none fails.
+    fn servers(&self) -> &[RedisServer] {
+        match &self.servers {
+            Servers::Independent(servers, count) => &servers[..*count],
+            Servers::Sentinels(sentinels) => &sentinels.servers()[..1],
+            Servers::Cluster(cluster) => &cluster.servers()[..PRIMARIES],
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Topology {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    async fn requests(&self) -> Result<Option<u64>> {
+        Ok(Some(self.servers().iter().map(redis::requests).sum()))
+    }
+
+    fn cpu(&self) -> Result<Option<Duration>> {
+        let used = self.servers().iter().map(|server| cpu::of(server.pid()));
+        used.sum::<Result<Duration>>().map(Some)
+    }
+}
