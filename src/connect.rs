@@ -19,7 +19,7 @@ use crate::connector::Connector;
 /// | `rediss://…` | the same, by TLS | `redis-rustls` or `redis-native-tls` |
 /// | `redis-cluster://[user:password@]host[:port][,host[:port]…]` | of a Redis Cluster; by TLS `rediss-cluster://` | `redis-cluster` |
 /// | `redis-sentinel://[user:password@]host[:port][,host[:port]…]/name[?db=n]` | of the primary that Redis Sentinel knows by this name; by TLS `rediss-sentinel://` | `redis-sentinel` |
-/// | `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` | of a majority of three or five independent Redis servers | `redis-quorum` |
+/// | `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` | of a majority of three or five independent Redis servers; by TLS `rediss-quorum://` | `redis-quorum` |
 /// | `redis+unix:///path[?db=n&user=u&pass=p]` | the same, by a unix socket | `redis` |
 /// | `shards:ID=URL,ID=URL…` | of several stores, each of which has a part of the names | |
 ///

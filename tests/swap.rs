@@ -100,3 +100,11 @@ async fn swapped_for_redis_with_sentinels() {
     let sentinels = lock_testkit::RedisSentinels::start(Duration::from_secs(60)).await;
     sellers_sell_each_item_once(&sentinels.url()).await;
 }
+
+#[cfg(feature = "redis-quorum")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_for_a_redis_quorum() {
+    let servers = join_all([(); 3].map(|()| lock_testkit::RedisServer::start())).await;
+    let addresses: Vec<_> = servers.iter().map(|server| server.addr().to_string()).collect();
+    sellers_sell_each_item_once(&format!("redis-quorum://{}", addresses.join(","))).await;
+}

@@ -3,6 +3,7 @@
 //!
 //! ```sh
 //! cargo run --features redis,etcd,postgres --example fenced              # starts its own servers
+//! cargo run --features redis-cluster,redis-sentinel --example fenced     # on these too
 //! cargo run --features etcd --example fenced -- --url etcd://127.0.0.1:2379/
 //! ```
 //!
@@ -35,6 +36,10 @@ use crate::stock::{Error, LOCK, Stock};
 
 const TTL: Duration = Duration::from_secs(2);
 
+/// No server is replaced here, on however busy a machine.
+#[cfg(any(feature = "redis-cluster", feature = "redis-sentinel"))]
+const NEVER_REPLACED: Duration = Duration::from_secs(60);
+
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -49,6 +54,16 @@ async fn main() -> Result<(), Error> {
 async fn tell_everywhere() -> Result<(), Error> {
     #[cfg(feature = "redis")]
     tell(&lock_testkit::RedisServer::start().await.url()).await?;
+    #[cfg(feature = "redis-quorum")]
+    {
+        let [a, b, c] = [(); 3].map(|()| lock_testkit::RedisServer::start());
+        let (a, b, c) = (a.await, b.await, c.await);
+        tell(&format!("redis-quorum://{},{},{}", a.addr(), b.addr(), c.addr())).await?;
+    }
+    #[cfg(feature = "redis-cluster")]
+    tell(&lock_testkit::RedisCluster::start(NEVER_REPLACED).await.url()).await?;
+    #[cfg(feature = "redis-sentinel")]
+    tell(&lock_testkit::RedisSentinels::start(NEVER_REPLACED).await.url()).await?;
     #[cfg(feature = "etcd")]
     tell(&lock_testkit::EtcdServer::start().await.url()).await?;
     #[cfg(feature = "postgres")]
@@ -59,7 +74,7 @@ async fn tell_everywhere() -> Result<(), Error> {
 async fn stock(url: &str) -> Result<Box<dyn Stock>, Error> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         #[cfg(feature = "redis")]
-        Some("redis" | "redis-cluster" | "redis-sentinel") => {
+        Some("redis" | "redis-cluster" | "redis-quorum" | "redis-sentinel") => {
             Ok(Box::new(redis::RedisStock::at(url).await?))
         }
         #[cfg(feature = "etcd")]

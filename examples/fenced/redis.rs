@@ -15,13 +15,21 @@ pub(crate) struct RedisStock {
 
 impl RedisStock {
     pub(crate) async fn at(url: &str) -> Result<Self, Error> {
-        let backend = RedisBackend::connect(url).await?;
+        let backend = RedisBackend::connect(&store(url)).await?;
         Ok(Self {
             fence: backend.fence(STOCK),
             read: FencedScript::new("return redis.call('GET', KEYS[1])"),
             write: FencedScript::new("return redis.call('SET', KEYS[1], ARGV[1])"),
-            locks: LockClient::new(backend),
+            locks: leasehold::connect(url).await?,
         })
+    }
+}
+
+/// A quorum keeps locks alone: the stock is on its first server, in one place with its fence.
+fn store(url: &str) -> String {
+    match url.strip_prefix("redis-quorum://").and_then(|servers| servers.split(',').next()) {
+        Some(first) => format!("redis://{first}/"),
+        None => url.to_owned(),
     }
 }
 

@@ -1,10 +1,13 @@
 //! What locks cost a Redis server: the memory of one that is held, and the CPU and the requests of a grant, a renewal
 //! and a release. The page `docs/scaling.md` calculates with these figures.
 //!
-//! Without `--url` it starts a `redis-server` of its own, which has to be installed. Nobody else should use
-//! the server meanwhile.
+//! Without `--url` it starts a `redis-server` of its own, which has to be installed; with `--cluster`, three primaries
+//! and three replicas, whose figures it adds up. Nobody else should use the servers meanwhile.
 //!
-//! `cargo run --release --features redis --example footprint -- --locks 100000`
+//! ```sh
+//! cargo run --release --features redis --example footprint -- --locks 100000
+//! cargo run --release --features redis-cluster --example footprint -- --cluster --locks 10000 --ttl 30
+//! ```
 
 mod server;
 
@@ -14,7 +17,7 @@ use clap::Parser;
 use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use leasehold::{LockClient, LockError, LockGuard, LockRequest};
-use lock_testkit::RedisServer;
+use lock_testkit::{RedisCluster, RedisServer};
 
 use crate::server::{Failure, Server};
 
@@ -26,6 +29,9 @@ struct Args {
     /// The Redis server to measure instead of one of its own.
     #[arg(long)]
     url: Option<String>,
+    /// Measure a Redis Cluster of its own.
+    #[arg(long, conflicts_with = "url")]
+    cluster: bool,
     /// How many locks are held.
     #[arg(long, default_value_t = 1_000)]
     locks: usize,
@@ -37,28 +43,44 @@ struct Args {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let args = Args::parse();
-    let own = if args.url.is_none() { Some(RedisServer::start().await) } else { None };
-    let url = args.url.clone().or(own.as_ref().map(RedisServer::url)).unwrap_or_default();
-    measure(&url, args.locks, Duration::from_secs(args.ttl)).await
+    let (locks, ttl) = (args.locks, Duration::from_secs(args.ttl));
+    match args.url {
+        Some(url) => measure(&url, &[url.clone()], locks, ttl).await,
+        None if args.cluster => {
+            let cluster = RedisCluster::start(Duration::from_secs(60)).await;
+            let servers: Vec<String> = cluster.servers().iter().map(RedisServer::url).collect();
+            measure(&cluster.url(), &servers, locks, ttl).await
+        }
+        None => {
+            let server = RedisServer::start().await;
+            measure(&server.url(), &[server.url()], locks, ttl).await
+        }
+    }
 }
 
-async fn measure(url: &str, locks: usize, ttl: Duration) -> Result<(), Failure> {
+/// Measures the locks at `url`, which these servers keep.
+async fn measure(
+    url: &str,
+    servers: &[String],
+    locks: usize,
+    ttl: Duration,
+) -> Result<(), Failure> {
     let client = leasehold::connect(url).await?;
     // The first one has the server learn the scripts.
     client.acquire("footprint").await?.release().await?;
-    let (start, begun) = (Server::look(url).await?, Instant::now());
+    let (start, begun) = (Server::look(servers).await?, Instant::now());
     let guards = acquire(&client, locks, ttl).await?;
-    let (granted, took) = (Server::look(url).await?, begun.elapsed());
+    let (granted, took) = (Server::look(servers).await?, begun.elapsed());
     tell("a grant", start, granted, locks);
     println!("  {:.0} grants a second from one client", locks as f64 / took.as_secs_f64());
     tokio::time::sleep(ttl).await;
-    let renewed = Server::look(url).await?;
+    let renewed = Server::look(servers).await?;
     // Renewed at each third of the TTL, in batches.
     tell("a period of renewals", granted, renewed, locks * 3);
     let lost = guards.iter().filter(|guard| !guard.is_held()).count();
-    let start_of_release = Server::look(url).await?;
+    let start_of_release = Server::look(servers).await?;
     try_join_all(guards.into_iter().map(LockGuard::release)).await?;
-    let released = Server::look(url).await?;
+    let released = Server::look(servers).await?;
     tell("a release", start_of_release, released, locks);
     let each = |bytes: f64| bytes / locks as f64;
     println!("a held lock: {:.0} bytes of the server", each(granted.memory - start.memory));

@@ -1,4 +1,4 @@
-//! What a Redis server tells of itself.
+//! What Redis servers tell of themselves.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// What the server has done so far, and what it needs now.
-#[derive(Clone, Copy)]
+/// What servers have done so far, in sum, and what they need now.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Server {
     /// In bytes.
     pub(crate) memory: f64,
@@ -17,7 +17,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn look(url: &str) -> Result<Self, Failure> {
+    pub(crate) async fn look(servers: &[String]) -> Result<Self, Failure> {
+        let mut all = Self::default();
+        for url in servers {
+            all.add(url).await?;
+        }
+        Ok(all)
+    }
+
+    async fn add(&mut self, url: &str) -> Result<(), Failure> {
         let mut connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
         let info: String =
             redis::cmd("INFO").arg("everything").query_async(&mut connection).await?;
@@ -26,11 +34,11 @@ impl Server {
         let number = |key: &str| told.get(key).and_then(|text| text.parse::<f64>().ok());
         let seconds = |key: &str| number(key).unwrap_or_default();
         let calls = |command: &str| told.get(command).and_then(|stats| calls(stats));
-        Ok(Self {
-            memory: number("used_memory").ok_or("the server tells no memory")?,
-            cpu: Duration::from_secs_f64(seconds("used_cpu_user") + seconds("used_cpu_sys")),
-            requests: ["cmdstat_evalsha", "cmdstat_eval"].into_iter().filter_map(calls).sum(),
-        })
+        self.memory += number("used_memory").ok_or("the server tells no memory")?;
+        self.cpu += Duration::from_secs_f64(seconds("used_cpu_user") + seconds("used_cpu_sys"));
+        self.requests +=
+            ["cmdstat_evalsha", "cmdstat_eval"].into_iter().filter_map(calls).sum::<f64>();
+        Ok(())
     }
 }
 

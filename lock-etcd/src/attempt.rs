@@ -4,18 +4,19 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use etcd_client::{Txn, TxnResponse};
 use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Extension, Grant, WaiterHandle};
 use lock_core::{BackendError, Clock, Contention, FencingToken, Kind, Moment, Slots, SystemClock};
 
+use crate::answer::Answer;
 use crate::cluster::Cluster;
 use crate::error::{BACKEND, overtaken, says_lease_gone};
 use crate::requests::{self, ClaimKeys};
 use crate::session::Session;
 use crate::standing::{Standing, first_slots};
-use crate::stored_claim::StoredClaim;
-use crate::view::{Entered, View, entered, entries, server_time, written};
+use crate::stored_claim::{StoredClaim, token};
+use crate::together::Write;
+use crate::view::{Entered, View, entered, entries, server_time};
 use crate::waiters::Place;
 
 /// How long the session of a place in a queue is to last when the place is looked at: until the next look.
@@ -113,18 +114,18 @@ impl Cluster {
         place: Option<&Arc<Session>>,
     ) -> Result<Entered, BackendError> {
         let place_id = place.map(|session| session.id());
-        let txn = requests::enter(&this.keys, this.claim, this.hold.id(), place_id);
+        let txn = || Write::Txn(requests::enter(&this.keys, this.claim, this.hold.id(), place_id));
         let sessions = [Some(&this.hold), place].into_iter().flatten();
-        entered(this.claim.kind, &self.write_on(sessions, txn).await?)
+        let answer = self.server.write_together(&this.keys.range, txn).await;
+        entered(this.claim.kind, self.written_on(sessions, answer).await?)
     }
 
-    /// Carries out a transaction that puts a key on one of the sessions.
-    pub(crate) async fn write_on(
+    /// What came of a transaction that puts a key on one of the sessions.
+    pub(crate) async fn written_on(
         &self,
         sessions: impl Iterator<Item = &Arc<Session>>,
-        txn: Txn,
-    ) -> Result<TxnResponse, BackendError> {
-        let answer = self.server.txn(txn).await;
+        answer: Result<Answer, BackendError>,
+    ) -> Result<Answer, BackendError> {
         if answer.as_ref().is_err_and(says_lease_gone) {
             // Which one? The next try takes another for that one.
             join_all(sessions.map(|session| session.keep_alive())).await;
@@ -144,7 +145,7 @@ impl Cluster {
 
     async fn look(&self, this: &Try<'_>, token: FencingToken) -> Result<View, BackendError> {
         let kind = this.claim.kind;
-        View::of(kind, &self.server.txn(requests::look(&this.keys, kind, token)).await?)
+        View::of(kind, self.server.txn(requests::look(&this.keys, kind, token)).await?)
     }
 
     /// This attempt took the lock.
@@ -164,11 +165,13 @@ impl Cluster {
     ) -> Result<Option<Attempt>, BackendError> {
         this.hold.last_for(this.claim.ttl.as_duration()).await?;
         let txn = requests::take_slots(&this.keys, this.claim, slots, this.hold.id(), view);
-        let answer = self.write_on([&this.hold].into_iter(), txn).await?;
-        if !answer.succeeded() {
+        let answer = self.server.txn(txn).await;
+        let answer = self.written_on([&this.hold].into_iter(), answer).await?;
+        if !answer.succeeded {
             return Ok(None);
         }
-        let token = view.own.as_ref().map_or_else(|| written(&answer), |own| Ok(own.token))?;
+        let token =
+            view.own.as_ref().map_or_else(|| token(answer.revision), |own| Ok(own.token))?;
         Ok(Some(Attempt::Granted(self.taken(this, token, slots.clone()))))
     }
 
@@ -255,7 +258,7 @@ impl Cluster {
         if !own_is_there || !is_there(found.get(1), &|token| token < place.token) {
             return Ok(None);
         }
-        *place.answered() = (this.asked, server_time(&answer)?);
+        *place.answered() = (this.asked, server_time(answer.revision));
         self.claims.waits(this.claim.owner);
         Ok(Some(Attempt::Busy(place.contention())))
     }

@@ -1,6 +1,5 @@
 //! How claims end: their keys are deleted.
 
-use etcd_client::Client;
 use futures_util::future::join_all;
 use lock_core::backend::Release;
 use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
@@ -8,7 +7,8 @@ use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
 use crate::cluster::Cluster;
 use crate::error::overtaken;
 use crate::requests;
-use crate::view::deleted;
+use crate::together::Write;
+use crate::view::{deleted, released};
 
 impl Cluster {
     pub(crate) async fn release(
@@ -20,11 +20,11 @@ impl Cluster {
             return Ok(Release::NotHeld);
         }
         self.waiters.forget(owner);
-        let key = self.root.claim(name, owner);
-        let delete = |mut client: Client| async move { client.delete(key, None).await };
-        let deleted = self.server.on_store(delete).await?.deleted();
+        let (range, key) = (self.root.claims(name), self.root.claim(name, owner));
+        let deletion = || Write::Deletion(key.clone());
+        let released = released(&self.server.write_together(&range, deletion).await?)?;
         self.claims.forget(owner);
-        Ok(if deleted > 0 { Release::Released } else { Release::NotHeld })
+        Ok(if released { Release::Released } else { Release::NotHeld })
     }
 
     pub(crate) async fn withdraw(

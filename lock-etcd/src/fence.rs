@@ -85,10 +85,10 @@ impl EtcdFence {
         let txn =
             Txn::new().when([greater]).and_then([TxnOp::get(&*self.mark, None)]).or_else(accepted);
         let answer = self.server.txn(txn).await?;
-        if !answer.succeeded() {
+        if !answer.succeeded {
             return Ok(());
         }
-        match answer.op_responses().first() {
+        match answer.parts.first() {
             Some(TxnOpResponse::Get(mark)) => Err(stale(token, mark.kvs().first())?),
             _ => Err(unreadable("the answer of a fence").into()),
         }

@@ -126,11 +126,13 @@ impl Shared {
             last.used = if need.is_some() { now } else { last.used };
             jobs.extend(self.attend(session, need, last, now));
         }
-        let idle = |session: &Session| {
-            attended.get(&session.id()).is_some_and(|last| now.since(last.used) > IDLE_LIMIT)
-        };
-        let idle = self.claims.take_unused(idle).into_iter();
-        jobs.extend(idle.map(|session| self.clone().end_idle(session).boxed()));
+        let is_idle = |last: &Attended| now.since(last.used) > IDLE_LIMIT;
+        // To see what is used costs a look at each claim.
+        if attended.values().any(is_idle) {
+            let idle = |session: &Session| attended.get(&session.id()).is_some_and(is_idle);
+            let idle = self.claims.take_unused(idle).into_iter();
+            jobs.extend(idle.map(|session| self.clone().end_idle(session).boxed()));
+        }
         jobs
     }
 
@@ -169,8 +171,8 @@ impl Shared {
     /// Deletes the keys on a session that are no claim of ours: a request wrote them that came after its
     /// claim was over, and so late that the mark of its withdrawal was gone (C19).
     async fn delete_orphans(self: Arc<Self>, session: Arc<Session>) {
-        let Ok(keys) = session.keys().await else { return };
-        let orphans = self.claims.unknown(keys.iter()).into_iter();
+        let Ok(census) = session.census().await else { return };
+        let orphans = self.claims.unknown(census.keys().iter()).into_iter();
         let delete = orphans.map(|key| {
             let txn = requests::delete_if_on(key, [session.id()].into_iter());
             self.server.txn(txn)

@@ -32,6 +32,8 @@
 //! - **Acquire**: one transaction. If nobody has a claim, ours is written, and holds. Else, if the caller
 //!   waits, ours is written on the session for places, whose lease is 2 s: a waiter that died is gone
 //!   after 2 to 3 s.
+//! - **Many at once**: acquisitions and releases of many tasks of a client go as parts of one transaction, of which
+//!   each has an answer of its own. It has one part of each lock at most.
 //! - **Waiting**: a waiter watches the two claims before its own. When the farther one goes, it reads who
 //!   is left before it. When the nearer one goes and no other is left, the lock is its own, without a
 //!   further read, since no claim can come before one that exists. That hold lasts for what is left of the
@@ -87,6 +89,7 @@
 //! etcd 3.4 or newer. A user needs `readwrite` on the keys below the root.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod answer;
 mod attempt;
 mod backend;
 mod claims;
@@ -111,6 +114,7 @@ mod session;
 mod several;
 mod standing;
 mod stored_claim;
+mod together;
 mod value;
 mod view;
 mod waiters;

@@ -5,7 +5,7 @@
 //! Many ask which keys hang on their session, in one request for all, and read only those that are missing
 //! in the answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -15,7 +15,7 @@ use lock_core::{BackendError, Clock, FencingToken, Moment, OwnerId, SystemClock}
 use crate::cluster::Cluster;
 use crate::error::overtaken;
 use crate::requests;
-use crate::session::{Keys, Session};
+use crate::session::Session;
 use crate::stored_claim::StoredClaim;
 use crate::view::{entries, unless_retired};
 
@@ -58,7 +58,7 @@ impl Cluster {
         if let Err(error) = first.session.last_for(ttl).await {
             return holds.iter().map(|_| Err(error.clone())).collect();
         }
-        let on_session = self.keys_on(&first.session, holds.len()).await;
+        let on_session = keys_on(&first.session, holds).await;
         let (proven, unproven): (Vec<&Hold<'_>>, Vec<_>) = holds.iter().partition(|hold| {
             on_session.contains(hold.key.as_bytes()) && self.claims.is_known(hold.renewal)
         });
@@ -69,14 +69,6 @@ impl Cluster {
         }
         let answer = |hold: &&Hold<'_>| answers.remove(&hold.renewal.owner);
         holds.iter().map(answer).map(|answer| answer.unwrap_or(Ok(Extension::Lost))).collect()
-    }
-
-    /// The keys on a session, if many holds ask. What it does not tell is read key by key.
-    async fn keys_on(&self, session: &Session, holds: usize) -> Keys {
-        match holds {
-            0 | 1 => Keys::default(),
-            _ => session.keys().await.unwrap_or_default(),
-        }
     }
 
     /// Reads the keys of at most [`BATCH`] holds, and moves those that are not on their session.
@@ -129,7 +121,7 @@ impl Cluster {
             let Some(moved) = unless_retired(&self.server.txn(txn).await?)? else {
                 return Ok(Extension::Lost);
             };
-            if !moved.succeeded() {
+            if !moved.succeeded {
                 return match entries(&moved)?.pop().flatten() {
                     Some(_) => Err(overtaken("the hold changed while it was extended")),
                     None => Ok(Extension::Lost),
@@ -146,6 +138,17 @@ impl Hold<'_> {
     fn extended(&self, asked: Moment) -> Extension {
         Extension::Extended(self.session.left(asked))
     }
+}
+
+/// Which keys of the holds are on their session, if many ask. What is not told is read key by key.
+async fn keys_on<'a>(session: &Session, holds: &'a [&Hold<'_>]) -> HashSet<&'a [u8]> {
+    if holds.len() < 2 {
+        return HashSet::new();
+    }
+    let Ok(census) = session.census().await else { return HashSet::new() };
+    // Very many keys may be on it, of which few are asked for.
+    let mut asked: HashSet<&[u8]> = holds.iter().map(|hold| hold.key.as_bytes()).collect();
+    census.keys().iter().filter_map(|key| asked.take(key.as_slice())).collect()
 }
 
 fn on_one_session<'a, 'b>(holds: &'a [Hold<'b>]) -> Vec<Vec<&'a Hold<'b>>> {

@@ -10,10 +10,11 @@
 
 use std::time::Duration;
 
-use etcd_client::{Client, Txn, TxnResponse};
+use etcd_client::{Client, Txn};
 use lock_core::backend::{Record, Recording, Release};
 use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, Ttl};
 
+use crate::answer::Answer;
 use crate::claims::whole_seconds;
 use crate::cluster::Cluster;
 use crate::error::unreadable;
@@ -38,7 +39,7 @@ impl Cluster {
         };
         let range = self.root.claims(name);
         let retire = |lease| requests::retire(&range, &held, lease);
-        let done = |answer: &TxnResponse| Ok(answer.succeeded());
+        let done = |answer: &Answer| Ok(answer.succeeded);
         match self.on_own_lease(delay.as_duration(), retire, done).await? {
             true => {
                 self.claims.retire(owner, delay);
@@ -53,8 +54,8 @@ impl Cluster {
         let own = self.root.claim(&record.name, record.owner);
         let run = self.root.run(&record.name, &record.occurrence);
         let put = |lease| requests::record(&own, &run, record.token, lease);
-        let done = |answer: &TxnResponse| {
-            Ok(unless_retired(answer)?.is_some_and(|recorded| recorded.succeeded()))
+        let done = |answer: &Answer| {
+            Ok(unless_retired(answer)?.is_some_and(|recorded| recorded.succeeded))
         };
         match self.on_own_lease(record.remember, put, done).await? {
             true => Ok(Recording::Recorded),
@@ -81,7 +82,7 @@ impl Cluster {
         &self,
         span: Duration,
         put: impl FnOnce(i64) -> Txn,
-        done: impl FnOnce(&TxnResponse) -> Result<bool, BackendError>,
+        done: impl FnOnce(&Answer) -> Result<bool, BackendError>,
     ) -> Result<bool, BackendError> {
         let lease = Session::new(self.server.clone(), whole_seconds(span));
         lease.last_for(span).await?;

@@ -9,14 +9,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn, TxnResponse};
+use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn};
+use futures_util::future::FutureExt;
 use lock_core::BackendError;
-use lock_core::backend::ReplyMonitor;
+use lock_core::backend::{PendingReply, ReplyMonitor};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
+use crate::answer::Answer;
 use crate::error::{BACKEND, classify, spoils_connection};
 use crate::identity::{Identity, Linearizable};
+use crate::together::{Together, Write};
 
 /// A caller that leaves after this much silence leaves a suspect connection behind. One that leaves
 /// earlier has changed its mind. A healthy commit takes a hundredth of this span.
@@ -39,6 +42,7 @@ pub(crate) struct Link {
     number: usize,
     client: OnceCell<Client>,
     replies: ReplyMonitor,
+    together: Together,
     retired: watch::Sender<bool>,
 }
 
@@ -65,7 +69,7 @@ impl Server {
         F: Future<Output = Result<T, Error>>,
     {
         let link = self.link();
-        let reply = link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));
+        let reply = self.request_over(&link);
         let answer = match self.client(&link).await {
             Ok(client) => request(client).await,
             Err(error) => Err(error),
@@ -78,8 +82,35 @@ impl Server {
     }
 
     /// Carries out a transaction.
-    pub(crate) async fn txn(&self, txn: Txn) -> Result<TxnResponse, BackendError> {
-        self.on_store(|mut client| async move { client.txn(txn).await }).await
+    pub(crate) async fn txn(&self, txn: Txn) -> Result<Answer, BackendError> {
+        Answer::of(&self.on_store(|mut client| async move { client.txn(txn).await }).await?)
+    }
+
+    /// Writes on the keys that start with `lock`, together with what others write for other locks at the same time.
+    pub(crate) async fn write_together(
+        self: &Arc<Self>,
+        lock: &str,
+        write: impl Fn() -> Write,
+    ) -> Result<Answer, BackendError> {
+        let (link, server) = (self.link(), self.clone());
+        let reply = self.request_over(&link);
+        let send = move |write| {
+            let server = server.clone();
+            async move { server.write(write).await }.boxed()
+        };
+        let answer = link.together.carry_out(lock, write, send).await;
+        reply.received();
+        answer
+    }
+
+    async fn write(&self, write: Write) -> Result<Answer, BackendError> {
+        match write {
+            Write::Txn(txn) => self.txn(txn).await,
+            Write::Deletion(key) => {
+                let delete = |mut client: Client| async move { client.delete(key, None).await };
+                Answer::of_deletion(self.on_store(delete).await?)
+            }
+        }
     }
 
     /// Sends a request that reads or writes keys. An answer of another store than the one we know, or of an
@@ -123,6 +154,11 @@ impl Server {
         }
     }
 
+    /// A request is about to be sent over a connection, whose silence is then noticed (C17).
+    fn request_over<'a>(&'a self, link: &'a Arc<Link>) -> PendingReply<'a, impl FnOnce()> {
+        link.replies.request_sent(SUSPECT_AFTER, || self.retire(link))
+    }
+
     /// The connection in use.
     pub(crate) fn link(&self) -> Arc<Link> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -156,8 +192,8 @@ impl Server {
 
 impl Link {
     fn to(number: usize) -> Self {
-        let (client, replies) = (OnceCell::new(), ReplyMonitor::default());
-        Self { number, client, replies, retired: watch::Sender::new(false) }
+        let (client, replies, together) = Default::default();
+        Self { number, client, replies, together, retired: watch::Sender::new(false) }
     }
 
     /// Returns once requests go elsewhere.

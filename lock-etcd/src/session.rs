@@ -8,11 +8,10 @@
 //!                 gone: its keys are, too          revoked
 //! ```
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{LeaseGrantOptions, LeaseTimeToLiveOptions};
+use etcd_client::{LeaseGrantOptions, LeaseTimeToLiveOptions, LeaseTimeToLiveResponse};
 use futures_util::future::FutureExt;
 use lock_core::{BackendError, Clock, Moment, SystemClock};
 use rand::TryRng;
@@ -23,8 +22,8 @@ use crate::error::{classify, is_lease_gone, is_lease_there, lease_gone};
 use crate::recent::Recent;
 use crate::server::Server;
 
-/// The keys on a lease.
-pub(crate) type Keys = Arc<HashSet<Vec<u8>>>;
+/// What names the keys on a lease.
+pub(crate) type Census = Arc<LeaseTimeToLiveResponse>;
 
 /// One lease, and until when the server keeps it.
 pub(crate) struct Session {
@@ -34,7 +33,7 @@ pub(crate) struct Session {
     /// What the server granted. It is set once the lease is there.
     granted: OnceCell<Duration>,
     state: Mutex<State>,
-    census: Recent<Result<Keys, BackendError>>,
+    census: Recent<Result<Census, BackendError>>,
 }
 
 struct State {
@@ -133,9 +132,9 @@ impl Session {
     ///
     /// A key among them is there. One that is not may be there all the same: the leader answers, which may
     /// have yet to carry out what another member has.
-    pub(crate) async fn keys(&self) -> Result<Keys, BackendError> {
+    pub(crate) async fn census(&self) -> Result<Census, BackendError> {
         let (server, id) = (self.server.clone(), self.id);
-        self.census.get(|| async move { keys_on(&server, id).await }.boxed()).await
+        self.census.get(|| async move { census_of(&server, id).await }.boxed()).await
     }
 
     /// Ends the lease, and with it all keys on it.
@@ -162,11 +161,10 @@ impl Session {
     }
 }
 
-async fn keys_on(server: &Server, id: i64) -> Result<Keys, BackendError> {
+async fn census_of(server: &Server, id: i64) -> Result<Census, BackendError> {
     let options = Some(LeaseTimeToLiveOptions::new().with_keys());
     let ask = |mut client: etcd_client::Client| async move {
         client.lease_time_to_live(id, options).await
     };
-    let answer = server.request(ask).await?;
-    Ok(Arc::new(answer.keys().iter().cloned().collect()))
+    server.request(ask).await.map(Arc::new)
 }

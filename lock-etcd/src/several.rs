@@ -1,15 +1,15 @@
 //! C39: several locks by one transaction.
 
-use etcd_client::TxnResponse;
 use lock_core::BackendError;
 use lock_core::backend::{Claim, Grant};
 
+use crate::answer::Answer;
 use crate::attempt::Try;
 use crate::cluster::Cluster;
 use crate::requests;
 use crate::standing::first_slots;
-use crate::stored_claim::StoredClaim;
-use crate::view::{entries, written};
+use crate::stored_claim::{StoredClaim, token};
+use crate::view::entries;
 
 impl Cluster {
     /// Takes those at the front of `claims` that nobody has a claim on: all by one transaction, if nobody has one on
@@ -20,7 +20,7 @@ impl Cluster {
     ) -> Result<Vec<Grant>, BackendError> {
         let tries: Vec<_> = claims.iter().map(|claim| self.begin(claim)).collect();
         let answer = self.take_all(&tries).await?;
-        if answer.succeeded() {
+        if answer.succeeded {
             return self.all_taken(&tries, &answer);
         }
         let seen = entries(&answer)?;
@@ -30,7 +30,7 @@ impl Cluster {
         // If all seem to be free, one of the claims was withdrawn, or another came and went.
         if !front.is_empty() && !rest.is_empty() {
             let answer = self.take_all(front).await?;
-            if answer.succeeded() {
+            if answer.succeeded {
                 return self.all_taken(front, &answer);
             }
         }
@@ -38,7 +38,7 @@ impl Cluster {
         Ok(Vec::new())
     }
 
-    async fn take_all(&self, tries: &[Try<'_>]) -> Result<TxnResponse, BackendError> {
+    async fn take_all(&self, tries: &[Try<'_>]) -> Result<Answer, BackendError> {
         let mut sessions: Vec<_> = tries.iter().map(|this| &this.hold).collect();
         for this in tries {
             this.hold.last_for(this.claim.ttl.as_duration()).await?;
@@ -46,16 +46,13 @@ impl Cluster {
         let asked = tries.iter().map(|this| (&this.keys, this.claim, this.hold.id()));
         let txn = requests::take_all(asked);
         sessions.dedup_by_key(|session| session.id());
-        self.write_on(sessions.into_iter(), txn).await
+        let answer = self.server.txn(txn).await;
+        self.written_on(sessions.into_iter(), answer).await
     }
 
-    fn all_taken(
-        &self,
-        tries: &[Try<'_>],
-        answer: &TxnResponse,
-    ) -> Result<Vec<Grant>, BackendError> {
+    fn all_taken(&self, tries: &[Try<'_>], answer: &Answer) -> Result<Vec<Grant>, BackendError> {
         // The keys were made in one revision, which is the token of each.
-        let token = written(answer)?;
+        let token = token(answer.revision)?;
         let grant = |this| self.taken(this, token, first_slots(this.claim.kind));
         Ok(tries.iter().map(grant).collect())
     }

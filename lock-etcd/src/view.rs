@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use etcd_client::{GetResponse, KeyValue, TxnOpResponse, TxnResponse};
+use etcd_client::{GetResponse, KeyValue, TxnOpResponse};
 use lock_core::backend::ServerTime;
 use lock_core::{BackendError, FencingToken, Kind};
 
+use crate::answer::Answer;
 use crate::error::{unreadable, withdrawn};
 use crate::standing::{Ahead, Before, Standing};
 use crate::stored_claim::{StoredClaim, token};
@@ -36,20 +37,12 @@ pub(crate) struct View {
 impl View {
     /// When this was so.
     pub(crate) fn at(&self) -> ServerTime {
-        time(self.revision)
+        server_time(self.revision)
     }
 
     /// Reads the answer to [`look`](crate::requests::look).
-    pub(crate) fn of(kind: Kind, response: &TxnResponse) -> Result<Self, BackendError> {
-        Self::read(kind, response, response.op_responses())
-    }
-
-    fn read(
-        kind: Kind,
-        response: &TxnResponse,
-        mut answers: Vec<TxnOpResponse>,
-    ) -> Result<Self, BackendError> {
-        let mut next = || match answers.pop() {
+    pub(crate) fn of(kind: Kind, mut answer: Answer) -> Result<Self, BackendError> {
+        let mut next = || match answer.parts.pop() {
             Some(TxnOpResponse::Get(answer)) => Ok(answer),
             _ => Err(unreadable(WHAT)),
         };
@@ -60,47 +53,36 @@ impl View {
         let before = Before::of(kind, own.as_ref(), read);
         let ahead = before.as_ref().map(|before| before.ahead(kind, first.as_ref()));
         let standing = Standing::of(kind, own.as_ref(), first.as_ref(), before.as_ref());
-        Ok(Self { own, first, ahead, standing, revision: revision(response)? })
+        Ok(Self { own, first, ahead, standing, revision: answer.revision })
     }
 }
 
 /// Reads the answer to [`enter`](crate::requests::enter). The error may be that the claim was withdrawn.
-pub(crate) fn entered(kind: Kind, response: &TxnResponse) -> Result<Entered, BackendError> {
-    if response.succeeded() {
-        return written(response).map(Entered::Taken);
+pub(crate) fn entered(kind: Kind, mut answer: Answer) -> Result<Entered, BackendError> {
+    if answer.succeeded {
+        return token(answer.revision).map(Entered::Taken);
     }
-    let mut answers = response.op_responses();
-    match answers.pop() {
+    match answer.parts.pop() {
         Some(TxnOpResponse::Get(mark)) if mark.count() > 0 => Err(withdrawn()),
-        Some(TxnOpResponse::Get(_)) => {
-            let view = View::read(kind, response, answers)?;
-            Ok(Entered::Seen(Box::new(view)))
-        }
+        Some(TxnOpResponse::Get(_)) => View::of(kind, answer).map(Box::new).map(Entered::Seen),
         _ => Err(unreadable(WHAT)),
     }
 }
 
-/// The token of a claim whose key was made by this transaction.
-pub(crate) fn written(response: &TxnResponse) -> Result<FencingToken, BackendError> {
-    // A key that is created in a transaction has the transaction's revision.
-    token(revision(response)?)
-}
-
 /// Reads the answer to [`read`](crate::requests::read), in the order of the keys.
-pub(crate) fn entries(response: &TxnResponse) -> Result<Vec<Option<StoredClaim>>, BackendError> {
-    let entry = |answer: TxnOpResponse| match answer {
+pub(crate) fn entries(answer: &Answer) -> Result<Vec<Option<StoredClaim>>, BackendError> {
+    let entry = |part: &TxnOpResponse| match part {
         TxnOpResponse::Get(answer) => answer.kvs().first().map(StoredClaim::of).transpose(),
         _ => Err(unreadable("the state of claims")),
     };
-    response.op_responses().into_iter().map(entry).collect()
+    answer.parts.iter().map(entry).collect()
 }
 
 /// What came of a transaction that leaves a hold alone which outlasts its work; `None` if it is such a hold.
-pub(crate) fn unless_retired(response: &TxnResponse) -> Result<Option<TxnResponse>, BackendError> {
-    match response.op_responses().pop() {
-        _ if response.succeeded() => Ok(None),
-        Some(TxnOpResponse::Txn(inner)) => Ok(Some(inner)),
-        _ => Err(unreadable("the answer to a transaction")),
+pub(crate) fn unless_retired(answer: &Answer) -> Result<Option<Answer>, BackendError> {
+    match answer.succeeded {
+        true => Ok(None),
+        false => Ok(answer.of_each()?.pop()),
     }
 }
 
@@ -111,8 +93,8 @@ pub(crate) fn only(found: &GetResponse) -> Result<Option<StoredClaim>, BackendEr
 
 /// Reads the answer to [`delete`](crate::requests::delete): the claim as it was in the end; `None` if it
 /// went by itself.
-pub(crate) fn deleted(response: &TxnResponse) -> Result<Option<StoredClaim>, BackendError> {
-    match response.op_responses().pop() {
+pub(crate) fn deleted(answer: &Answer) -> Result<Option<StoredClaim>, BackendError> {
+    match answer.parts.last() {
         Some(TxnOpResponse::Delete(deleted)) => {
             deleted.prev_kvs().first().map(StoredClaim::of).transpose()
         }
@@ -121,17 +103,16 @@ pub(crate) fn deleted(response: &TxnResponse) -> Result<Option<StoredClaim>, Bac
     }
 }
 
+/// Reads the answer to a deletion: whether the claim was there.
+pub(crate) fn released(answer: &Answer) -> Result<bool, BackendError> {
+    match answer.parts.last() {
+        Some(TxnOpResponse::Delete(deleted)) => Ok(deleted.deleted() > 0),
+        _ => Err(unreadable("the end of a claim")),
+    }
+}
+
 /// The revision as a clock: a nanosecond for each, which no server outruns. A span between two
 /// revisions is therefore never longer than the time that passed.
-pub(crate) fn server_time(response: &TxnResponse) -> Result<ServerTime, BackendError> {
-    revision(response).map(time)
-}
-
-fn time(revision: i64) -> ServerTime {
+pub(crate) fn server_time(revision: i64) -> ServerTime {
     ServerTime(Duration::from_nanos(revision.unsigned_abs()))
-}
-
-fn revision(response: &TxnResponse) -> Result<i64, BackendError> {
-    let header = response.header().ok_or_else(|| unreadable("an answer without a revision"))?;
-    Ok(header.revision())
 }

@@ -202,7 +202,7 @@ impl Turn {
         let mut watched = [self.watches.watch(keys.own.as_bytes()), before];
         join_all(watched.iter_mut().map(Watch::opened)).await;
         // What happened before the watches were open.
-        let view = View::of(*kind, &self.server.txn(requests::look(keys, *kind, *token)).await?)?;
+        let view = View::of(*kind, self.server.txn(requests::look(keys, *kind, *token)).await?)?;
         let now_nearest = view.ahead.and_then(|ahead| ahead.keys.first().cloned());
         if view.standing == Standing::Waits && view.own.is_some() && now_nearest == nearest {
             select_all(watched.iter_mut().map(|watch| watch.changed().boxed())).await;
@@ -260,7 +260,7 @@ impl Turn {
     /// More claims were before us than we know of.
     async fn look_at_all(&self) -> Result<bool, BackendError> {
         let Place { keys, kind, token, .. } = &*self.place;
-        let view = View::of(*kind, &self.server.txn(requests::look(keys, *kind, *token)).await?)?;
+        let view = View::of(*kind, self.server.txn(requests::look(keys, *kind, *token)).await?)?;
         let is_there = view.own.is_some_and(|own| own.token == self.place.token);
         *self.place.ahead() = view.ahead.unwrap_or_default();
         Ok(is_there)

@@ -147,7 +147,8 @@ impl Watches {
         while !watch.is_gone() {
             if watch.was_reopened() || watch.opened == 0 {
                 watch.opened().await;
-                if self.shared.lacks(key).await {
+                // Boxed, since very many keys are watched, and few are read at a time.
+                if Box::pin(self.shared.lacks(key)).await {
                     return;
                 }
             } else {

@@ -14,12 +14,10 @@ use crate::changes::changes;
 use crate::doctor;
 use crate::error::unreadable;
 use crate::keys::{self, Keys};
+use crate::listing::{States, held, names_of};
 use crate::reply;
 use crate::scripts::{EVICT, INSPECT};
 use crate::server::{in_order, picked};
-
-/// How many locks one request of a listing looks at.
-const INSPECT_STEP: usize = 100;
 
 #[async_trait]
 impl LockAdmin for RedisBackend {
@@ -35,17 +33,8 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let mut held = Vec::new();
-        for page in self.names(prefix).await?.chunks(INSPECT_STEP) {
-            // A key that is no lock hides no lock.
-            let states = self.inspect_all(page).await?.into_iter().filter_map(Result::ok);
-            held.extend(states.filter(|state| state.holder().is_some()));
-            if held.len() >= limit {
-                break;
-            }
-        }
-        held.truncate(limit);
-        Ok(held)
+        let names = self.names(prefix).await?;
+        held(&names, limit, |page| async move { self.inspect_all(&page).await }).await
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
@@ -66,10 +55,7 @@ impl LockAdmin for RedisBackend {
 
 impl RedisBackend {
     /// Looks at several locks in as few requests as can be. Those whose key is no lock are an error each.
-    async fn inspect_all(
-        &self,
-        names: &[LockName],
-    ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
+    async fn inspect_all(&self, names: &[LockName]) -> Result<States, BackendError> {
         let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
         let locks: Vec<_> = keys.iter().map(Keys::lock).collect();
         let groups = self.server.together(&locks);
@@ -84,7 +70,7 @@ impl RedisBackend {
         names: &[LockName],
         keys: &[Keys<'_>],
         group: &[usize],
-    ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
+    ) -> Result<States, BackendError> {
         let names: Vec<&LockName> = picked(names, group).collect();
         let keys = picked(keys, group).flat_map(|keys| [keys.lock(), keys.waiters()]);
         let keys: Vec<_> = keys.collect();
@@ -94,11 +80,7 @@ impl RedisBackend {
     /// The names that start with `prefix` of all locks that have a token counter, sorted.
     async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
         let counters = self.server.keys(&keys::counters(prefix)).await?;
-        let name = |counter: &String| keys::name_of_counter(counter);
-        let mut names: Vec<LockName> = counters.iter().filter_map(name).collect();
-        names.sort_unstable();
-        names.dedup();
-        Ok(names)
+        Ok(names_of(counters.iter()))
     }
 
     /// Does what a client does, with a lock of the doctor's own, which is among those that the client's

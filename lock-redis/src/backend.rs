@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
 use lock_core::backend::{
     Attempt, Claim, ClockLimit, Extension, Grant, Record, Recording, Release, Renewal, Reservation,
     Reserved, WaiterHandle,
@@ -17,16 +16,25 @@ use lock_core::{
 };
 use redis::cmd;
 
+use crate::ask::{Acquiring, Question, Releasing};
 use crate::claims::{Call, Claims};
 use crate::error::BACKEND;
 use crate::fence::RedisFence;
-use crate::keys::{self, Key, Keys};
+use crate::keys::{self, Keys};
+use crate::node::Node;
 use crate::reply;
 use crate::scripts::{
-    ACQUIRE, ACQUIRE_BESIDE, ACQUIRE_WHILE_FREE, EXTEND, POLLED, Program, RECORD, RELEASE,
-    RELEASE_AFTER, RESERVE, WITHDRAW,
+    ACQUIRE_WHILE_FREE, POLLED, RECORD, RELEASE_AFTER, RESERVE, Servers, WITHDRAW,
 };
-use crate::server::{Server, in_order, picked};
+use crate::server::Server;
+
+/// What a loss of the store does (C30) where it is one server.
+const LOSS_OF_ONE: &str = "a failover or a restart that loses writes can grant a lock twice; after a restart tokens still grow \
+     unless the clock is behind; a replica that takes over behind the address gives the last tokens again, unless the URL says failover=true";
+
+/// The same where a replica is known to take over.
+const LOSS_OF_SEVERAL: &str = "a failover or a restart that loses writes can grant a lock twice; tokens still grow unless the new \
+     server's clock is behind";
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///
@@ -62,42 +70,24 @@ impl RedisBackend {
         deaf: &'static str,
         call: &Call<'_>,
     ) -> Result<(Attempt, bool), BackendError> {
-        let (keys, owner) = (Keys::new(&claim.name), claim.owner.expose());
-        let (ttl, label, limit) = (claim.ttl.as_millis(), claim.label.as_str(), self.clock_limit());
-        let keys = keys.claiming(&owner);
-        let (program, kind) = asking_for(claim.kind);
+        let (limit, kind) = (self.clock_limit(), kind_mark(claim.kind));
         let mut hears = false;
-        let reply = self.server.run_over(program, &keys, |node, link| {
+        let reply = self.server.ask_over(&claim.name, |node, link| {
             call.sends_over(link)?;
             let channel = waiter.and_then(|waiter| node.push.register(claim.owner, waiter));
             hears = channel.is_some();
-            let channel = channel.map_or(Cow::Borrowed(deaf), |channel| channel.to_string().into());
-            Ok((&*owner, ttl, label, channel, limit, kind.as_deref()))
+            Ok(Question::Acquire(Acquiring {
+                name: claim.name.clone(),
+                owner: claim.owner,
+                ttl_ms: claim.ttl.as_millis(),
+                label: claim.label.clone(),
+                channel: channel.map_or(Cow::Borrowed(deaf), |channel| channel.to_string().into()),
+                limit,
+                kind: kind.clone(),
+            }))
         });
         let attempt = reply::attempt(claim, reply.await?)?;
         Ok((attempt, hears))
-    }
-
-    /// Renews those of the holds, by their numbers, whose keys one request may name.
-    async fn extend_together(
-        &self,
-        renewals: &[Renewal],
-        keys: &[Key<'_>],
-        group: &[usize],
-    ) -> Vec<Result<Extension, BackendError>> {
-        let renewals: Vec<&Renewal> = picked(renewals, group).collect();
-        let keys: Vec<Key<'_>> = picked(keys, group).copied().collect();
-        let args: Vec<String> = renewals
-            .iter()
-            .flat_map(|Renewal { owner, token, ttl, .. }| {
-                [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
-            })
-            .collect();
-        let reply = self.server.run(&EXTEND, &keys, args).await;
-        match reply.and_then(|reply| reply::extensions(&renewals, reply)) {
-            Ok(extensions) => extensions.into_iter().map(Ok).collect(),
-            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
-        }
     }
 
     /// The arguments of a script that asks for several holds.
@@ -111,12 +101,6 @@ impl RedisBackend {
             .chain(claims.iter().flat_map(of_claim))
             .collect()
     }
-}
-
-/// The script that asks for a hold of this kind, and what tells it the kind; nothing if it is exclusive.
-fn asking_for(kind: Kind) -> (&'static Program, Option<String>) {
-    let mark = kind_mark(kind);
-    (if mark.is_some() { &ACQUIRE_BESIDE } else { &ACQUIRE }, mark)
 }
 
 /// What tells a script the kind of a hold; `None` if it is exclusive.
@@ -138,8 +122,10 @@ impl DistributedLock for RedisBackend {
             Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
-            "a failover or a restart that loses writes can grant a lock twice; tokens still grow \
-             unless the new server's clock is behind",
+            match self.server.servers() {
+                Servers::One => LOSS_OF_ONE,
+                Servers::Several | Servers::Spread => LOSS_OF_SEVERAL,
+            },
         )
         .reserving_tokens()
         .running_once()
@@ -148,6 +134,10 @@ impl DistributedLock for RedisBackend {
             true => capabilities,
             false => capabilities.taking_several(),
         }
+    }
+
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.server.number_of(&Keys::new(name).lock())
     }
 
     async fn try_acquire(
@@ -196,18 +186,14 @@ impl DistributedLock for RedisBackend {
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        let keys: Vec<Keys<'_>> = renewals.iter().map(|renewal| Keys::new(&renewal.name)).collect();
-        let keys: Vec<_> = keys.iter().map(Keys::lock).collect();
-        let groups = self.server.together(&keys);
-        let requests = groups.iter().map(|group| self.extend_together(renewals, &keys, group));
-        let answers = join_all(requests).await;
-        in_order(groups, answers)
+        self.renew(renewals).await
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let (owner_id, limit) = (owner.expose(), self.clock_limit());
-        let args = (&*owner_id, limit);
-        let reply = self.server.pass_on(&RELEASE, name, args).await?;
+        let limit = self.clock_limit();
+        let releasing =
+            |_: &Node, _| Ok(Question::Release(Releasing { name: name.clone(), owner, limit }));
+        let reply = self.server.ask_over(name, releasing).await?;
         self.claims.forget(owner);
         reply::release(reply)
     }

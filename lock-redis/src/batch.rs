@@ -7,7 +7,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, RedisError, Value};
 use tokio::sync::oneshot;
 
-use crate::together::{JoiningId, Together};
+use crate::ask::{Ask, Question};
+use crate::together::Together;
 
 pub(crate) type Reply = Result<Value, RedisError>;
 
@@ -20,12 +21,10 @@ pub(crate) enum Manner {
     Asking,
 }
 
-/// A command, and where its caller waits.
+/// What a server is asked, and where its caller waits.
 pub(crate) struct Request {
-    command: Cmd,
+    ask: Ask,
     manner: Manner,
-    /// Which others may go in one call with it; `None` if it goes alone.
-    joining: Option<JoiningId>,
     caller: oneshot::Sender<Reply>,
     _outstanding: Outstanding,
 }
@@ -50,14 +49,20 @@ impl Drop for Outstanding {
 impl Request {
     /// A request, and where its reply comes.
     pub(crate) fn new(
-        command: Cmd,
+        ask: Ask,
         manner: Manner,
         outstanding: Outstanding,
     ) -> (Self, oneshot::Receiver<Reply>) {
         let (caller, reply) = oneshot::channel();
-        // What a server is asked in another manner is a case of its own.
-        let joining = JoiningId::of(&command).filter(|_| manner == Manner::Plain);
-        (Self { command, manner, joining, caller, _outstanding: outstanding }, reply)
+        (Self { ask, manner, caller, _outstanding: outstanding }, reply)
+    }
+
+    /// What may go together with others.
+    fn question(&self) -> Option<&Question> {
+        match &self.ask {
+            Ask::Question(question) => Some(question),
+            Ask::Command(_) => None,
+        }
     }
 
     /// Whether its caller is still there.
@@ -66,10 +71,13 @@ impl Request {
     }
 
     /// Answers it, or returns it as one that goes alone.
-    fn answer_or_leave(self, answer: Option<Value>) -> Option<Self> {
+    fn answer_or_leave(mut self, answer: Option<Value>) -> Option<Self> {
         match answer {
             Some(answer) => self.answer(Ok(answer)),
-            None => return Some(Self { joining: None, ..self }),
+            None => {
+                self.ask = self.ask.take_command().into();
+                return Some(self);
+            }
         }
         None
     }
@@ -102,7 +110,8 @@ pub(crate) async fn send(
             answered.flat_map(|(part, (_, reply))| part.answer(together, reply)).collect()
         }
         Err(error) => {
-            let requests = parts.into_iter().flat_map(|part| part.requests);
+            let requests =
+                parts.into_iter().flat_map(|part| [part.first].into_iter().chain(part.others));
             requests.for_each(|request| request.answer(Err(error.clone())));
             Vec::new()
         }
@@ -114,11 +123,10 @@ fn is_asking(command: &Cmd) -> bool {
     matches!(command.args_iter().next(), Some(Arg::Simple(b"ASKING")))
 }
 
-/// Requests that are one command.
+/// Requests that are one command: one, and those that join it.
 struct Part {
-    /// How others may join them, if they may.
-    joining: Option<JoiningId>,
-    requests: Vec<Request>,
+    first: Request,
+    others: Vec<Request>,
 }
 
 /// Puts together what goes in one call, at the place of its first.
@@ -128,12 +136,12 @@ struct Part {
 fn parts(together: &Together, batch: Vec<Request>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::with_capacity(batch.len());
     for request in batch {
-        match parts.iter_mut().find(|part| part.admits(&request)) {
-            Some(part) => part.requests.push(request),
-            None => {
-                let joining = request.joining.filter(|joining| together.is_accepted(*joining));
-                parts.push(Part { joining, requests: vec![request] });
-            }
+        let question = request.question().filter(|question| together.is_accepted(question));
+        let joined =
+            question.and_then(|question| parts.iter_mut().find(|part| part.admits(question)));
+        match joined {
+            Some(part) => part.others.push(request),
+            None => parts.push(Part { first: request, others: Vec::new() }),
         }
     }
     parts
@@ -141,40 +149,34 @@ fn parts(together: &Together, batch: Vec<Request>) -> Vec<Part> {
 
 impl Part {
     fn is_asking(&self) -> bool {
-        self.requests.iter().any(|request| request.manner == Manner::Asking)
+        self.first.manner == Manner::Asking
     }
 
-    fn admits(&self, request: &Request) -> bool {
-        let joining = self.joining.filter(|joining| request.joining == Some(*joining));
-        let first = self.requests.first();
-        joining
-            .zip(first)
-            .is_some_and(|(joining, first)| joining.joins(&first.command, &request.command))
+    fn admits(&self, question: &Question) -> bool {
+        self.first.question().is_some_and(|first| first.joins(question))
     }
 
     fn command(&mut self, together: &Together) -> Cmd {
-        match (self.joining, &mut self.requests[..]) {
-            (Some(joining), many @ [_, _, ..]) => {
-                let commands: Vec<&Cmd> = many.iter().map(|request| &request.command).collect();
-                together.call(joining, &commands)
+        match (self.first.question(), &self.others[..]) {
+            (Some(first), [_, ..]) => {
+                let others: Vec<_> = self.others.iter().filter_map(Request::question).collect();
+                together.call(first, &others)
             }
-            (_, alone) => {
-                alone.first_mut().map(|request| request.command.take()).unwrap_or_default()
-            }
+            _ => self.first.ask.take_command(),
         }
     }
 
     /// Tells each caller its answer. Returns the requests that were left.
-    fn answer(mut self, together: &Together, reply: Value) -> Vec<Request> {
-        match self.joining {
-            Some(joining) if self.requests.len() > 1 => {
-                let answers = together.answers(joining, self.requests.len(), reply);
-                let requests = self.requests.into_iter().zip(answers);
+    fn answer(self, together: &Together, reply: Value) -> Vec<Request> {
+        let count = 1 + self.others.len();
+        match self.first.question() {
+            Some(question) if count > 1 => {
+                let answers = together.answers(question, count, reply);
+                let requests = [self.first].into_iter().chain(self.others).zip(answers);
                 requests.filter_map(|(request, answer)| request.answer_or_leave(answer)).collect()
             }
             _ => {
-                let reply = reply.extract_error();
-                self.requests.drain(..).for_each(|request| request.answer(reply.clone()));
+                self.first.answer(reply.extract_error());
                 Vec::new()
             }
         }
@@ -183,44 +185,35 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use lock_core::LockName;
+    use lock_core::{LockName, OwnerId};
+    use redis::cmd;
 
     use super::*;
-    use crate::keys::Keys;
-    use crate::scripts::{ACQUIRE, Form, Servers, WITHDRAW};
+    use crate::ask::Acquiring;
 
-    fn request(command: Cmd) -> Request {
-        Request::new(command, Manner::Plain, Outstanding::begin(&Arc::default()).0).0
+    fn request(ask: Ask) -> Request {
+        Request::new(ask, Manner::Plain, Outstanding::begin(&Arc::default()).0).0
     }
 
-    fn acquire(name: &LockName, ttl: u64) -> Request {
-        let keys = Keys::new(name);
-        request(ACQUIRE.call(
-            Form::Hash,
-            Servers::One,
-            &keys.claiming("me"),
-            ("me", ttl, "a label", "", 1),
-        ))
+    fn acquire(ttl_ms: u64) -> Request {
+        let (name, owner) = (LockName::new("a").expect("a name"), OwnerId::random());
+        let (label, channel) = (Default::default(), "".into());
+        let acquiring = Acquiring { name, owner, ttl_ms, label, channel, limit: 1, kind: None };
+        request(Ask::Question(Question::Acquire(acquiring)))
     }
 
-    fn withdraw(name: &LockName) -> Request {
-        request(WITHDRAW.call(
-            Form::Hash,
-            Servers::One,
-            &Keys::new(name).claiming("me"),
-            ("me", 1, 0),
-        ))
+    fn withdraw() -> Request {
+        request(cmd("EVALSHA").into())
     }
 
     #[test]
     fn c19_nothing_of_a_claim_comes_after_its_withdrawal() {
-        let [a, b] = ["a", "b"].map(|name| LockName::new(name).expect("a name"));
-        let batch =
-            vec![acquire(&a, 10), withdraw(&a), acquire(&b, 10), acquire(&b, 20), withdraw(&b)];
+        let batch = vec![acquire(10), withdraw(), acquire(10), acquire(20), withdraw()];
         let parts = parts(&Together::default(), batch);
-        let sizes: Vec<usize> = parts.iter().map(|part| part.requests.len()).collect();
+        let sizes: Vec<usize> = parts.iter().map(|part| 1 + part.others.len()).collect();
         assert_eq!(sizes, [2, 1, 1, 1]);
-        let joined: Vec<bool> = parts.iter().map(|part| part.joining.is_some()).collect();
-        assert_eq!(joined, [true, false, true, false]);
+        let joinable: Vec<bool> =
+            parts.iter().map(|part| part.first.question().is_some()).collect();
+        assert_eq!(joinable, [true, false, true, false]);
     }
 }

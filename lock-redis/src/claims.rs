@@ -35,10 +35,10 @@
 //! A request of a withdrawn claim that is made only afterwards is refused right here. This costs the
 //! server nothing.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use foldhash::HashMap;
 use lock_core::backend::WITHDRAWAL_REMEMBERED;
 use lock_core::{BackendError, OwnerId};
 

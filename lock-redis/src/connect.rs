@@ -49,9 +49,10 @@ impl RedisOptions {
 }
 
 async fn one_server(options: &RedisOptions) -> Result<Server, LockError> {
+    let (options, servers) = options.take_failover()?;
     let node = Arc::new(Node::new(String::new(), options.client()?, Role::Any, new_channel()));
     node.send(cmd("PING")).await.map_err(not_connected)?;
-    Ok(Server::new(Single(node)))
+    Ok(Server::new(Single { node, servers }))
 }
 
 #[cfg(feature = "cluster")]

@@ -19,6 +19,7 @@ use std::time::Duration;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, IntoConnectionInfo, RedisError, Value};
 
+use crate::ask::Ask;
 use crate::batch::Manner;
 use crate::error::{RequestError, code_of};
 use crate::link::{Link, Role};
@@ -89,14 +90,14 @@ impl Connection {
 
     /// Sends one command, and waits for its reply.
     pub(crate) async fn send(&self, command: Cmd) -> Result<Value, RequestError> {
-        self.send_over(&self.link(), command, Manner::Plain).await
+        self.send_over(&self.link(), command.into(), Manner::Plain).await
     }
 
-    /// Sends one command over `link`, and waits for its reply.
+    /// Asks over `link`, and waits for the reply.
     pub(crate) async fn send_over(
         &self,
         link: &Arc<Link>,
-        command: Cmd,
+        ask: Ask,
         manner: Manner,
     ) -> Result<Value, RequestError> {
         let driver = match link.opened().await {
@@ -108,7 +109,7 @@ impl Connection {
         };
         // C21: a caller that leaves after a long silence leaves no connection to others.
         let reply = link.replies.request_sent(SUSPECT_AFTER, || self.give_up(link));
-        let answer = link.ask(driver, command, manner).await;
+        let answer = link.ask(driver, ask, manner).await;
         reply.received();
         answer.map_err(|error| {
             if spoils_connection(&error) {

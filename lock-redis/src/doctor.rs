@@ -9,6 +9,7 @@ use redis::cmd;
 
 use crate::node::Node;
 use crate::reply;
+use crate::scripts::Servers;
 use crate::server::Server;
 
 /// The lock that a probe takes, behind the prefix of its client. It is always the same, so that the probes leave one counter.
@@ -38,7 +39,7 @@ pub(crate) async fn examine(
     probe: impl Future<Output = Result<(), BackendError>>,
 ) -> Result<Vec<Finding>, BackendError> {
     let nodes = server.nodes();
-    let seen = try_join_all(nodes.iter().map(|node| look_at(node))).await?;
+    let seen = try_join_all(nodes.iter().map(|node| look_at(node, server.servers()))).await?;
     let rights = match seen.iter().any(|seen| seen.is_replica) {
         true => Finding::unknown("rights", "a replica takes no locks", "examine the primary"),
         false => rights(probe.await)?,
@@ -56,7 +57,7 @@ struct Seen {
     is_replica: bool,
 }
 
-async fn look_at(server: &Node) -> Result<Seen, BackendError> {
+async fn look_at(server: &Node, servers: Servers) -> Result<Seen, BackendError> {
     let info = match server.send(cmd("INFO")).await {
         Ok(reply) => reply::read::<String>(reply, "INFO")?,
         Err(error) if error.is_transient() => return Err(error),
@@ -64,7 +65,7 @@ async fn look_at(server: &Node) -> Result<Seen, BackendError> {
     };
     let info = Info::parse(&info);
     let role = match &*server.address {
-        "" => role(&info),
+        "" => role(&info, servers),
         address => role_at(address, &info),
     };
     let watching = watching(server).await?;
@@ -128,21 +129,33 @@ fn product(info: &Info<'_>) -> String {
     product.map_or_else(String::new, |(name, version)| format!("{name} {version}: "))
 }
 
-fn role(info: &Info<'_>) -> Finding {
+fn role(info: &Info<'_>, servers: Servers) -> Finding {
     if info.get("cluster_enabled") == "1" {
         let seen = "the server is part of a cluster, of which this URL reaches no other server";
         return Finding::risk("role", seen, "connect to the cluster: redis-cluster://");
     }
     match (info.get("role"), info.get("connected_slaves")) {
         ("master", "" | "0") => Finding::good("role", "a primary without replicas"),
-        ("master", count) => Finding::good(
-            "role",
-            format!("a primary with {count} replicas; a failover can lose the last writes"),
-        ),
+        ("master", count) => role_with_replicas(count, servers),
         (role, _) => Finding::risk(
             "role",
             format!("the server is a replica (\"{role}\"): it takes no locks"),
             "use the URL of the primary",
+        ),
+    }
+}
+
+/// C22: by its address nobody knows a replica that took over from the server that it followed.
+fn role_with_replicas(count: &str, servers: Servers) -> Finding {
+    let seen = format!("a primary with {count} replicas; a failover can lose the last writes");
+    match servers {
+        Servers::Several | Servers::Spread => Finding::good("role", seen),
+        Servers::One => Finding::risk(
+            "role",
+            format!(
+                "{seen}, and a replica that takes over behind this address gives the last tokens again"
+            ),
+            "say failover=true in the URL, or connect by redis-sentinel:// or redis-cluster://",
         ),
     }
 }

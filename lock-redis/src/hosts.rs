@@ -43,7 +43,7 @@ impl Hosts {
     }
 
     /// The same with another database.
-    #[cfg(feature = "sentinel")]
+    #[cfg(any(feature = "quorum", feature = "sentinel"))]
     pub(crate) fn with_database(self, database: &str) -> Self {
         Self { database: format!("/{database}"), ..self }
     }

@@ -20,8 +20,8 @@
 //! - **Token**: one more than the last. A counter that is missing starts at the server's time in µs. So the
 //!   token grows when the clock steps back. It also grows when the counter is lost (`FLUSHALL`): a counter of
 //!   grants falls behind the clock as it gets older, and the clock would have to step back by as much. In a cluster,
-//!   and with sentinels, the token is the time where that is more. So it passes those that a replica which took
-//!   over had not heard of.
+//!   with sentinels, and by `failover=true` in the URL, the token is the time where that is more. So it passes those
+//!   that a replica which took over had not heard of.
 //! - **Queue**: waiters queue in the order in which they come. The release script grants the lock to the
 //!   first waiter that is alive, and publishes the grant on that client's channel. So a hand-off is one
 //!   script and one message. A pushed grant lasts 3 s until its holder renews it, so that a waiter that
@@ -48,7 +48,8 @@
 //!
 //! # Cluster and Sentinel
 //! All keys of a lock are in one slot. A client of a cluster has a connection to each primary, asks there, and follows
-//! `MOVED` and `ASK`. A client of sentinels asks them for the primary, and again when it fails. A request that
+//! `MOVED` and `ASK`. The holds of one primary are renewed a hundred at a time, whatever their slots are. A client of
+//! sentinels asks them for the primary, and again when it fails. A request that
 //! fails because servers change is an error that is asked again.
 //!
 //! # Listing
@@ -61,6 +62,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
+mod ask;
 mod backend;
 mod batch;
 mod changes;
@@ -75,16 +77,18 @@ mod doctor;
 mod error;
 mod fence;
 mod holders;
-#[cfg(any(feature = "cluster", feature = "sentinel"))]
+#[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
 mod hosts;
 mod key_events;
 mod keys;
 mod link;
+mod listing;
 mod node;
 mod options;
 mod push;
 #[cfg(feature = "quorum")]
 mod quorum;
+mod renewals;
 mod reply;
 mod scripts;
 #[cfg(feature = "sentinel")]

@@ -25,10 +25,11 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::ReplyMonitor;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, cmd, from_redis_value};
+use redis::{AsyncConnectionConfig, Client, RedisError, Value, cmd, from_redis_value};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
 
+use crate::ask::Ask;
 use crate::batch::{self, Manner, Outstanding, Reply, Request};
 use crate::together::Together;
 
@@ -112,18 +113,18 @@ impl Link {
         }
     }
 
-    /// Sends a command, and waits for its reply.
+    /// Asks, and waits for the reply.
     pub(crate) async fn ask(
         &self,
         mut driver: MultiplexedConnection,
-        command: Cmd,
+        mut ask: Ask,
         manner: Manner,
     ) -> Reply {
         let (outstanding, alone) = Outstanding::begin(&self.outstanding);
         if alone && manner == Manner::Plain {
-            return driver.send_packed_command(&command).await?.extract_error();
+            return driver.send_packed_command(&ask.take_command()).await?.extract_error();
         }
-        let (request, reply) = Request::new(command, manner, outstanding);
+        let (request, reply) = Request::new(ask, manner, outstanding);
         if self.queue.send(request).is_err() {
             return Err(closed());
         }
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
 
     fn request() -> (Request, tokio::sync::oneshot::Receiver<Reply>) {
-        Request::new(cmd("PING"), Manner::Plain, Outstanding::begin(&Arc::default()).0)
+        Request::new(cmd("PING").into(), Manner::Plain, Outstanding::begin(&Arc::default()).0)
     }
 
     /// A withdrawal of its claim may have gone by meanwhile.

@@ -7,6 +7,7 @@ use lock_core::backend::{ClockLimit, UrlParameters};
 use redis::{Client, IntoConnectionInfo};
 
 use crate::connection::with_socket_settings;
+use crate::scripts::Servers;
 
 /// How to reach a Redis server and where locks live on it. A URL alone is enough.
 #[derive(Clone)]
@@ -22,14 +23,20 @@ impl RedisOptions {
     /// The server at `url`:
     ///
     /// - `redis://[user:password@]host[:port][/database]`
-    /// - `rediss://…` for TLS (feature `rustls` or `native-tls`); `#insecure` at its end trusts any
-    ///   certificate
+    /// - `rediss://…` for TLS (feature `rustls` or `native-tls`); with `native-tls` alone, `#insecure` at its end
+    ///   trusts any certificate
     /// - `redis+unix:///path[?db=n&user=u&pass=p]` for a unix socket
     /// - `redis-cluster://[user:password@]host[:port][,host[:port]…]` for a cluster, of which any servers
     ///   are named (feature `cluster`); `rediss-cluster://…` for TLS
     /// - `redis-sentinel://[user:password@]host[:port][,host[:port]…]/name[?db=n]` for the primary that sentinels
     ///   know by this name (feature `sentinel`); `rediss-sentinel://…` for TLS. User and password are those of the
     ///   primary; those of the sentinels are `sentinel_user` and `sentinel_pass`
+    /// - `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` for a majority of several
+    ///   servers, by `connect_quorum` alone (feature `quorum`); `rediss-quorum://…` for TLS
+    ///
+    /// The first three take `failover=true`, which says that a replica may take over behind the address. Then the
+    /// tokens of that one pass those that it has not heard of, as in a cluster and with sentinels, and
+    /// many tasks are slower at asking at the same time.
     ///
     /// Each takes `protocol=resp2` or `protocol=resp3` too. Any other parameter is refused. The name of a
     /// lock is its key; `leasehold::connect` takes `prefix` besides, or wrap the backend by
@@ -61,14 +68,23 @@ impl RedisOptions {
         self.url.split(':').next().unwrap_or_default()
     }
 
+    /// The same without the parameter that says whether another server may come to answer at the address.
+    pub(crate) fn take_failover(&self) -> Result<(Self, Servers), LockError> {
+        let mut parameters = self.parameters();
+        let servers = match parameters.take("failover").as_deref() {
+            None | Some("false") => Servers::One,
+            Some("true") => Servers::Several,
+            Some(_) => return Err(unusable("`failover` is `true` or `false`")),
+        };
+        Ok((self.at(parameters.url()), servers))
+    }
+
     /// The URL's parameters.
-    #[cfg(any(feature = "cluster", feature = "sentinel"))]
     pub(crate) fn parameters(&self) -> UrlParameters {
         UrlParameters::of(&self.url)
     }
 
     /// The same for another URL.
-    #[cfg(any(feature = "cluster", feature = "sentinel"))]
     pub(crate) fn at(&self, url: String) -> Self {
         Self { url, ..self.clone() }
     }

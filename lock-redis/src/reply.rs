@@ -68,21 +68,21 @@ fn grant(claim: &Claim, token: &str, slots: Option<&str>) -> Result<Grant, Backe
     Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
 }
 
-/// Reads the answer of the extend script about the holds of `renewals`.
+/// Reads the answer of a script that extends the holds of `renewals`: `None` for each of which it tells nothing.
 pub(crate) fn extensions(
-    renewals: &[&Renewal],
+    renewals: &[impl Borrow<Renewal>],
     reply: Value,
-) -> Result<Vec<Extension>, BackendError> {
+) -> Result<Vec<Option<Extension>>, BackendError> {
     const WHAT: &str = "the answer to renewals";
-    let answers: Vec<u8> = read(reply, WHAT)?;
+    let answers: Vec<Option<u8>> = read(reply, WHAT)?;
     if answers.len() != renewals.len() {
         return Err(unreadable(WHAT));
     }
-    let extension = |(ours, renewal): (&u8, &&Renewal)| match ours {
-        1 => Extension::Extended(renewal.ttl.as_duration()),
-        _ => Extension::Lost,
+    let extension = |(ours, renewal): (Option<u8>, &Renewal)| match ours? {
+        1 => Some(Extension::Extended(renewal.ttl.as_duration())),
+        _ => Some(Extension::Lost),
     };
-    Ok(answers.iter().zip(renewals).map(extension).collect())
+    Ok(answers.into_iter().zip(renewals.iter().map(Borrow::borrow)).map(extension).collect())
 }
 
 /// Reads the answer of the release script.

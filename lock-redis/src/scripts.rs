@@ -26,27 +26,38 @@ macro_rules! script {
     };
 }
 
-script!(ACQUIRE, "acquire_free", "holds", "granting", "acquire");
+script!(ACQUIRE, "acquire_free", "key", "holds", "granting", "acquire");
 // The common case of an exclusive hold is none of another kind.
-script!(ACQUIRE_BESIDE, "holds", "granting", "acquire");
+script!(ACQUIRE_BESIDE, "key", "holds", "granting", "acquire");
 // The same for each of several claims, as a function.
-script!(ACQUIRE_WHILE_FREE, "holds", "granting", "acquire_each", "acquire", "acquire_while_free");
+script!(
+    ACQUIRE_WHILE_FREE,
+    "key",
+    "holds",
+    "granting",
+    "acquire_each",
+    "acquire",
+    "acquire_while_free"
+);
 // The common case alone, for many requests in one call.
-script!(ACQUIRE_TOGETHER, "acquire_together");
-script!(EXTEND, "holds", "extend");
-script!(RELEASE, "release_unwanted", "holds", "granting", "release");
+script!(ACQUIRE_TOGETHER, "key", "acquire_together");
+script!(EXTEND, "key", "holds", "extending", "extend");
+// The same for holds of several slots of a cluster.
+script!(EXTEND_ACROSS_SLOTS, "key", "holds", "extending", "extend_across_slots");
+script!(RELEASE, "release_unwanted", "key", "holds", "granting", "release");
 script!(RELEASE_TOGETHER, "release_together");
-script!(RESERVE, "holds", "granting", "reserve");
+script!(RESERVE, "key", "holds", "granting", "reserve");
 script!(RELEASE_AFTER, "release_after");
 script!(RECORD, "record");
-script!(WITHDRAW, "holds", "granting", "withdraw");
-script!(INSPECT, "holds", "inspect");
-script!(EVICT, "holds", "granting", "evict");
+script!(WITHDRAW, "key", "holds", "granting", "withdraw");
+script!(INSPECT, "key", "holds", "inspect");
+script!(EVICT, "key", "holds", "granting", "evict");
 
 /// The text of a script, in which each bound of the contract stands where the file has its `@name@`.
 fn with_bounds(text: &str) -> String {
     let bounds = [
         ("@liveness_us@", WAITER_LIVENESS.as_micros().to_string()),
+        ("@queue_ms@", (2 * WAITER_LIVENESS).as_millis().to_string()),
         ("@unclaimed_ms@", UNCLAIMED_GRANT_TTL.as_millis().to_string()),
         ("@withdrawn_ms@", WITHDRAWAL_REMEMBERED.as_millis().to_string()),
         ("@counter_ms@", COUNTER_KEPT.as_millis().to_string()),
@@ -70,9 +81,11 @@ pub(crate) enum Form {
 pub(crate) enum Servers {
     /// One, whose counters go back only together with all its data.
     One,
-    /// Several: one may take the place of another with less than that had (C22), and they pass messages on to
-    /// each other (C28).
+    /// Several that keep the same locks: one may take the place of another with less than that had (C22), and they
+    /// pass messages on to each other (C28).
     Several,
+    /// The same, and locks lie on several of them, and move from one to another.
+    Spread,
 }
 
 /// A Lua program, hashed once.
@@ -117,11 +130,6 @@ impl Program {
         Self { of_one: Text::new([check, write, end].concat()), of_several: None }
     }
 
-    /// By which a server that stands alone knows the program.
-    pub(crate) fn hash(&self) -> &str {
-        &self.of_one.hash
-    }
-
     /// The call of the program.
     pub(crate) fn call(
         &self,
@@ -130,7 +138,7 @@ impl Program {
         keys: &[impl ToRedisArgs],
         args: impl ToRedisArgs,
     ) -> Cmd {
-        let of_several = self.of_several.as_ref().filter(|_| servers == Servers::Several);
+        let of_several = self.of_several.as_ref().filter(|_| servers != Servers::One);
         let Text { text, hash } = of_several.unwrap_or(&self.of_one);
         match form {
             Form::Hash => call("EVALSHA", hash, keys, args),
@@ -158,6 +166,7 @@ mod tests {
             &ACQUIRE_TOGETHER,
             &ACQUIRE_WHILE_FREE,
             &EXTEND,
+            &EXTEND_ACROSS_SLOTS,
             &RELEASE,
             &RELEASE_TOGETHER,
             &RESERVE,
@@ -171,9 +180,11 @@ mod tests {
                 assert!(!text.contains('@'), "{text}");
             }
         }
-        for bound in ["= 3000000 ", "= 3000 ", "= 604800000 ", "= 9007199254740991", "'poll'"] {
+        for bound in
+            ["= 3000000 ", "'3000'", "'6000'", "'604800000'", "= 9007199254740991", "'poll'"]
+        {
             assert!(ACQUIRE.of_one.text.contains(bound), "{bound}");
         }
-        assert!(WITHDRAW.of_one.text.contains("'PX', 30000"));
+        assert!(WITHDRAW.of_one.text.contains("'PX', '30000'"));
     }
 }

@@ -6,13 +6,14 @@ use futures_util::future::try_join_all;
 use lock_core::{BackendError, LockName, OwnerId};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
+use crate::ask::{Ask, Question};
 use crate::batch::Manner;
 use crate::error::{RequestError, classify, is_unknown_script, no_server, still_moving};
 use crate::keys::Keys;
 use crate::link::LinkId;
 use crate::node::Node;
 use crate::reply::read;
-use crate::scripts::{Form, Program};
+use crate::scripts::{Form, Program, Servers};
 use crate::topology::{Topology, Way};
 
 /// How often a request follows a server that names another. A slot that moves takes two: one to the server that
@@ -21,6 +22,8 @@ const MOST_HOPS: usize = 4;
 
 /// How many keys one step of a listing looks at.
 const SCAN_STEP: usize = 1000;
+
+const NO_KEYS: [&str; 0] = [];
 
 /// One logical server, be it one or many.
 pub(crate) struct Server {
@@ -50,6 +53,14 @@ impl Server {
         self.topology.node_of(&|| text_of(key))
     }
 
+    /// A number that is the same for all keys of one server.
+    pub(crate) fn number_of(&self, key: &impl ToRedisArgs) -> u64 {
+        match self.is_spread() {
+            true => self.node_of(key).map_or(0, |node| Arc::as_ptr(&node).addr() as u64),
+            false => 0,
+        }
+    }
+
     /// Wakes nobody for `owner` any more.
     pub(crate) fn unregister(&self, owner: OwnerId) {
         self.topology.visit(&mut |node| node.push.unregister(owner));
@@ -74,7 +85,7 @@ impl Server {
         key: &impl ToRedisArgs,
         command: Cmd,
     ) -> Result<Value, BackendError> {
-        self.follow(self.node_of(key)?, |_, _, _| Ok(command.clone())).await
+        self.follow(self.node_of(key)?, |_, _, _| Ok(command.clone().into())).await
     }
 
     /// Runs a program.
@@ -87,9 +98,26 @@ impl Server {
         self.run_over(program, keys, |_, _| Ok(&args)).await
     }
 
+    /// Runs a program that names no keys at `node`. No server sends it on to another.
+    pub(crate) async fn run_at(
+        &self,
+        node: Arc<Node>,
+        program: &Program,
+        args: impl ToRedisArgs,
+    ) -> Result<Value, BackendError> {
+        let servers = self.servers();
+        let call = |_: &Node, _, form| Ok(program.call(form, servers, &NO_KEYS, &args).into());
+        self.follow(node, call).await
+    }
+
+    /// Whether a server may take the place of another with less than that had.
+    pub(crate) fn servers(&self) -> Servers {
+        self.topology.servers()
+    }
+
     /// Whether locks lie on several servers, so that one request cannot name any two.
     pub(crate) fn is_spread(&self) -> bool {
-        self.topology.is_spread()
+        self.servers() == Servers::Spread
     }
 
     /// Runs a program that may end a hold and grant the lock to the next, which it does as a whole or not at all.
@@ -120,27 +148,38 @@ impl Server {
             [first, ..] => self.node_of(first)?,
             [] => self.any_node()?,
         };
-        let servers = self.topology.servers();
+        let servers = self.servers();
         let command = |node: &Node, link, form| {
             let args = args(node, link)?;
-            Ok(program.call(form, servers, keys, args))
+            Ok(program.call(form, servers, keys, args).into())
         };
         self.follow(node, command).await
+    }
+
+    /// Asks what may go to a server together with others. As with [`run_over`](Self::run_over), the question
+    /// depends on the server and the link, and is put once more if it has to go another way.
+    pub(crate) async fn ask_over(
+        &self,
+        name: &LockName,
+        mut question: impl FnMut(&Node, LinkId) -> Result<Question, BackendError>,
+    ) -> Result<Value, BackendError> {
+        let (node, servers) = (self.node_of(&Keys::new(name).lock())?, self.servers());
+        self.follow(node, |node, link, form| Ok(question(node, link)?.ask(form, servers))).await
     }
 
     /// Sends a command to `node`, or to where the servers say that it belongs.
     async fn follow(
         &self,
         node: Arc<Node>,
-        mut command: impl FnMut(&Node, LinkId, Form) -> Result<Cmd, BackendError>,
+        mut ask: impl FnMut(&Node, LinkId, Form) -> Result<Ask, BackendError>,
     ) -> Result<Value, BackendError> {
         let (mut way, mut form) = (Way { node, manner: Manner::Plain }, Form::Hash);
         let mut hops = 0;
         loop {
             let connection = &way.node.connection;
             let link = connection.link();
-            let command = command(&way.node, link.id, form)?;
-            let error = match connection.send_over(&link, command, way.manner).await {
+            let ask = ask(&way.node, link.id, form)?;
+            let error = match connection.send_over(&link, ask, way.manner).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };

@@ -28,11 +28,6 @@ pub(crate) trait Topology: Send + Sync {
         Servers::Several
     }
 
-    /// Whether locks lie on several servers, and move from one to another.
-    fn is_spread(&self) -> bool {
-        false
-    }
-
     /// Splits `count` keys into those that may go in one request each, by their numbers.
     fn together(&self, count: usize, _key: &dyn Fn(usize) -> Vec<u8>) -> Vec<Vec<usize>> {
         vec![(0..count).collect()]
@@ -45,12 +40,16 @@ pub(crate) struct Way {
     pub(crate) manner: Manner,
 }
 
-/// One server, which keeps all locks.
-pub(crate) struct Single(pub(crate) Arc<Node>);
+/// One address, behind which all locks are kept.
+pub(crate) struct Single {
+    pub(crate) node: Arc<Node>,
+    /// Whether a replica may take over behind the address.
+    pub(crate) servers: Servers,
+}
 
 impl Topology for Single {
     fn node_of(&self, _key: KeyText<'_>) -> Result<Arc<Node>, BackendError> {
-        Ok(self.0.clone())
+        Ok(self.node.clone())
     }
 
     fn redirected(&self, _node: &Node, _error: &RequestError) -> Option<Way> {
@@ -58,10 +57,10 @@ impl Topology for Single {
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Arc<Node>)) {
-        visitor(&self.0);
+        visitor(&self.node);
     }
 
     fn servers(&self) -> Servers {
-        Servers::One
+        self.servers
     }
 }

@@ -1,7 +1,7 @@
 //! An exhaustive search for two grants in the wrong order: every order in which the messages of two clients
 //! can come to three nodes, be lost, or come twice.
 //!
-//! The protocol must stand. Four others must fall, which shows that the search finds what it looks for: those
+//! The protocol must stand. Five others must fall, which shows that the search finds what it looks for: those
 //! that one would think of first, and a server that votes again with its data lost.
 
 #![allow(clippy::expect_used, clippy::panic)]
@@ -19,6 +19,8 @@ enum Rule {
     CountAttempts,
     /// The greatest counter and one is the token, which is then written to the nodes.
     WriteBack,
+    /// As the protocol, but a vote that an earlier attempt of the same owner left counts for the next one.
+    EarlierVotes,
 }
 
 /// What may happen, beside messages that are late, lost or doubled.
@@ -102,6 +104,12 @@ struct State {
     restarted: bool,
 }
 
+impl Rule {
+    fn has_ballots(self) -> bool {
+        matches!(self, Self::Ballot | Self::EarlierVotes)
+    }
+}
+
 struct Search {
     rule: Rule,
     trouble: Trouble,
@@ -128,7 +136,7 @@ impl Search {
     /// Drops letters that will change nothing, whenever they come: they only make more states.
     fn forget_what_is_stale(&self, state: &mut State) {
         let clients = &state.clients;
-        if self.rule != Rule::Ballot || (self.restarts() && !state.restarted) {
+        if !self.rule.has_ballots() || (self.restarts() && !state.restarted) {
             return;
         }
         for Node { key, counter, inbox, is_out, .. } in &mut state.nodes {
@@ -170,7 +178,7 @@ impl Search {
         let me = &state.clients[client];
         match me.phase {
             Phase::Idle if me.made < self.attempts(client) => {
-                let latest = if self.rule == Rule::Ballot { LATEST } else { 1 };
+                let latest = if self.rule.has_ballots() { LATEST } else { 1 };
                 let mut ballots: Vec<u8> = (1..=latest).map(|time| time.max(me.seen + 1)).collect();
                 ballots.dedup();
                 all.extend(ballots.into_iter().map(|ballot| propose(state, client, ballot)));
@@ -234,17 +242,16 @@ impl Search {
             node.counter += 1;
         }
         let (client, owner, ballot) = asker;
-        match node.key {
-            // C16: its own hold again.
-            Some((holder, of, held)) if (holder, of) == (client, owner) => {
-                (self.rule != Rule::Ballot || held == ballot, node.counter)
-            }
-            Some(_) => (false, node.counter),
-            None if self.rule == Rule::Ballot && ballot <= node.counter => (false, node.counter),
-            None => {
+        let own = node.key.filter(|(holder, of, _)| (*holder, *of) == (client, owner));
+        match own {
+            // C16: its own vote again.
+            Some((.., held)) if self.rule != Rule::Ballot || held == ballot => (true, node.counter),
+            None if node.key.is_some() => (false, node.counter),
+            _ if self.rule.has_ballots() && ballot <= node.counter => (false, node.counter),
+            _ => {
                 node.key = Some(asker);
                 match self.rule {
-                    Rule::Ballot => node.counter = ballot,
+                    Rule::Ballot | Rule::EarlierVotes => node.counter = ballot,
                     Rule::CountGrants => node.counter += 1,
                     Rule::CountAttempts | Rule::WriteBack => {}
                 }
@@ -256,12 +263,12 @@ impl Search {
     /// What was given is taken back, and a vote that comes late is stale.
     fn back(&self, node: &mut Node, (client, owner, ballot): Asker) {
         let is_its = |(holder, of, held): Asker| {
-            (holder, of) == (client, owner) && (self.rule != Rule::Ballot || held <= ballot)
+            (holder, of) == (client, owner) && (!self.rule.has_ballots() || held <= ballot)
         };
         if node.key.is_some_and(is_its) {
             node.key = None;
         }
-        if self.rule == Rule::Ballot {
+        if self.rule.has_ballots() {
             node.counter = node.counter.max(ballot);
         }
     }
@@ -285,7 +292,9 @@ impl Search {
         }
         let me = &state.clients[client];
         match self.rule {
-            Rule::Ballot => grant(self.rule, state, client, me.attempts[me.made - 1].1),
+            Rule::Ballot | Rule::EarlierVotes => {
+                grant(self.rule, state, client, me.attempts[me.made - 1].1)
+            }
             Rule::CountGrants | Rule::CountAttempts => grant(self.rule, state, client, me.seen),
             Rule::WriteBack if writes => grant(self.rule, state, client, me.token),
             Rule::WriteBack => {
@@ -384,7 +393,7 @@ fn letters(inbox: Inbox) -> impl Iterator<Item = Letter> {
 /// S2, S3: a token is greater than each one before, and nobody else holds. The controls are to fail by their
 /// tokens.
 fn grant(rule: Rule, state: &mut State, client: usize, token: u8) -> Result<(), String> {
-    if rule == Rule::Ballot && state.clients.iter().any(|other| other.phase == Phase::Holding) {
+    if rule.has_ballots() && state.clients.iter().any(|other| other.phase == Phase::Holding) {
         return Err("two hold at the same time".to_owned());
     }
     if token <= state.granted {
@@ -411,7 +420,7 @@ fn s2_ballots_are_unique_and_grow_in_every_order_of_messages() {
 /// The positive controls.
 #[test]
 fn s2_what_one_would_think_of_first_is_seen_to_fail() {
-    for rule in [Rule::CountGrants, Rule::CountAttempts, Rule::WriteBack] {
+    for rule in [Rule::CountGrants, Rule::CountAttempts, Rule::WriteBack, Rule::EarlierVotes] {
         search(rule, Trouble::Nothing).expect_err("a violation");
     }
     search(Rule::Ballot, Trouble::RestartLetIn).expect_err("a violation");

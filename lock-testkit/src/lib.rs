@@ -42,6 +42,6 @@ pub use crate::process::{child, signal::is_running};
 pub use crate::proxy::{Mode, Proxy};
 #[cfg(feature = "servers")]
 pub use crate::servers::{
-    EtcdCluster, EtcdServer, PgBouncer, PostgresServer, RedisCluster, RedisSentinels, RedisServer,
-    Reply, Session, TlsRedis,
+    EtcdCluster, EtcdServer, PgBouncer, PostgresServer, RedisCluster, RedisSentinel,
+    RedisSentinels, RedisServer, Reply, Session, TlsRedis,
 };

@@ -5,7 +5,7 @@ mod mode;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,8 +35,25 @@ impl Proxy {
     /// # Panics
     /// If no port can be had.
     pub async fn start(upstream: SocketAddr) -> Self {
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port can be had");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        Self::at(listener.expect("a port can be had"), upstream)
+    }
+
+    /// Starts a proxy at the port of the server at `upstream`, on a loopback address of its own. It is for servers
+    /// that tell clients their port, but not their address. Linux alone has so many loopback addresses.
+    ///
+    /// # Panics
+    /// If no address can be had.
+    pub async fn start_beside(upstream: SocketAddr) -> Self {
+        // The first is the server's own.
+        static TAKEN: AtomicU32 = AtomicU32::new(1);
+        let number = TAKEN.fetch_add(1, Ordering::Relaxed);
+        let address = Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + number);
+        let listener = TcpListener::bind((address, upstream.port())).await;
+        Self::at(listener.expect("an address can be had"), upstream)
+    }
+
+    fn at(listener: TcpListener, upstream: SocketAddr) -> Self {
         let address = listener.local_addr().expect("a bound port has an address");
         let network = Arc::new(Network::before(upstream));
         let acceptor = tokio::spawn(accept(listener, network.clone())).abort_handle();

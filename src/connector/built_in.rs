@@ -82,16 +82,24 @@ const REDIS: [(&str, &str, bool); 7] = [
     ("redis-sentinel", "`redis-sentinel`", cfg!(feature = "redis-sentinel")),
     ("rediss-sentinel", "`redis-sentinel`", cfg!(feature = "redis-sentinel")),
 ];
+
 #[cfg(feature = "redis-quorum")]
 fn redis_quorum(schemes: Schemes) -> Schemes {
     use lock_redis::QuorumBackend;
 
-    schemes.with("redis-quorum", |url| async move { QuorumBackend::connect(&url).await })
+    let open = |url: String| async move { QuorumBackend::connect(&url).await };
+    let schemes = schemes.with("redis-quorum", open);
+    match cfg!(any(feature = "redis-rustls", feature = "redis-native-tls")) {
+        true => schemes.with("rediss-quorum", open),
+        false => schemes.lacking("rediss-quorum", REDIS_TLS),
+    }
 }
 
 #[cfg(not(feature = "redis-quorum"))]
 fn redis_quorum(schemes: Schemes) -> Schemes {
-    schemes.lacking("redis-quorum", "`redis-quorum`")
+    ["redis-quorum", "rediss-quorum"]
+        .into_iter()
+        .fold(schemes, |schemes, scheme| schemes.lacking(scheme, "`redis-quorum`"))
 }
 
 /// The store of a name, or one of its own for no name.

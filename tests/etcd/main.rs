@@ -17,3 +17,4 @@ mod several;
 mod since;
 #[path = "../support/mod.rs"]
 mod support;
+mod together;

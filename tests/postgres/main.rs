@@ -8,6 +8,7 @@ mod advisory_tokens;
 mod conformance;
 mod doctor;
 mod elsewhere;
+mod far;
 mod faults;
 mod fence;
 mod kinds;

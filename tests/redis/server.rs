@@ -6,14 +6,10 @@ use std::sync::Arc;
 use leasehold::DistributedLock;
 use leasehold::redis::RedisBackend;
 use lock_testkit::faults::Harness;
-use lock_testkit::{RedisServer, Reply, eventually};
+use lock_testkit::{RedisServer, Reply};
 use tokio::sync::OnceCell;
 
-use crate::support::LIMIT;
-
-/// A write is in the hands of the operating system before it is answered, so that it outlives the server's
-/// process. With another policy a write may wait for a slow disk, and be lost.
-const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
+use crate::support::{REDIS_DURABLE, redis_connections, redis_until_nothing_is_left};
 
 /// A server that keeps what it answered.
 pub(crate) struct RedisFaults;
@@ -25,7 +21,7 @@ impl Harness for RedisFaults {
     const CONNECTIONS: usize = 2;
 
     async fn start() -> RedisServer {
-        RedisServer::start_with(&DURABLE).await
+        RedisServer::start_with(&REDIS_DURABLE).await
     }
 
     async fn shared() -> &'static RedisServer {
@@ -39,28 +35,12 @@ impl Harness for RedisFaults {
     }
 
     async fn pushes(server: &RedisServer) -> usize {
-        connections(server, "pubsub")
+        redis_connections(server, "pubsub")
     }
 
-    /// Counters stay, and marks of withdrawn claims, until they expire. A queue and its companion end with
-    /// their last waiter.
     async fn until_nothing_is_left(server: &RedisServer) {
-        for key in server.cli(&["KEYS", "*"]).array() {
-            let key = key.text();
-            assert!(server.cli(&["PTTL", key]).integer() > 0, "{key} never expires");
-            let expected = key.ends_with(":fence") || key.contains(":withdrawn:");
-            assert!(expected, "{key} is left behind");
-        }
-        eventually("the connections are closed", LIMIT, async || {
-            connections(server, "normal") == 1 && connections(server, "pubsub") == 0
-        })
-        .await;
+        redis_until_nothing_is_left(server).await;
     }
-}
-
-/// How many connections of a kind there are. The connection that asks is a normal one.
-fn connections(server: &RedisServer, kind: &str) -> usize {
-    server.cli(&["CLIENT", "LIST", "TYPE", kind]).text().lines().count()
 }
 
 /// Whether nobody holds `name`, as a foreign client sees it.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use leasehold::core::backend::{Reservation, Reserved};
 use leasehold::redis::RedisBackend;
-use leasehold::{DistributedLock, LeaseExt, LockError, LockRequest, Wait};
-use lock_testkit::{RedisServer, Reply};
+use leasehold::{DistributedLock, FencingToken, Health, LeaseExt, LockError, LockRequest, Wait};
+use lock_testkit::{RedisServer, Reply, eventually};
 
-use crate::support::{client, fresh_name, turn};
+use crate::support::{LIMIT, client, fresh_name, turn};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_tokens_grow_through_a_loss_of_all_data() {
@@ -96,4 +96,58 @@ async fn companions_of_another_type_are_a_typed_error_and_take_no_lock() {
         assert!(!source.is_transient(), "{source}");
         assert_eq!(server.cli(&["EXISTS", &name]), Reply::Integer(0), "{companion:?}");
     }
+}
+
+/// The last token of a server that dies, and the first of the replica that takes over behind its address without
+/// having heard of the last grants. The parameter goes behind the URL of the address.
+async fn tokens_around_a_failover(parameter: &str) -> [FencingToken; 2] {
+    let mut server = RedisServer::start().await;
+    let (address, name) = (server.addr(), fresh_name());
+    let client = client(&format!("redis://{address}/{parameter}")).await;
+    turn(&client, &name).await;
+    let port = address.port().to_string();
+    let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]).await;
+    let mut session = replica.session();
+    let counter = format!("{{{name}}}:fence");
+    eventually("it has the counter", LIMIT, async || replica.cli(&["GET", &counter]) != Reply::Nil)
+        .await;
+    session.call(&["REPLICAOF", "NO", "ONE"]);
+    let mut last = turn(&client, &name).await;
+    for _ in 0..5 {
+        last = turn(&client, &name).await;
+    }
+    server.kill();
+    let moved = session.call(&["CONFIG", "SET", "port", &port]);
+    assert_eq!(moved.to_string(), "OK", "the replica is to answer at the address");
+    [last, turn(&client, &name).await]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_tokens_grow_when_a_replica_takes_over_behind_the_address() {
+    let [last, next] = tokens_around_a_failover("?failover=true").await;
+    assert!(next > last, "{next} after {last}");
+    let [last, next] = tokens_around_a_failover("").await;
+    assert!(next <= last, "the harness is blind: the replica had heard of all grants");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_an_address_that_may_fail_over_is_named() {
+    let server = RedisServer::start().await;
+    let port = server.port().to_string();
+    let _replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]).await;
+    eventually("it has a replica", LIMIT, async || {
+        server.cli(&["INFO", "replication"]).text().contains("connected_slaves:1")
+    })
+    .await;
+    for (parameter, health) in [("?failover=true", Health::Good), ("", Health::Risk)] {
+        let client = client(&format!("{}{parameter}", server.url())).await;
+        let findings = client.doctor().await.expect("an answer");
+        let role = findings.iter().find(|finding| finding.check == "role").expect("a role");
+        assert_eq!(role.health, health, "{role}");
+        let loss = client.capabilities().on_store_loss;
+        assert_eq!(loss.contains("failover=true"), health == Health::Risk, "{loss}");
+    }
+    let unclear = leasehold::connect(&format!("{}?failover=secret", server.url())).await;
+    let unclear = unclear.expect_err("neither yes nor no").to_string();
+    assert!(unclear.contains("`failover`") && !unclear.contains("secret"), "{unclear}");
 }

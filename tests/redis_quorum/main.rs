@@ -2,8 +2,31 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+/// Makes two tests of a check that takes a [`Set`](set::Set) of its own.
+macro_rules! on_three_and_five {
+    ($name:ident: $check:ident) => {
+        mod $name {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_three() {
+                super::$check(crate::set::Set::of(3).await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_five() {
+                super::$check(crate::set::Set::of(5).await).await;
+            }
+        }
+    };
+}
+
+mod access;
+mod failover;
+mod faults;
+#[path = "../redis_topologies/load.rs"]
+mod load;
 mod membership;
 mod minority;
+mod repeats;
 mod sale;
 mod set;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
@@ -14,6 +37,7 @@ use std::sync::Arc;
 
 use leasehold::core::backend::async_trait;
 use leasehold::{DistributedLock, LockName};
+use lock_testkit::child;
 use lock_testkit::conformance::Harness;
 use lock_testkit::conformance_tests;
 
@@ -35,5 +59,19 @@ impl Harness for Quorum {
 mod three {
     use super::*;
 
-    conformance_tests!(Quorum(Set::shared().await));
+    conformance_tests!(Quorum(Set::three().await));
+}
+
+mod five {
+    use super::*;
+
+    conformance_tests!(Quorum(Set::five().await));
+}
+
+#[test]
+fn child_role() {
+    child::run(async |role| match role.as_str() {
+        "seller" => sale::sell().await,
+        other => panic!("no such role: {other}"),
+    });
 }

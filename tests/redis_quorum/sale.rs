@@ -1,97 +1,164 @@
-//! The flash sale on three servers, of which one is killed, restarted empty, and another is stopped.
+//! A flash sale by processes, on three servers of which one is killed, one restarts empty, and one is stopped. The
+//! stock is a file behind a fence that checks tokens.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::{Fence, FenceError, FencingToken, LockClient, LockRequest, MemoryFence, Wait};
-use tokio::sync::Mutex;
+use leasehold::file::FileFence;
+use leasehold::{Fence, FencingToken, LockClient, LockRequest, Wait};
+use lock_testkit::child::{self, Child};
+use lock_testkit::eventually;
+use tempfile::TempDir;
+use tokio::time::sleep;
 
 use crate::set::Set;
-use crate::support::{LIMIT, fresh_name};
+use crate::support::LIMIT;
 
-const STOCK: u32 = 60;
-const SHOPS: usize = 4;
+const SELLERS: usize = 4;
+
+/// How many items are delivered at a time.
+const PART: u32 = 15;
+
+const CLOSED: &str = "closed";
+
+fn request() -> LockRequest {
+    LockRequest::new("stock").ttl(Duration::from_secs(1)).wait(Wait::AtMost(LIMIT))
+}
 
 struct Shop {
-    fence: MemoryFence,
-    /// Checked and written in one step.
-    stock: Mutex<u32>,
-    sold: AtomicU32,
-    is_closed: AtomicBool,
+    fence: FileFence,
+    folder: PathBuf,
 }
 
 impl Shop {
-    /// Advances the fence, reads, and writes. A sale that the fence refuses, or whose lock is lost, is none.
-    async fn sell(&self, locks: &LockClient, name: &str) -> bool {
-        let request = LockRequest::new(name).ttl(Duration::from_secs(1)).wait(Wait::AtMost(LIMIT));
-        let Ok(guard) = locks.acquire(request).await else { return true };
-        let token = guard.token();
-        let Ok(left) = self.read(token).await else { return true };
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        let is_sold = left > 0 && self.write(token, left - 1).await.is_ok();
-        self.sold.fetch_add(u32::from(is_sold), Ordering::SeqCst);
-        let _ = guard.release().await;
-        left > 1 || (left == 1 && !is_sold)
+    fn at(folder: &Path) -> Self {
+        let fence = FileFence::open(folder.join("fence")).expect("a fence");
+        Self { fence, folder: folder.to_owned() }
     }
 
-    async fn read(&self, token: FencingToken) -> Result<u32, FenceError> {
-        let stock = self.stock.lock().await;
-        self.fence.advance(token).await.map(|()| *stock)
+    fn stock(&self) -> PathBuf {
+        self.folder.join("stock")
     }
 
-    async fn write(&self, token: FencingToken, left: u32) -> Result<(), FenceError> {
-        let mut stock = self.stock.lock().await;
-        self.fence.advance(token).await.map(|()| *stock = left)
+    fn left(&self) -> u32 {
+        let text = fs::read_to_string(self.stock()).unwrap_or_default();
+        text.parse().unwrap_or(0)
     }
 
-    fn is_open(&self) -> bool {
-        !self.is_closed.load(Ordering::SeqCst)
+    /// Shows the token to the fence, reads, and writes, unless the fence has seen a greater one; whether it wrote.
+    async fn change(&self, token: FencingToken, change: impl Fn(u32) -> Option<u32>) -> bool {
+        if self.fence.advance(token).await.is_err() {
+            return false;
+        }
+        let Some(left) = change(self.left()) else { return false };
+        // Others get in between if they can.
+        sleep(Duration::from_millis(2)).await;
+        self.fence.write(token, self.stock(), left.to_string().as_bytes()).await.is_ok()
     }
 }
 
-/// S4: what is sold is what was there, whatever becomes of one server at a time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_a_sale_is_exact_while_servers_fail() {
-    let mut set = Set::of(3).await;
-    let (name, shop) = (
-        fresh_name(),
-        Shop {
-            fence: MemoryFence::new(),
-            stock: Mutex::new(STOCK),
-            sold: AtomicU32::new(0),
-            is_closed: AtomicBool::new(false),
-        },
-    );
-    let mut shops = Vec::new();
-    for _ in 0..SHOPS {
-        shops.push(set.client().await);
+/// The role of a process that sells until the shop is closed. It says each token that it is given, and each sale.
+pub(crate) async fn sell() {
+    let variable = |name| env::var(name).expect("it is set");
+    let locks = leasehold::connect(&variable("LOCK_URL")).await.expect("a connection");
+    let shop = Shop::at(Path::new(&variable("FOLDER")));
+    while !shop.folder.join(CLOSED).exists() {
+        // An attempt that no majority answers is made again.
+        let Ok(guard) = locks.acquire(request()).await else { continue };
+        child::say(&guard.token().to_string());
+        if shop.change(guard.token(), |left| left.checked_sub(1)).await {
+            child::say("sold");
+        }
+        let _ = guard.release().await;
     }
-    let selling = join_all(shops.iter().map(async |locks| {
-        while shop.is_open() && shop.sell(locks, &name).await {}
-        shop.is_closed.store(true, Ordering::SeqCst);
-    }));
-    let sold = async |count: u32| {
-        while shop.is_open() && shop.sold.load(Ordering::SeqCst) < count {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+    child::say(CLOSED);
+}
+
+/// What the sellers said.
+#[derive(Default)]
+struct Said {
+    tokens: Vec<u64>,
+    sold: u32,
+}
+
+async fn listen(mut seller: Child) -> Said {
+    let mut said = Said::default();
+    loop {
+        match &*seller.line().await {
+            CLOSED => return said,
+            "sold" => said.sold += 1,
+            token => said.tokens.push(token.parse().expect("a token")),
         }
-    };
-    let failing = async {
-        sold(STOCK / 6).await;
+    }
+}
+
+/// The owner of the shop, who fills it while servers fail.
+struct Owner {
+    locks: LockClient,
+    shop: Shop,
+    tokens: Vec<u64>,
+    delivered: u32,
+}
+
+impl Owner {
+    async fn deliver(&mut self) {
+        loop {
+            let guard = self.locks.acquire(request()).await.expect("its turn comes");
+            self.tokens.push(guard.token().get());
+            let is_delivered = self.shop.change(guard.token(), |left| Some(left + PART)).await;
+            let _ = guard.release().await;
+            if is_delivered {
+                self.delivered += PART;
+                return;
+            }
+        }
+    }
+
+    async fn until_sold_out(&self) {
+        eventually("all is sold", LIMIT, async || self.shop.left() == 0).await;
+    }
+
+    /// Each server fails in another way, during sales, and items are sold without it.
+    async fn trade(&mut self, set: &mut Set) {
+        self.deliver().await;
         set.servers[0].kill();
-        sold(STOCK / 3).await;
+        self.deliver().await;
+        self.until_sold_out().await;
         set.servers[0].restart().await;
-        sold(STOCK / 2).await;
-        // Until it votes again, the other two are needed.
-        while set.servers[0].cli(&["EXISTS", "{}:run", "{}:out"]).integer() != 1 && shop.is_open() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        set.servers[1].stop();
-        sold(STOCK * 5 / 6).await;
-        set.servers[1].cont();
-    };
-    let all = async { tokio::join!(selling, failing) };
-    tokio::time::timeout(LIMIT * 3, all).await.expect("the sale ends");
-    let (left, sold) = (shop.stock.into_inner(), shop.sold.into_inner());
-    assert_eq!((left, sold), (0, STOCK));
+        set.until_it_votes(0).await;
+
+        self.deliver().await;
+        set.servers[1].restart().await;
+        self.deliver().await;
+        self.until_sold_out().await;
+        set.until_it_votes(1).await;
+
+        self.deliver().await;
+        set.servers[2].stop();
+        self.deliver().await;
+        self.until_sold_out().await;
+        set.servers[2].cont();
+        fs::write(self.shop.folder.join(CLOSED), "").expect("written");
+    }
+}
+
+/// S4: what is sold is what was delivered, and no token is given twice, whatever becomes of one server at a time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_a_sale_by_processes_is_exact_while_servers_fail() {
+    let (mut set, folder) = (Set::of(3).await, TempDir::new().expect("a folder"));
+    let (url, path) = (set.url(), folder.path().display().to_string());
+    let seller = |_| child::spawn("seller", &[("LOCK_URL", &url), ("FOLDER", &path)]);
+    let selling = join_all((0..SELLERS).map(seller).map(listen));
+    let (locks, shop) = (set.client().await, Shop::at(folder.path()));
+    let mut owner = Owner { locks, shop, tokens: Vec::new(), delivered: 0 };
+    let (said, ()) = tokio::join!(selling, owner.trade(&mut set));
+    let sold: u32 = said.iter().map(|said| said.sold).sum();
+    assert_eq!((sold, owner.shop.left()), (owner.delivered, 0));
+    let tokens = said.iter().flat_map(|said| &said.tokens).chain(&owner.tokens);
+    let distinct: BTreeSet<&u64> = tokens.clone().collect();
+    assert_eq!(distinct.len(), tokens.count(), "a token was given twice");
 }

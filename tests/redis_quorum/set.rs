@@ -5,10 +5,10 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use leasehold::redis::QuorumBackend;
 use leasehold::{DistributedLock, LockClient};
-use lock_testkit::{RedisServer, Reply};
+use lock_testkit::{RedisServer, Reply, eventually};
 use tokio::sync::OnceCell;
 
-use crate::support::client_of;
+use crate::support::{LIMIT, client_of};
 
 /// The servers of one quorum.
 pub(crate) struct Set {
@@ -24,9 +24,29 @@ impl Set {
     }
 
     /// Three servers that nobody disturbs.
-    pub(crate) async fn shared() -> &'static Self {
+    pub(crate) async fn three() -> &'static Self {
         static SHARED: OnceCell<Set> = OnceCell::const_new();
         SHARED.get_or_init(|| Self::of(3)).await
+    }
+
+    /// Five servers that nobody disturbs.
+    pub(crate) async fn five() -> &'static Self {
+        static SHARED: OnceCell<Set> = OnceCell::const_new();
+        SHARED.get_or_init(|| Self::of(5)).await
+    }
+
+    /// How many servers may fail.
+    pub(crate) fn minority(&self) -> usize {
+        self.servers.len() / 2
+    }
+
+    /// Returns once the server `number` votes, after a restart.
+    pub(crate) async fn until_it_votes(&self, number: usize) {
+        let server = &self.servers[number];
+        eventually("it votes", LIMIT, async || {
+            server.cli(&["EXISTS", "{}:run", "{}:out"]).integer() == 1
+        })
+        .await;
     }
 
     pub(crate) fn url(&self) -> String {

@@ -38,8 +38,8 @@ pub(crate) struct Row {
     what: &'static str,
     grants: usize,
     pub(crate) longest_pause: Duration,
-    held_twice: u64,
-    told_lost: u64,
+    pub(crate) held_twice: u64,
+    pub(crate) told_lost: u64,
     errors: u64,
     /// How many tokens were given twice, or were not greater than an earlier one.
     pub(crate) repeated: usize,

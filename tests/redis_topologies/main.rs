@@ -4,16 +4,38 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod cluster;
+mod failover;
+mod faults;
 mod forgotten;
 mod load;
+mod sale;
 mod sentinel;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
+mod tls;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold::DistributedLock;
 use leasehold::redis::RedisBackend;
+use lock_testkit::child;
+
+/// A machine that stands still for a moment must not have a primary replaced.
+const NEVER: Duration = Duration::from_secs(60);
+
+/// Soon, for tests that want a primary replaced.
+const SOON: Duration = Duration::from_millis(1000);
+
+#[test]
+fn child_role() {
+    child::run(async |role| match role.as_str() {
+        sale::SELLER => sale::sell().await,
+        sale::SLOW_SELLER => sale::sell_slowly().await,
+        other => panic!("no such role: {other}"),
+    });
+}
 
 async fn backend(url: &str) -> Arc<dyn DistributedLock> {
     Arc::new(RedisBackend::connect(url).await.expect("a connection"))

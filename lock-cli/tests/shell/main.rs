@@ -93,6 +93,15 @@ shell_checks!(redis: Redis::start().await;
     looking::the_doctor_prints
     looking::c45_those_who_look_see_since_when_a_lock_is_held
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
+// It has exclusive holds alone.
+checks!(quorum: Quorum::start().await;
+    running::c14_exit_codes_are_those_of_the_command
+    running::the_command_knows_its_lock_and_its_output_is_its_own
+    running::c39_a_command_has_all_of_its_locks_or_none
+    sharing::c28_the_next_run_is_in_after_the_ttl_of_a_killed_one
+    losing::c08_lost_data_ends_the_command
+    losing::c09_a_stopped_server_ends_the_command_by_the_deadline
+    looking::c31_the_doctor_tells_of_the_server);
 #[cfg(feature = "etcd")]
 shell_checks!(etcd: Etcd::start().await;
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);

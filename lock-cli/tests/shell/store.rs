@@ -96,6 +96,34 @@ impl Store for Redis {
     }
 }
 
+/// Three Redis servers, of which a majority decides.
+pub(crate) struct Quorum([RedisServer; 3]);
+
+impl Quorum {
+    pub(crate) async fn start() -> Self {
+        let (a, b, c) = (RedisServer::start(), RedisServer::start(), RedisServer::start());
+        Self([a.await, b.await, c.await])
+    }
+}
+
+impl Store for Quorum {
+    const NAME: &'static str = "redis-quorum";
+
+    fn url(&self) -> String {
+        let [a, b, c] = &self.0;
+        format!("redis-quorum://{},{},{}", a.addr(), b.addr(), c.addr())
+    }
+
+    async fn wipe(&self) {
+        self.0.iter().for_each(|server| drop(server.cli(&["FLUSHALL"])));
+    }
+
+    fn stop(&self) -> bool {
+        self.0.iter().for_each(RedisServer::stop);
+        true
+    }
+}
+
 /// An etcd server.
 #[cfg(feature = "etcd")]
 pub(crate) struct Etcd(lock_testkit::EtcdServer);

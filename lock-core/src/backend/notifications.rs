@@ -1,12 +1,12 @@
 //! How a client hears of grants: one connection of its own, opened when it first waits, and closed when
 //! it has not waited for a while.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use foldhash::HashMap;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -129,7 +129,7 @@ enum State<A> {
 impl<T: NotificationTransport> Notifications<T> {
     /// No connection yet.
     pub fn new(transport: T) -> Self {
-        let waiters = Waiters { by_owner: HashMap::new(), used_at: Instant::now() };
+        let waiters = Waiters { by_owner: HashMap::default(), used_at: Instant::now() };
         let (waiters, state) = (Mutex::new(waiters), watch::Sender::new(State::Closed));
         Self { shared: Arc::new(Shared { transport, waiters, state }), task: Mutex::default() }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::retry::{jittered, pause_after};
+use super::retry::{jittered, pause_after, told_after};
 use crate::backend::FALLBACK_POLL;
 use crate::model::{
     BackendError, Contention, LockError, LockName, Moment, Outcome, ServerTime, Ttl, Wait, Wakeup,
@@ -141,7 +141,12 @@ impl Progress {
     /// The server, or the way to it, failed.
     pub(super) fn failed(&mut self, of: Try, error: BackendError) {
         let (since, repeats) = self.trouble(of);
-        (self.standing, self.repeats) = (Standing::Outage(since, error), repeats);
+        let earlier = match std::mem::replace(&mut self.standing, Standing::Unanswered) {
+            Standing::Outage(_, earlier) => Some(earlier),
+            Standing::Unanswered | Standing::Busy | Standing::Late(_) => None,
+        };
+        self.standing = Standing::Outage(since, told_after(earlier, error));
+        self.repeats = repeats;
     }
 
     /// No answer came before the end of a try.
@@ -342,6 +347,20 @@ mod tests {
             let end = end_of(wait, steps).await;
             assert_eq!(end.map(|(_, outcome)| outcome), expected, "{wait:?} after {steps:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c15_an_acquisition_that_may_have_been_granted_says_so() {
+        let mut progress = Progress::new(Wait::Never, TIMEOUT);
+        take(&mut progress, Step::Silent).await;
+        let refused =
+            BackendError::transient("test", Outcome::NotApplied, "not sent", "for a test");
+        progress.failed(progress.next_try(), refused);
+        let name = LockName::new("a").expect("a name");
+        let LockError::Backend { source, .. } = progress.into_error(&name, "test") else {
+            panic!("there was no answer");
+        };
+        assert_eq!(source.outcome(), Outcome::Unknown, "{source}");
     }
 
     #[tokio::test(start_paused = true)]

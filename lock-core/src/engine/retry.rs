@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::model::BackendError;
+use crate::model::{BackendError, Outcome};
 
 /// The pause after the first failed try; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -40,11 +40,11 @@ where
 {
     let end = Instant::now() + limit;
     let one_try = LONGEST_TRY.min(limit / 2);
-    let mut tries = 0;
+    let (mut tries, mut earlier) = (0, None);
     loop {
         // C16: a repeat does no harm, since requests are idempotent per owner.
         let error = match try_once(end.min(Instant::now() + one_try), backend, ask()).await {
-            Err(error) if error.is_transient() => error,
+            Err(error) if error.is_transient() => told_after(earlier, error),
             answer => return answer,
         };
         let pause = pause_after(tries);
@@ -52,7 +52,20 @@ where
             return Err(error);
         }
         sleep(pause).await;
-        tries += 1;
+        (tries, earlier) = (tries + 1, Some(error));
+    }
+}
+
+/// What is told of a request that failed twice. If it is unknown whether the earlier try was carried out, that stays so,
+/// though the later one certainly was not (C15).
+pub(crate) fn told_after(earlier: Option<BackendError>, later: BackendError) -> BackendError {
+    match earlier {
+        Some(earlier)
+            if earlier.outcome() == Outcome::Unknown && later.outcome() == Outcome::NotApplied =>
+        {
+            earlier
+        }
+        Some(_) | None => later,
     }
 }
 
@@ -67,5 +80,28 @@ pub(crate) async fn try_once<T>(
     match timeout_at(end, ask).await {
         Ok(answer) => answer,
         Err(_) => Err(BackendError::no_answer(backend, started.elapsed())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(outcome: Outcome) -> BackendError {
+        BackendError::transient("test", outcome, "it failed", "for a test")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c15_a_later_try_hides_no_unknown_outcome() {
+        for (first, others, told) in [
+            (Outcome::Unknown, Outcome::NotApplied, Outcome::Unknown),
+            (Outcome::NotApplied, Outcome::Unknown, Outcome::Unknown),
+            (Outcome::NotApplied, Outcome::NotApplied, Outcome::NotApplied),
+        ] {
+            let mut outcomes = std::iter::once(first).chain(std::iter::repeat(others));
+            let ask = || std::future::ready(Err::<(), _>(error(outcomes.next().expect("endless"))));
+            let failed = within(Duration::from_secs(1), "test", ask).await;
+            assert_eq!(failed.expect_err("it fails").outcome(), told, "{first:?}, {others:?} …");
+        }
     }
 }

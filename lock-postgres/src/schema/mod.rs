@@ -30,6 +30,7 @@ fn parts(names: &TableNames) -> Vec<&'static str> {
             include_str!("version_1.sql"),
             include_str!("runs.sql"),
             include_str!("several.sql"),
+            include_str!("follow.sql"),
         ],
     };
     let both = [include_str!("tables.sql"), include_str!("common.sql"), include_str!("fence.sql")];
@@ -38,7 +39,7 @@ fn parts(names: &TableNames) -> Vec<&'static str> {
 
 /// The function that is made last.
 pub(crate) fn made_last(names: &TableNames) -> String {
-    names.function(if names.is_advisory() { "was_ended" } else { "acquire_while_free" })
+    names.function(if names.is_advisory() { "was_ended" } else { "key_ahead" })
 }
 
 /// Everything that is to be created, as one script.

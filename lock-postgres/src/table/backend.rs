@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, Extension, Grant, Notifications, Record, Recording, Release, Renewal,
-    Reservation, Reserved, WaiterHandle,
+    Attempt, Claim, Extension, Grant, Record, Recording, Release, Renewal, Reservation, Reserved,
+    WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kind, Kinds,
@@ -15,7 +15,7 @@ use lock_core::{
 };
 
 use super::answers;
-use super::listener::Listener;
+use super::push::Push;
 use crate::doctor;
 use crate::error::{BACKEND, classify, unreadable};
 use crate::fence::PostgresFence;
@@ -38,7 +38,7 @@ const POLL: Duration = Duration::from_millis(100);
 pub struct PostgresBackend {
     server: Server,
     /// How the server tells waiters of their grants; `None` behind a pooler.
-    notifications: Option<Arc<Notifications<Listener>>>,
+    push: Option<Arc<Push>>,
 }
 
 impl PostgresBackend {
@@ -57,9 +57,8 @@ impl PostgresBackend {
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
         let server = Server::connect(options, Mode::Table).await?;
         server.forget_unused().await;
-        let listener = Listener::new(server.connections.options().clone());
-        let notifications = server.is_direct().then(|| Arc::new(Notifications::new(listener)));
-        Ok(Self { server, notifications })
+        let push = server.is_direct().then(|| Arc::new(Push::new(&server)));
+        Ok(Self { server, push })
     }
 
     /// Makes the tables and functions, or what of them is missing. [`connect`](Self::connect) does so
@@ -139,14 +138,14 @@ impl PostgresBackend {
         &self,
         claim: &Claim,
         waiter: &WaiterHandle,
-        notifications: &Notifications<Listener>,
+        push: &Push,
     ) -> Result<Attempt, BackendError> {
         let attempt = self.try_once(claim, Queueing::No).await?;
         let Attempt::Busy(_) = attempt else { return Ok(attempt) };
         // C28: it listens first and queues after, since a grant that is made in between would not be heard.
         // A waiter whose session cannot be opened in time polls.
-        notifications.open().await?;
-        let channel = notifications.register(claim.owner, waiter);
+        push.open().await?;
+        let channel = push.register(claim.owner, waiter);
         self.try_once(claim, channel.map_or(Queueing::Polling, Queueing::Listening)).await
     }
 
@@ -171,7 +170,7 @@ enum Queueing {
 #[async_trait]
 impl DistributedLock for PostgresBackend {
     fn capabilities(&self) -> Capabilities {
-        let wakeup = if self.notifications.is_some() { Wakeup::Push } else { Wakeup::Poll(POLL) };
+        let wakeup = if self.push.is_some() { Wakeup::Push } else { Wakeup::Poll(POLL) };
         Capabilities::new(
             BACKEND,
             Order::Fifo,
@@ -193,16 +192,14 @@ impl DistributedLock for PostgresBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let (Some(waiter), Some(notifications)) = (waiter, &self.notifications) else {
+        let (Some(waiter), Some(push)) = (waiter, &self.push) else {
             return self.try_once(claim, waiter.map_or(Queueing::No, |_| Queueing::Polling)).await;
         };
-        let attempt = match notifications.register(claim.owner, waiter) {
+        let attempt = match push.register(claim.owner, waiter) {
             Some(channel) => self.try_once(claim, Queueing::Listening(channel)).await?,
-            None => self.try_before_listening(claim, waiter, notifications).await?,
+            None => self.try_before_listening(claim, waiter, push).await?,
         };
-        if let Attempt::Granted(_) = attempt {
-            notifications.unregister(claim.owner);
-        }
+        push.learn(claim, &attempt);
         Ok(attempt)
     }
 
@@ -291,8 +288,8 @@ impl DistributedLock for PostgresBackend {
     }
 
     async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        if let Some(notifications) = &self.notifications {
-            notifications.unregister(owner);
+        if let Some(push) = &self.push {
+            push.unregister(owner);
         }
         let call = self.server.call("withdraw").text(name.as_str()).owner(owner);
         self.server.rows(&call.number(self.server.clock_limit())).await.map(drop)

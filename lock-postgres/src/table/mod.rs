@@ -2,6 +2,9 @@
 
 mod answers;
 mod backend;
+mod hearing;
 mod listener;
+mod push;
+mod waits;
 
 pub use self::backend::PostgresBackend;

@@ -44,6 +44,7 @@ use crate::link::Role;
 use crate::node::Node;
 use crate::options::{RedisOptions, unusable};
 use crate::push::new_channel;
+use crate::scripts::Servers;
 use crate::topology::{KeyText, Topology, Way};
 
 const DEFAULT_PORT: u16 = 6379;
@@ -156,8 +157,8 @@ impl Topology for Cluster {
         self.known.map().primaries().for_each(visitor);
     }
 
-    fn is_spread(&self) -> bool {
-        true
+    fn servers(&self) -> Servers {
+        Servers::Spread
     }
 
     fn together(&self, count: usize, key: &dyn Fn(usize) -> Vec<u8>) -> Vec<Vec<usize>> {

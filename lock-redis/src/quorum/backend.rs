@@ -9,8 +9,8 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, WaiterHandle};
 use lock_core::{
-    BackendError, Capabilities, Contention, DistributedLock, LockName, LockRequest, Order, Outcome,
-    OwnerId, Renewals, TokenDurability, Wakeup,
+    BackendError, Capabilities, Contention, DistributedLock, LockName, Order, Outcome, OwnerId,
+    Renewals, TokenDurability, Wakeup,
 };
 use rand::random_range;
 use tokio::time::sleep;
@@ -20,6 +20,7 @@ use super::ballots::Ballots;
 use super::fence::QuorumFence;
 use super::majority::{Answers, majority};
 use super::membership;
+use super::restoring::restore;
 use super::round::{Background, Round};
 use super::tally;
 use super::voter::{GivingBack, Proposal, Voter};
@@ -87,11 +88,12 @@ impl QuorumBackend {
 
     /// Asks all servers for their votes. An attempt that fails is given back.
     async fn propose(&self, proposal: Arc<Proposal>) -> Verdict {
+        let silent: Vec<bool> = self.voters.iter().map(|voter| voter.is_silent()).collect();
         let mut round = Round::ask(&self.voters, |voter| {
             let proposal = proposal.clone();
             async move { voter.vote(&proposal).await }
         });
-        let answers = round.until(votes::is_decided).await;
+        let answers = round.until(|answers| votes::is_decided(answers, &silent)).await;
         self.let_newcomers_in(answers);
         let verdict = votes::verdict(answers);
         if !matches!(verdict, Verdict::Granted(_)) {
@@ -181,22 +183,11 @@ impl QuorumBackend {
         self.voters.iter().for_each(|voter| voter.node.push.unregister(owner));
     }
 
-    /// Gives holds back to the servers that have lost them, while a majority has them: the same votes are
-    /// asked for again, which a voter grants for a ballot that it has not seen.
+    /// Gives holds back to the servers that have lost them, while a majority has them.
     fn restore(&self, renewals: Arc<[Renewal]>, mut round: Round<Vec<u8>>) {
         let (voters, ballots) = (self.voters.clone(), self.ballots.clone());
         self.background.run(async move {
-            let answers = round.all().await;
-            for (index, renewal) in renewals.iter().enumerate() {
-                for voter in tally::forgetful(&voters, answers, index) {
-                    // C11: not after its release.
-                    if ballots.is_open(renewal.owner, renewal.token)
-                        && let Some(proposal) = restored(renewal)
-                    {
-                        let _ = voter.vote(&proposal).await;
-                    }
-                }
-            }
+            restore(&voters, &ballots, &renewals, round.all().await).await;
         });
     }
 }
@@ -281,13 +272,6 @@ impl QuorumBackend {
         self.finish(round);
         answer
     }
-}
-
-/// The request by which a server gets back a hold that a majority has.
-fn restored(renewal: &Renewal) -> Option<Proposal> {
-    let mut claim = LockRequest::new(renewal.name.as_str()).claim().ok()?;
-    (claim.owner, claim.ttl) = (renewal.owner, renewal.ttl);
-    Some(Proposal { claim, ballot: renewal.token, waiter: None })
 }
 
 /// A random pause, longer with each round.

@@ -15,9 +15,9 @@
 //!
 //! *For how long is it out?* Each server keeps a key that lasts for as long as any hold that it granted or
 //! extended may (`{}:held`). The client that lets a server in asks the others for it, and the longest answer
-//! counts. So a server is out for the longest TTL that is in use, and not at all where nothing is held. The
-//! client waits for the bound of a voter before it asks: an attempt whose vote of the lost run counts has all
-//! its votes by then.
+//! counts. So a server is out for the longest TTL that is in use, and for a second where nothing is held: the
+//! client waits for so long before it asks, and an attempt of which a vote of the lost run counts has all its votes
+//! by then. Later answers do not count, even if their client stood still meanwhile.
 //!
 //! *Who must have told?* All others, or a majority of all that vote. A majority that granted a hold shares a
 //! server with these, apart from the lost one.
@@ -31,11 +31,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::sleep;
 
 use super::majority::{Answers, majority, said};
 use super::round::Round;
-use super::voter::{Told, VOTER_LIMIT, Voter};
+use super::voter::{ANSWER_COUNTS_FOR, Told, Voter};
 
 /// For how long a server stays out, and what it may grant then.
 #[derive(Debug, PartialEq)]
@@ -47,24 +48,30 @@ struct Terms {
 /// Lets all vote at once, if this is a new set.
 pub(super) async fn begin(voters: &[Arc<Voter>], told: &Answers<Told>) {
     if is_new_set(told) {
-        let mut let_in =
-            Round::ask(voters, |voter| async move { voter.let_in(Duration::ZERO, 0).await });
+        let of_each = voters.iter().zip(said(told));
         // A server that fails just now is new to the first attempt, too.
-        let_in.all().await;
+        join_all(of_each.map(|(voter, told)| voter.let_in(&told.run, Duration::ZERO, 0))).await;
     }
 }
 
 /// Lets one server vote, when its time is over.
 pub(super) async fn let_in(voters: Arc<[Arc<Voter>]>, newcomer: Arc<Voter>) {
-    sleep(VOTER_LIMIT).await;
-    let others: Vec<_> =
-        voters.iter().filter(|voter| !Arc::ptr_eq(voter, &newcomer)).cloned().collect();
-    let mut told = Round::ask(&others, |voter| async move { voter.tell().await });
-    if let Some(Terms { out, floor }) = terms(told.all().await) {
-        // An error is met again by the next attempt, which begins anew.
-        let _ = newcomer.let_in(out, floor).await;
+    // The run is asked for first: the terms do not go for one that comes later, which may have lost more.
+    if let Ok(Told { run, is_in: false, .. }) = newcomer.tell().await {
+        sleep(by_any_clock(ANSWER_COUNTS_FOR)).await;
+        if let Some(Terms { out, floor }) = terms_of_others(&voters, &newcomer).await {
+            // An error is met again by the next attempt, which begins anew.
+            let _ = newcomer.let_in(&run, out, floor).await;
+        }
     }
     newcomer.end_letting_in();
+}
+
+async fn terms_of_others(voters: &[Arc<Voter>], newcomer: &Arc<Voter>) -> Option<Terms> {
+    let others = voters.iter().filter(|voter| !Arc::ptr_eq(voter, newcomer));
+    let others: Vec<_> = others.cloned().collect();
+    let mut told = Round::ask(&others, |voter| async move { voter.tell().await });
+    terms(told.all().await)
 }
 
 /// Whether all servers answer, and none was ever let in.
@@ -78,10 +85,14 @@ fn terms(others: &Answers<Told>) -> Option<Terms> {
     let voting = told().filter(|told| told.is_in).count();
     let suffice = told().count() == others.len() || voting >= majority(others.len() + 1);
     let out = told().map(|told| told.held).max().unwrap_or_default();
-    // Clocks drift apart by less.
-    let out = if out.is_zero() { out } else { out + out / 100 + Duration::from_millis(2) };
+    let out = if out.is_zero() { out } else { by_any_clock(out) };
     let floor = told().map(|told| told.high).max().unwrap_or(0);
     suffice.then_some(Terms { out, floor })
+}
+
+/// A span that lasts longer than this one by any clock: clocks drift apart by less.
+fn by_any_clock(span: Duration) -> Duration {
+    span + span / 100 + Duration::from_millis(2)
 }
 
 #[cfg(test)]
@@ -93,11 +104,17 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn voting(held: Duration, high: u64) -> Option<Result<Told, BackendError>> {
-        Some(Ok(Told { is_in: true, was_in: true, held, high }))
+        Some(Ok(Told { run: String::new(), is_in: true, was_in: true, held, high }))
     }
 
     fn empty() -> Option<Result<Told, BackendError>> {
-        Some(Ok(Told { is_in: false, was_in: false, held: Duration::ZERO, high: 0 }))
+        Some(Ok(Told {
+            run: String::new(),
+            is_in: false,
+            was_in: false,
+            held: Duration::ZERO,
+            high: 0,
+        }))
     }
 
     fn silent() -> Option<Result<Told, BackendError>> {

@@ -33,7 +33,8 @@
 //!   number is too small is told so, and proposes the counter and one.
 //! - **A failed attempt is given back** on all servers that granted it, or may have. That raises their counters
 //!   to its ballot: a request of it that comes late finds the counter, and is refused. What a server could not
-//!   be sent is sent once it answers again.
+//!   be sent is sent once it answers again. Until then votes of the attempt may stand: they do not count for the
+//!   next one, which has a greater ballot.
 //! - **Candidates that split the votes** pause for a random time before they propose again.
 //! - **Renewals** count the servers that still have the hold; fewer than a majority is a loss. While a majority
 //!   has it, the others are asked for their votes again.
@@ -50,9 +51,11 @@ mod backend;
 mod ballots;
 mod connect;
 mod fence;
+mod inspection;
 mod keys;
 mod majority;
 mod membership;
+mod restoring;
 mod round;
 mod scripts;
 mod tally;

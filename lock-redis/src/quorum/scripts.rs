@@ -16,8 +16,9 @@ const CLOCK_LEAD: Duration = Duration::from_secs(24 * 60 * 60);
 macro_rules! script {
     ($name:ident, $file:literal) => {
         pub(super) static $name: LazyLock<Program> = LazyLock::new(|| {
-            let (shared, own) = (include_str!("scripts/voter.lua"), include_str!($file));
-            Program::with_bounds(&[shared, own].concat(), &bounds())
+            let (key, voter) =
+                (include_str!("../scripts/key.lua"), include_str!("scripts/voter.lua"));
+            Program::with_bounds(&[key, voter, include_str!($file)].concat(), &bounds())
         });
     };
 }

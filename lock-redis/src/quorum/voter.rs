@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::backend::{Claim, Release, Renewal, WaiterHandle};
-use lock_core::{BackendError, FencingToken, LockName, OwnerId};
+use lock_core::{BackendError, Clock, FencingToken, LockName, OwnerId, SystemClock};
 use redis::{Client, ToRedisArgs, Value, cmd};
 use tokio::time::{sleep, timeout};
 
@@ -22,12 +22,16 @@ use crate::link::{LinkId, Role};
 use crate::node::Node;
 use crate::push::new_channel;
 use crate::reply;
-use crate::scripts::Program;
+use crate::scripts::{Program, Servers};
 use crate::server::Server;
 use crate::topology::Single;
 
 /// How long one voter is waited for.
 pub(super) const VOTER_LIMIT: Duration = Duration::from_millis(250);
+
+/// For how long after it was asked for an answer counts. A server that restarted is not let in before: by then each
+/// client has all answers of which one may be of the lost run.
+pub(super) const ANSWER_COUNTS_FOR: Duration = Duration::from_secs(1);
 
 /// The pause before what a voter is owed is tried again.
 const OWED_PAUSE: Duration = Duration::from_millis(500);
@@ -44,6 +48,8 @@ pub(super) struct Voter {
     pub(super) node: Arc<Node>,
     /// Which run of the server answers on the link.
     run: Mutex<Option<(LinkId, String)>>,
+    /// Whether it left the last request without an answer.
+    is_silent: AtomicBool,
     is_being_let_in: AtomicBool,
     owed: Mutex<VecDeque<Arc<GivingBack>>>,
     is_being_settled: AtomicBool,
@@ -74,7 +80,9 @@ pub(super) struct GivingBack {
 /// What a voter tells of itself.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
-    /// Whether this run of the server was let in.
+    /// Which run of the server it is.
+    pub(super) run: String,
+    /// Whether this run was let in.
     pub(super) is_in: bool,
     /// Whether an earlier run was: it has been a voter before.
     pub(super) was_in: bool,
@@ -90,9 +98,10 @@ impl Voter {
         let node = Arc::new(node);
         Self {
             address,
-            server: Arc::new(Server::new(Single(node.clone()))),
+            server: Arc::new(Server::new(Single { node: node.clone(), servers: Servers::One })),
             node,
             run: Mutex::default(),
+            is_silent: AtomicBool::new(false),
             is_being_let_in: AtomicBool::new(false),
             owed: Mutex::default(),
             is_being_settled: AtomicBool::new(false),
@@ -111,7 +120,8 @@ impl Voter {
         let ask = self.run_in(&VOTE, &keys, |run| {
             (run.to_owned(), &*owner, ballot.get(), ttl, label, &*channel)
         });
-        votes::read(self.within_limit(ask).await?)
+        let (_, vote) = self.counted(ask).await?;
+        votes::read(vote)
     }
 
     /// Ends a claim here, as far as it stands here.
@@ -139,6 +149,10 @@ impl Voter {
             owed.push_back(what);
         }
         answer
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_owed(&self) -> bool {
@@ -188,7 +202,7 @@ impl Voter {
         args.extend(renewals.iter().flat_map(|Renewal { owner, token, ttl, .. }| {
             [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
         }));
-        let reply = self.within_limit(self.server.run(&EXTEND, &keys, args)).await?;
+        let reply = self.counted(self.server.run(&EXTEND, &keys, args)).await?;
         let answers: Vec<u8> = reply::read(reply, "renewals")?;
         match answers.len() == renewals.len() {
             true => Ok(answers),
@@ -204,20 +218,24 @@ impl Voter {
     /// As [`tell`](Self::tell), for a client that has all its connections to open.
     pub(super) async fn tell_within(&self, limit: Duration) -> Result<Told, BackendError> {
         let ask = async {
-            let run = self.identity().await?.1;
-            let reply = self.server.run(&TELL, &[RUN, OUT, HELD, HIGH, FLOOR], None::<u64>).await?;
+            let keys = [RUN, OUT, HELD, HIGH, FLOOR];
+            let (run, reply) = self.run_in(&TELL, &keys, |_| None::<u64>).await?;
             let (let_in, held, high): (String, u64, u64) = reply::read(reply, "a voter")?;
             let (is_in, was_in) = (let_in == run, !let_in.is_empty());
-            Ok(Told { is_in, was_in, held: Duration::from_millis(held), high })
+            Ok(Told { run, is_in, was_in, held: Duration::from_millis(held), high })
         };
         self.within(limit, ask).await
     }
 
-    /// Lets this run of the server vote, after `out`, and for no ballot up to `floor`.
-    pub(super) async fn let_in(&self, out: Duration, floor: u64) -> Result<(), BackendError> {
+    /// Lets this run of the server vote, after `out`, and for no ballot up to `floor`. One that comes later is not let in.
+    pub(super) async fn let_in(
+        &self,
+        run: &str,
+        out: Duration,
+        floor: u64,
+    ) -> Result<(), BackendError> {
         let out = u64::try_from(out.as_millis()).unwrap_or(u64::MAX);
-        let keys = [RUN, OUT, HELD, FLOOR];
-        let ask = self.run_in(&LET_IN, &keys, |run| (run.to_owned(), out, floor));
+        let ask = self.server.run(&LET_IN, &[RUN, OUT, HELD, FLOOR], (run, out, floor));
         self.within_limit(ask).await.map(drop)
     }
 
@@ -243,12 +261,29 @@ impl Voter {
         self.within(VOTER_LIMIT, ask).await
     }
 
+    /// As [`within_limit`](Self::within_limit), for an answer of which a majority makes a hold.
+    ///
+    /// P2, C6: a client that stood still, and its timers with it, finds answers of long ago. The servers may have lost
+    /// what they say, and vote again.
+    async fn counted<T>(
+        &self,
+        ask: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        let asked = SystemClock.now();
+        let answer = self.within_limit(ask).await;
+        match SystemClock.now().since(asked) <= ANSWER_COUNTS_FOR {
+            true => answer,
+            false => Err(self.signed(BackendError::no_answer(BACKEND, ANSWER_COUNTS_FOR))),
+        }
+    }
+
     async fn within<T>(
         &self,
         limit: Duration,
         ask: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, BackendError> {
         let answer = timeout(limit, ask).await;
+        self.is_silent.store(answer.is_err(), Ordering::Relaxed);
         let answer = answer.unwrap_or_else(|_| Err(BackendError::no_answer(BACKEND, limit)));
         answer.map_err(|error| self.signed(error))
     }
@@ -262,19 +297,20 @@ impl Voter {
         }
     }
 
-    /// Runs a program that must know which run of the server this is.
+    /// Runs a program that must know which run of the server this is, and tells it with the answer.
     async fn run_in<A: ToRedisArgs>(
         &self,
         program: &Program,
         keys: &[impl ToRedisArgs],
         args: impl Fn(&str) -> A,
-    ) -> Result<Value, BackendError> {
+    ) -> Result<(String, Value), BackendError> {
         let (known, run) = self.identity().await?;
         let args = |_: &Node, link| match link == known {
             true => Ok(args(&run)),
             false => Err(replaced()),
         };
-        self.server.run_over(program, keys, args).await
+        let answer = self.server.run_over(program, keys, args).await?;
+        Ok((run, answer))
     }
 
     /// The link, and which run of the server answers on it: one link is one run.
@@ -285,7 +321,7 @@ impl Voter {
         }
         let mut info = cmd("INFO");
         info.arg("server");
-        let reply = self.node.connection.send_over(&link, info, Manner::Plain).await;
+        let reply = self.node.connection.send_over(&link, info.into(), Manner::Plain).await;
         let info: String = reply::read(reply.map_err(classify)?, "INFO")?;
         let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
         let run = run.ok_or_else(|| unreadable("the run_id of INFO"))?.to_owned();
@@ -313,4 +349,22 @@ fn replaced() -> BackendError {
     let context = "the connection was replaced";
     let outcome = lock_core::Outcome::NotApplied;
     BackendError::transient(BACKEND, outcome, context, "ask again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its timers stood still as well, and the answer is there when they go on.
+    #[tokio::test]
+    async fn p2_an_answer_that_a_client_finds_after_a_pause_does_not_count() {
+        let client = Client::open("redis://127.0.0.1:1").expect("a URL");
+        let voter = Voter::new("a".to_owned(), client);
+        let answer = |pause| async move {
+            std::thread::sleep(pause);
+            Ok(())
+        };
+        voter.counted(answer(VOTER_LIMIT)).await.expect("in time");
+        voter.counted(answer(ANSWER_COUNTS_FOR + VOTER_LIMIT)).await.expect_err("too late");
+    }
 }

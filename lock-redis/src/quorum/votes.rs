@@ -78,13 +78,15 @@ pub(super) fn read(reply: Value) -> Result<Vote, BackendError> {
     vote().ok_or_else(|| unreadable(WHAT))
 }
 
-/// Whether no further answer could change what an attempt comes to.
-pub(super) fn is_decided(answers: &Answers<Vote>) -> bool {
+/// Whether no further answer could change what an attempt comes to. If a majority has voted, voters that were
+/// silent before are not waited for.
+pub(super) fn is_decided(answers: &Answers<Vote>, silent: &[bool]) -> bool {
     let majority = majority(answers.len());
-    let pending = pending(answers);
+    let is_awaited = |(answer, silent): &(&Option<_>, &bool)| answer.is_none() && !**silent;
+    let awaited = answers.iter().zip(silent).filter(is_awaited).count();
     let (_, most) = most_votes(answers);
-    let hopeless = most + pending < majority && voters(answers) >= majority;
-    pending == 0 || most >= majority || hopeless || refusal(answers).is_some()
+    let hopeless = most + awaited < majority && voters(answers) >= majority;
+    pending(answers) == 0 || most >= majority || hopeless || refusal(answers).is_some()
 }
 
 /// What the votes come to. Voters that did not answer count as votes for nobody.
@@ -94,16 +96,17 @@ pub(super) fn verdict(answers: &Answers<Vote>) -> Verdict {
     if let Some(refusal) = refusal(answers) {
         return Verdict::Refused(refusal);
     }
-    if let (Some(token), most) = most_votes(answers)
-        && most >= majority
-    {
+    let (token, own) = most_votes(answers);
+    if let Some(token) = token.filter(|_| own >= majority) {
         return Verdict::Granted(token);
     }
     let voters = voters(answers);
     if voters < majority {
         return Verdict::NoMajority(too_few_vote(answers));
     }
-    let absent = answers.len() - voters;
+    // Those that are absent may be another's. But a candidate with votes does not wait for that other: if neither
+    // has a majority, nobody wakes the two.
+    let absent = if own > 0 { 0 } else { answers.len() - voters };
     match strongest_other(answers) {
         Some((other, voters)) if voters + absent >= majority => Verdict::Busy(contention(&other)),
         _ => match said(answers).filter_map(counter).max() {
@@ -193,4 +196,57 @@ fn too_few_vote(answers: &Answers<Vote>) -> BackendError {
         Err(error) => Some(error.to_string()),
     });
     no_majority(answers, reasons.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn granted() -> Option<Result<Vote, BackendError>> {
+        Some(Ok(Vote::Granted(FencingToken::new(7).expect("a token"))))
+    }
+
+    fn busy() -> Option<Result<Vote, BackendError>> {
+        let left = Some(Duration::from_secs(1));
+        Some(Ok(Vote::Busy(Foreign { value: b"other:5:0:".to_vec(), left })))
+    }
+
+    fn stale() -> Option<Result<Vote, BackendError>> {
+        Some(Ok(Vote::Stale(9)))
+    }
+
+    fn silent() -> Option<Result<Vote, BackendError>> {
+        Some(Err(BackendError::no_answer("test", Duration::ZERO)))
+    }
+
+    /// C28: of two candidates that share the voters which are left, neither would be woken.
+    #[test]
+    fn c28_who_has_votes_does_not_wait_for_one_who_may_have_a_majority() {
+        let split = verdict(&[granted(), busy(), silent()]);
+        assert!(matches!(split, Verdict::Split), "{split:?}");
+        let behind = verdict(&[granted(), stale(), silent()]);
+        assert!(matches!(behind, Verdict::Stale(9)), "{behind:?}");
+    }
+
+    /// Otherwise each split vote would take the bound of a voter.
+    #[test]
+    fn c17_who_was_silent_is_waited_for_by_no_majority() {
+        let heard = [false; 3];
+        assert!(!is_decided(&[granted(), busy(), None], &heard), "it may decide");
+        assert!(is_decided(&[granted(), busy(), None], &[false, false, true]));
+        assert!(is_decided(&[busy(), busy(), None], &heard), "another has a majority");
+        assert!(!is_decided(&[granted(), None, None], &[false, true, true]), "no majority voted");
+    }
+
+    #[test]
+    fn s3_a_voter_that_does_not_answer_may_be_anothers() {
+        for others in [[busy(), stale(), silent()], [busy(), busy(), silent()]] {
+            let verdict = verdict(&others);
+            assert!(matches!(verdict, Verdict::Busy(_)), "{verdict:?}");
+        }
+        let lost = verdict(&[granted(), busy(), busy()]);
+        assert!(matches!(lost, Verdict::Busy(_)), "{lost:?}");
+        let won = verdict(&[granted(), granted(), silent()]);
+        assert!(matches!(won, Verdict::Granted(_)), "{won:?}");
+    }
 }

@@ -53,18 +53,18 @@ save(holds)
 
 local position = -1
 if channel ~= '' then
-  local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-  -- Fails here, before the first write, if that key is of another type.
-  redis.call('HLEN', waiters)
-  position = redis.call('ZRANK', queue, me)
-  if not position then
-    -- After the last one, even if the clock stepped back.
-    redis.call('ZADD', queue, integer(math.max(now, (last or 0) + 1)), me)
-    position = redis.call('ZCARD', queue) - 1
+  -- This and the first write fail before anything is written, if one of the keys is of another type.
+  local last = tonumber(redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')[2]) or 0
+  local seen = integer(now)
+  redis.call('HSET', waiters, me, seen .. ':' .. ttl_ms .. kind .. ':' .. channel .. ':' .. label)
+  -- After the last one, even if the clock stepped back.
+  local is_new = redis.call('ZADD', queue, 'NX', last < now and seen or integer(last + 1), me) == 1
+  position = is_new and redis.call('ZCARD', queue) - 1 or redis.call('ZRANK', queue, me)
+  -- Who comes in the same second as the last one need not say so again.
+  if not is_new or math.floor(now / 1000000) ~= math.floor(last / 1000000) then
+    redis.call('PEXPIRE', queue, QUEUE_MS)
+    redis.call('PEXPIRE', waiters, QUEUE_MS)
   end
-  redis.call('HSET', waiters, me, integer(now) .. ':' .. ttl_ms .. kind .. ':' .. channel .. ':' .. label)
-  redis.call('PEXPIRE', queue, 2 * LIVENESS / 1000)
-  redis.call('PEXPIRE', waiters, 2 * LIVENESS / 1000)
 end
 -- C38: the first hold that ends may leave room.
 local left = redis.call('PTTL', lock)

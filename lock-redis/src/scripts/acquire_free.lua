@@ -7,7 +7,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
   if type(counted) == 'number' then
     if counted > 1 and counted < @max_token@ then
       -- As text: a number of 16 digits would lose some on its way.
-      local token = redis.call('GETEX', fence, 'PX', @counter_ms@)
+      local token = redis.call('GETEX', fence, 'PX', '@counter_ms@')
       local time = redis.call('TIME')
       -- C45: in ms since 1970. The server puts no zeros before the microseconds.
       local micros = time[2]
@@ -17,7 +17,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
         local now = time[1] * 1000000 + time[2]
         if counted < now and now <= tonumber(ARGV[5]) then
           token = string.format('%.0f', now)
-          redis.call('SET', fence, token, 'PX', @counter_ms@)
+          redis.call('SET', fence, token, 'PX', '@counter_ms@')
         end
       end
       local since = time[1] .. string.sub(micros, 1, 3)

@@ -1,36 +1,46 @@
 -- Takes those of many locks of which each is the common case: it is free, and nobody waits for it. The others are
 -- left as they are.
--- KEYS: lock, queue and withdrawn of each in turn, and behind them the fence of each
+-- KEYS: each lock, whose companions are named after it, since to send them costs more than to name them here
 -- ARGV: TTL in ms, label, limit of the server's clock, and the owner of each
 -- -> of each its token, or false if it was left
-local ttl_ms, label, limit, count, answers = ARGV[1], ARGV[2], ARGV[3], #ARGV - 3, {}
+local ttl_ms, label, limit, answers = ARGV[1], ARGV[2], ARGV[3], {}
 
 -- The time in microseconds, as text. The server puts no zeros before them.
 local seconds, micros = unpack(redis.call('TIME'))
 local now = seconds .. string.rep('0', 6 - #micros) .. micros
 -- C45: in ms since 1970.
 local since = string.sub(now, 1, -4)
-local last = redis.call('MGET', unpack(KEYS, 3 * count + 1))
-local all_are_free = redis.call('EXISTS', unpack(KEYS, 1, 3 * count)) == 0
+
+-- Of each lock what must not be there: itself, its queue, and the mark that its claim was withdrawn.
+local obstacles, fences = {}, {}
+for i = 1, #KEYS do
+  local lock = KEYS[i]
+  local companion = '{' .. lock .. '}:'
+  obstacles[3 * i - 2], obstacles[3 * i - 1] = lock, companion .. 'queue'
+  obstacles[3 * i] = companion .. 'withdrawn:' .. ARGV[i + 3]
+  fences[i] = companion .. 'fence'
+end
+local last = redis.call('MGET', unpack(fences))
+local all_are_free = redis.call('EXISTS', unpack(obstacles)) == 0
 
 -- C22: one more than the last token, or the time if the counter is missing; nil if that is another case.
 local function next_token(fence, last)
   if not last then
     -- A counter of another type counts as missing, and is not set.
-    local is_set = tonumber(now) <= tonumber(limit) and redis.call('SET', fence, now, 'NX', 'PX', @counter_ms@)
+    local is_set = tonumber(now) <= tonumber(limit) and redis.call('SET', fence, now, 'NX', 'PX', '@counter_ms@')
     return is_set and now or nil
   end
   local counter = string.find(last, '^%d+$') and tonumber(last)
   if not counter or counter >= @max_token@ then return nil end
-  local token = string.format('%.0f', counter + 1)
-  redis.call('SET', fence, token, 'PX', @counter_ms@)
+  local token = integer(counter + 1)
+  redis.call('SET', fence, token, 'PX', '@counter_ms@')
   return token
 end
 
-for i = 1, count do
-  local lock, queue, withdrawn = unpack(KEYS, 3 * i - 2, 3 * i)
-  local is_free = all_are_free or redis.call('EXISTS', lock, queue, withdrawn) == 0
-  local token = is_free and next_token(KEYS[3 * count + i], last[i])
+for i = 1, #KEYS do
+  local lock = KEYS[i]
+  local is_free = all_are_free or redis.call('EXISTS', unpack(obstacles, 3 * i - 2, 3 * i)) == 0
+  local token = is_free and next_token(fences[i], last[i])
   answers[i] = false
   if token then
     local value = ARGV[i + 3] .. ':' .. token .. ':' .. since .. ':' .. label

@@ -4,9 +4,10 @@
 -- the counter, and the lock key last.
 local lock, fence, queue, waiters = unpack(KEYS)
 
--- The bounds: scripts.rs puts the numbers in.
-local UNCLAIMED_MS = @unclaimed_ms@ -- a pushed grant lasts no longer until its holder renews it
-local COUNTER_MS = @counter_ms@ -- a token counter outlasts the last grant for so long
+-- The bounds: scripts.rs puts the numbers in. What commands are given is text: Lua takes long to write a number.
+local UNCLAIMED_MS = '@unclaimed_ms@' -- a pushed grant lasts no longer until its holder renews it
+local COUNTER_MS = '@counter_ms@' -- a token counter outlasts the last grant for so long
+local QUEUE_MS = '@queue_ms@' -- a queue outlasts the last look of a waiter for so long
 local MAX_TOKEN = @max_token@
 local LIVENESS = @liveness_us@ -- a waiter that was silent for longer is taken for dead
 local POLLED = '@polled@' -- stands for the channel of a waiter that looks for itself
@@ -102,6 +103,7 @@ end
 local function add(holds, kind, owner, token, ttl_ms, slots, label, now)
   local since = math.floor(now / 1000)
   holds.mark, holds.changed = string.match(kind, '^%*?%d*'), true
+  holds.counted = true
   -- C45: the time of the grant stays with the hold.
   holds[#holds + 1] = { owner = owner, token = token, expires = since + ttl_ms, since = integer(since),
     slots = slots, label = label }
@@ -120,11 +122,12 @@ local function remove(holds, owner)
   return 0
 end
 
--- Writes who holds the lock now. To delete comes first: a server out of memory allows it, and then the rest.
+-- Writes who holds the lock now. To delete comes first: a server out of memory allows it, and then the rest. Where
+-- a token was counted, something is written already.
 local function save(holds)
   if not holds.changed then return end
-  redis.call('DEL', lock)
   local first = holds[1]
+  if not first or not holds.counted then redis.call('DEL', lock) end
   if not first then return end
   local value, last = table.concat({ first.owner, first.token, first.since, first.label }, ':'), first.expires
   if holds.mark ~= '' then
@@ -136,8 +139,7 @@ local function save(holds)
     end
     value = table.concat(lines, '\n')
   end
-  -- C29: as any client of Redis takes a lock.
-  redis.call('SET', lock, value, 'NX', 'PXAT', integer(last))
+  redis.call('SET', lock, value, 'PXAT', integer(last))
 end
 
 -- C27, C34: lets in those at the head of the queue that fit beside the holds and each other, and tells each of
@@ -145,7 +147,7 @@ end
 -- whether nobody waits before `me`.
 local function serve(holds, now, me)
   while holds.mark ~= '' do
-    local owner = redis.call('ZRANGE', queue, 0, 0)[1]
+    local owner = redis.call('ZRANGE', queue, '0', '0')[1]
     if not owner or owner == me then return true end
     local entry = redis.call('HGET', waiters, owner) or ''
     local seen, ttl_ms, kind, channel, label = string.match(entry, '^(%d+):(%d+)([^:]*):([^:]*):(.*)$')
@@ -156,7 +158,7 @@ local function serve(holds, now, me)
     local token = next_token(now)
     leave_queue(owner)
     if slots then
-      ttl_ms = math.min(ttl_ms, UNCLAIMED_MS)
+      if tonumber(ttl_ms) > tonumber(UNCLAIMED_MS) then ttl_ms = UNCLAIMED_MS end
       remember_token(token)
       local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. integer(now)
       if slots ~= '' then message = message .. ':' .. slots end
@@ -176,10 +178,10 @@ local function pass_on(holds, now, limit)
   save(holds)
 end
 
--- Ends the hold of `owner`, if `owner` holds the lock: 1 if it did, else 0.
-local function release(owner, limit)
+-- Ends the hold of `owner`, if `owner` holds the lock: 1 if it did, else 0. The lock's value may be known.
+local function release(owner, limit, value)
   local now = server_time()
-  local holds = holds_now(now)
+  local holds = value and holds_in(value, now) or holds_now(now)
   local released = remove(holds, owner)
   if released == 1 then pass_on(holds, now, limit) end
   return released

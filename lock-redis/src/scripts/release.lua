@@ -1,3 +1,3 @@
 -- KEYS: lock, fence, queue, waiters   ARGV: owner, limit of the server's clock
 -- -> 1 if the owner held the lock, and does no more; 0 if it did not
-return release(ARGV[1], ARGV[2])
+return release(ARGV[1], ARGV[2], type(held) == 'string' and held)

@@ -1,18 +1,20 @@
 -- Gives back those of many locks of which each is the common case: the owner holds it, and nobody waits for it.
 -- The others are left as they are.
--- KEYS: each lock, and behind them the queue of each   ARGV: the owner of each
+-- KEYS: each lock, whose queue is named after it   ARGV: the owner of each
 -- -> of each 1 if the owner held it, and does no more; or false if it was left
-local count, answers, ended = #ARGV, {}, {}
+local queues, answers, ended = {}, {}, {}
+for i = 1, #KEYS do queues[i] = '{' .. KEYS[i] .. '}:queue' end
 
 -- What is of another type counts as missing.
-local held = redis.call('MGET', unpack(KEYS, 1, count))
-local none_is_wanted = redis.call('EXISTS', unpack(KEYS, count + 1)) == 0
-for i = 1, count do
+local held = redis.call('MGET', unpack(KEYS))
+local none_is_wanted = redis.call('EXISTS', unpack(queues)) == 0
+for i = 1, #KEYS do
+  local lock = KEYS[i]
   local is_own = held[i] and string.find(held[i], ARGV[i], 1, true) == 1
   answers[i] = false
-  if is_own and (none_is_wanted or redis.call('EXISTS', KEYS[count + i]) == 0) then
+  if is_own and (none_is_wanted or redis.call('EXISTS', queues[i]) == 0) then
     answers[i] = 1
-    ended[#ended + 1] = KEYS[i]
+    ended[#ended + 1] = lock
   end
 end
 if ended[1] then redis.call('DEL', unpack(ended)) end

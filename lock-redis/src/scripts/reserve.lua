@@ -3,7 +3,8 @@
 -- -> {the first token} if the hold goes on under tokens that are reserved, else as release.lua
 local owner, limit, tokens, yields = unpack(ARGV)
 -- Only an exclusive hold is passed on within its client.
-local is_held = string.sub(read(lock) or '', 1, #owner + 1) == owner .. ':'
+local value = read(lock)
+local is_held = string.sub(value or '', 1, #owner + 1) == owner .. ':'
 if is_held and (yields == '0' or redis.call('EXISTS', queue) == 0) then
   local last = redis.pcall('INCRBY', fence, tokens)
   if type(last) == 'number' then
@@ -18,4 +19,4 @@ if is_held and (yields == '0' or redis.call('EXISTS', queue) == 0) then
     if before == 0 then redis.call('DEL', fence) end
   end
 end
-return release(owner, limit)
+return release(owner, limit, value)

@@ -10,4 +10,4 @@ local holds = holds_now(now)
 -- C34: those who waited behind it may fit.
 if left + remove(holds, owner) > 0 then pass_on(holds, now, limit) end
 -- C19: a request that comes late finds the mark, and is refused.
-if may_come_late == '1' then redis.call('SET', KEYS[5], '', 'PX', @withdrawn_ms@) end
+if may_come_late == '1' then redis.call('SET', KEYS[5], '', 'PX', '@withdrawn_ms@') end

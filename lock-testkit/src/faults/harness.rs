@@ -7,6 +7,7 @@ use std::time::Duration;
 use lock_core::DistributedLock;
 
 use super::server::Server;
+use crate::Proxy;
 
 /// How the behaviours under faults reach a server and its backend.
 #[allow(async_fn_in_trait, reason = "a test awaits it in place, and needs no `Send`")]
@@ -32,8 +33,14 @@ pub trait Harness: 'static {
     /// The server that all tests use which leave it as they found it.
     async fn shared() -> &'static Self::Server;
 
-    /// Connects a backend to a server, or to a [`Proxy`](crate::Proxy) before one, at `address`.
+    /// Connects a backend to a server, or to a [`Proxy`] before one, at `address`.
     async fn connect_at(address: SocketAddr) -> Arc<dyn DistributedLock>;
+
+    /// A network before a server. A server that tells its clients its own port is behind
+    /// [`Proxy::start_beside`].
+    async fn proxy(server: &Self::Server) -> Proxy {
+        Proxy::start(server.addr()).await
+    }
 
     /// How many connections or streams there are by which the server tells waiters of their turn. Never
     /// called where waiters poll.

@@ -10,12 +10,12 @@ use super::clients::{
 };
 use super::harness::Harness;
 use super::server::Server;
-use crate::{Mode, Proxy, eventually};
+use crate::{Mode, eventually};
 
 /// C15, C19, S8: a grant whose reply was lost is given back at once, though its TTL is a minute.
 pub async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<H: Harness>() {
     let server = H::shared().await;
-    let proxy = Proxy::start(server.addr()).await;
+    let proxy = H::proxy(server).await;
     let (observer, client) =
         (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
     let name = fresh_name();
@@ -60,7 +60,7 @@ pub async fn c19_a_ghost_of_a_stopped_server_takes_nothing<H: Harness>() {
 /// connection: the server refuses them.
 pub async fn c19_a_request_that_comes_after_its_withdrawal_takes_nothing<H: Harness>() {
     let server = H::shared().await;
-    let proxy = Proxy::start(server.addr()).await;
+    let proxy = H::proxy(server).await;
     let (client, observer) =
         (client_through::<H>(&proxy).await, client_at::<H>(server.addr()).await);
     prepare(&client).await;
@@ -96,7 +96,7 @@ async fn stay_free(observer: &LockClient, tag: &str, time: Duration) {
 
 /// C16: a release whose reply was lost on the wire is a release.
 pub async fn c16_a_release_whose_reply_was_lost_on_the_wire_is_released<H: Harness>() {
-    let proxy = Proxy::start(H::shared().await.addr()).await;
+    let proxy = H::proxy(H::shared().await).await;
     let client = client_through::<H>(&proxy).await;
     let guard = held(&client, &fresh_name()).await;
     proxy.set_existing(Mode::SwallowReplies);

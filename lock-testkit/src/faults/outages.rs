@@ -14,7 +14,7 @@ use super::clients::{
 };
 use super::harness::Harness;
 use super::server::Server;
-use crate::{Mode, Proxy};
+use crate::Mode;
 
 /// Asserts that a call fails, at most 100 ms after `limit` (C17).
 pub async fn fails_in_time<H: Harness>(
@@ -68,7 +68,7 @@ pub async fn c17_a_dead_server_delays_no_call_beyond_its_time_out<H: Harness>() 
 
 /// C17: a network that swallows everything.
 pub async fn c17_a_black_hole_delays_no_call_beyond_its_time_out<H: Harness>() {
-    let proxy = Proxy::start(H::shared().await.addr()).await;
+    let proxy = H::proxy(H::shared().await).await;
     let client = client_through::<H>(&proxy).await;
     let guard = held(&client, &fresh_name()).await;
     proxy.set(Mode::BlackHole);
@@ -122,7 +122,7 @@ pub async fn c22_a_hold_and_its_token_survive_a_restart<H: Harness>() {
 
 /// Connections that swallow everything are given up, since new ones work.
 pub async fn a_swallowing_connection_is_replaced_while_the_lock_is_held<H: Harness>() {
-    let proxy = Proxy::start(H::shared().await.addr()).await;
+    let proxy = H::proxy(H::shared().await).await;
     let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(2));
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     for mode in [Mode::BlackHole, Mode::SwallowReplies, Mode::SwallowRequests] {
@@ -136,7 +136,7 @@ pub async fn a_swallowing_connection_is_replaced_while_the_lock_is_held<H: Harne
 
 /// A connection that takes longer to make than a renewal may is made all the same.
 pub async fn c12_a_connection_that_is_slow_to_open_costs_no_hold<H: Harness>() {
-    let proxy = Proxy::start(H::shared().await.addr()).await;
+    let proxy = H::proxy(H::shared().await).await;
     let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(3));
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     proxy.set(Mode::SlowToOpen(ttl / 6 + Duration::from_millis(200)));
@@ -147,7 +147,7 @@ pub async fn c12_a_connection_that_is_slow_to_open_costs_no_hold<H: Harness>() {
 
 /// A server, or a box on the way, that closes idle connections is no error to the next call.
 pub async fn a_connection_that_was_closed_while_idle_is_no_error<H: Harness>() {
-    let proxy = Proxy::start(H::shared().await.addr()).await;
+    let proxy = H::proxy(H::shared().await).await;
     let client = client_through::<H>(&proxy).await;
     turn(&client, &fresh_name()).await;
     proxy.cut();

@@ -11,7 +11,7 @@ use super::clients::{
 };
 use super::harness::Harness;
 use super::server::Server;
-use crate::{Proxy, eventually};
+use crate::eventually;
 
 /// Holds of all `names`, as many at once as a client of the server may ask for.
 async fn held_all<H: Harness>(
@@ -46,7 +46,7 @@ pub async fn c12_a_thousand_holds_are_renewed<H: Harness>() {
 /// C26: one connection for pushes, and few for requests, however many locks a client waits for.
 pub async fn c26_a_client_has_few_connections_however_much_it_waits_for<H: Harness>() {
     let server = H::start().await;
-    let proxy = Proxy::start(server.addr()).await;
+    let proxy = H::proxy(&server).await;
     let (observer, waiter) =
         (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
     let names: Vec<String> = (0..50).map(|_| fresh_name()).collect();

@@ -9,7 +9,7 @@ use super::clients::{
 };
 use super::harness::Harness;
 use super::server::Server;
-use crate::{Mode, Proxy};
+use crate::Mode;
 
 /// A waiter outlives a restart of the server, and gets in.
 pub async fn a_waiter_outlives_a_restart_of_the_server<H: Harness>() {
@@ -31,7 +31,7 @@ pub async fn a_waiter_outlives_a_restart_of_the_server<H: Harness>() {
 /// C28: a waiter whose connections were all closed gets in all the same.
 pub async fn c28_a_cut_connection_costs_a_waiter_at_most_a_poll<H: Harness>() {
     let server = H::shared().await;
-    let proxy = Proxy::start(server.addr()).await;
+    let proxy = H::proxy(server).await;
     let (holder, waiter) = (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
     for _ in 0..3 {
         let name = fresh_name();
@@ -46,7 +46,7 @@ pub async fn c28_a_cut_connection_costs_a_waiter_at_most_a_poll<H: Harness>() {
 /// C28, L2: a grant that is pushed into a black hole is missed; the poll finds it.
 pub async fn c28_a_missed_push_costs_at_most_a_poll<H: Harness>() {
     let server = H::shared().await;
-    let proxy = Proxy::start(server.addr()).await;
+    let proxy = H::proxy(server).await;
     let (holder, waiter) = (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
     let name = fresh_name();
     let guard = held(&holder, &name).await;
@@ -59,7 +59,7 @@ pub async fn c28_a_missed_push_costs_at_most_a_poll<H: Harness>() {
 /// C27, C28: a waiter that can open no connection but the one it has polls, and keeps its place.
 pub async fn c28_a_waiter_without_a_push_connection_polls<H: Harness>() {
     let server = H::shared().await;
-    let proxy = Proxy::start(server.addr()).await;
+    let proxy = H::proxy(server).await;
     let (holder, waiter) = (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
     waiter.inspect("x").await.expect("an answer");
     proxy.set(Mode::BlackHole);

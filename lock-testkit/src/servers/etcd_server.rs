@@ -11,9 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::certificates::make_certificates;
 use super::free_port;
 use super::redis_server::{new_folder, owned};
-use super::tls_redis::make_certificates;
 use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
 use crate::process::require;

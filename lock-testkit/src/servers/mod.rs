@@ -1,11 +1,13 @@
 //! Real servers of one's own, which end with the test, even when it is killed.
 
+mod certificates;
 mod etcd_cluster;
 mod etcd_server;
 mod free_port;
 mod pgbouncer;
 mod postgres_server;
 mod redis_cluster;
+mod redis_sentinel;
 mod redis_sentinels;
 mod redis_server;
 mod resp;
@@ -17,6 +19,7 @@ pub use self::free_port::free_port;
 pub use self::pgbouncer::PgBouncer;
 pub use self::postgres_server::PostgresServer;
 pub use self::redis_cluster::RedisCluster;
+pub use self::redis_sentinel::RedisSentinel;
 pub use self::redis_sentinels::RedisSentinels;
 pub use self::redis_server::RedisServer;
 pub use self::resp::{Reply, Session};

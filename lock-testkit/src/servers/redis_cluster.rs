@@ -1,9 +1,11 @@
 //! Several Redis servers that are one cluster.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use super::certificates::{Certificates, arguments};
 use super::free_port;
 use super::redis_server::RedisServer;
 use super::resp::Reply;
@@ -26,6 +28,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct RedisCluster {
     servers: Vec<RedisServer>,
+    certificates: Option<Certificates>,
 }
 
 impl RedisCluster {
@@ -35,9 +38,22 @@ impl RedisCluster {
     /// # Panics
     /// As [`RedisServer::start`], and if the servers do not agree within thirty seconds.
     pub async fn start(node_timeout: Duration) -> Self {
+        Self::launch(node_timeout, None).await
+    }
+
+    /// The same of servers that speak TLS with each other, and with clients that trust [`ca_path`](Self::ca_path).
+    ///
+    /// # Panics
+    /// As [`start`](Self::start), and if `openssl` is not installed.
+    pub async fn start_tls(node_timeout: Duration) -> Self {
+        Self::launch(node_timeout, Some(Certificates::new())).await
+    }
+
+    async fn launch(node_timeout: Duration, certificates: Option<Certificates>) -> Self {
         let timeout = node_timeout.as_millis().to_string();
-        let servers = join_all((0..SERVERS).map(|_| start_one(&timeout))).await;
-        let cluster = Self { servers };
+        let start_one = || start_one(&timeout, certificates.as_ref());
+        let servers = join_all((0..SERVERS).map(|_| start_one())).await;
+        let cluster = Self { servers, certificates };
         cluster.give_slots();
         cluster.introduce().await;
         cluster.give_replicas().await;
@@ -45,11 +61,20 @@ impl RedisCluster {
         cluster
     }
 
-    /// Where clients connect: `redis-cluster://127.0.0.1:…,127.0.0.1:…`.
+    /// Where clients connect: `redis-cluster://127.0.0.1:…,127.0.0.1:…`, or `rediss-cluster://…` with TLS.
     pub fn url(&self) -> String {
-        let addresses: Vec<String> =
-            self.servers.iter().map(|server| server.addr().to_string()).collect();
-        format!("redis-cluster://{}", addresses.join(","))
+        let address = |server: &RedisServer| format!("127.0.0.1:{}", server.announced_port());
+        let addresses: Vec<String> = self.servers.iter().map(address).collect();
+        let scheme = if self.certificates.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}-cluster://{}", addresses.join(","))
+    }
+
+    /// The certificate of the authority, a PEM file.
+    ///
+    /// # Panics
+    /// If it speaks no TLS.
+    pub fn ca_path(&self) -> PathBuf {
+        self.certificates.as_ref().expect("it speaks TLS").ca_path()
     }
 
     /// The servers.
@@ -133,7 +158,7 @@ impl RedisCluster {
     /// If a server refuses.
     pub fn move_keys(&self, key: &str, to: usize) {
         let (from, port) =
-            (&self.servers[self.primary_of(key)], self.servers[to].port().to_string());
+            (&self.servers[self.primary_of(key)], self.servers[to].announced_port().to_string());
         let keys = from.cli(&["CLUSTER", "GETKEYSINSLOT", &self.slot(key), "1000"]);
         for key in keys.array() {
             done(&from.cli(&["MIGRATE", "127.0.0.1", &port, key.text(), "0", "5000"]));
@@ -153,7 +178,7 @@ impl RedisCluster {
 
     /// Cuts the replicas of the server `number` off: they keep what they have, and hear of nothing more.
     pub fn cut_replicas_off(&self, number: usize) {
-        let port = self.servers[number].port();
+        let port = self.servers[number].announced_port();
         let replicas = self.servers.iter().filter(|server| primary_port(server) == Some(port));
         cut_off(replicas, &self.servers[number]);
     }
@@ -235,13 +260,17 @@ pub(super) fn cut_off<'a>(replicas: impl Iterator<Item = &'a RedisServer>, prima
     primary.cli(&["CLIENT", "KILL", "TYPE", "replica"]);
 }
 
-async fn start_one(node_timeout: &str) -> RedisServer {
+async fn start_one(node_timeout: &str, certificates: Option<&Certificates>) -> RedisServer {
     let bus = free_port().to_string();
     let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
     let timeout = ["--cluster-node-timeout", node_timeout];
     // What one primary had must not stop the others.
     let coverage = ["--cluster-require-full-coverage", "no"];
-    RedisServer::start_with(&[&cluster[..], &timeout, &coverage].concat()).await
+    let tls = certificates.map(|certificates| arguments(&certificates.settings(free_port())));
+    let tls: Vec<&str> = tls.iter().flatten().map(String::as_str).collect();
+    let bus = if tls.is_empty() { "no" } else { "yes" };
+    let tls = [&tls[..], &["--tls-cluster", bus]].concat();
+    RedisServer::start_with(&[&cluster[..], &timeout, &coverage, &tls].concat()).await
 }
 
 fn bus_port(server: &RedisServer) -> String {

@@ -1,18 +1,18 @@
 //! A Redis primary with replicas, and sentinels that replace it.
 
-use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tempfile::TempDir;
 
+use super::certificates::{Certificates, arguments};
 use super::free_port;
 use super::redis_cluster::cut_off;
-use super::redis_server::{RedisServer, new_folder};
-use super::resp::{Endpoint, Reply, Session};
+use super::redis_sentinel::RedisSentinel;
+use super::redis_server::RedisServer;
+use super::resp::Reply;
 use crate::eventually;
-use crate::process::{Tethered, require, signal};
+use crate::process::signal;
 
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
@@ -27,16 +27,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// A primary, two replicas and three sentinels, each of which can be disturbed by itself.
 #[derive(Debug)]
 pub struct RedisSentinels {
-    sentinels: Vec<Sentinel>,
+    sentinels: Vec<RedisSentinel>,
     servers: Vec<RedisServer>,
-}
-
-#[derive(Debug)]
-struct Sentinel {
-    // Above the folder, because fields are dropped in this order.
-    _process: Tethered,
-    address: SocketAddr,
-    _folder: TempDir,
+    certificates: Option<Certificates>,
 }
 
 impl RedisSentinels {
@@ -46,25 +39,49 @@ impl RedisSentinels {
     /// # Panics
     /// As [`RedisServer::start`], and if the sentinels do not agree within thirty seconds.
     pub async fn start(down_after: Duration) -> Self {
-        let primary = RedisServer::start().await;
-        let port = primary.port().to_string();
-        let follow = ["--replicaof", "127.0.0.1", &port];
-        let mut servers = vec![primary];
-        servers.extend(join_all((0..REPLICAS).map(|_| RedisServer::start_with(&follow))).await);
-        let mut started = Self { sentinels: Vec::new(), servers };
-        // Sentinels look for replicas at their start, and then only every ten seconds.
-        started.until_replicated().await;
-        let sentinels = (0..SENTINELS).map(|_| Sentinel::start(&port, down_after));
-        started.sentinels = sentinels.collect();
-        started.until_agreed().await;
-        started
+        Self::launch(down_after, None).await
     }
 
-    /// Where clients connect: `redis-sentinel://127.0.0.1:…,127.0.0.1:…,127.0.0.1:…/mymaster`.
+    /// The same of servers and sentinels that speak TLS with each other, and with clients that trust
+    /// [`ca_path`](Self::ca_path).
+    ///
+    /// # Panics
+    /// As [`start`](Self::start), and if `openssl` is not installed.
+    pub async fn start_tls(down_after: Duration) -> Self {
+        Self::launch(down_after, Some(Certificates::new())).await
+    }
+
+    async fn launch(down_after: Duration, certificates: Option<Certificates>) -> Self {
+        let tls = || certificates.as_ref().map(|certificates| certificates.settings(free_port()));
+        let primary = start_one(tls(), &[]).await;
+        let port = primary.announced_port().to_string();
+        let follow = ["--replicaof", "127.0.0.1", &port];
+        let mut servers = vec![primary];
+        servers.extend(join_all((0..REPLICAS).map(|_| start_one(tls(), &follow))).await);
+        let watch = watching(&port, down_after);
+        let mut started = Self { sentinels: Vec::new(), servers, certificates: None };
+        // Sentinels look for replicas at their start, and then only every ten seconds.
+        started.until_replicated().await;
+        started.sentinels = (0..SENTINELS).map(|_| RedisSentinel::launch(tls(), &watch)).collect();
+        started.until_agreed().await;
+        Self { certificates, ..started }
+    }
+
+    /// Where clients connect: `redis-sentinel://127.0.0.1:…,127.0.0.1:…,127.0.0.1:…/mymaster`, or
+    /// `rediss-sentinel://…` with TLS.
     pub fn url(&self) -> String {
-        let addresses: Vec<String> =
-            self.sentinels.iter().map(|sentinel| sentinel.address.to_string()).collect();
-        format!("redis-sentinel://{}/{NAME}", addresses.join(","))
+        let address = |sentinel: &RedisSentinel| format!("127.0.0.1:{}", sentinel.announced_port());
+        let addresses: Vec<String> = self.sentinels.iter().map(address).collect();
+        let scheme = if self.certificates.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}-sentinel://{}/{NAME}", addresses.join(","))
+    }
+
+    /// The certificate of the authority, a PEM file.
+    ///
+    /// # Panics
+    /// If they speak no TLS.
+    pub fn ca_path(&self) -> PathBuf {
+        self.certificates.as_ref().expect("they speak TLS").ca_path()
     }
 
     /// The servers, the first primary first.
@@ -82,10 +99,10 @@ impl RedisSentinels {
 
     /// The number of the server that all sentinels name, if they agree.
     pub fn primary(&self) -> Option<usize> {
-        let mut ports = self.sentinels.iter().map(Sentinel::port_of_primary);
+        let mut ports = self.sentinels.iter().map(|sentinel| sentinel.port_of_primary(NAME));
         let first = ports.next()??;
         let all_agree = ports.all(|port| port == Some(first));
-        let named = self.servers.iter().position(|server| server.port() == first);
+        let named = self.servers.iter().position(|server| server.announced_port() == first);
         named.filter(|_| all_agree)
     }
 
@@ -150,41 +167,22 @@ impl RedisSentinels {
     }
 }
 
-impl Sentinel {
-    fn start(primary: &str, down_after: Duration) -> Self {
-        require("redis-server", "redis-server", "redis");
-        let (folder, port) = (new_folder(), free_port());
-        // A sentinel writes what it learns into its file.
-        let file = folder.path().join("sentinel.conf");
-        let settings = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\n\
-             sentinel monitor {NAME} 127.0.0.1 {primary} 2\n\
-             sentinel down-after-milliseconds {NAME} {}\n\
-             sentinel failover-timeout {NAME} 5000\n\
-             sentinel parallel-syncs {NAME} 2\n",
-            folder.path().display(),
-            down_after.as_millis()
-        );
-        fs::write(&file, settings).expect("the folder can be written");
-        let args = [file.display().to_string(), "--sentinel".to_owned()];
-        let process = Tethered::start("redis-server", &args, &folder.path().join("sentinel.log"));
-        let address = (Ipv4Addr::LOCALHOST, port).into();
-        Self { _process: process, address, _folder: folder }
-    }
+/// A server; one without TLS has no settings for it.
+async fn start_one(tls: Option<Vec<(&str, String)>>, more: &[&str]) -> RedisServer {
+    let tls = arguments(&tls.unwrap_or_default());
+    let args: Vec<&str> = tls.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    RedisServer::start_with(&args).await
+}
 
-    fn session(&self) -> Session {
-        self.try_session()
-            .unwrap_or_else(|error| panic!("no sentinel at {}: {error}", self.address))
-    }
-
-    fn try_session(&self) -> std::io::Result<Session> {
-        Session::open(&Endpoint::Tcp(self.address))
-    }
-
-    fn port_of_primary(&self) -> Option<u16> {
-        let told = self.session().call(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]);
-        told.array().get(1)?.text().parse().ok()
-    }
+/// What tells a sentinel to watch the primary at `port`.
+fn watching(port: &str, down_after: Duration) -> String {
+    format!(
+        "sentinel monitor {NAME} 127.0.0.1 {port} 2\n\
+         sentinel down-after-milliseconds {NAME} {}\n\
+         sentinel failover-timeout {NAME} 5000\n\
+         sentinel parallel-syncs {NAME} 2\n",
+        down_after.as_millis()
+    )
 }
 
 /// A value of a reply that is names and values in turn.

@@ -118,6 +118,12 @@ impl RedisServer {
         self.addr().port()
     }
 
+    /// The port by which other servers and sentinels know it: that of TLS, if it speaks that.
+    pub(crate) fn announced_port(&self) -> u16 {
+        let told = value_of(&self.args, "--tls-port").and_then(|port| port.parse().ok());
+        told.unwrap_or_else(|| self.port())
+    }
+
     /// The process id; another one after [`restart`](Self::restart).
     pub fn pid(&self) -> u32 {
         self.process.pid()
@@ -244,7 +250,11 @@ fn log_in(endpoint: &Endpoint, args: &[String]) -> io::Result<Session> {
 }
 
 fn password(args: &[String]) -> Option<&str> {
-    let mut words = args.iter().skip_while(|word| *word != "--requirepass");
+    value_of(args, "--requirepass")
+}
+
+fn value_of<'a>(args: &'a [String], argument: &str) -> Option<&'a str> {
+    let mut words = args.iter().skip_while(|word| *word != argument);
     words.nth(1).map(String::as_str)
 }
 

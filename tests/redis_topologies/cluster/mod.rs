@@ -1,26 +1,20 @@
 //! A cluster of six servers.
 
-mod failover;
 mod moves;
 mod requests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::core::backend::async_trait;
-use leasehold::{DistributedLock, Health, LockName, OwnerId};
+use leasehold::{DistributedLock, Health, LockGuard, LockName, OwnerId};
 use lock_testkit::RedisCluster;
 use lock_testkit::conformance::Harness;
 use lock_testkit::conformance_tests;
 use tokio::sync::OnceCell;
 
-use crate::support::{client, fresh_name, prefixes_keep_name_spaces_apart, works};
-
-/// A machine that stands still for a moment must not have a primary replaced.
-const NEVER: Duration = Duration::from_secs(60);
-
-/// Soon, for tests that want a primary replaced.
-const SOON: Duration = Duration::from_millis(1000);
+use crate::NEVER;
+use crate::support::{client, fresh_name, prefixes_keep_name_spaces_apart, renewed, works};
 
 /// The cluster of all tests that leave it as they found it.
 async fn shared() -> &'static RedisCluster {
@@ -29,9 +23,14 @@ async fn shared() -> &'static RedisCluster {
 }
 
 /// A fresh name whose slot the server `number` has.
-fn name_at(cluster: &RedisCluster, number: usize) -> String {
+pub(crate) fn name_at(cluster: &RedisCluster, number: usize) -> String {
     let mut names = std::iter::repeat_with(fresh_name);
     names.find(|name| cluster.primary_of(name) == number).expect("each primary has names")
+}
+
+/// Returns once all holds were renewed. None must be lost meanwhile.
+async fn all_renewed(guards: &[LockGuard]) {
+    join_all(guards.iter().map(renewed)).await;
 }
 
 struct Cluster(&'static RedisCluster);

@@ -7,10 +7,10 @@ use leasehold::{Fence, LockRequest};
 use lock_testkit::{RedisCluster, eventually};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::{name_at, shared};
+use super::{all_renewed, name_at, shared};
 use crate::support::{
-    LIMIT, check_remembers_nothing, client, fresh_name, held, patient, queued, released, renewed,
-    served, turn,
+    LIMIT, check_remembers_nothing, client, fresh_name, held, patient, queued, released, served,
+    turn,
 };
 
 /// One slot moves at a time, on the cluster that all tests share.
@@ -20,20 +20,26 @@ async fn cluster() -> (&'static RedisCluster, MutexGuard<'static, ()>) {
     (shared().await, MOVES.lock().await)
 }
 
-/// The key has gone before its slot: the server that it left says `ASK`, and the other wants to be asked so.
+/// The key has gone before its slot: the server that it left says `ASK`, and the other wants to be asked so. Holds of
+/// that server are renewed together, those whose slot stays and those whose slot moves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c12_a_hold_is_renewed_while_its_slot_moves() {
+async fn c12_holds_are_renewed_while_their_slot_moves() {
     let (cluster, _moves) = cluster().await;
     let (client, name) = (client(&cluster.url()).await, name_at(cluster, 0));
-    let request = LockRequest::new(&name).ttl(Duration::from_secs(3));
-    let guard = client.acquire(request).await.expect("a free lock");
+    let mut guards = Vec::new();
+    for name in [&name, &name_at(cluster, 0), &name_at(cluster, 0)] {
+        let request = LockRequest::new(name).ttl(Duration::from_secs(3));
+        guards.push(client.acquire(request).await.expect("a free lock"));
+    }
     cluster.begin_move(&name, 1);
-    renewed(&guard).await;
+    all_renewed(&guards).await;
     cluster.move_keys(&name, 1);
-    renewed(&guard).await;
+    all_renewed(&guards).await;
     cluster.end_move(&name, 1);
-    renewed(&guard).await;
-    released(guard).await;
+    all_renewed(&guards).await;
+    for guard in guards {
+        released(guard).await;
+    }
     assert!(client.inspect(&name).await.expect("an answer").holder().is_none());
 }
 

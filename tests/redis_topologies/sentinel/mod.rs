@@ -1,9 +1,6 @@
 //! A primary with two replicas, and three sentinels.
 
-mod failover;
-
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold::core::backend::async_trait;
 use leasehold::{DistributedLock, Health, LockName};
@@ -12,13 +9,11 @@ use lock_testkit::conformance::Harness;
 use lock_testkit::conformance_tests;
 use tokio::sync::OnceCell;
 
-use crate::support::{client, fresh_name, prefixes_keep_name_spaces_apart, shown, works};
-
-/// A machine that stands still for a moment must not have the primary replaced.
-const NEVER: Duration = Duration::from_secs(60);
-
-/// Soon, for tests that want the primary replaced.
-const SOON: Duration = Duration::from_millis(1000);
+use crate::NEVER;
+use crate::forgotten::replicated;
+use crate::support::{
+    MINUTE, client, fresh_name, held, prefixes_keep_name_spaces_apart, released, shown, turn, works,
+};
 
 /// The servers of all tests that leave them as they found them.
 async fn shared() -> &'static RedisSentinels {
@@ -44,6 +39,21 @@ impl Harness for Sentinel {
 }
 
 conformance_tests!(Sentinel(shared().await));
+
+/// A primary that is well is replaced: it says that it is a replica now (`READONLY`), and its successor is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_primary_that_became_a_replica_is_left_for_its_successor() {
+    let sentinels = RedisSentinels::start(NEVER).await;
+    let (client, name) = (client(&sentinels.url()).await, fresh_name());
+    let guard = held(&client, &name).await;
+    replicated(&sentinels.servers()[0], &name, 2);
+    sentinels.fail_over().await;
+    sentinels.until_replaced(0).await;
+    guard.extend(MINUTE).await.expect("it is held, at its new primary");
+    let token = guard.token();
+    released(guard).await;
+    assert!(turn(&client, &name).await > token, "tokens grow");
+}
 
 /// C31: the doctor looks at the primary that sentinels name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,22 +1,46 @@
 //! The examples that take a URL, on a real Redis server.
 
-use lock_testkit::{RedisServer, Session};
+use std::time::Duration;
+
+use lock_testkit::{RedisCluster, RedisSentinels, RedisServer, Session};
 use tokio::runtime::Builder;
 
 use super::example::{Example, URL};
 use crate::step::{self, Done, Failure};
 
+/// What is run on several servers as well. A quorum has exclusive holds alone, and is slow where many wait.
+const SALE: &str = "flash_sale";
+const SMALL: &[&str] = &["--workers", "2", "--tasks", "2", "--items", "10", "--buyers", "50"];
+/// A machine that stands still for a moment must not have a primary replaced.
+const NEVER_REPLACED: Duration = Duration::from_secs(60);
+
 /// Runs all that take a URL, one after the other on the same server: none may need a fresh one. The
 /// server ends with this function, and with this process if that is killed.
 pub(super) fn run(examples: &[Example]) -> Done {
-    let server = Builder::new_current_thread().enable_all().build()?.block_on(RedisServer::start());
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let server = runtime.block_on(RedisServer::start());
     let mut session = server.session();
     for example in examples {
         if example.takes_url()? {
             run_at(&server.url(), example, &mut session)?;
         }
     }
-    Ok(())
+    sell_on_several(examples)
+}
+
+/// Plays the flash sale on a cluster, on the primary that sentinels name, and a small one on a quorum.
+fn sell_on_several(examples: &[Example]) -> Done {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let cluster = runtime.block_on(RedisCluster::start(NEVER_REPLACED));
+    let sentinels = runtime.block_on(RedisSentinels::start(NEVER_REPLACED));
+    let quorum = [(); 3].map(|()| runtime.block_on(RedisServer::start()));
+    let sale = examples.iter().find(|example| example.name == SALE);
+    let sale = sale.ok_or_else(|| Failure::new("there is no flash sale".to_owned()))?;
+    for url in [cluster.url(), sentinels.url()] {
+        step::run(sale.command().env(URL, url))?;
+    }
+    let [a, b, c] = quorum.each_ref().map(RedisServer::addr);
+    step::run(sale.command().args(SMALL).env(URL, format!("redis-quorum://{a},{b},{c}")))
 }
 
 fn run_at(url: &str, example: &Example, session: &mut Session) -> Done {

@@ -2,7 +2,7 @@
 -- -> {value, ms left or -1, now in µs} of the hold that it ended; nil if there was none
 local lock, waiting, next = unpack(KEYS)
 local value, found = read(lock)
-if found then return { err = 'NOTALOCK ' .. found } end
+if found then return not_a_lock(found) end
 if not value or string.sub(value, 1, #ARGV[1]) ~= ARGV[1] then return nil end
 local left, time = redis.call('PTTL', lock), redis.call('TIME')
 redis.call('DEL', lock)

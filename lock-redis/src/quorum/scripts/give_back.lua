@@ -13,5 +13,5 @@ redis.call('ZREM', waiting, owner .. ':' .. channel)
 if wakes == '1' and (held or redis.call('GET', next) == owner) then wake(waiting, next) end
 -- C19: a vote for this ballot that is asked for later, or comes late, is stale.
 raise(fence, ballot)
-if marks == '1' then redis.call('SET', withdrawn, '', 'PX', @withdrawn_ms@) end
+if marks == '1' then redis.call('SET', withdrawn, '', 'PX', '@withdrawn_ms@') end
 return held and 1 or 0

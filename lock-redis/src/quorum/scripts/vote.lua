@@ -13,18 +13,22 @@ if redis.call('EXISTS', lock, next, withdrawn, out) > 0 then
   local value, found = read(lock)
   -- C49: no client of locks has written a key of another type.
   if found then return { 'no lock', found } end
-  if value and string.sub(value, 1, 33) == owner .. ':' then
-    -- C16: the owner's own hold, under the token that it has.
+  local own = value and string.sub(value, 1, 33) == owner .. ':' and string.match(value, '^%x+:(%d+):')
+  if own == ballot then
+    -- C16: a repeat finds its own vote.
     if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
     outlast(held, ttl_ms)
-    return { 'granted', string.match(value, '^%x+:(%d+):') }
+    return { 'granted', ballot }
   end
+  -- S3: what an earlier attempt of the owner left does not count: it may be given back at any time. A greater ballot
+  -- takes its place.
+  if own then value = false end
   local woken = redis.call('GET', next)
   if value or (woken and woken ~= owner) then
     if channel ~= '' then
       local time = redis.call('TIME')
       redis.call('ZADD', waiting, 'NX', time[1] * 1000000 + time[2], owner .. ':' .. channel)
-      redis.call('PEXPIRE', waiting, @liveness_ms@)
+      redis.call('PEXPIRE', waiting, '@liveness_ms@')
     end
     return { 'busy', value or woken, integer(redis.call('PTTL', value and lock or next)) }
   end
@@ -36,7 +40,7 @@ local time = redis.call('TIME')
 if is_far_ahead(ballot, counter, time) then
   return { err = 'CLOCK the ballot is more than a day ahead of the clock of this server' }
 end
-redis.call('SET', fence, ballot, 'PX', @counter_ms@)
+redis.call('SET', fence, ballot, 'PX', '@counter_ms@')
 if number_at(high) < tonumber(ballot) then redis.call('SET', high, ballot) end
 outlast(held, ttl_ms)
 redis.call('DEL', next)
@@ -44,6 +48,6 @@ if channel ~= '' then redis.call('ZREM', waiting, owner .. ':' .. channel) end
 -- C45: in ms since 1970. The server puts no zeros before the microseconds.
 local micros = string.rep('0', 6 - #time[2]) .. time[2]
 local value = owner .. ':' .. ballot .. ':' .. time[1] .. string.sub(micros, 1, 3) .. ':' .. label
--- C29: as any client of Redis takes a lock.
-redis.call('SET', lock, value, 'NX', 'PX', ttl_ms)
+-- C29: the key that any client of Redis takes as a lock. No other has it.
+redis.call('SET', lock, value, 'PX', ttl_ms)
 return { 'granted', ballot }

@@ -1,9 +1,5 @@
 -- What the programs of a voter share: see the documentation of the quorum for the keys.
 
-local function integer(number)
-  return string.format('%.0f', number)
-end
-
 -- A number that a key holds; 0 if there is none.
 local function number_at(key)
   local text = redis.call('GET', key)
@@ -22,7 +18,7 @@ end
 local function raise(fence, ballot)
   local counter = number_at(fence)
   if counter < tonumber(ballot) and not is_far_ahead(ballot, counter, redis.call('TIME')) then
-    redis.call('SET', fence, ballot, 'PX', @counter_ms@)
+    redis.call('SET', fence, ballot, 'PX', '@counter_ms@')
   end
 end
 
@@ -40,17 +36,9 @@ local function wake(waiting, next)
   while head do
     local owner, channel = string.match(head, '^(%x+):(.*)$')
     if owner and redis.call('PUBLISH', channel, owner) > 0 then
-      redis.call('SET', next, owner, 'PX', @woken_ms@)
+      redis.call('SET', next, owner, 'PX', '@woken_ms@')
       return
     end
     head = redis.call('ZPOPMIN', waiting)[1]
   end
-end
-
--- The value of a lock's key, false if there is none; or false and the type of a key that is no lock.
-local function read(lock)
-  local value = redis.pcall('GET', lock)
-  if type(value) ~= 'table' then return value end
-  if not string.find(value.err, 'WRONGTYPE', 1, true) then return redis.call('GET', lock) end
-  return false, redis.pcall('TYPE', lock).ok or 'unknown'
 end

@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "what happened before the watch is missed",
         file: "lock-etcd/src/watches.rs",
-        from: "if self.shared.lacks(key).await {",
+        from: "if Box::pin(self.shared.lacks(key)).await {",
         to: "if false {",
         test: "-p leasehold --all-features --test etcd c08_a_cut_stream_is_opened_again_and_what_was_missed_is_read",
     },
@@ -160,8 +160,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a silent member is asked for ever",
         file: "lock-etcd/src/server.rs",
-        from: "link.replies.request_sent(SUSPECT_AFTER, || self.retire(&link));",
-        to: "link.replies.request_sent(SUSPECT_AFTER, || ());",
+        from: "link.replies.request_sent(SUSPECT_AFTER, || self.retire(link))",
+        to: "link.replies.request_sent(SUSPECT_AFTER, || ())",
         test: "-p leasehold --all-features --test etcd a_stopped_member_is_left_for_another",
     },
     Mutant {
@@ -248,5 +248,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "Txn::new().when(is_retired(key)).or_else([TxnOp::txn(txn)])",
         to: "Txn::new().when([Compare::version(key, CompareOp::Less, 0)]).or_else([TxnOp::txn(txn)])",
         test: "-p leasehold --all-features --test etcd c41_a_hold_whose_release_is_delayed_is_nobodys",
+    },
+    Mutant {
+        name: "two claims on one lock in one transaction",
+        file: "lock-etcd/src/together.rs",
+        from: " && !self.locks.contains(lock)",
+        to: "",
+        test: "-p lock-etcd --lib s03_no_two_of_one_lock_are_one_transaction",
+    },
+    Mutant {
+        name: "a write for a caller that has left",
+        file: "lock-etcd/src/together.rs",
+        from: "0 => Write::Txn(Txn::new()),",
+        to: "0 => self.write,",
+        test: "-p lock-etcd --lib c19_nothing_is_written_for_a_caller_that_has_left",
+    },
+    Mutant {
+        name: "one request spoils those that go with it",
+        file: "lock-etcd/src/together.rs",
+        from: "Err(error) if is_refusal(&error) => send(write()).await,",
+        to: "Err(error) if is_refusal(&error) && place > 99 => send(write()).await,",
+        test: "-p lock-etcd --lib what_is_refused_as_a_whole_goes_alone",
     },
 ];

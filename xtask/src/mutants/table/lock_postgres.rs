@@ -4,6 +4,20 @@ use crate::mutants::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "all who wait listen",
+        file: "lock-postgres/src/table/waits.rs",
+        from: "ahead.is_some_and(|ahead| ahead >= FAR);",
+        to: "ahead.is_some_and(|ahead| ahead >= FAR * 1000);",
+        test: "-p leasehold --all-features --test postgres far::c27_waiters_far_from_their_turn_come_near_one_by_one",
+    },
+    Mutant {
+        name: "who is served lets nobody come near",
+        file: "lock-postgres/src/table/hearing.rs",
+        from: "sqlx::query(\"SELECT pg_advisory_unlock($1)\")",
+        to: "sqlx::query(\"SELECT $1\")",
+        test: "-p leasehold --all-features --test postgres far::c27_waiters_far_from_their_turn_come_near_one_by_one",
+    },
+    Mutant {
         name: "several taken past one that is busy",
         file: "lock-postgres/src/schema/several.sql",
         from: "EXIT WHEN token IS NULL;",

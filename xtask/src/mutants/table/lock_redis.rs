@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "extend recreates",
-        file: "lock-redis/src/scripts/extend.lua",
+        file: "lock-redis/src/scripts/extending.lua",
         from: "local value = redis.pcall('GET', lock)",
         to: "redis.call('SET', lock, hold, 'NX', 'PX', ttl_ms)
   local value = redis.pcall('GET', lock)",
@@ -80,11 +80,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-redis --lib c19_a_withdrawal_over_another_link_leaves_a_mark",
     },
     Mutant {
-        name: "a hand-over beside the old value",
+        name: "a hand-over that leaves the old value",
         file: "lock-redis/src/scripts/granting.lua",
-        from: "redis.call('DEL', lock)
-  local first",
-        to: "local first",
+        from: "redis.call('SET', lock, value, 'PXAT', integer(last))",
+        to: "redis.call('SET', lock, value, 'NX', 'PXAT', integer(last))",
         test: "-p leasehold --all-features --test redis c27_first_come_first_served",
     },
     Mutant {
@@ -101,8 +100,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "last come, first served",
         file: "lock-redis/src/scripts/granting.lua",
-        from: "redis.call('ZRANGE', queue, 0, 0)[1]",
-        to: "redis.call('ZRANGE', queue, -1, -1)[1]",
+        from: "redis.call('ZRANGE', queue, '0', '0')[1]",
+        to: "redis.call('ZRANGE', queue, '-1', '-1')[1]",
         test: "-p leasehold --all-features --test redis c27_first_come_first_served",
     },
     Mutant {
@@ -128,7 +127,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "an error of a read is an eviction",
-        file: "lock-redis/src/scripts/extend.lua",
+        file: "lock-redis/src/scripts/extending.lua",
         from: "return value",
         to: "value = false",
         test: "-p leasehold --all-features --test redis access::c08_a_right_that_is_taken_away_is_no_eviction",
@@ -164,15 +163,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: free locks are taken in company though others wait",
         file: "lock-redis/src/scripts/acquire_together.lua",
-        from: "redis.call('EXISTS', lock, queue, withdrawn) == 0",
-        to: "redis.call('EXISTS', lock, withdrawn) == 0",
+        from: "redis.call('EXISTS', unpack(obstacles, 3 * i - 2, 3 * i)) == 0",
+        to: "redis.call('EXISTS', lock, obstacles[3 * i]) == 0",
         test: "-p leasehold --all-features --test redis together::c27_newcomers_in_company_do_not_pass_the_queue",
     },
     Mutant {
         name: "Redis: free locks are taken in company by withdrawn claims",
         file: "lock-redis/src/scripts/acquire_together.lua",
-        from: "redis.call('EXISTS', lock, queue, withdrawn) == 0",
-        to: "redis.call('EXISTS', lock, queue) == 0",
+        from: "redis.call('EXISTS', unpack(obstacles, 3 * i - 2, 3 * i)) == 0",
+        to: "redis.call('EXISTS', unpack(obstacles, 3 * i - 2, 3 * i - 1)) == 0",
         test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
     },
     Mutant {
@@ -193,7 +192,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: a release in company passes waiters over",
         file: "lock-redis/src/scripts/release_together.lua",
-        from: "(none_is_wanted or redis.call('EXISTS', KEYS[count + i]) == 0)",
+        from: "(none_is_wanted or redis.call('EXISTS', queues[i]) == 0)",
         to: "true",
         test: "-p leasehold --all-features --test redis together::c27_a_release_in_company_lets_the_next_one_in",
     },
@@ -314,11 +313,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: a server out of memory ends no shared hold",
         file: "lock-redis/src/scripts/granting.lua",
-        from: "redis.call('DEL', lock)
-  local first = holds[1]
-  if not first then return end",
-        to: "local first = holds[1]
-  if not first then return redis.call('DEL', lock) end",
+        from: "if not first or not holds.counted then redis.call('DEL', lock) end",
+        to: "if not first then redis.call('DEL', lock) end",
         test: "-p leasehold --all-features --test redis kinds::c38_a_server_out_of_memory_keeps_and_ends_holds",
     },
     Mutant {
@@ -413,14 +409,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-redis/src/topology.rs",
         from: "Servers::Several",
         to: "Servers::One",
-        test: "-p leasehold --all-features --test redis_topologies sentinel::failover::c22_tokens_grow_past_what_a_failover_forgot",
+        test: "-p leasehold --all-features --test redis_topologies failover::sentinel::c22_tokens_grow_past_what_a_failover_forgot",
+    },
+    Mutant {
+        name: "tokens counted on from a replica that took over behind the address",
+        file: "lock-redis/src/topology.rs",
+        from: "fn servers(&self) -> Servers {
+        self.servers",
+        to: "fn servers(&self) -> Servers {
+        Servers::One",
+        test: "-p leasehold --all-features --test redis tokens::c22_tokens_grow_when_a_replica_takes_over_behind_the_address",
     },
     Mutant {
         name: "Sentinel: nobody is asked for another primary",
         file: "lock-redis/src/sentinel.rs",
         from: "if primary.connection.is_in_doubt() {",
         to: "if false {",
-        test: "-p leasehold --all-features --test redis_topologies sentinel::failover::a_hold_and_its_waiter_outlive_their_primary",
+        test: "-p leasehold --all-features --test redis_topologies failover::sentinel::a_hold_and_its_waiter_outlive_their_primary",
     },
     Mutant {
         name: "Cluster: a grant that counts for nothing is told",
@@ -437,6 +442,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "fn is_spread(&self) -> bool {
         false",
         test: "-p leasehold --all-features --test redis_topologies cluster::moves::c27_no_hand_over_is_left_half_done",
+    },
+    Mutant {
+        name: "Cluster: a hold whose slot moves is taken for lost",
+        file: "lock-redis/src/scripts/extend_across_slots.lua",
+        from: "type(answer) == 'number' and answer",
+        to: "type(answer) == 'number' and answer or 0",
+        test: "-p leasehold --all-features --test redis_topologies cluster::moves::c12_holds_are_renewed_while_their_slot_moves",
+    },
+    Mutant {
+        name: "Cluster: holds of several servers wait for each other",
+        file: "lock-redis/src/backend.rs",
+        from: "self.server.number_of(&Keys::new(name).lock())",
+        to: "self.server.number_of(&Keys::new(name).lock()) * 0",
+        test: "-p leasehold --all-features --test redis_topologies cluster::requests::c12_a_silent_primary_costs_no_hold_of_another",
+    },
+    Mutant {
+        name: "Cluster: a request for each hold",
+        file: "lock-redis/src/renewals.rs",
+        from: "(renewals, self.server.is_spread())",
+        to: "(renewals, false)",
+        test: "-p leasehold --all-features --test redis_topologies cluster::requests::c12_ten_thousand_holds_are_renewed_by_few_requests",
     },
     Mutant {
         name: "quorum: a minority grants",
@@ -459,6 +485,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "string.sub(value, 1, #hold) == hold",
         to: "string.sub(value, 1, 33) == string.sub(hold, 1, 33)",
         test: "-p leasehold --all-features --test redis_quorum three::c10_a_later_grant_to_the_same_owner_is_another_hold",
+    },
+    Mutant {
+        name: "quorum: votes of an earlier attempt count",
+        file: "lock-redis/src/quorum/scripts/vote.lua",
+        from: "if own == ballot then",
+        to: "if own then
+    ballot = own",
+        test: "-p leasehold --all-features --test redis_quorum repeats::s3_votes_of_an_earlier_attempt_do_not_count_for_the_next",
+    },
+    Mutant {
+        name: "quorum: an answer counts that was found after a pause",
+        file: "lock-redis/src/quorum/voter.rs",
+        from: "SystemClock.now().since(asked) <= ANSWER_COUNTS_FOR",
+        to: "SystemClock.now().since(asked) <= ANSWER_COUNTS_FOR * 1000",
+        test: "-p lock-redis --all-features --lib p2_an_answer_that_a_client_finds_after_a_pause_does_not_count",
     },
     Mutant {
         name: "quorum: a failed attempt is not given back",
@@ -508,6 +549,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: ".count() >= majority(answers.len()) {",
         to: ".count() >= 1 {",
         test: "-p leasehold --all-features --test redis_quorum minority::c24_a_fence_on_a_majority_refuses_what_is_stale",
+    },
+    Mutant {
+        name: "quorum: a hold that is given back to a server has no label",
+        file: "lock-redis/src/quorum/restoring.rs",
+        from: ".label(holder.label.as_str())",
+        to: ".label(\"\")",
+        test: "-p leasehold --all-features --test redis_quorum minority::c12_a_hold_comes_back_to_a_server_that_lacks_it",
+    },
+    Mutant {
+        name: "quorum: servers that do not answer hide a holder",
+        file: "lock-redis/src/quorum/inspection.rs",
+        from: "if count(strongest) + unknown < majority(answers.len()) {",
+        to: "if count(strongest) < majority(answers.len() + unknown) {",
+        test: "-p leasehold --all-features --test redis_quorum minority::c19_a_server_that_was_stopped_keeps_no_hold_that_is_over",
+    },
+    Mutant {
+        name: "quorum: candidates that share the voters which are left wait for each other",
+        file: "lock-redis/src/quorum/votes.rs",
+        from: "let absent = if own > 0 { 0 } else",
+        to: "let absent = if false { 0 } else",
+        test: "-p lock-redis --all-features --lib c28_who_has_votes_does_not_wait",
     },
     Mutant {
         name: "what company left is sent though its caller has left",

@@ -121,7 +121,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-core/src/backend/sharded/moving.rs",
         from: "(name.clone(), OwnerId::random(), Ttl::MAX, Kind::Exclusive);",
         to: "(name.clone(), OwnerId::random(), Ttl::MIN, Kind::Exclusive);",
-        test: "-p lock-core --test sharded s3_clients_of_both_lists_exclude_each_other",
+        test: "-p lock-core --test sharded s3_a_name_moves_to_a_shard_that_joins",
     },
     Mutant {
         name: "a lock that moves is taken though it is held where it was",

@@ -4,6 +4,13 @@ use crate::mutants::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "a later try hides an unknown outcome",
+        file: "lock-core/src/engine/retry.rs",
+        from: "earlier.outcome() == Outcome::Unknown && later.outcome() == Outcome::NotApplied",
+        to: "earlier.outcome() == Outcome::NotApplied && later.outcome() == Outcome::NotApplied",
+        test: "-p lock-core --lib c15_",
+    },
+    Mutant {
         name: "deadline from the reply of the grant",
         file: "lock-core/src/engine/wait.rs",
         from: "self.lease(claim, &grant, asked, *state)",
@@ -257,8 +264,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "passes without end",
         file: "lock-core/src/engine/succession.rs",
-        from: "let yields = self.turn.is_over();",
-        to: "let yields = false;",
+        from: "const MOST_PASSES: usize = 64;",
+        to: "const MOST_PASSES: usize = 6400;",
         test: "-p lock-core --all-features --test passing c26_a_line_yields_to_other_clients_after_64_passes",
     },
     Mutant {

@@ -1,0 +1,50 @@
+//! What came of a transaction.
+
+use etcd_client::{DeleteResponse, ResponseHeader, TxnOpResponse, TxnResponse};
+use lock_core::BackendError;
+
+use crate::error::unreadable;
+
+/// What came of a transaction, be it one of its own or a part of another.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// The revision of the store behind it. A key that the transaction made was made in this revision.
+    pub(crate) revision: i64,
+    /// Whether all that it compares was so.
+    pub(crate) succeeded: bool,
+    /// What came of each of its operations.
+    pub(crate) parts: Vec<TxnOpResponse>,
+}
+
+impl Answer {
+    pub(crate) fn of(response: &TxnResponse) -> Result<Self, BackendError> {
+        revision(response.header()).map(|revision| Self::at(revision, response))
+    }
+
+    /// The answer to a deletion alone.
+    pub(crate) fn of_deletion(response: DeleteResponse) -> Result<Self, BackendError> {
+        let revision = revision(response.header())?;
+        Ok(Self { revision, succeeded: true, parts: vec![TxnOpResponse::Delete(response)] })
+    }
+
+    fn at(revision: i64, response: &TxnResponse) -> Self {
+        Self { revision, succeeded: response.succeeded(), parts: response.op_responses() }
+    }
+
+    /// What came of each part by itself. The server tells the revision only of the whole.
+    pub(crate) fn of_each(&self) -> Result<Vec<Self>, BackendError> {
+        let revision = self.revision;
+        let each = self.parts.iter().map(|part| match part {
+            TxnOpResponse::Txn(response) => Ok(Self::at(revision, response)),
+            TxnOpResponse::Delete(_) => {
+                Ok(Self { revision, succeeded: true, parts: vec![part.clone()] })
+            }
+            _ => Err(unreadable("the answer to a transaction of several")),
+        });
+        each.collect()
+    }
+}
+
+fn revision(header: Option<&ResponseHeader>) -> Result<i64, BackendError> {
+    header.map(ResponseHeader::revision).ok_or_else(|| unreadable("an answer without a revision"))
+}

@@ -1,0 +1,80 @@
+//! What the servers of a set tell of locks, put together.
+
+use std::sync::Arc;
+
+use lock_core::{BackendError, Holder, LockName, LockState};
+
+use super::keys::of_inspection;
+use super::majority::{Answers, have_answered, majority, said, too_few};
+use super::round::Round;
+use super::voter::Voter;
+use crate::keys::Keys;
+use crate::listing::States;
+use crate::reply;
+use crate::scripts::INSPECT;
+
+/// Looks at several locks. A lock is held if a majority may have the same holder.
+pub(super) async fn inspect_all(
+    voters: &[Arc<Voter>],
+    names: Vec<LockName>,
+) -> Result<States, BackendError> {
+    let names: Arc<[LockName]> = names.into();
+    let mut round = Round::ask(voters, |voter| {
+        let names = names.clone();
+        async move { voter.inspect(&names).await }
+    });
+    let answers = round.all().await;
+    if !have_answered(answers) {
+        return Err(too_few(answers));
+    }
+    Ok(names.iter().enumerate().map(|(index, name)| state(name, answers, index)).collect())
+}
+
+impl Voter {
+    async fn inspect(&self, names: &[LockName]) -> Result<States, BackendError> {
+        let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
+        let keys: Vec<_> = keys.iter().flat_map(of_inspection).collect();
+        let ask = self.server.run(&INSPECT, &keys, None::<u64>);
+        let names: Vec<&LockName> = names.iter().collect();
+        reply::states(&names, self.within_limit(ask).await?)
+    }
+}
+
+/// The state of the lock that the servers were asked for as the `index`th.
+fn state(
+    name: &LockName,
+    answers: &Answers<States>,
+    index: usize,
+) -> Result<LockState, BackendError> {
+    let mut holders = Vec::new();
+    for state in said(answers).filter_map(|states| states.get(index)) {
+        // C49: one server is enough to know.
+        holders.push(state.as_ref().map_err(Clone::clone)?.holder());
+    }
+    let holder = strongest(holders.into_iter().flatten(), answers);
+    // Who waits is known to each server apart.
+    Ok(LockState::new(name.clone(), holder, None))
+}
+
+/// The holder that a majority of the servers may have: since when it was first so, and for as long as it will.
+pub(super) fn strongest<'a, T>(
+    holders: impl Iterator<Item = &'a Holder>,
+    answers: &Answers<T>,
+) -> Option<Holder> {
+    let holders: Vec<&Holder> = holders.collect();
+    let is_same =
+        |one: &Holder, other: &Holder| (&one.owner, one.token) == (&other.owner, other.token);
+    let count = |of: &Holder| holders.iter().filter(|other| is_same(of, other)).count();
+    let strongest = holders.iter().max_by_key(|holder| count(holder))?;
+    // A server that does not answer may have the hold as well.
+    let unknown = answers.len() - said(answers).count();
+    if count(strongest) + unknown < majority(answers.len()) {
+        return None;
+    }
+    let same = || holders.iter().filter(|other| is_same(strongest, other));
+    let mut holder = (**same().min_by_key(|holder| holder.since)?).clone();
+    // Without an end is the longest.
+    let left: Option<Vec<_>> = same().map(|same| same.ttl_left).collect();
+    holder.ttl_left = left.and_then(|left| left.into_iter().max());
+    Some(holder)
+}

@@ -1,0 +1,55 @@
+//! How a set of servers is reached by URL, and what the doctor says of it.
+
+use leasehold::{Finding, Health};
+use lock_testkit::RedisServer;
+
+use crate::set::Set;
+use crate::support::prefixes_keep_name_spaces_apart;
+
+#[cfg(feature = "redis-rustls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_tls() {
+    use crate::support::{refusal, works};
+
+    let servers = [(); 3].map(|()| lock_testkit::TlsRedis::start());
+    let servers = futures_util::future::join_all(servers).await;
+    let authority = |server: &lock_testkit::TlsRedis| std::fs::read(server.ca_path());
+    let authorities: Result<Vec<_>, _> = servers.iter().map(authority).collect();
+    let authorities = authorities.expect("the certificates of the authorities").concat();
+    let addresses = servers.iter().map(|server| format!("localhost:{}", server.port()));
+    let url = format!("rediss-quorum://{}", addresses.collect::<Vec<_>>().join(","));
+    let options = leasehold::redis::RedisOptions::new(&url).root_certificate(&*authorities);
+    let backend = options.connect_quorum().await.expect("a connection");
+    works(&leasehold::LockClient::new(backend)).await;
+    // Servers whose certificates no known authority signed, and a client without TLS.
+    let unknown = refusal(&url).await;
+    assert!(unknown.contains("certificate"), "{unknown}");
+    refusal(&url.replace("rediss-quorum:", "redis-quorum:")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
+    prefixes_keep_name_spaces_apart(&Set::three().await.url()).await;
+}
+
+/// C31: the doctor says how many servers vote, and looks at each.
+async fn the_doctor_says_who_votes(mut set: Set) {
+    let (client, all) = (set.client().await, set.servers.len());
+    let majority = set.minority() + 1;
+    let quorum = |findings: &[Finding]| findings.iter().find(|it| it.check == "quorum").cloned();
+    let findings = client.doctor().await.expect("an answer");
+    let voting = quorum(&findings).expect("it counts");
+    assert_eq!(voting.health, Health::Good, "{voting}");
+    assert_eq!(voting.seen, format!("{all} of {all} servers vote; {majority} are needed"));
+    let versions = findings.iter().filter(|finding| finding.check == "version").count();
+    assert_eq!(versions, all, "{findings:?}");
+    set.servers[majority..].iter_mut().for_each(RedisServer::kill);
+    let findings = client.doctor().await.expect("an answer");
+    let voting = quorum(&findings).expect("it counts");
+    assert_eq!(voting.health, Health::Risk, "{voting}");
+    assert!(voting.seen.starts_with(&format!("{majority} of {all} servers vote")), "{voting}");
+    let gone = findings.iter().filter(|finding| finding.check == "server").count();
+    assert_eq!(gone, set.minority(), "{findings:?}");
+}
+
+on_three_and_five!(c31_the_doctor_says_who_votes: the_doctor_says_who_votes);

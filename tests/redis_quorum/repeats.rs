@@ -1,0 +1,35 @@
+//! Attempts of one claim, one after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::core::backend::{Attempt, Claim, Release};
+use leasehold::{DistributedLock, FencingToken, LockRequest};
+use lock_testkit::eventually;
+
+use crate::set::Set;
+use crate::support::{LIMIT, fresh_name};
+
+async fn granted(locks: &Arc<dyn DistributedLock>, claim: &Claim) -> FencingToken {
+    match locks.try_acquire(claim, None).await.expect("an answer") {
+        Attempt::Granted(grant) => grant.token,
+        busy @ Attempt::Busy(_) => panic!("nobody else has it: {busy:?}"),
+    }
+}
+
+/// S3: votes of an attempt that failed stand until they are given back, which may be late. They do not count for the
+/// next attempt, whose hold would end with them. The first attempt is another client's here, so that the second one
+/// does not know of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_votes_of_an_earlier_attempt_do_not_count_for_the_next() {
+    let (set, name) = (Set::of(3).await, fresh_name());
+    let (one, other) = (set.backend().await, set.backend().await);
+    let claim = LockRequest::new(&name).ttl(Duration::from_secs(60)).claim().expect("a claim");
+    let first = granted(&one, &claim).await;
+    eventually("all voted", LIMIT, async || set.held(&name) == [true; 3]).await;
+    let second = granted(&other, &claim).await;
+    assert!(second > first, "it is given back with the votes under {first}");
+    let given_back = one.release(&claim.name, claim.owner).await.expect("an answer");
+    assert_eq!(given_back, Release::NotHeld);
+    eventually("all have the second", LIMIT, async || set.held(&name) == [true; 3]).await;
+}

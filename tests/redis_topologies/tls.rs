@@ -1,0 +1,77 @@
+//! A cluster and sentinels by TLS, also while a server is replaced.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use leasehold::LockClient;
+use leasehold::redis::RedisOptions;
+use lock_testkit::{RedisCluster, RedisSentinels, eventually};
+
+use crate::forgotten::replicated;
+use crate::support::{
+    LIMIT, MINUTE, client_of, fresh_name, held, refusal, released, shown, turn, works,
+};
+use crate::{NEVER, SOON, cluster};
+
+/// A client that trusts the authority whose certificate is at `ca`.
+async fn trusting(url: String, ca: PathBuf) -> LockClient {
+    let authority = std::fs::read(ca).expect("the certificate of the authority");
+    let options = RedisOptions::new(url).root_certificate(authority);
+    client_of(Arc::new(options.connect().await.expect("a connection")))
+}
+
+/// Locks of all primaries, to each of which a client of a cluster connects by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_reached_by_tls() {
+    let servers = RedisCluster::start_tls(NEVER).await;
+    let client = trusting(servers.url(), servers.ca_path()).await;
+    works(&client).await;
+    for number in 0..3 {
+        turn(&client, &cluster::name_at(&servers, number)).await;
+    }
+    // No authority that the platform knows signed the certificates, and no server of TLS speaks without.
+    refusal(&servers.url()).await;
+    let plain = servers.url().replace("rediss-", "redis-");
+    shown(&leasehold::connect(&plain).await.expect_err("the servers speak TLS"));
+}
+
+/// C22: a slot that moves, and one whose primary dies, are found by TLS too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_is_followed_by_tls() {
+    let mut servers = RedisCluster::start_tls(SOON).await;
+    let client = trusting(servers.url(), servers.ca_path()).await;
+    let name = cluster::name_at(&servers, 0);
+    let before = turn(&client, &name).await;
+    let moved = cluster::name_at(&servers, 1);
+    turn(&client, &moved).await;
+    servers.begin_move(&moved, 2);
+    servers.move_keys(&moved, 2);
+    servers.end_move(&moved, 2);
+    turn(&client, &moved).await;
+    servers.server(0).kill();
+    servers.until_replaced(0, &name).await;
+    let after = turn(&client, &name).await;
+    assert!(after > before, "{after} after {before}");
+}
+
+/// The sentinels are asked by TLS, and the primary that they name; so is the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_is_found_again_by_tls() {
+    let mut sentinels = RedisSentinels::start_tls(SOON).await;
+    let client = trusting(sentinels.url(), sentinels.ca_path()).await;
+    works(&client).await;
+    refusal(&sentinels.url()).await;
+    let name = fresh_name();
+    let guard = held(&client, &name).await;
+    let token = guard.token();
+    replicated(&sentinels.servers()[0], &name, 2);
+    sentinels.server(0).kill();
+    sentinels.until_replaced(0).await;
+    // Connections by TLS take a busy machine a while.
+    eventually("it is held, at its new primary", LIMIT, async || {
+        guard.extend(MINUTE).await.is_ok()
+    })
+    .await;
+    released(guard).await;
+    assert!(turn(&client, &name).await > token, "tokens grow");
+}

@@ -1,0 +1,30 @@
+//! What a Redis server shows of its clients.
+
+use lock_testkit::{RedisServer, eventually};
+
+use super::LIMIT;
+
+/// A write is in the hands of the operating system before it is answered, so that it outlives the server's
+/// process. With another policy a write may wait for a slow disk, and be lost.
+pub(crate) const REDIS_DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
+
+/// Returns once no client has left anything that stays. Counters stay, and marks of withdrawn claims, until they
+/// expire. A queue and its companion end with their last waiter.
+pub(crate) async fn redis_until_nothing_is_left(server: &RedisServer) {
+    for key in server.cli(&["KEYS", "*"]).array() {
+        let key = key.text();
+        assert!(server.cli(&["PTTL", key]).integer() > 0, "{key} never expires");
+        let expected = key.ends_with(":fence") || key.contains(":withdrawn:");
+        assert!(expected, "{key} is left behind");
+    }
+    eventually("the connections are closed", LIMIT, async || {
+        redis_connections(server, "normal") == 1 && redis_connections(server, "pubsub") == 0
+    })
+    .await;
+}
+
+/// How many connections of a kind there are, but those of sentinels. The connection that asks is a normal one.
+pub(crate) fn redis_connections(server: &RedisServer, kind: &str) -> usize {
+    let clients = server.cli(&["CLIENT", "LIST", "TYPE", kind]);
+    clients.text().lines().filter(|client| !client.contains(" name=sentinel-")).count()
+}
