@@ -45,7 +45,7 @@ async fn main() -> Result<(), Failure> {
     let args = Args::parse();
     let (locks, ttl) = (args.locks, Duration::from_secs(args.ttl));
     match args.url {
-        Some(url) => measure(&url, &[url.clone()], locks, ttl).await,
+        Some(url) => measure(&url, std::slice::from_ref(&url), locks, ttl).await,
         None if args.cluster => {
             let cluster = RedisCluster::start(Duration::from_secs(60)).await;
             let servers: Vec<String> = cluster.servers().iter().map(RedisServer::url).collect();

@@ -11,6 +11,8 @@ mod fence;
 mod foreign;
 mod holders;
 mod kinds;
+#[path = "../support/redis_server.rs"]
+mod redis_server;
 mod resources;
 mod server;
 mod several;

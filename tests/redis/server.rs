@@ -9,7 +9,7 @@ use lock_testkit::faults::Harness;
 use lock_testkit::{RedisServer, Reply};
 use tokio::sync::OnceCell;
 
-use crate::support::{REDIS_DURABLE, redis_connections, redis_until_nothing_is_left};
+use crate::redis_server::{REDIS_DURABLE, redis_connections, redis_until_nothing_is_left};
 
 /// A server that keeps what it answered.
 pub(crate) struct RedisFaults;

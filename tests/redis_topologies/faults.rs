@@ -13,7 +13,8 @@ use lock_testkit::servers::free_port;
 use lock_testkit::{Proxy, RedisSentinel, RedisServer, eventually};
 use tokio::sync::OnceCell;
 
-use crate::support::{LIMIT, REDIS_DURABLE, redis_connections, redis_until_nothing_is_left};
+use crate::redis_server::{REDIS_DURABLE, redis_connections, redis_until_nothing_is_left};
+use crate::support::LIMIT;
 
 mod cluster {
     lock_testkit::test_faults!(super::ClusterFaults);

@@ -8,6 +8,8 @@ mod failover;
 mod faults;
 mod forgotten;
 mod load;
+#[path = "../support/redis_server.rs"]
+mod redis_server;
 mod sale;
 mod sentinel;
 #[path = "../support/mod.rs"]

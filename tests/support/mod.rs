@@ -2,7 +2,6 @@
 
 mod access;
 mod fences;
-mod redis_server;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,6 @@ pub(crate) use lock_testkit::faults::*;
 
 pub(crate) use self::access::*;
 pub(crate) use self::fences::*;
-pub(crate) use self::redis_server::*;
 
 /// The request time-out of the clients here.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -2,7 +2,7 @@
 
 use lock_testkit::{RedisServer, eventually};
 
-use super::LIMIT;
+use crate::support::LIMIT;
 
 /// A write is in the hands of the operating system before it is answered, so that it outlives the server's
 /// process. With another policy a write may wait for a slow disk, and be lost.
