@@ -98,7 +98,8 @@ impl Voter {
         let node = Arc::new(node);
         Self {
             address,
-            server: Arc::new(Server::new(Single { node: node.clone(), servers: Servers::One })),
+            // A replica that takes over is another run, which stays out until nothing hangs on what it lacks.
+            server: Arc::new(Server::new(Single { node: node.clone(), servers: Servers::Several })),
             node,
             run: Mutex::default(),
             is_silent: AtomicBool::new(false),

@@ -298,9 +298,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "Redis: a free lock is shared as an exclusive one",
-        file: "lock-redis/src/backend.rs",
-        from: "if mark.is_some() {",
-        to: "if kind.slots() > 0 {",
+        file: "lock-redis/src/ask.rs",
+        from: "if self.kind.is_some() { &ACQUIRE_BESIDE }",
+        to: "if false { &ACQUIRE_BESIDE }",
         test: "-p leasehold --all-features --test redis c33_a_hold_is_granted_if_it_fits",
     },
     Mutant {
@@ -437,10 +437,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Cluster: a hand-over in a slot that moves",
         file: "lock-redis/src/cluster/mod.rs",
-        from: "fn is_spread(&self) -> bool {
-        true",
-        to: "fn is_spread(&self) -> bool {
-        false",
+        from: "        Servers::Spread
+",
+        to: "        Servers::Several
+",
         test: "-p leasehold --all-features --test redis_topologies cluster::moves::c27_no_hand_over_is_left_half_done",
     },
     Mutant {
