@@ -192,7 +192,7 @@ impl Renewer {
                 Duty::Over => holds.remove(hold.owner),
                 Duty::Renew => due.push(hold),
                 Duty::RenewInBatch(within) | Duty::Watch(within) => {
-                    holds.put_off(&hold, now.after(within));
+                    holds.put_off_for(&hold, now, within);
                 }
             }
         }

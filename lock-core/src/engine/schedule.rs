@@ -62,6 +62,11 @@ impl Schedule {
         }
     }
 
+    /// Looks at a hold so long after `now`, or as soon after that as counts as later: else it would be due again at once.
+    pub(super) fn put_off_for(&mut self, hold: &Arc<Hold>, now: Moment, within: Duration) {
+        self.put_off(hold, now.after(within.max(SUSPENDED)));
+    }
+
     pub(super) fn remove(&mut self, owner: OwnerId) {
         if let Some(entry) = self.entries.remove(&owner) {
             self.by_time.remove(&entry.key);
