@@ -16,11 +16,11 @@ use lock_core::{
 };
 use redis::cmd;
 
-use crate::ask::{Acquiring, Question, Releasing};
 use crate::claims::{Call, Claims};
 use crate::error::BACKEND;
 use crate::fence::RedisFence;
 use crate::keys::{self, Keys};
+use crate::message::{Acquiring, Question, Releasing};
 use crate::node::Node;
 use crate::reply;
 use crate::scripts::{
@@ -29,12 +29,13 @@ use crate::scripts::{
 use crate::server::Server;
 
 /// What a loss of the store does (C30) where it is one server.
-const LOSS_OF_ONE: &str = "a failover or a restart that loses writes can grant a lock twice; after a restart tokens still grow \
-     unless the clock is behind; a replica that takes over behind the address gives the last tokens again, unless the URL says failover=true";
+const LOSS_OF_ONE: &str = "a failover or a restart that loses writes can grant a lock twice; after a \
+     restart tokens still grow unless the clock is behind; a replica that takes over behind the address gives the last \
+     tokens again, unless the URL says failover=true";
 
 /// The same where a replica is known to take over.
-const LOSS_OF_SEVERAL: &str = "a failover or a restart that loses writes can grant a lock twice; tokens still grow unless the new \
-     server's clock is behind";
+const LOSS_OF_SEVERAL: &str = "a failover or a restart that loses writes can grant a lock twice; tokens still \
+     grow unless the new server's clock is behind";
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///

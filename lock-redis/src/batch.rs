@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, RedisError, Value};
 use tokio::sync::oneshot;
 
-use crate::ask::{Ask, Question};
+use crate::message::{Message, Question};
 use crate::together::Together;
 
 pub(crate) type Reply = Result<Value, RedisError>;
@@ -23,7 +23,7 @@ pub(crate) enum Manner {
 
 /// What a server is asked, and where its caller waits.
 pub(crate) struct Request {
-    ask: Ask,
+    message: Message,
     manner: Manner,
     caller: oneshot::Sender<Reply>,
     _outstanding: Outstanding,
@@ -49,19 +49,19 @@ impl Drop for Outstanding {
 impl Request {
     /// A request, and where its reply comes.
     pub(crate) fn new(
-        ask: Ask,
+        message: Message,
         manner: Manner,
         outstanding: Outstanding,
     ) -> (Self, oneshot::Receiver<Reply>) {
         let (caller, reply) = oneshot::channel();
-        (Self { ask, manner, caller, _outstanding: outstanding }, reply)
+        (Self { message, manner, caller, _outstanding: outstanding }, reply)
     }
 
     /// What may go together with others.
     fn question(&self) -> Option<&Question> {
-        match &self.ask {
-            Ask::Question(question) => Some(question),
-            Ask::Command(_) => None,
+        match &self.message {
+            Message::Question(question) => Some(question),
+            Message::Command(_) => None,
         }
     }
 
@@ -75,7 +75,7 @@ impl Request {
         match answer {
             Some(answer) => self.answer(Ok(answer)),
             None => {
-                self.ask = self.ask.take_command().into();
+                self.message = self.message.take_command().into();
                 return Some(self);
             }
         }
@@ -162,7 +162,7 @@ impl Part {
                 let others: Vec<_> = self.others.iter().filter_map(Request::question).collect();
                 together.call(first, &others)
             }
-            _ => self.first.ask.take_command(),
+            _ => self.first.message.take_command(),
         }
     }
 
@@ -189,17 +189,17 @@ mod tests {
     use redis::cmd;
 
     use super::*;
-    use crate::ask::Acquiring;
+    use crate::message::Acquiring;
 
-    fn request(ask: Ask) -> Request {
-        Request::new(ask, Manner::Plain, Outstanding::begin(&Arc::default()).0).0
+    fn request(message: Message) -> Request {
+        Request::new(message, Manner::Plain, Outstanding::begin(&Arc::default()).0).0
     }
 
     fn acquire(ttl_ms: u64) -> Request {
         let (name, owner) = (LockName::new("a").expect("a name"), OwnerId::random());
         let (label, channel) = (Default::default(), "".into());
         let acquiring = Acquiring { name, owner, ttl_ms, label, channel, limit: 1, kind: None };
-        request(Ask::Question(Question::Acquire(acquiring)))
+        request(Message::Question(Question::Acquire(acquiring)))
     }
 
     fn withdraw() -> Request {

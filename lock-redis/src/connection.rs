@@ -19,10 +19,10 @@ use std::time::Duration;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, IntoConnectionInfo, RedisError, Value};
 
-use crate::ask::Ask;
 use crate::batch::Manner;
 use crate::error::{RequestError, code_of};
 use crate::link::{Link, Role};
+use crate::message::Message;
 
 /// A caller that leaves after so much silence leaves a suspect connection behind. A caller that leaves
 /// earlier has changed its mind.
@@ -97,7 +97,7 @@ impl Connection {
     pub(crate) async fn send_over(
         &self,
         link: &Arc<Link>,
-        ask: Ask,
+        message: Message,
         manner: Manner,
     ) -> Result<Value, RequestError> {
         let driver = match link.opened().await {
@@ -109,7 +109,7 @@ impl Connection {
         };
         // C21: a caller that leaves after a long silence leaves no connection to others.
         let reply = link.replies.request_sent(SUSPECT_AFTER, || self.give_up(link));
-        let answer = link.ask(driver, ask, manner).await;
+        let answer = link.ask(driver, message, manner).await;
         reply.received();
         answer.map_err(|error| {
             if spoils_connection(&error) {

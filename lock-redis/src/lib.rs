@@ -62,7 +62,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
-mod ask;
 mod backend;
 mod batch;
 mod changes;
@@ -83,6 +82,8 @@ mod key_events;
 mod keys;
 mod link;
 mod listing;
+mod message;
+
 mod node;
 mod options;
 mod push;

@@ -29,8 +29,8 @@ use redis::{AsyncConnectionConfig, Client, RedisError, Value, cmd, from_redis_va
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
 
-use crate::ask::Ask;
 use crate::batch::{self, Manner, Outstanding, Reply, Request};
+use crate::message::Message;
 use crate::together::Together;
 
 /// How long opening a connection may take.
@@ -117,14 +117,14 @@ impl Link {
     pub(crate) async fn ask(
         &self,
         mut driver: MultiplexedConnection,
-        mut ask: Ask,
+        mut message: Message,
         manner: Manner,
     ) -> Reply {
         let (outstanding, alone) = Outstanding::begin(&self.outstanding);
         if alone && manner == Manner::Plain {
-            return driver.send_packed_command(&ask.take_command()).await?.extract_error();
+            return driver.send_packed_command(&message.take_command()).await?.extract_error();
         }
-        let (request, reply) = Request::new(ask, manner, outstanding);
+        let (request, reply) = Request::new(message, manner, outstanding);
         if self.queue.send(request).is_err() {
             return Err(closed());
         }

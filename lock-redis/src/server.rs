@@ -6,11 +6,11 @@ use futures_util::future::try_join_all;
 use lock_core::{BackendError, LockName, OwnerId};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
-use crate::ask::{Ask, Question};
 use crate::batch::Manner;
 use crate::error::{RequestError, classify, is_unknown_script, no_server, still_moving};
 use crate::keys::Keys;
 use crate::link::LinkId;
+use crate::message::{Message, Question};
 use crate::node::Node;
 use crate::reply::read;
 use crate::scripts::{Form, Program, Servers};
@@ -164,22 +164,22 @@ impl Server {
         mut question: impl FnMut(&Node, LinkId) -> Result<Question, BackendError>,
     ) -> Result<Value, BackendError> {
         let (node, servers) = (self.node_of(&Keys::new(name).lock())?, self.servers());
-        self.follow(node, |node, link, form| Ok(question(node, link)?.ask(form, servers))).await
+        self.follow(node, |node, link, form| Ok(question(node, link)?.message(form, servers))).await
     }
 
     /// Sends a command to `node`, or to where the servers say that it belongs.
     async fn follow(
         &self,
         node: Arc<Node>,
-        mut ask: impl FnMut(&Node, LinkId, Form) -> Result<Ask, BackendError>,
+        mut message: impl FnMut(&Node, LinkId, Form) -> Result<Message, BackendError>,
     ) -> Result<Value, BackendError> {
         let (mut way, mut form) = (Way { node, manner: Manner::Plain }, Form::Hash);
         let mut hops = 0;
         loop {
             let connection = &way.node.connection;
             let link = connection.link();
-            let ask = ask(&way.node, link.id, form)?;
-            let error = match connection.send_over(&link, ask, way.manner).await {
+            let message = message(&way.node, link.id, form)?;
+            let error = match connection.send_over(&link, message, way.manner).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };

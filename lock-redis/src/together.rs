@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use lock_core::{LockName, OwnerId};
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 
-use crate::ask::{Acquiring, Question};
 use crate::keys::{Key, Keys};
+use crate::message::{Acquiring, Question};
 use crate::scripts::{ACQUIRE_TOGETHER, Form, RELEASE_TOGETHER, Servers};
 
 /// After how long a server that refused a call for many locks is sent the next one.
@@ -42,14 +42,6 @@ impl Question {
             Self::Release(releasing) => (&releasing.name, releasing.owner),
         }
     }
-
-    /// Which of the calls there are.
-    fn call(&self) -> usize {
-        match self {
-            Self::Acquire(_) => 0,
-            Self::Release(_) => 1,
-        }
-    }
 }
 
 impl Acquiring {
@@ -63,8 +55,22 @@ impl Acquiring {
 /// How one server is asked for many locks at once.
 #[derive(Default)]
 pub(crate) struct Together {
-    /// To acquire, and to release.
-    calls: Mutex<[Call; 2]>,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    acquire: Call,
+    release: Call,
+}
+
+impl Calls {
+    fn of(&mut self, question: &Question) -> &mut Call {
+        match question {
+            Question::Acquire(_) => &mut self.acquire,
+            Question::Release(_) => &mut self.release,
+        }
+    }
 }
 
 /// How a program for many locks is called.
@@ -81,12 +87,12 @@ enum Call {
 impl Together {
     /// Whether such questions are put in one call now.
     pub(crate) fn is_accepted(&self, question: &Question) -> bool {
-        !matches!(self.calls()[question.call()], Call::NotBefore(then) if Instant::now() < then)
+        !matches!(*self.calls().of(question), Call::NotBefore(then) if Instant::now() < then)
     }
 
     /// One call that puts `first`, and those that join it.
     pub(crate) fn call(&self, first: &Question, others: &[&Question]) -> Cmd {
-        let form = match self.calls()[first.call()] {
+        let form = match *self.calls().of(first) {
             Call::ByHash => Form::Hash,
             Call::ByText | Call::NotBefore(_) => Form::Text,
         };
@@ -117,13 +123,13 @@ impl Together {
             }
             _ => (Call::NotBefore(Instant::now() + REFUSAL_REMEMBERED), Vec::new()),
         };
-        self.calls()[question.call()] = call;
+        *self.calls().of(question) = call;
         let mut answers = answers.into_iter();
         let next = || answers.next().filter(|answer| *answer != Value::Nil);
         std::iter::repeat_with(next).take(count).collect()
     }
 
-    fn calls(&self) -> MutexGuard<'_, [Call; 2]> {
+    fn calls(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,7 +139,7 @@ mod tests {
     use redis::Arg;
 
     use super::*;
-    use crate::ask::Releasing;
+    use crate::message::Releasing;
 
     fn acquire(name: &str, ttl_ms: u64) -> Question {
         let name = LockName::new(name).expect("a name");

@@ -60,7 +60,7 @@ if channel ~= '' then
   -- After the last one, even if the clock stepped back.
   local is_new = redis.call('ZADD', queue, 'NX', last < now and seen or integer(last + 1), me) == 1
   position = is_new and redis.call('ZCARD', queue) - 1 or redis.call('ZRANK', queue, me)
-  -- Who comes in the same second as the last one need not say so again.
+  -- Once a second is enough for keys that are kept for six: the first who came in this second has done it.
   if not is_new or math.floor(now / 1000000) ~= math.floor(last / 1000000) then
     redis.call('PEXPIRE', queue, QUEUE_MS)
     redis.call('PEXPIRE', waiters, QUEUE_MS)

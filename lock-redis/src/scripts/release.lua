@@ -1,3 +1,4 @@
 -- KEYS: lock, fence, queue, waiters   ARGV: owner, limit of the server's clock
+-- `held` is what release_unwanted.lua has read.
 -- -> 1 if the owner held the lock, and does no more; 0 if it did not
 return release(ARGV[1], ARGV[2], type(held) == 'string' and held)

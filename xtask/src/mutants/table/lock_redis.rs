@@ -298,7 +298,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "Redis: a free lock is shared as an exclusive one",
-        file: "lock-redis/src/ask.rs",
+        file: "lock-redis/src/message.rs",
         from: "if self.kind.is_some() { &ACQUIRE_BESIDE }",
         to: "if false { &ACQUIRE_BESIDE }",
         test: "-p leasehold --all-features --test redis c33_a_hold_is_granted_if_it_fits",

@@ -12,7 +12,7 @@ use crate::keys::Keys;
 use crate::scripts::{ACQUIRE, ACQUIRE_BESIDE, Form, RELEASE, Servers};
 
 /// What goes to a server.
-pub(crate) enum Ask {
+pub(crate) enum Message {
     Command(Cmd),
     /// One that may go together with others, to a server that stands alone and probably knows the script.
     Question(Question),
@@ -46,7 +46,7 @@ pub(crate) struct Releasing {
     pub(crate) limit: u64,
 }
 
-impl Ask {
+impl Message {
     /// The command of one that goes alone. It can be taken once.
     pub(crate) fn take_command(&mut self) -> Cmd {
         match self {
@@ -56,18 +56,18 @@ impl Ask {
     }
 }
 
-impl From<Cmd> for Ask {
+impl From<Cmd> for Message {
     fn from(command: Cmd) -> Self {
         Self::Command(command)
     }
 }
 
 impl Question {
-    /// As these servers are asked.
-    pub(crate) fn ask(self, form: Form, servers: Servers) -> Ask {
+    /// As these servers are asked it.
+    pub(crate) fn message(self, form: Form, servers: Servers) -> Message {
         match (form, servers) {
-            (Form::Hash, Servers::One) => Ask::Question(self),
-            _ => Ask::Command(self.command(form, servers)),
+            (Form::Hash, Servers::One) => Message::Question(self),
+            _ => Message::Command(self.command(form, servers)),
         }
     }
 
