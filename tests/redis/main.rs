@@ -11,6 +11,7 @@ mod fence;
 mod foreign;
 mod holders;
 mod kinds;
+mod queue;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
 mod resources;

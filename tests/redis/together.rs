@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
-use leasehold::{LockClient, LockError, LockGuard};
+use leasehold::core::backend::Release;
+use leasehold::{DistributedLock, LockClient, LockError, LockGuard, LockRequest};
 use lock_testkit::{RedisServer, Reply};
 
 use crate::access::RIGHTS;
@@ -82,6 +83,26 @@ async fn half_wanted(
 /// Whether the second half of `given` is `true`, and the first is not.
 fn is_second_half(given: impl Iterator<Item = bool>) -> bool {
     given.enumerate().all(|(i, given)| given == (i >= MANY / 2))
+}
+
+/// C14: a hold is ended by its owner alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_a_release_in_company_ends_no_hold_of_another() {
+    let server = RedisServer::start().await;
+    let holder = client(&server.url()).await;
+    let names = used_locks(&holder).await;
+    let guards = all_held(&holder, &names).await;
+    let other = leasehold::backend(&server.url()).await.expect("a connection");
+    let claims = names.iter().map(|name| LockRequest::new(name.as_str()).claim().expect("a claim"));
+    let releases = claims.map(|claim| {
+        let other = other.clone();
+        async move { other.release(&claim.name, claim.owner).await.expect("an answer") }
+    });
+    for release in join_all(releases).await {
+        assert_eq!(release, Release::NotHeld);
+    }
+    assert!(names.iter().all(|name| is_there(&server, name)));
+    all_released(guards).await;
 }
 
 /// C27: whom a release in company passes over would look at the server up to a second later.

@@ -190,6 +190,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis together::c22_new_locks_in_company_begin_at_the_time",
     },
     Mutant {
+        name: "Redis: a release in company ends the holds of others",
+        file: "lock-redis/src/scripts/release_together.lua",
+        from: "held[i] and string.find(held[i], ARGV[i], 1, true) == 1",
+        to: "held[i]",
+        test: "-p leasehold --all-features --test redis together::c14_a_release_in_company_ends_no_hold_of_another",
+    },
+    Mutant {
+        name: "Redis: the queue of one who died stays",
+        file: "lock-redis/src/scripts/acquire.lua",
+        from: "if not is_new or math.floor(now / 1000000) ~= math.floor(last / 1000000) then",
+        to: "if not is_new then",
+        test: "-p leasehold --all-features --test redis queue::r1_a_place_in_a_queue_ends_by_itself",
+    },
+    Mutant {
+        name: "Redis: who comes after a clock stepped back goes first",
+        file: "lock-redis/src/scripts/acquire.lua",
+        from: "last < now and seen or integer(last + 1)",
+        to: "seen",
+        test: "-p leasehold --all-features --test redis queue::c27_who_comes_later_stands_behind_whatever_the_clock_says",
+    },
+    Mutant {
         name: "Redis: a release in company passes waiters over",
         file: "lock-redis/src/scripts/release_together.lua",
         from: "(none_is_wanted or redis.call('EXISTS', queues[i]) == 0)",
