@@ -10,7 +10,7 @@ use redis::{Cmd, Script, ToRedisArgs};
 /// What stands for the channel of a waiter that hears nothing, and looks for itself.
 pub(crate) const POLLED: &str = "poll";
 
-/// How long a token counter outlasts the last grant of its lock.
+/// How long a token counter outlasts the last grant of its lock, to within a second.
 pub(crate) const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// What a request about one lock with a short name needs no more room than.
@@ -26,32 +26,61 @@ macro_rules! script {
     };
 }
 
-script!(ACQUIRE, "acquire_free", "key", "holds", "granting", "acquire");
+script!(
+    ACQUIRE,
+    "acquire_free",
+    "clock",
+    "count",
+    "acquire_free_end",
+    "clock",
+    "key",
+    "waiting",
+    "acquire_busy",
+    "holds",
+    "granting",
+    "acquire"
+);
 // The common case of an exclusive hold is none of another kind.
-script!(ACQUIRE_BESIDE, "key", "holds", "granting", "acquire");
+script!(ACQUIRE_BESIDE, "clock", "key", "waiting", "acquire_busy", "holds", "granting", "acquire");
 // The same for each of several claims, as a function.
 script!(
     ACQUIRE_WHILE_FREE,
+    "clock",
     "key",
+    "waiting",
     "holds",
     "granting",
     "acquire_each",
+    "acquire_busy",
     "acquire",
     "acquire_while_free"
 );
 // The common case alone, for many requests in one call.
-script!(ACQUIRE_TOGETHER, "key", "acquire_together");
-script!(EXTEND, "key", "holds", "extending", "extend");
+script!(ACQUIRE_TOGETHER, "clock", "key", "acquire_together");
+script!(EXTEND, "key", "holds", "extend");
 // The same for holds of several slots of a cluster.
-script!(EXTEND_ACROSS_SLOTS, "key", "holds", "extending", "extend_across_slots");
-script!(RELEASE, "release_unwanted", "key", "holds", "granting", "release");
+script!(EXTEND_ACROSS_SLOTS, "key", "holds", "extend_across_slots");
+script!(
+    RELEASE,
+    "release_unwanted",
+    "clock",
+    "key",
+    "counted",
+    "count",
+    "counted_end",
+    "waiting",
+    "release_exclusive",
+    "holds",
+    "granting",
+    "release"
+);
 script!(RELEASE_TOGETHER, "release_together");
-script!(RESERVE, "key", "holds", "granting", "reserve");
+script!(RESERVE, "key", "waiting", "holds", "granting", "reserve");
 script!(RELEASE_AFTER, "release_after");
 script!(RECORD, "record");
-script!(WITHDRAW, "key", "holds", "granting", "withdraw");
+script!(WITHDRAW, "key", "waiting", "holds", "granting", "withdraw");
 script!(INSPECT, "key", "holds", "inspect");
-script!(EVICT, "key", "holds", "granting", "evict");
+script!(EVICT, "key", "waiting", "holds", "granting", "evict");
 
 /// The text of a script, in which each bound of the contract stands where the file has its `@name@`.
 fn with_bounds(text: &str) -> String {

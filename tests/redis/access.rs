@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// What an ACL user needs.
-pub(crate) const RIGHTS: [&str; 32] = [
+pub(crate) const RIGHTS: [&str; 33] = [
     "~*",
     "&leasehold-*",
     "+ping",
@@ -41,6 +41,7 @@ pub(crate) const RIGHTS: [&str; 32] = [
     "+zrank",
     "+zadd",
     "+zcard",
+    "+zpopmin",
     "+zrem",
     "+hget",
     "+hset",
@@ -124,7 +125,7 @@ async fn c08_a_right_that_is_taken_away_is_no_eviction() {
     let client = client(&format!("redis://able:{SECRET}@{}", server.addr())).await;
     let ttl = Duration::from_secs(2);
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
-    server.cli(&["ACL", "SETUSER", "able", "-get"]);
+    server.cli(&["ACL", "SETUSER", "able", "-mget"]);
     assert_eq!(timeout(LIMIT, guard.lost()).await.expect("its deadline"), LostReason::Expired);
 }
 

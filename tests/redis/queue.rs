@@ -2,9 +2,9 @@
 
 use leasehold::core::backend::{Attempt, Claim, WaiterHandle};
 use leasehold::{DistributedLock, LockRequest};
-use lock_testkit::RedisServer;
+use lock_testkit::{RedisServer, eventually};
 
-use crate::support::fresh_name;
+use crate::support::{LIMIT, fresh_name};
 
 fn claim(name: &str) -> Claim {
     LockRequest::new(name).claim().expect("a claim")
@@ -53,4 +53,65 @@ async fn c27_who_comes_later_stands_behind_whatever_the_clock_says() {
     assert_eq!(place(&*backend, &second).await, Some(1));
     let last = server.cli(&["ZRANGE", &queue, "-1", "-1"]);
     assert_eq!(last.array()[0].text(), second.owner.expose());
+}
+
+/// A lock that is held, and one that waits for it.
+async fn held_and_wanted(backend: &dyn DistributedLock) -> [Claim; 2] {
+    let name = fresh_name();
+    let claims = [claim(&name), claim(&name)];
+    backend.try_acquire(&claims[0], None).await.expect("an answer");
+    assert_eq!(place(backend, &claims[1]).await, Some(0));
+    claims
+}
+
+/// Whether the key of the lock tells that this claim holds it.
+fn holds(server: &RedisServer, claim: &Claim) -> bool {
+    server.cli(&["GET", claim.name.as_str()]).text().starts_with(&claim.owner.expose())
+}
+
+/// C22: the counter lasts from the last grant on, which was a hand-over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_hand_over_makes_the_counter_last() {
+    let server = RedisServer::start().await;
+    let backend = leasehold::backend(&server.url()).await.expect("a connection");
+    let second = || server.cli(&["TIME"]).array()[0].text().to_owned();
+    let [holder, next] = held_and_wanted(&*backend).await;
+    let fence = companion(holder.name.as_str(), "fence");
+    server.cli(&["PEXPIRE", &fence, "60000"]);
+    let granted_in = second();
+    eventually("a second passes", LIMIT, async || second() != granted_in).await;
+    backend.release(&holder.name, holder.owner).await.expect("an answer");
+    assert!(holds(&server, &next));
+    assert!(server.cli(&["PTTL", &fence]).integer() > 60_000, "it lasts as before");
+}
+
+/// C27: what a server out of memory refuses comes behind what it allows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_server_out_of_memory_hands_over() {
+    let server = RedisServer::start().await;
+    let backend = leasehold::backend(&server.url()).await.expect("a connection");
+    let [holder, next] = held_and_wanted(&*backend).await;
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    backend.release(&holder.name, holder.owner).await.expect("an answer");
+    assert!(holds(&server, &next));
+}
+
+/// C22: without a token nobody is granted the lock. So it stays with its holder, and the next one keeps its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_damaged_counter_costs_no_place_in_the_queue() {
+    let server = RedisServer::start().await;
+    let backend = leasehold::backend(&server.url()).await.expect("a connection");
+    for garbage in ["x", "9007199254740991"] {
+        let [holder, next] = held_and_wanted(&*backend).await;
+        let name = holder.name.as_str();
+        server.cli(&["SET", &companion(name, "fence"), garbage]);
+        backend.release(&holder.name, holder.owner).await.expect_err("there is no token");
+        assert!(holds(&server, &holder));
+        let queue = companion(name, "queue");
+        assert_eq!(server.cli(&["ZRANGE", &queue, "0", "-1"]).array().len(), 1);
+        let left = server.cli(&["PTTL", &queue]).integer();
+        assert!((1..=6000).contains(&left), "the queue lasts for {left} ms");
+        assert_eq!(place(&*backend, &next).await, Some(0));
+        assert_eq!(server.cli(&["GET", &companion(name, "fence")]).text(), garbage);
+    }
 }

@@ -5,11 +5,8 @@
 -- -> of each its token, or false if it was left
 local ttl_ms, label, limit, answers = ARGV[1], ARGV[2], ARGV[3], {}
 
--- The time in microseconds, as text. The server puts no zeros before them.
-local seconds, micros = unpack(redis.call('TIME'))
-local now = seconds .. string.rep('0', 6 - #micros) .. micros
 -- C45: in ms since 1970.
-local since = string.sub(now, 1, -4)
+local since = string.sub(now_text, 1, -4)
 
 -- Of each lock what must not be there: itself, its queue, and the mark that its claim was withdrawn.
 local obstacles, fences = {}, {}
@@ -27,8 +24,8 @@ local all_are_free = redis.call('EXISTS', unpack(obstacles)) == 0
 local function next_token(fence, last)
   if not last then
     -- A counter of another type counts as missing, and is not set.
-    local is_set = tonumber(now) <= tonumber(limit) and redis.call('SET', fence, now, 'NX', 'PX', '@counter_ms@')
-    return is_set and now or nil
+    local is_set = tonumber(now_text) <= tonumber(limit) and redis.call('SET', fence, now_text, 'NX', 'PX', '@counter_ms@')
+    return is_set and now_text or nil
   end
   local counter = string.find(last, '^%d+$') and tonumber(last)
   if not counter or counter >= @max_token@ then return nil end

@@ -3,8 +3,16 @@
 -- server does not tell: it has not the slot of the lock, or not the key while the slot moves
 local answers = {}
 for i = 1, #ARGV, 3 do
-  local answer = extended(ARGV[i], ARGV[i + 1], ARGV[i + 2])
+  local lock, hold, ttl_ms = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   -- The server checks each command that a script runs as it checks a request for the same key.
-  answers[#answers + 1] = type(answer) == 'number' and answer
+  local value = redis.pcall('GET', lock)
+  local is_told = type(value) ~= 'table'
+  if not is_told and string.find(value.err, 'WRONGTYPE', 1, true) then
+    -- A key of another type is not ours.
+    value, is_told = false, true
+  end
+  -- C10: a hold that is over is not made anew.
+  local lasts = is_told and value and last_at_least(lock, value, hold, ttl_ms)
+  answers[#answers + 1] = is_told and (lasts and 1 or 0)
 end
 return answers

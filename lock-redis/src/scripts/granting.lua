@@ -1,16 +1,8 @@
-
--- Who holds a lock next. It is for scripts whose KEYS begin with these four.
+-- Who holds a lock next.
 -- Read and check before the first write: Redis keeps the writes of a script that fails midway. Then write
 -- the counter, and the lock key last.
-local lock, fence, queue, waiters = unpack(KEYS)
-
--- The bounds: scripts.rs puts the numbers in. What commands are given is text: Lua takes long to write a number.
-local UNCLAIMED_MS = '@unclaimed_ms@' -- a pushed grant lasts no longer until its holder renews it
 local COUNTER_MS = '@counter_ms@' -- a token counter outlasts the last grant for so long
-local QUEUE_MS = '@queue_ms@' -- a queue outlasts the last look of a waiter for so long
 local MAX_TOKEN = @max_token@
-local LIVENESS = @liveness_us@ -- a waiter that was silent for longer is taken for dead
-local POLLED = '@polled@' -- stands for the channel of a waiter that looks for itself
 
 -- The live holds of a value, in the order of their grants, with the mark of their kind: '' if it is exclusive,
 -- nil if there is none. A foreign client's value is exclusive, and has no hold that we know.
@@ -91,14 +83,6 @@ local function leave_queue(owner)
   return redis.call('ZREM', queue, owner)
 end
 
--- C28: tells a waiter of its grant: whether anybody listens. Of several servers each passes messages on to the
--- others, but counts its own listeners. So a message that counts for nothing must not be sent: a waiter elsewhere
--- would believe it.
-local function told(channel, message)
-  if @several@ and redis.call('PUBSUB', 'NUMSUB', channel)[2] == 0 then return false end
-  return redis.call('PUBLISH', channel, message) > 0
-end
-
 -- Adds a hold to those there are.
 local function add(holds, kind, owner, token, ttl_ms, slots, label, now)
   local since = math.floor(now / 1000)
@@ -149,23 +133,18 @@ local function serve(holds, now, me)
   while holds.mark ~= '' do
     local owner = redis.call('ZRANGE', queue, '0', '0')[1]
     if not owner or owner == me then return true end
-    local entry = redis.call('HGET', waiters, owner) or ''
-    local seen, ttl_ms, kind, channel, label = string.match(entry, '^(%d+):(%d+)([^:]*):([^:]*):(.*)$')
-    local is_alive = seen and now - seen <= LIVENESS
-    local slots = is_alive and fits(holds, kind)
+    local ttl_ms, kind, channel, label = wish(owner, now)
+    local slots = ttl_ms and fits(holds, kind)
     -- C33: who is refused is not waited for. It learns that when it asks.
-    if is_alive and not slots and not conflict(holds, kind) then return false end
+    if ttl_ms and not slots and not conflict(holds, kind) then return false end
     local token = next_token(now)
     leave_queue(owner)
     if slots then
-      if tonumber(ttl_ms) > tonumber(UNCLAIMED_MS) then ttl_ms = UNCLAIMED_MS end
       remember_token(token)
       local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. integer(now)
       if slots ~= '' then message = message .. ':' .. slots end
-      -- C28: if nobody listens, the waiter's connection is gone, and the next waiter is served.
-      if channel == POLLED or told(channel, message) then
-        add(holds, kind, owner, token, ttl_ms, slots, label, now)
-      end
+      -- C28: if nobody listens, the next waiter is served.
+      if told(channel, message) then add(holds, kind, owner, token, ttl_ms, slots, label, now) end
     end
   end
   return false

@@ -19,9 +19,10 @@ end
 -- C10: the hold "owner:token:" lasts at least that long from now, if it is not over: answers whether it is
 -- not. An extension never shortens, so that requests may overtake each other.
 local function last_at_least(lock, value, hold, ttl_ms)
-  local left = redis.call('PTTL', lock)
-  if string.sub(value, 1, #hold) == hold then
-    if left < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
+  if string.find(value, hold, 1, true) == 1 then
+    -- Redis 7 compares by itself. It takes a key without a TTL for one that lasts.
+    if redis.REDIS_VERSION_NUM and redis.call('PEXPIRE', lock, ttl_ms, 'GT') == 1 then return true end
+    if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
     return true
   end
   local _, head = string.find(value, '\n' .. hold, 1, true)
@@ -30,7 +31,7 @@ local function last_at_least(lock, value, hold, ttl_ms)
   -- C38: a hold that is over stands there until somebody comes or goes.
   if not expires or expires * 1000 <= now then return false end
   -- Also where it changes nothing: a server out of memory allows it, and then the rest.
-  redis.call('PEXPIRE', lock, math.max(left, ttl_ms))
+  redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), ttl_ms))
   local later = math.floor(now / 1000) + ttl_ms
   if later > expires then redis.call('SETRANGE', lock, head, integer(later)) end
   return true

@@ -1,9 +1,13 @@
--- The common case, before anything else is defined: the owner holds the lock, and nobody waits for it.
+-- The common case, before anything is defined: the owner holds the lock, and nobody waits for it.
 -- KEYS, ARGV and answers are those of release.lua, which does the rest.
-local held = redis.pcall('GET', KEYS[1])
-if type(held) == 'string' and string.find(held, ARGV[1], 1, true) == 1
-    and redis.call('EXISTS', KEYS[3]) == 0 then
-  redis.call('DEL', KEYS[1])
-  return 1
+local held, owner, place = redis.pcall('GET', KEYS[1])
+if type(held) == 'string' and string.find(held, ARGV[1], 1, true) == 1 then
+  -- To take out the first one who waits is what a server out of memory allows. After that it allows the rest.
+  local first = redis.call('ZPOPMIN', KEYS[3])
+  owner, place = first[1], first[2]
+  if not owner then
+    redis.call('DEL', KEYS[1])
+    return 1
+  end
 end
 

@@ -1,0 +1,38 @@
+local me, ttl_ms, label, channel, limit, kind = unpack(ARGV)
+kind = kind or ''
+
+local value, withdrawn = unpack(redis.call('MGET', lock, KEYS[5]))
+if not value then
+  -- One of another type is missing there as well.
+  local found
+  value, found = read(lock)
+  if found then return not_a_lock(found) end
+end
+-- C19: a late request of a withdrawn claim takes nothing.
+if withdrawn then return { err = 'WITHDRAWN the claim was withdrawn' } end
+local now = tonumber(now_text)
+if now > tonumber(limit) then
+  return { err = 'CLOCK the clock of the server is more than a day ahead of the client' }
+end
+
+-- The answer to who has to wait: it takes a place in the queue, if it wants one.
+local function busy(left, holder)
+  if channel == '' then return { left, holder, -1, now_text } end
+  -- This and the first write fail before anything is written, if one of the keys is of another type.
+  local last = tonumber(redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')[2]) or 0
+  redis.call('HSET', waiters, me, now_text .. ':' .. ttl_ms .. kind .. ':' .. channel .. ':' .. label)
+  -- After the last one, even if the clock stepped back.
+  local is_new = redis.call('ZADD', queue, 'NX', last < now and now_text or integer(last + 1), me) == 1
+  local position = is_new and redis.call('ZCARD', queue) - 1 or redis.call('ZRANK', queue, me)
+  -- Once a second is enough for keys that are kept for six: the first who came in this second has done it.
+  if not is_new or math.floor(now / 1000000) ~= math.floor(last / 1000000) then
+    redis.call('PEXPIRE', queue, QUEUE_MS)
+    redis.call('PEXPIRE', waiters, QUEUE_MS)
+  end
+  return { left, holder, position, now_text }
+end
+
+-- The common case of a lock that is taken, before more is defined: another one holds it alone.
+local holder, holder_label = string.match(value or '', '^(%x+):%d+:%d+:(.*)$')
+if holder and #holder == 32 and holder ~= me then return busy(redis.call('PTTL', lock), holder_label) end
+

@@ -1,0 +1,3 @@
+
+-- What stands below is a function here.
+local function counted(fence, limit)
