@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use etcd_client::Txn;
 use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Extension, Grant, WaiterHandle};
 use lock_core::{BackendError, Clock, Contention, FencingToken, Kind, Moment, Slots, SystemClock};
@@ -60,9 +61,10 @@ impl Cluster {
 
     /// Notes a claim, of which requests are sent from now on.
     pub(crate) fn begin<'a>(&self, claim: &'a Claim) -> Try<'a> {
-        let (asked, hold) = (SystemClock.now(), self.claims.begin(claim));
+        let asked = SystemClock.now();
+        let (hold, own) = self.claims.begin(claim);
         self.keeper.ensure_running();
-        Try { claim, keys: ClaimKeys::new(&self.root, claim), asked, hold }
+        Try { claim, keys: ClaimKeys::new(&self.root, claim, own), asked, hold }
     }
 
     /// Takes the lock, or a place in its queue, or only looks. A client that has not waited for a while
@@ -102,7 +104,11 @@ impl Cluster {
                     return self.begin_to_wait(this, session, waiter, view).await;
                 }
                 (Waits, Some(_)) if place.is_none() => place = Some(self.claims.queue(owner)),
-                (Waits, Some(_)) => return Err(overtaken("the place in the queue was not taken")),
+                (Waits, Some(_)) => {
+                    // Something else may be on the key. The next try has another one.
+                    self.claims.give_up(owner);
+                    return Err(overtaken("the place in the queue was not taken"));
+                }
                 (Waits, None) => return Ok(self.busy(this, &view).await),
             }
         }
@@ -114,10 +120,22 @@ impl Cluster {
         place: Option<&Arc<Session>>,
     ) -> Result<Entered, BackendError> {
         let place_id = place.map(|session| session.id());
-        let txn = || Write::Txn(requests::enter(&this.keys, this.claim, this.hold.id(), place_id));
+        let txn = || requests::enter(&this.keys, this.claim, this.hold.id(), place_id);
+        entered(this.claim, self.write(this, place, txn).await?)
+    }
+
+    /// Carries out a transaction that may put the key of the claim on one of its sessions.
+    async fn write(
+        &self,
+        this: &Try<'_>,
+        place: Option<&Arc<Session>>,
+        txn: impl Fn() -> Txn,
+    ) -> Result<Answer, BackendError> {
+        let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
+        let answer = self.server.write_together(&this.keys.range, || Write::Txn(txn())).await;
+        self.claims.answered(&asked, &answer);
         let sessions = [Some(&this.hold), place].into_iter().flatten();
-        let answer = self.server.write_together(&this.keys.range, txn).await;
-        entered(this.claim.kind, self.written_on(sessions, answer).await?)
+        self.written_on(sessions, answer).await
     }
 
     /// What came of a transaction that puts a key on one of the sessions.
@@ -145,13 +163,17 @@ impl Cluster {
 
     async fn look(&self, this: &Try<'_>, token: FencingToken) -> Result<View, BackendError> {
         let kind = this.claim.kind;
-        View::of(kind, self.server.txn(requests::look(&this.keys, kind, token)).await?)
+        View::of(
+            kind,
+            this.claim.owner,
+            self.server.txn(requests::look(&this.keys, kind, token)).await?,
+        )
     }
 
     /// This attempt took the lock.
     pub(crate) fn taken(&self, this: &Try<'_>, token: FencingToken, slots: Slots) -> Grant {
         self.waiters.forget(this.claim.owner);
-        self.claims.granted(this.claim.owner, token);
+        self.claims.granted(this.claim.owner, &this.keys.own, token);
         self.claims.settled(this.claim.owner, token);
         Grant::new(token, this.hold.left(this.asked)).with_slots(slots)
     }
@@ -165,7 +187,9 @@ impl Cluster {
     ) -> Result<Option<Attempt>, BackendError> {
         this.hold.last_for(this.claim.ttl.as_duration()).await?;
         let txn = requests::take_slots(&this.keys, this.claim, slots, this.hold.id(), view);
+        let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
         let answer = self.server.txn(txn).await;
+        self.claims.answered(&asked, &answer);
         let answer = self.written_on([&this.hold].into_iter(), answer).await?;
         if !answer.succeeded {
             return Ok(None);
@@ -186,14 +210,14 @@ impl Cluster {
         if let Some(own) = &view.own {
             self.server.txn(requests::delete(own)).await?;
         }
-        self.claims.forget(this.claim.owner);
+        self.claims.absent(this.claim.owner);
         Err(BackendError::conflict(BACKEND, this.claim.kind.permits(), held))
     }
 
     /// Another has the lock, and this attempt wanted no place in the queue.
     async fn busy(&self, this: &Try<'_>, view: &View) -> Attempt {
         if view.own.is_none() {
-            self.claims.forget(this.claim.owner);
+            self.claims.absent(this.claim.owner);
         }
         let mut contention = Contention::unknown();
         contention.at = Some(view.at());
@@ -247,7 +271,7 @@ impl Cluster {
     async fn poll(&self, this: &Try<'_>, place: &Place) -> Result<Option<Attempt>, BackendError> {
         place.session.last_for(PLACE_LASTS).await?;
         let before = place.ahead().keys.first().cloned();
-        let keys = [Some(place.keys.own.clone().into_bytes()), before].into_iter().flatten();
+        let keys = [Some(place.keys.own.as_bytes().to_vec()), before].into_iter().flatten();
         let answer = self.server.txn(requests::read(keys)).await?;
         let found = entries(&answer)?;
         let is_there = |entry: Option<&Option<StoredClaim>>,
@@ -298,7 +322,7 @@ impl Cluster {
         let key = &this.keys.own;
         match self.settle(key, owner, own.token, own.lease, &this.hold).await? {
             Extension::Extended(_) => {
-                self.claims.granted(owner, own.token);
+                self.claims.granted(owner, key, own.token);
                 let ttl = this.hold.left(this.asked);
                 Ok(Attempt::Granted(Grant::new(own.token, ttl).with_slots(own.slots().clone())))
             }

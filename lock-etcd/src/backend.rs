@@ -125,12 +125,13 @@ impl DistributedLock for EtcdBackend {
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        let key = self.cluster.root.claim(lease.name(), lease.owner());
+        // What becomes of a hold that is not known its renewals tell.
+        let key = self.cluster.claims.key(lease.owner())?;
         let (watches, claims) = (self.cluster.watches.clone(), self.cluster.claims.clone());
         let (owner, token) = (lease.owner(), lease.token());
         Some(Box::pin(async move {
             tokio::time::sleep(WATCHED_AFTER).await;
-            watches.gone(key.as_bytes()).await;
+            watches.gone(key.as_bytes(), token).await;
             claims.lost(owner, token);
             LostReason::Evicted
         }))

@@ -5,13 +5,17 @@
 //! move. After that its key is deleted ([`Keeper`](crate::keeper::Keeper)).
 
 use std::collections::HashMap;
+use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::backend::{Claim, Renewal, WAITER_LIVENESS};
-use lock_core::{Clock, FencingToken, LockName, Moment, OwnerId, SystemClock, Ttl};
+use lock_core::{BackendError, Clock, FencingToken, Moment, Outcome, OwnerId, SystemClock, Ttl};
 
+use crate::claimed::{Asked, Claimed, Deletion, Expired};
+use crate::error::overtaken;
 use crate::keys::Root;
+use crate::seats::Seats;
 use crate::server::Server;
 use crate::session::Session;
 
@@ -30,26 +34,14 @@ pub(crate) struct Claims {
     known: Mutex<Known>,
 }
 
-#[derive(Default)]
 struct Known {
+    process: u32,
     /// By the seconds of their leases.
     sessions: HashMap<i64, Arc<Session>>,
     claims: HashMap<OwnerId, Claimed>,
     /// The owners whose holds outlast their work, until those end (C41).
     retired: HashMap<OwnerId, Moment>,
-}
-
-/// One claim, from before its first request until it is over.
-struct Claimed {
-    key: String,
-    ttl: Duration,
-    /// Nobody believes in it any more from then on.
-    until: Moment,
-    token: Option<FencingToken>,
-    /// Where its key is, or goes with its next renewal, once it holds.
-    hold: Arc<Session>,
-    /// Where its key is while it waits.
-    place: Option<Arc<Session>>,
+    seats: Seats,
 }
 
 /// Why a session is kept.
@@ -61,48 +53,70 @@ pub(crate) enum Need {
     Later,
 }
 
-/// A claim that nobody believes in any more.
-pub(crate) struct Expired {
-    pub(crate) owner: OwnerId,
-    pub(crate) key: String,
-    pub(crate) sessions: Vec<Arc<Session>>,
-}
-
 impl Claims {
     pub(crate) fn new(server: Arc<Server>, root: Root) -> Self {
         Self { server, root, known: Mutex::default() }
     }
 
-    /// Notes a claim before a request of it is sent: the session for its hold.
-    pub(crate) fn begin(&self, claim: &Claim) -> Arc<Session> {
+    /// Notes a claim before a request of it is sent: the session for its hold, and its key.
+    pub(crate) fn begin(&self, claim: &Claim) -> (Arc<Session>, Arc<str>) {
         let lasts = whole(claim.ttl).max(WAITER_LIVENESS);
-        self.note(&claim.name, claim.owner, claim.ttl, lasts)
+        let new_key =
+            |seats: &mut Seats| (seats.take(|seat| self.root.claim(&claim.name, seat)), true);
+        self.known().note(&self.server, claim.owner, claim.ttl, lasts, new_key)
     }
 
     /// Notes a hold before it is renewed: the session that it is to be on. It is never a shorter one than
-    /// the one it is on (C10).
-    pub(crate) fn renewing(&self, renewal: &Renewal) -> Arc<Session> {
-        self.note(&renewal.name, renewal.owner, renewal.ttl, whole(renewal.ttl))
+    /// the one it is on (C10). `None` if its deletion is under way, or another claim has the key by now.
+    pub(crate) fn renewing(&self, renewal: &Renewal, key: &Arc<str>) -> Option<Arc<Session>> {
+        let Renewal { owner, ttl, .. } = *renewal;
+        let mut known = self.known();
+        let is_over = match known.claims.get(&owner) {
+            Some(claimed) => claimed.deletion != Deletion::NotDue,
+            None => known.seats.is_taken(key.as_bytes()),
+        };
+        if is_over {
+            return None;
+        }
+        let found = |seats: &mut Seats| {
+            seats.note(key.clone());
+            (key.clone(), false)
+        };
+        Some(known.note(&self.server, owner, ttl, whole(ttl), found).0)
     }
 
-    fn note(&self, name: &LockName, owner: OwnerId, ttl: Ttl, lasts: Duration) -> Arc<Session> {
-        let (now, seconds) = (SystemClock.now(), seconds(ttl) + MARGIN_SECONDS);
+    /// The key of a claim.
+    pub(crate) fn key(&self, owner: OwnerId) -> Option<Arc<str>> {
+        self.known().claims.get(&owner).map(|claimed| claimed.key.clone())
+    }
+
+    /// A request is about to be sent for a claim that has this key. It could touch the key of a later claim, if it came
+    /// late.
+    pub(crate) fn asks(&self, owner: OwnerId, key: &Arc<str>) -> Result<Asked, BackendError> {
         let mut known = self.known();
-        let on = known.claims.get(&owner).map(|claimed| claimed.hold.clone());
-        let enough = on.filter(|on| on.ttl().as_secs() >= seconds.unsigned_abs() && !on.is_gone());
-        let hold = enough.unwrap_or_else(|| known.session(&self.server, seconds));
-        let until = now.after(lasts);
-        let claimed = known.claims.entry(owner).or_insert_with(|| Claimed {
-            key: self.root.claim(name, owner),
-            ttl: whole(ttl),
-            until,
-            token: None,
-            hold: hold.clone(),
-            place: None,
-        });
-        claimed.lasts_until(until);
-        claimed.hold = hold.clone();
-        hold
+        let claimed = known.claims.get_mut(&owner).filter(|claimed| claimed.may_take_by(key));
+        let over = || overtaken("the claim ended while it was asked for");
+        claimed.map(|claimed| claimed.asks(owner)).ok_or_else(over)
+    }
+
+    /// A request is about to be sent that ends a claim on this lock, if this client has made the claim. Until it is
+    /// forgotten, no other claim has its key.
+    pub(crate) fn ends(&self, owner: OwnerId, range: &str) -> Option<Asked> {
+        let mut known = self.known();
+        let claimed = known.claims.get_mut(&owner)?;
+        let is_meant = claimed.is_own && claimed.key.starts_with(range);
+        is_meant.then(|| claimed.asks(owner))
+    }
+
+    /// What came of a request. Without an answer it may yet come.
+    pub(crate) fn answered<T>(&self, asked: &Asked, answer: &Result<T, BackendError>) {
+        let is_over = |error: &BackendError| error.outcome() == Outcome::NotApplied;
+        if answer.as_ref().err().is_none_or(is_over)
+            && let Some(claimed) = self.known().claims.get_mut(&asked.owner)
+            && Arc::ptr_eq(&claimed.key, &asked.key)
+        {
+            claimed.unanswered = claimed.unanswered.saturating_sub(1);
+        }
     }
 
     /// The session for the place of a claim in a queue, if it is open already.
@@ -128,12 +142,15 @@ impl Claims {
         }
     }
 
-    /// The claim holds the lock from now on, on the queue's session if it came through the queue.
-    pub(crate) fn granted(&self, owner: OwnerId, token: FencingToken) {
-        if let Some(claimed) = self.known().claims.get_mut(&owner) {
-            claimed.token = Some(token);
-            claimed.lasts_until(SystemClock.now().after(claimed.ttl));
-        }
+    /// The claim that has this key holds the lock from now on, on the queue's session if it came through the queue:
+    /// whether it does. It may be over, and begun anew with another key.
+    pub(crate) fn granted(&self, owner: OwnerId, key: &Arc<str>, token: FencingToken) -> bool {
+        let mut known = self.known();
+        let claimed = known.claims.get_mut(&owner).filter(|claimed| claimed.may_take_by(key));
+        let Some(claimed) = claimed else { return false };
+        claimed.token = Some(token);
+        claimed.lasts_until(SystemClock.now().after(claimed.ttl));
+        true
     }
 
     /// The key of the hold is on the session for holds.
@@ -150,15 +167,32 @@ impl Claims {
         claimed.is_some_and(|claimed| claimed.token == Some(renewal.token))
     }
 
-    /// The server has nothing of the claim any more.
-    pub(crate) fn forget(&self, owner: OwnerId) {
-        self.known().claims.remove(&owner);
+    /// The server has nothing of the claim on this lock any more. Its key is used again, if nothing can touch it late.
+    pub(crate) fn forget(&self, owner: OwnerId, range: &str) {
+        let mut known = self.known();
+        if known.claims.get(&owner).is_some_and(|claimed| claimed.key.starts_with(range)) {
+            known.forget(owner);
+        }
+    }
+
+    /// The claim is over. Something may touch its key late, or is on it yet.
+    pub(crate) fn give_up(&self, owner: OwnerId) {
+        self.known().give_up(owner);
+    }
+
+    /// The server had nothing of the claim when it answered. If an earlier request of it may still come, the claim is
+    /// known until it ends by itself (C16).
+    pub(crate) fn absent(&self, owner: OwnerId) {
+        let mut known = self.known();
+        if known.claims.get(&owner).is_some_and(|claimed| claimed.unanswered == 0) {
+            known.forget(owner);
+        }
     }
 
     /// The hold is nobody's from now on, and ends after `delay`: its key is on a lease of its own.
     pub(crate) fn retire(&self, owner: OwnerId, delay: Ttl) {
         let (now, mut known) = (SystemClock.now(), self.known());
-        known.claims.remove(&owner);
+        known.give_up(owner);
         known.retired.retain(|_, end| !now.has_reached(*end));
         known.retired.insert(owner, now.after(whole(delay)));
     }
@@ -168,12 +202,11 @@ impl Claims {
         self.known().retired.get(&owner).is_some_and(|end| !SystemClock.now().has_reached(*end))
     }
 
-    /// The hold under this token is gone. A later one of the same owner is another.
+    /// The hold under this token is gone. A later one of the same owner is another, and so is a claim that waits.
     pub(crate) fn lost(&self, owner: OwnerId, token: FencingToken) {
         let mut known = self.known();
-        let is_it = |claimed: &Claimed| claimed.token.is_none_or(|known| known == token);
-        if known.claims.get(&owner).is_some_and(is_it) {
-            known.claims.remove(&owner);
+        if known.claims.get(&owner).is_some_and(|claimed| claimed.was_under(token)) {
+            known.give_up(owner);
         }
     }
 
@@ -203,28 +236,29 @@ impl Claims {
 
     /// The claims that nobody believes in any more. They stay noted until they are [forgotten](Self::forget).
     pub(crate) fn expired(&self, now: Moment) -> Vec<Expired> {
-        let known = self.known();
-        let expired = known.claims.iter().filter(|(_, claimed)| now.has_reached(claimed.until));
+        let mut known = self.known();
+        let expired = known.claims.iter_mut().filter(|(_, claimed)| claimed.is_to_be_deleted(now));
         expired.map(|(owner, claimed)| claimed.expired(*owner)).collect()
     }
 
-    /// Forgets a claim whose key was deleted, unless it was begun anew meanwhile.
-    pub(crate) fn ended(&self, owner: OwnerId) {
+    /// No deletion is under way of which an answer comes.
+    pub(crate) fn no_deletion_is_sent(&self) {
+        self.known().claims.values_mut().for_each(Claimed::deletion_has_no_answer);
+    }
+
+    /// The key of a claim was not deleted, as far as is known: it is tried again.
+    pub(crate) fn not_ended(&self, asked: &Asked) {
         let mut known = self.known();
-        let now = SystemClock.now();
-        if known.claims.get(&owner).is_some_and(|claimed| now.has_reached(claimed.until)) {
-            known.claims.remove(&owner);
+        let claimed = known.claims.get_mut(&asked.owner);
+        if let Some(claimed) = claimed.filter(|claimed| Arc::ptr_eq(&claimed.key, &asked.key)) {
+            claimed.deletion_has_no_answer();
         }
     }
 
     /// Those of `keys` that are no claim of ours.
-    pub(crate) fn unknown<'a>(&self, keys: impl Iterator<Item = &'a Vec<u8>>) -> Vec<Vec<u8>> {
+    pub(crate) fn unknown<'a>(&self, keys: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<Vec<u8>> {
         let known = self.known();
-        let is_ours = |key: &[u8]| {
-            let owner = self.root.read(key).and_then(|(_, owner)| owner);
-            owner.is_some_and(|owner| known.claims.contains_key(&owner))
-        };
-        keys.filter(|key| !is_ours(key)).cloned().collect()
+        keys.into_iter().filter(|key| !known.seats.is_taken(key)).cloned().collect()
     }
 
     /// Whether there is nothing to look after.
@@ -233,12 +267,73 @@ impl Claims {
         known.sessions.is_empty() && known.claims.is_empty()
     }
 
+    /// After a fork the other process knows nothing: claims, sessions and keys are those of the first one.
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.process != process::id() {
+            *known = Known::default();
+        }
+        known
+    }
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        let (sessions, claims, retired, seats) = Default::default();
+        Self { process: process::id(), sessions, claims, retired, seats }
     }
 }
 
 impl Known {
+    /// Notes that a claim lasts. One that is not known yet gets its key by `key`, which also tells whether the claim is
+    /// made now.
+    fn note(
+        &mut self,
+        server: &Arc<Server>,
+        owner: OwnerId,
+        ttl: Ttl,
+        lasts: Duration,
+        key: impl FnOnce(&mut Seats) -> (Arc<str>, bool),
+    ) -> (Arc<Session>, Arc<str>) {
+        let (now, seconds) = (SystemClock.now(), seconds(ttl) + MARGIN_SECONDS);
+        let on = self.claims.get(&owner).map(|claimed| claimed.hold.clone());
+        let enough = on.filter(|on| on.ttl().as_secs() >= seconds.unsigned_abs() && !on.is_gone());
+        let hold = enough.unwrap_or_else(|| self.session(server, seconds));
+        let until = now.after(lasts);
+        let claimed = self.claims.entry(owner).or_insert_with(|| {
+            let (key, is_own) = key(&mut self.seats);
+            Claimed {
+                key,
+                is_own,
+                unanswered: 0,
+                deletion: Deletion::NotDue,
+                ttl: whole(ttl),
+                until,
+                token: None,
+                hold: hold.clone(),
+                place: None,
+            }
+        });
+        claimed.lasts_until(until);
+        claimed.hold = hold.clone();
+        (hold, claimed.key.clone())
+    }
+
+    fn forget(&mut self, owner: OwnerId) {
+        match self.claims.remove(&owner) {
+            Some(Claimed { key, unanswered: 0, .. }) => self.seats.free(&key),
+            Some(Claimed { key, .. }) => self.seats.give_up(&key),
+            None => {}
+        }
+    }
+
+    /// A claim is over. Something late may touch its key.
+    fn give_up(&mut self, owner: OwnerId) {
+        if let Some(Claimed { key, .. }) = self.claims.remove(&owner) {
+            self.seats.give_up(&key);
+        }
+    }
+
     /// The sessions that claims need, by their ids.
     fn needed(&self) -> HashMap<i64, Need> {
         let mut needed = HashMap::new();
@@ -259,20 +354,6 @@ impl Known {
     }
 }
 
-impl Claimed {
-    fn lasts_until(&mut self, until: Moment) {
-        // C10: never shortened, since answers may overtake each other.
-        if until.has_reached(self.until) {
-            self.until = until;
-        }
-    }
-
-    fn expired(&self, owner: OwnerId) -> Expired {
-        let sessions = self.place.iter().cloned().chain([self.hold.clone()]).collect();
-        Expired { owner, key: self.key.clone(), sessions }
-    }
-}
-
 /// A TTL in whole seconds, rounded up (C4).
 fn seconds(ttl: Ttl) -> i64 {
     whole_seconds(ttl.as_duration())
@@ -286,3 +367,6 @@ pub(crate) fn whole_seconds(span: Duration) -> i64 {
 fn whole(ttl: Ttl) -> Duration {
     Duration::from_secs(seconds(ttl).unsigned_abs())
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,12 @@ use futures_util::future::join_all;
 use lock_core::backend::Release;
 use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
 
+use crate::claimed::Asked;
 use crate::cluster::Cluster;
 use crate::error::overtaken;
 use crate::requests;
 use crate::together::Write;
-use crate::view::{deleted, released};
+use crate::view::{deleted, released, unless_retired};
 
 impl Cluster {
     pub(crate) async fn release(
@@ -20,11 +21,29 @@ impl Cluster {
             return Ok(Release::NotHeld);
         }
         self.waiters.forget(owner);
-        let (range, key) = (self.root.claims(name), self.root.claim(name, owner));
-        let deletion = || Write::Deletion(key.clone());
-        let released = released(&self.server.write_together(&range, deletion).await?)?;
-        self.claims.forget(owner);
+        let range = self.root.claims(name);
+        let released = match self.claims.ends(owner, &range) {
+            Some(asked) => self.release_own(&range, asked).await?,
+            None => self.delete_found(name, owner).await?,
+        };
+        self.claims.forget(owner, &range);
         Ok(if released { Release::Released } else { Release::NotHeld })
+    }
+
+    async fn release_own(&self, range: &str, asked: Asked) -> Result<bool, BackendError> {
+        let deletion = || Write::Deletion(asked.key.to_string());
+        let answer = self.server.write_together(range, deletion).await;
+        self.claims.answered(&asked, &answer);
+        released(&answer?)
+    }
+
+    /// Deletes the key of a claim that another client has made: whether it was there. That client may use the key
+    /// again, so only this claim is deleted (C14).
+    async fn delete_found(&self, name: &LockName, owner: OwnerId) -> Result<bool, BackendError> {
+        let Some(claim) = Box::pin(self.find(name, owner)).await? else { return Ok(false) };
+        let answer = self.server.txn(requests::delete_unless_retired(&claim)).await?;
+        let deleted = unless_retired(&answer)?.map(|answer| deleted(&answer)).transpose()?;
+        Ok(deleted.flatten().is_some())
     }
 
     pub(crate) async fn withdraw(
@@ -34,15 +53,29 @@ impl Cluster {
     ) -> Result<(), BackendError> {
         self.waiters.forget(owner);
         let lease = self.marks.lease(&self.server).await?;
-        let key = self.root.claim(name, owner);
-        let withdrawn =
-            self.server.txn(requests::withdraw(&key, &self.root, owner, lease.id())).await;
+        let range = self.root.claims(name);
+        let own = self.claims.ends(owner, &range);
+        let key = own.as_ref().map(|asked| &*asked.key);
+        let withdraw = requests::withdraw(key, &self.root, owner, lease.id());
+        let withdrawn = self.server.txn(withdraw).await;
         if withdrawn.is_err() {
             // It may be that the lease is gone.
             let _ = lease.keep_alive().await;
         }
-        withdrawn?;
-        self.claims.forget(owner);
+        let Some(asked) = own else {
+            withdrawn?;
+            // C19: once the mark is there, nothing of the claim comes any more. Until then a key may have come of which
+            // this client did not know.
+            self.delete_found(name, owner).await?;
+            self.claims.forget(owner, &range);
+            return Ok(());
+        };
+        self.claims.answered(&asked, &withdrawn);
+        // C41: a hold that outlasts its work is on the key yet.
+        match withdrawn?.succeeded {
+            true => self.claims.give_up(owner),
+            false => self.claims.forget(owner, &range),
+        }
         Ok(())
     }
 

@@ -12,10 +12,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::claims::{Claims, Expired, Need};
+use crate::claimed::Expired;
+use crate::claims::{Claims, Need};
 use crate::requests;
 use crate::server::Server;
 use crate::session::Session;
+use crate::view::entries;
 
 /// How often the keeper looks. A claim that ends by itself lasts for so much longer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -26,6 +28,9 @@ const RENEW_EVERY: Duration = Duration::from_secs(1);
 
 /// How long one renewal of a session may take. A further one is sent meanwhile.
 const RENEW_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long the deletion of a claim that is over may take. Then it is sent again.
+const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// A session that nobody has used for so long is ended.
 const IDLE_LIMIT: Duration = Duration::from_secs(15);
@@ -93,6 +98,8 @@ impl Drop for Keeper {
 impl Shared {
     async fn run(self: Arc<Self>, mut open: watch::Receiver<bool>) {
         let (mut jobs, mut attended) = (FuturesUnordered::new(), HashMap::new());
+        // It may be the second to run: what the first had under way has no answer.
+        self.claims.no_deletion_is_sent();
         while *open.borrow_and_update() && !self.claims.is_empty() {
             jobs.extend(self.jobs(&mut attended, SystemClock.now()));
             let look = sleep(LOOK_EVERY);
@@ -162,9 +169,14 @@ impl Shared {
     /// Ends a claim that nobody believes in any more: `max_hold`, a lease that nobody attaches, a waiter
     /// that does not look. If its key has moved to the session of another client, it stays.
     async fn end(self: Arc<Self>, claim: Expired) {
-        let leases = claim.sessions.iter().map(|session| session.id());
-        if self.server.txn(requests::delete_if_on(&*claim.key, leases)).await.is_ok() {
-            self.claims.ended(claim.owner);
+        let Expired { asked, token, sessions } = claim;
+        let leases = sessions.iter().map(|session| session.id());
+        let deletion = requests::delete_if_on(&asked.key, token, leases);
+        let ended = timeout(END_LIMIT, self.server.txn(deletion)).await;
+        ended.iter().for_each(|answer| self.claims.answered(&asked, answer));
+        match ended {
+            Ok(Ok(_)) => self.claims.give_up(asked.owner),
+            Ok(Err(_)) | Err(_) => self.claims.not_ended(&asked),
         }
     }
 
@@ -172,12 +184,22 @@ impl Shared {
     /// claim was over, and so late that the mark of its withdrawal was gone (C19).
     async fn delete_orphans(self: Arc<Self>, session: Arc<Session>) {
         let Ok(census) = session.census().await else { return };
-        let orphans = self.claims.unknown(census.keys().iter()).into_iter();
-        let delete = orphans.map(|key| {
-            let txn = requests::delete_if_on(key, [session.id()].into_iter());
-            self.server.txn(txn)
-        });
-        join_all(delete).await;
+        let orphans = self.claims.unknown(census.keys());
+        join_all(orphans.into_iter().map(|key| self.delete_orphan(&session, key))).await;
+    }
+
+    /// Deletes a key as it was read. If a claim takes the key after that, it makes the key anew.
+    async fn delete_orphan(&self, session: &Session, key: Vec<u8>) {
+        let read = self.server.txn(requests::read([key])).await;
+        let Ok(Some(Some(claim))) =
+            read.and_then(|answer| entries(&answer)).map(|mut read| read.pop())
+        else {
+            return;
+        };
+        let is_unknown = !self.claims.unknown([&claim.key]).is_empty();
+        if is_unknown && claim.lease == session.id() {
+            let _ = self.server.txn(requests::delete(&claim)).await;
+        }
     }
 
     async fn end_unused(&self) -> Result<(), BackendError> {

@@ -1,7 +1,7 @@
 //! Where a lock lives in the store.
 //!
-//! A claim is one key, `{root}/locks/{name}/s-{owner}`: the holder's is the one that was created
-//! first, the others are the queue. `/` and `%` are percent-encoded in names, so that the claims on
+//! A claim is one key, `{root}/locks/{name}/s-{seat}` ([`Seats`](crate::seats::Seats)): the holder's is the one
+//! that was created first, the others are the queue. `/` and `%` are percent-encoded in names, so that the claims on
 //! a name are exactly the keys that start with `{root}/locks/{name}/`, and `a` never sees `a/b`.
 //! The mark of a withdrawn claim is `{root}/withdrawn/{owner}`, that of a fence
 //! `{root}/fences/{resource}`, and the record of a run that ended well
@@ -14,10 +14,12 @@
 use lock_core::{LockName, Occurrence, OwnerId};
 use percent_encoding::percent_decode_str;
 
+use crate::stored_claim::StoredClaim;
+
 /// The parts of our keys that follow the root.
 const OURS: [&str; 4] = ["locks", "withdrawn", "fences", "runs"];
 
-/// What stands before the owner of a claim whose lease carries other claims as well.
+/// What stands before the seat of a claim whose lease carries other claims as well.
 const ON_SESSION: &str = "s-";
 
 /// The root of the key space of those who exclude each other: all their keys are below it.
@@ -50,9 +52,9 @@ impl Root {
         format!("{}/", self.starting_with(name.as_str()))
     }
 
-    /// The key of one claim.
-    pub(crate) fn claim(&self, name: &LockName, owner: OwnerId) -> String {
-        self.claims(name) + ON_SESSION + &owner.expose()
+    /// The key of the claim with this seat.
+    pub(crate) fn claim(&self, name: &LockName, seat: &str) -> String {
+        self.claims(name) + ON_SESSION + seat
     }
 
     /// The mark that the claim of `owner` was withdrawn.
@@ -75,7 +77,13 @@ impl Root {
         format!("{}/runs/{}/{}", self.0, encode(name.as_str()), encode(occurrence.as_str()))
     }
 
-    /// The lock and the owner of a claim's key. It has no owner if somebody else put it among ours.
+    /// Whose claim it is; `None` if somebody else put the key among ours. A client of version 0.1 wrote its owner
+    /// into the key alone.
+    pub(crate) fn owner(&self, claim: &StoredClaim) -> Option<OwnerId> {
+        claim.value.owner.or_else(|| self.read(&claim.key)?.1)
+    }
+
+    /// The lock of a claim's key, and what may be its owner.
     pub(crate) fn read(&self, key: &[u8]) -> Option<(LockName, Option<OwnerId>)> {
         let key = str::from_utf8(key).ok()?.strip_prefix(&self.0)?.strip_prefix("/locks/")?;
         let (name, owner) = key.split_once('/')?;
@@ -107,7 +115,7 @@ mod tests {
         let names = ["a", "a/b", "a/", "/a", "/", "%2F", "a%2Fb", "%", "%25", "*", "ü", "a b"];
         for one in names {
             for other in names {
-                let key = root().claim(&name(other), OwnerId::random());
+                let key = root().claim(&name(other), &OwnerId::random().expose());
                 assert_eq!(
                     key.starts_with(&root().claims(&name(one))),
                     one == other,
@@ -134,7 +142,7 @@ mod tests {
     fn c02_a_key_tells_its_name_and_owner() {
         for text in ["a", "a/b", "%2F", "%252F", "ü", "a b/%c"] {
             let owner = OwnerId::random();
-            let key = root().claim(&name(text), owner);
+            let key = root().claim(&name(text), &owner.expose());
             assert_eq!(root().read(key.as_bytes()), Some((name(text), Some(owner))), "{text}");
         }
         let owner = OwnerId::random();
@@ -148,14 +156,14 @@ mod tests {
     /// Clients of version 0.1 end the lease of a claim that they evict, if they can read its owner.
     #[test]
     fn version_0_1_takes_our_claims_for_foreign_keys() {
-        let key = root().claim(&name("a"), OwnerId::random());
+        let key = root().claim(&name("a"), &OwnerId::random().expose());
         let last = key.rsplit('/').next().expect("a part");
         assert!(last.parse::<OwnerId>().is_err(), "{last}");
     }
 
     #[test]
     fn c02_a_start_of_a_name_is_a_start_of_its_keys() {
-        let key = root().claim(&name("a/b%c"), OwnerId::random());
+        let key = root().claim(&name("a/b%c"), &OwnerId::random().expose());
         for start in ["", "a", "a/", "a/b", "a/b%", "a/b%c"] {
             assert!(key.starts_with(&root().starting_with(start)), "{start}");
         }

@@ -12,10 +12,14 @@
 //! ```
 //!
 //! # Protocol
-//! A claim is a key, `{root}/locks/{name}/s-{owner}`. The claims at the head, in the order in which they
+//! A claim is a key, `{root}/locks/{name}/s-{seat}`. The claims at the head, in the order in which they
 //! were created, hold the lock as far as they fit together: one that is exclusive, or several that are not.
-//! The others are the queue. The value is the kind of a claim that is not exclusive, the holder's label and,
-//! if the lock was granted at once, the holder's wall clock at that moment.
+//! The others are the queue. The value is the kind of a claim that is not exclusive, the holder's label,
+//! if the lock was granted at once the holder's wall clock at that moment, and the owner.
+//!
+//! Keys are used again: the server goes through all keys of a lock that ever were, until its history is
+//! compacted. A client takes the first of its seats that is free on the lock. It gives a seat up if a request on
+//! its key had no answer, since that request may come late.
 //!
 //! ```text
 //!   client ── session for a TTL of 30 s ──┬── lock a, held
@@ -31,7 +35,8 @@
 //!   down. Its lease is 2 s longer than the TTL, so that a grant finds its whole TTL on it.
 //! - **Acquire**: one transaction. If nobody has a claim, ours is written, and holds. Else, if the caller
 //!   waits, ours is written on the session for places, whose lease is 2 s: a waiter that died is gone
-//!   after 2 to 3 s.
+//!   after 2 to 3 s. A client that has not waited for a while has no such session yet. Its first transaction takes the
+//!   lock or does nothing, and is shorter for it; a second one writes the place.
 //! - **Many at once**: acquisitions and releases of many tasks of a client go as parts of one transaction, of which
 //!   each has an answer of its own. It has one part of each lock at most.
 //! - **Waiting**: a waiter watches the two claims before its own. When the farther one goes, it reads who
@@ -92,6 +97,7 @@
 mod answer;
 mod attempt;
 mod backend;
+mod claimed;
 mod claims;
 mod cluster;
 mod connect;
@@ -109,6 +115,7 @@ mod recent;
 mod renewal;
 mod requests;
 mod runs;
+mod seats;
 mod server;
 mod session;
 mod several;

@@ -1,11 +1,12 @@
 //! Looking at locks from outside.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Client, GetOptions};
 use futures_util::stream::{self, StreamExt};
-use lock_core::{BackendError, Holder, Kind, LockName, LockState};
+use lock_core::{BackendError, Holder, Kind, LockName, LockState, OwnerId};
 
 use crate::cluster::Cluster;
 use crate::requests;
@@ -41,6 +42,31 @@ impl Cluster {
         }
     }
 
+    /// The key of the claim of `owner`. Another client may have made it: then all claims on the lock are read.
+    pub(crate) async fn key_of(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+    ) -> Result<Option<Arc<str>>, BackendError> {
+        let known = self.claims.key(owner);
+        if let Some(known) = known.filter(|key| key.starts_with(&self.root.claims(name))) {
+            return Ok(Some(known));
+        }
+        let found = Box::pin(self.find(name, owner)).await?;
+        Ok(found.and_then(|claim| str::from_utf8(&claim.key).ok().map(Arc::from)))
+    }
+
+    /// The claim of `owner` among all those on the lock.
+    pub(crate) async fn find(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+    ) -> Result<Option<StoredClaim>, BackendError> {
+        let claims = self.claims_of(self.root.claims(name)).await?.remove(name);
+        let mut claims = claims.unwrap_or_default().into_iter();
+        Ok(claims.find(|claim| self.root.owner(claim) == Some(owner)))
+    }
+
     /// The first of the claims on a lock, and how many there are.
     async fn first(&self, name: &LockName) -> Result<(Option<StoredClaim>, u64), BackendError> {
         let range = self.root.claims(name);
@@ -60,7 +86,7 @@ impl Cluster {
     /// Who holds a lock, by a claim that holds it, and how long leases have `left`.
     pub(crate) fn holder(&self, entry: &StoredClaim, left: &Left) -> Holder {
         let left = left.get(&entry.lease).copied().flatten();
-        match self.root.read(&entry.key).and_then(|(_, owner)| owner) {
+        match self.root.owner(entry) {
             Some(owner) => {
                 let (left, value) = (left.unwrap_or(Duration::ZERO), entry.value.clone());
                 let mut holder = Holder::ours(owner, entry.token, left, value.label);

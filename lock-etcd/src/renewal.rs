@@ -22,12 +22,14 @@ use crate::view::{entries, unless_retired};
 /// How many keys one request reads. The server takes up to 128 operations.
 const BATCH: usize = 100;
 
+const IT_ENDS: &str = "the hold is ending, or its key was that of another claim a moment ago";
+
 type Answer = Result<Extension, BackendError>;
 
 /// A hold that is to last longer.
 struct Hold<'a> {
     renewal: &'a Renewal,
-    key: String,
+    key: Arc<str>,
     session: Arc<Session>,
 }
 
@@ -35,13 +37,19 @@ impl Cluster {
     pub(crate) async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
         let asked = SystemClock.now();
         self.keeper.ensure_running();
-        let hold = |renewal| Hold {
-            renewal,
-            key: self.root.claim(&renewal.name, renewal.owner),
-            session: self.claims.renewing(renewal),
-        };
-        let holds: Vec<Hold<'_>> = renewals.iter().map(hold).collect();
         let mut answers: HashMap<OwnerId, Answer> = HashMap::new();
+        let mut holds = Vec::new();
+        let keys = renewals.iter().map(|renewal| self.key_of(&renewal.name, renewal.owner));
+        for (renewal, key) in renewals.iter().zip(join_all(keys).await) {
+            match key {
+                Ok(Some(key)) => match self.claims.renewing(renewal, &key) {
+                    Some(session) => holds.push(Hold { renewal, key, session }),
+                    None => drop(answers.insert(renewal.owner, Err(overtaken(IT_ENDS)))),
+                },
+                Ok(None) => {}
+                Err(error) => drop(answers.insert(renewal.owner, Err(error))),
+            }
+        }
         for batch in on_one_session(&holds) {
             let answered = self.extend_batch(&batch, asked).await;
             let owners = batch.iter().map(|hold| hold.renewal.owner);
@@ -73,7 +81,7 @@ impl Cluster {
 
     /// Reads the keys of at most [`BATCH`] holds, and moves those that are not on their session.
     async fn prove(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<(OwnerId, Answer)> {
-        let read = requests::read(holds.iter().map(|hold| hold.key.clone()));
+        let read = requests::read(holds.iter().map(|hold| hold.key.as_bytes()));
         let found = self.server.txn(read).await.and_then(|answer| entries(&answer));
         let found = match found {
             Ok(found) => found,

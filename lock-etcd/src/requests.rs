@@ -1,5 +1,6 @@
 //! The transactions of the protocol.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use etcd_client::{
@@ -19,17 +20,13 @@ use crate::view::View;
 pub(crate) struct ClaimKeys {
     /// What all claims on the lock start with.
     pub(crate) range: String,
-    pub(crate) own: String,
+    pub(crate) own: Arc<str>,
     pub(crate) withdrawn: String,
 }
 
 impl ClaimKeys {
-    pub(crate) fn new(root: &Root, claim: &Claim) -> Self {
-        Self {
-            range: root.claims(&claim.name),
-            own: root.claim(&claim.name, claim.owner),
-            withdrawn: root.withdrawn(claim.owner),
-        }
+    pub(crate) fn new(root: &Root, claim: &Claim, own: Arc<str>) -> Self {
+        Self { range: root.claims(&claim.name), own, withdrawn: root.withdrawn(claim.owner) }
     }
 }
 
@@ -37,8 +34,7 @@ impl ClaimKeys {
 /// ones. Else it takes a place in the queue, if there is a lease for one and the claim has no place yet, and
 /// looks. A claim that was withdrawn gets neither (C19).
 pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, hold: i64, place: Option<i64>) -> Txn {
-    let (kind, label) = (claim.kind, &claim.label);
-    let is_wanted = is_wanted(keys);
+    let (kind, is_wanted) = (claim.kind, is_wanted(keys));
     let absent = Compare::create_revision(&*keys.own, CompareOp::Equal, 0);
     let mut otherwise = view(keys, kind, None);
     otherwise.push(TxnOp::get(&*keys.withdrawn, Some(GetOptions::new().with_count_only())));
@@ -46,7 +42,7 @@ pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, hold: i64, place: Option<i6
     let mut enqueue = place.map(|lease| {
         let queue = Txn::new().when([absent.clone(), is_wanted.clone()]).and_then([put(
             keys,
-            value::of_waiter(kind, label),
+            value::of_waiter(claim),
             lease,
         )]);
         TxnOp::txn(queue)
@@ -84,8 +80,7 @@ fn is_free(keys: &ClaimKeys) -> [Compare; 2] {
 
 /// Makes the claim the holder, which has nobody before it.
 fn take(keys: &ClaimKeys, claim: &Claim, hold: i64) -> TxnOp {
-    let (kind, now) = (claim.kind, SystemTime::now());
-    put(keys, value::of_holder(kind, &first_slots(kind), &claim.label, now), hold)
+    put(keys, value::of_holder(claim, &first_slots(claim.kind), SystemTime::now()), hold)
 }
 
 fn put(keys: &ClaimKeys, value: Vec<u8>, lease: i64) -> TxnOp {
@@ -106,10 +101,11 @@ pub(crate) fn take_slots(
         None => {
             let nobody_new =
                 Compare::create_revision(&*keys.range, CompareOp::Less, view.revision + 1);
-            vec![nobody_new.with_prefix(), is_wanted(keys)]
+            let absent = Compare::create_revision(&*keys.own, CompareOp::Equal, 0);
+            vec![nobody_new.with_prefix(), absent, is_wanted(keys)]
         }
     };
-    let value = value::of_holder(claim.kind, slots, &claim.label, SystemTime::now());
+    let value = value::of_holder(claim, slots, SystemTime::now());
     Txn::new().when(unchanged).and_then([put(keys, value, hold)])
 }
 
@@ -169,12 +165,12 @@ pub(crate) fn reattach(key: &str, token: FencingToken, from: i64, to: i64) -> Tx
 
 /// Carries out `txn`, unless the claim is a hold that outlasts its work (C41). What came of it is read by
 /// [`view::unless_retired`](crate::view::unless_retired).
-fn unless_retired(key: &str, txn: Txn) -> Txn {
+fn unless_retired(key: impl Into<Vec<u8>> + Clone, txn: Txn) -> Txn {
     Txn::new().when(is_retired(key)).or_else([TxnOp::txn(txn)])
 }
 
-fn is_retired(key: &str) -> [Compare; 2] {
-    let above = Compare::value(key, CompareOp::Greater, value::BELOW_RETIRED);
+fn is_retired(key: impl Into<Vec<u8>> + Clone) -> [Compare; 2] {
+    let above = Compare::value(key.clone(), CompareOp::Greater, value::BELOW_RETIRED);
     [above, Compare::value(key, CompareOp::Less, value::ABOVE_RETIRED)]
 }
 
@@ -199,9 +195,10 @@ pub(crate) fn record(own: &str, run: &str, token: FencingToken, lease: i64) -> T
 
 /// Takes a claim back: no request of it that comes later is carried out while the mark is there (C19). A hold
 /// that outlasts its work stays (C41).
-pub(crate) fn withdraw(own: &str, root: &Root, owner: OwnerId, lease: i64) -> Txn {
+pub(crate) fn withdraw(own: Option<&str>, root: &Root, owner: OwnerId, lease: i64) -> Txn {
     let options = Some(PutOptions::new().with_lease(lease));
     let mark = TxnOp::put(root.withdrawn(owner), "", options);
+    let Some(own) = own else { return Txn::new().and_then([mark]) };
     let delete = TxnOp::delete(own, None);
     Txn::new().when(is_retired(own)).and_then([mark.clone()]).or_else([delete, mark])
 }
@@ -213,16 +210,27 @@ pub(crate) fn delete(entry: &StoredClaim) -> Txn {
     Txn::new().when([same]).and_then([TxnOp::delete(&*entry.key, options)])
 }
 
-/// Deletes a key if it is on one of the leases.
-pub(crate) fn delete_if_on(key: impl Into<Vec<u8>>, leases: impl Iterator<Item = i64>) -> Txn {
-    let key = key.into();
+/// The same, but of a hold that outlasts its work (C41).
+pub(crate) fn delete_unless_retired(entry: &StoredClaim) -> Txn {
+    unless_retired(&*entry.key, delete(entry))
+}
+
+/// Deletes a key if it is on one of the leases, and that of the claim with this token, if one is given.
+pub(crate) fn delete_if_on(
+    key: &str,
+    token: Option<FencingToken>,
+    leases: impl Iterator<Item = i64>,
+) -> Txn {
+    let same = token.map(|token| Compare::create_revision(key, CompareOp::Equal, revision(token)));
     leases.fold(Txn::new(), |otherwise, lease| {
-        let is_on = Compare::lease(key.clone(), CompareOp::Equal, lease);
-        let txn = Txn::new().when([is_on]).and_then([TxnOp::delete(key.clone(), None)]);
+        let is_on = Compare::lease(key, CompareOp::Equal, lease);
+        let compares: Vec<_> = same.iter().cloned().chain([is_on]).collect();
+        let txn = Txn::new().when(compares).and_then([TxnOp::delete(key, None)]);
         txn.or_else([TxnOp::txn(otherwise)])
     })
 }
 
-fn revision(token: FencingToken) -> i64 {
+/// The revision in which a claim was made.
+pub(crate) fn revision(token: FencingToken) -> i64 {
     token.get().cast_signed()
 }

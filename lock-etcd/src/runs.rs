@@ -31,10 +31,11 @@ impl Cluster {
         delay: Ttl,
     ) -> Result<Release, BackendError> {
         self.waiters.forget(owner);
-        let key = self.root.claim(name, owner);
-        let get = |mut client: Client| async move { client.get(key, None).await };
-        let Some(held) = only(&self.server.on_store(get).await?)? else {
-            self.claims.forget(owner);
+        let Some(key) = self.key_of(name, owner).await? else { return Ok(Release::NotHeld) };
+        let get = |mut client: Client| async move { client.get(&*key, None).await };
+        let held = only(&self.server.on_store(get).await?)?;
+        let Some(held) = held.filter(|held| self.root.owner(held) == Some(owner)) else {
+            self.claims.forget(owner, &self.root.claims(name));
             return Ok(Release::NotHeld);
         };
         let range = self.root.claims(name);
@@ -51,7 +52,9 @@ impl Cluster {
 
     /// Records a run that ended well, if its hold is in force (C42).
     pub(crate) async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
-        let own = self.root.claim(&record.name, record.owner);
+        let Some(own) = self.key_of(&record.name, record.owner).await? else {
+            return Ok(Recording::Lost);
+        };
         let run = self.root.run(&record.name, &record.occurrence);
         let put = |lease| requests::record(&own, &run, record.token, lease);
         let done = |answer: &Answer| {

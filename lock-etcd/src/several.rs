@@ -46,7 +46,10 @@ impl Cluster {
         let asked = tries.iter().map(|this| (&this.keys, this.claim, this.hold.id()));
         let txn = requests::take_all(asked);
         sessions.dedup_by_key(|session| session.id());
+        let asks = |this: &Try<'_>| self.claims.asks(this.claim.owner, &this.keys.own);
+        let asked = tries.iter().map(asks).collect::<Result<Vec<_>, _>>()?;
         let answer = self.server.txn(txn).await;
+        asked.iter().for_each(|asked| self.claims.answered(asked, &answer));
         self.written_on(sessions.into_iter(), answer).await
     }
 
@@ -61,8 +64,9 @@ impl Cluster {
     /// lock.
     fn refused(&self, this: &Try<'_>, first: &Option<StoredClaim>) {
         let is_own = |first: &StoredClaim| first.key == this.keys.own.as_bytes();
-        if !first.as_ref().is_some_and(is_own) {
-            self.claims.forget(this.claim.owner);
+        let waits = self.waiters.place(this.claim.owner).is_some();
+        if !waits && !first.as_ref().is_some_and(is_own) {
+            self.claims.absent(this.claim.owner);
         }
     }
 }

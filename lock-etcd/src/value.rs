@@ -1,4 +1,4 @@
-//! The value of a claim's key: who may hold beside it, its label, and since when it holds.
+//! The value of a claim's key: who may hold beside it, its label, since when it holds, and whose it is.
 //!
 //! ```text
 //!   exclusive   label                     0xFC to 0xFF: no text in UTF-8 begins with such a byte
@@ -14,11 +14,12 @@
 //!
 //! etcd tells no wall time. So the holder writes its own, in ms since 1970, behind the label on a line of
 //! its own: a label has no line breaks. A claim that had to queue writes no time, since nobody writes to
-//! its key when its turn comes; one of n does, since it writes its slots then.
+//! its key when its turn comes; one of n does, since it writes its slots then. A further line tells the owner.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::{Kind, Label, Permits, Slots};
+use lock_core::backend::Claim;
+use lock_core::{Kind, Label, OwnerId, Permits, Slots};
 
 /// How the value of an exclusive hold begins that outlasts its work (C41).
 const RETIRED: u8 = 0xFC;
@@ -47,26 +48,34 @@ pub(crate) struct Value {
     pub(crate) label: Label,
     /// When the claim was granted, on the holder's wall clock, where it says so (C45).
     pub(crate) since: Option<SystemTime>,
+    /// Whose claim it is, where it says so.
+    pub(crate) owner: Option<OwnerId>,
 }
 
 /// The value of a claim with a place in the queue.
-pub(crate) fn of_waiter(kind: Kind, label: &Label) -> Vec<u8> {
-    // The label itself, not as it is shown, where some characters are escaped.
-    [start(kind, &Slots::NONE), label.as_str().into()].concat()
+pub(crate) fn of_waiter(claim: &Claim) -> Vec<u8> {
+    let text = text(&claim.label, None, Some(claim.owner));
+    [start(claim.kind, &Slots::NONE), text.into()].concat()
 }
 
 /// The value of a claim that is granted at `now` on the holder's wall clock (C45).
-pub(crate) fn of_holder(kind: Kind, slots: &Slots, label: &Label, now: SystemTime) -> Vec<u8> {
-    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let text = format!("{}\n{}", label.as_str(), since.as_millis());
-    [start(kind, slots), text.into()].concat()
+pub(crate) fn of_holder(claim: &Claim, slots: &Slots, now: SystemTime) -> Vec<u8> {
+    let text = text(&claim.label, Some(now), Some(claim.owner));
+    [start(claim.kind, slots), text.into()].concat()
 }
 
 /// The value of a hold that outlasts its work, which was `held` before.
 pub(crate) fn retired(held: &Value) -> Vec<u8> {
-    let since = held.since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
-    let since = since.map(|since| format!("\n{}", since.as_millis())).unwrap_or_default();
-    [&[RETIRED], held.label.as_str().as_bytes(), since.as_bytes()].concat()
+    [&[RETIRED], text(&held.label, held.since, held.owner).as_bytes()].concat()
+}
+
+/// What stands behind the kind.
+fn text(label: &Label, since: Option<SystemTime>, owner: Option<OwnerId>) -> String {
+    let since = since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
+    let since = since.map(|since| since.as_millis().to_string()).unwrap_or_default();
+    let owner = owner.map(|owner| owner.expose()).unwrap_or_default();
+    // The label itself, not as it is shown, where some characters are escaped.
+    format!("{}\n{since}\n{owner}", label.as_str())
 }
 
 /// What stands before the label.
@@ -103,21 +112,35 @@ fn read_permits(text: &[u8]) -> Option<Value> {
     Some(Value { kind: Kind::OneOf(permits), slots, ..read_text(&text[end + 1..]) })
 }
 
-/// The label of a claim, and since when it holds the lock, where the text says so.
+/// The label of a claim, since when it holds the lock, and whose it is, where the text says so.
 fn read_text(text: &[u8]) -> Value {
     let Ok(text) = str::from_utf8(text) else { return Value::default() };
-    let (label, since) = text.split_once('\n').unwrap_or((text, ""));
+    let (label, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let (since, owner) = rest.split_once('\n').unwrap_or((rest, ""));
     let since = since.parse().ok().map(Duration::from_millis);
     let since = since.and_then(|since| UNIX_EPOCH.checked_add(since));
-    Value { label: Label::new(label).unwrap_or_default(), since, ..Value::default() }
+    let label = Label::new(label).unwrap_or_default();
+    Value { label, since, owner: owner.parse().ok(), ..Value::default() }
 }
 
 #[cfg(test)]
 mod tests {
+    use lock_core::LockRequest;
+
     use super::*;
 
     fn permits(taken: u16, of: u16) -> Kind {
         Kind::OneOf(Permits::new(taken, of).expect("permits"))
+    }
+
+    fn claim(kind: Kind, label: &str) -> Claim {
+        let request = LockRequest::new("a").label(label);
+        let request = match kind {
+            Kind::Shared => request.shared(),
+            Kind::OneOf(permits) => request.one_of(permits.of()).take(permits.taken()),
+            _ => request,
+        };
+        request.claim().expect("a good claim")
     }
 
     /// All that a value of a claim may be: of each kind, with the slots that its holder has.
@@ -135,12 +158,12 @@ mod tests {
         let now = UNIX_EPOCH + Duration::from_millis(1_795_251_431_457);
         for label in ["", "a host", "12", "ü", "\\u{202e}", "a\u{202e}b", "2/5:1"] {
             for (kind, slots) in kinds() {
-                let label = Label::new(label).expect("a good label");
-                let waiter = Value { kind, label: label.clone(), ..Value::default() };
-                assert_eq!(read(&of_waiter(kind, &label)), waiter);
-                let since = Some(now);
-                let holder = Value { kind, slots: slots.clone(), label: label.clone(), since };
-                assert_eq!(read(&of_holder(kind, &slots, &label, now)), holder);
+                let claim = claim(kind, label);
+                let (label, owner) = (claim.label.clone(), Some(claim.owner));
+                let waiter = Value { kind, label, owner, ..Value::default() };
+                assert_eq!(read(&of_waiter(&claim)), waiter);
+                let holder = Value { slots: slots.clone(), since: Some(now), ..waiter };
+                assert_eq!(read(&of_holder(&claim, &slots, now)), holder);
             }
         }
     }
@@ -150,15 +173,13 @@ mod tests {
         let now = UNIX_EPOCH + Duration::from_millis(1);
         let is_retired = |value: &[u8]| *value > BELOW_RETIRED[..] && *value < ABOVE_RETIRED[..];
         for label in ["", "a host", "\u{10ffff}"] {
-            let label = Label::new(label).expect("a good label");
             for (kind, slots) in kinds() {
-                assert!(!is_retired(&of_waiter(kind, &label)), "{kind}");
-                assert!(!is_retired(&of_holder(kind, &slots, &label, now)), "{kind}");
+                let claim = claim(kind, label);
+                assert!(!is_retired(&of_waiter(&claim)), "{kind}");
+                assert!(!is_retired(&of_holder(&claim, &slots, now)), "{kind}");
             }
-            let exclusive = Kind::Exclusive;
-            for held in
-                [of_waiter(exclusive, &label), of_holder(exclusive, &Slots::NONE, &label, now)]
-            {
+            let claim = claim(Kind::Exclusive, label);
+            for held in [of_waiter(&claim), of_holder(&claim, &Slots::NONE, now)] {
                 let held = read(&held);
                 let value = retired(&held);
                 assert!(is_retired(&value), "{value:?}");
@@ -170,7 +191,7 @@ mod tests {
 
     #[test]
     fn c45_a_value_that_nobody_of_us_wrote_tells_no_time() {
-        for foreign in ["x\n", "x\ny", "x\n-1", "x\n1\n2", "x\n99999999999999999999"] {
+        for foreign in ["x\n", "x\ny", "x\n-1", "x\n\n2", "x\n99999999999999999999"] {
             assert_eq!(read(foreign.as_bytes()).since, None, "{foreign:?}");
         }
         assert_eq!(read(b"\xfa\n1"), Value::default());
@@ -180,9 +201,10 @@ mod tests {
     #[test]
     fn c34_shared_claims_have_the_greatest_values() {
         for (kind, slots) in kinds() {
-            for label in [Label::default(), Label::new("\u{10ffff}").expect("a good label")] {
-                let holder = of_holder(kind, &slots, &label, UNIX_EPOCH);
-                for value in [of_waiter(kind, &label), holder] {
+            for label in ["", "\u{10ffff}"] {
+                let claim = claim(kind, label);
+                let holder = of_holder(&claim, &slots, UNIX_EPOCH);
+                for value in [of_waiter(&claim), holder] {
                     let is_shared = kind == Kind::Shared;
                     assert_eq!(*value > BELOW_SHARED[..], is_shared, "{kind} {value:?}");
                 }
@@ -194,10 +216,9 @@ mod tests {
     #[test]
     fn c37_a_kind_is_no_text_that_an_older_client_reads() {
         for (kind, slots) in kinds() {
-            let label = Label::new("a host").expect("a good label");
-            let exclusive = kind == Kind::Exclusive;
-            assert_eq!(str::from_utf8(&of_waiter(kind, &label)).is_ok(), exclusive);
-            let holder = of_holder(kind, &slots, &label, UNIX_EPOCH);
+            let (claim, exclusive) = (claim(kind, "a host"), kind == Kind::Exclusive);
+            assert_eq!(str::from_utf8(&of_waiter(&claim)).is_ok(), exclusive);
+            let holder = of_holder(&claim, &slots, UNIX_EPOCH);
             assert_eq!(str::from_utf8(&holder).is_ok(), exclusive);
         }
         for unknown in [&b"\xfe5\na"[..], b"\xfe6/5\na", b"\xfe2/5:x\na", b"\xfe2/5"] {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use etcd_client::{GetResponse, KeyValue, TxnOpResponse};
-use lock_core::backend::ServerTime;
-use lock_core::{BackendError, FencingToken, Kind};
+use lock_core::backend::{Claim, ServerTime};
+use lock_core::{BackendError, FencingToken, Kind, OwnerId};
 
 use crate::answer::Answer;
 use crate::error::{unreadable, withdrawn};
@@ -40,8 +40,8 @@ impl View {
         server_time(self.revision)
     }
 
-    /// Reads the answer to [`look`](crate::requests::look).
-    pub(crate) fn of(kind: Kind, mut answer: Answer) -> Result<Self, BackendError> {
+    /// Reads the answer to [`look`](crate::requests::look) for the claim of `owner`.
+    pub(crate) fn of(kind: Kind, owner: OwnerId, mut answer: Answer) -> Result<Self, BackendError> {
         let mut next = || match answer.parts.pop() {
             Some(TxnOpResponse::Get(answer)) => Ok(answer),
             _ => Err(unreadable(WHAT)),
@@ -49,6 +49,8 @@ impl View {
         let (latest, first, own) = (next()?, next()?, next()?);
         let entry = |pair: Option<&KeyValue>| pair.map(StoredClaim::of).transpose();
         let (first, own) = (entry(first.kvs().first())?, entry(own.kvs().first())?);
+        // C16: only a key that this claim wrote is its own.
+        let own = own.filter(|own| own.value.owner == Some(owner));
         let read = latest.kvs().iter().map(StoredClaim::of).collect::<Result<Vec<_>, _>>()?;
         let before = Before::of(kind, own.as_ref(), read);
         let ahead = before.as_ref().map(|before| before.ahead(kind, first.as_ref()));
@@ -58,13 +60,15 @@ impl View {
 }
 
 /// Reads the answer to [`enter`](crate::requests::enter). The error may be that the claim was withdrawn.
-pub(crate) fn entered(kind: Kind, mut answer: Answer) -> Result<Entered, BackendError> {
+pub(crate) fn entered(claim: &Claim, mut answer: Answer) -> Result<Entered, BackendError> {
     if answer.succeeded {
         return token(answer.revision).map(Entered::Taken);
     }
     match answer.parts.pop() {
         Some(TxnOpResponse::Get(mark)) if mark.count() > 0 => Err(withdrawn()),
-        Some(TxnOpResponse::Get(_)) => View::of(kind, answer).map(Box::new).map(Entered::Seen),
+        Some(TxnOpResponse::Get(_)) => {
+            View::of(claim.kind, claim.owner, answer).map(Box::new).map(Entered::Seen)
+        }
         _ => Err(unreadable(WHAT)),
     }
 }

@@ -166,7 +166,7 @@ impl Turn {
             return self.stirs().await.map(|()| None);
         }
         // The own watch comes first.
-        let mut watched = vec![self.watches.watch(self.place.keys.own.as_bytes())];
+        let mut watched = vec![self.watch(self.place.keys.own.as_bytes())];
         self.watch_nearest(&mut watched);
         loop {
             join_all(watched.iter_mut().map(Watch::opened)).await;
@@ -183,9 +183,11 @@ impl Turn {
             if watched[0].is_gone() {
                 return Ok(None);
             }
-            if self.place.ahead().is_none() {
-                self.claims.granted(self.place.owner, self.place.token);
-                return Ok(Some(self.place.grant()));
+            // What happened before a watch was opened again is not told, and is to be read.
+            if self.place.ahead().is_none() && !watched.iter().any(Watch::was_reopened) {
+                let Place { owner, keys, token, .. } = &*self.place;
+                let is_granted = self.claims.granted(*owner, &keys.own, *token);
+                return Ok(is_granted.then(|| self.place.grant()));
             }
         }
     }
@@ -193,21 +195,27 @@ impl Turn {
     /// Returns when a claim on permits is to look again: the nearest before it has its slots, or is gone; or
     /// all before it hold, and somebody on this lock is gone (C34).
     async fn stirs(&self) -> Result<(), BackendError> {
-        let Place { keys, kind, token, .. } = &*self.place;
+        let Place { keys, kind, token, owner, .. } = &*self.place;
         let nearest = self.place.ahead().keys.first().cloned();
         let before = match &nearest {
             Some(key) => self.watches.watch_changes(key),
             None => self.watches.watch_deletions(&keys.range),
         };
-        let mut watched = [self.watches.watch(keys.own.as_bytes()), before];
+        let mut watched = [self.watch(keys.own.as_bytes()), before];
         join_all(watched.iter_mut().map(Watch::opened)).await;
         // What happened before the watches were open.
-        let view = View::of(*kind, self.server.txn(requests::look(keys, *kind, *token)).await?)?;
+        let view =
+            View::of(*kind, *owner, self.server.txn(requests::look(keys, *kind, *token)).await?)?;
         let now_nearest = view.ahead.and_then(|ahead| ahead.keys.first().cloned());
         if view.standing == Standing::Waits && view.own.is_some() && now_nearest == nearest {
             select_all(watched.iter_mut().map(|watch| watch.changed().boxed())).await;
         }
         Ok(())
+    }
+
+    /// Watches whether the claim with this key goes, which was there when our own was made.
+    fn watch(&self, key: &[u8]) -> Watch {
+        self.watches.watch(key, self.place.token)
     }
 
     /// Watches the own key, and those of the nearest before it. Whether that opens another watch.
@@ -218,7 +226,7 @@ impl Turn {
         let known = watched.len();
         for key in nearest {
             if !watched.iter().any(|watch| watch.key == key) {
-                watched.push(self.watches.watch(&key));
+                watched.push(self.watch(&key));
             }
         }
         watched.len() > known
@@ -247,7 +255,7 @@ impl Turn {
         if !ahead.is_whole && ahead.keys.len() < NEAREST {
             return self.look_at_all().await;
         }
-        let keys = [self.place.keys.own.clone().into_bytes()].into_iter().chain(ahead.keys.clone());
+        let keys = [self.place.keys.own.as_bytes().to_vec()].into_iter().chain(ahead.keys.clone());
         let found = entries(&self.server.txn(requests::read(keys)).await?)?;
         let is_before =
             |entry: &Option<_>| matches!(entry, Some(entry) if self.is_before_us(entry));
@@ -259,8 +267,9 @@ impl Turn {
 
     /// More claims were before us than we know of.
     async fn look_at_all(&self) -> Result<bool, BackendError> {
-        let Place { keys, kind, token, .. } = &*self.place;
-        let view = View::of(*kind, self.server.txn(requests::look(keys, *kind, *token)).await?)?;
+        let Place { keys, kind, token, owner, .. } = &*self.place;
+        let view =
+            View::of(*kind, *owner, self.server.txn(requests::look(keys, *kind, *token)).await?)?;
         let is_there = view.own.is_some_and(|own| own.token == self.place.token);
         *self.place.ahead() = view.ahead.unwrap_or_default();
         Ok(is_there)

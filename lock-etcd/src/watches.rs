@@ -9,15 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{
-    Client, Error, EventType, GetOptions, WatchFilterType, WatchOptions, WatchRequestSender,
-    WatchResponse, WatchResponseStream,
+    Client, Error, Event, EventType, GetOptions, KeyValue, WatchFilterType, WatchOptions,
+    WatchRequestSender, WatchResponse, WatchResponseStream,
 };
 use futures_util::stream;
+use lock_core::FencingToken;
 use lock_core::backend::Changes;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use crate::requests::revision;
 use crate::server::Server;
 
 /// How long the opening of a stream may take.
@@ -57,8 +59,9 @@ struct Watched {
 /// What of the store is watched.
 #[derive(Clone)]
 enum Target {
-    /// Deletions of a key: a renewal that moves it to another lease does not matter.
-    Key(Vec<u8>),
+    /// Deletions of a key after this revision: a renewal that moves it to another lease does not matter. The stream of a
+    /// member that lags behind tells of earlier ones, which are of an earlier claim with the same key.
+    Key(Vec<u8>, FencingToken),
     /// All changes of a key.
     KeyChanges(Vec<u8>),
     /// Deletions of the keys that start so.
@@ -140,15 +143,15 @@ impl Watches {
         Self { shared: Arc::new(shared), task: Mutex::default() }
     }
 
-    /// Returns once `key` is certainly gone, at any time since the call.
-    pub(crate) async fn gone(&self, key: &[u8]) {
-        let mut watch = self.watch(key);
+    /// Returns once the claim that has this `key` under this `token` is certainly gone, at any time since the call.
+    pub(crate) async fn gone(&self, key: &[u8], token: FencingToken) {
+        let mut watch = self.watch(key, token);
         // C8: the key is certainly gone.
         while !watch.is_gone() {
             if watch.was_reopened() || watch.opened == 0 {
                 watch.opened().await;
                 // Boxed, since very many keys are watched, and few are read at a time.
-                if Box::pin(self.shared.lacks(key)).await {
+                if Box::pin(self.shared.lacks(key, token)).await {
                     return;
                 }
             } else {
@@ -157,9 +160,9 @@ impl Watches {
         }
     }
 
-    /// Watches `key` from now on.
-    pub(crate) fn watch(&self, key: &[u8]) -> Watch {
-        self.open(Target::Key(key.to_vec()))
+    /// Watches from now on whether `key` is deleted, by a deletion after the claim with this token was made.
+    pub(crate) fn watch(&self, key: &[u8], since: FencingToken) -> Watch {
+        self.open(Target::Key(key.to_vec(), since))
     }
 
     /// Watches from now on whether `key` is written or deleted.
@@ -207,13 +210,13 @@ impl Drop for Watches {
 }
 
 impl Shared {
-    /// Whether a read says that `key` is not there. A read that fails says nothing, unless the store is another one,
-    /// or has gone back in time: what is there proves no hold of ours any more (C22).
-    async fn lacks(&self, key: &[u8]) -> bool {
-        let options = Some(GetOptions::new().with_count_only());
+    /// Whether a read says that `key` is not that of this claim. A read that fails says nothing, unless the store is
+    /// another one, or has gone back in time: what is there proves no hold of ours any more (C22).
+    async fn lacks(&self, key: &[u8], token: FencingToken) -> bool {
+        let options = Some(GetOptions::new().with_keys_only());
         let read = |mut client: Client| async move { client.get(key, options).await };
         match self.server.on_store(read).await {
-            Ok(answer) => answer.count() == 0,
+            Ok(answer) => !answer.kvs().iter().any(|key| key.create_revision() == revision(token)),
             Err(_) => self.server.is_astray(),
         }
     }
@@ -301,20 +304,34 @@ async fn send(
     }
 }
 
+/// The revision in which a key was deleted.
+fn deletion(event: &Event) -> Option<i64> {
+    let key = event.kv().filter(|_| event.event_type() == EventType::Delete);
+    key.map(KeyValue::mod_revision)
+}
+
 impl Target {
     fn key(&self) -> &[u8] {
         match self {
-            Self::Key(key)
+            Self::Key(key, _)
             | Self::KeyChanges(key)
             | Self::DeletionsStartingWith(key)
             | Self::KeysStartingWith(key) => key,
         }
     }
 
+    /// Whether what is watched is gone by a deletion in this revision.
+    fn is_gone_by(&self, deletion: i64) -> bool {
+        match self {
+            Self::Key(_, since) => deletion > revision(*since),
+            _ => true,
+        }
+    }
+
     fn options(&self, id: i64) -> WatchOptions {
         let options = WatchOptions::new().with_watch_id(id);
         match self {
-            Self::Key(_) => options.with_filters([WatchFilterType::NoPut]),
+            Self::Key(..) => options.with_filters([WatchFilterType::NoPut]),
             Self::KeyChanges(_) => options,
             Self::DeletionsStartingWith(_) => {
                 options.with_prefix().with_filters([WatchFilterType::NoPut])
@@ -392,7 +409,8 @@ impl Registry {
 
     fn read(&mut self, response: &WatchResponse) {
         let Some(watched) = self.watched.get(&response.watch_id()) else { return };
-        let gone = response.events().iter().any(|event| event.event_type() == EventType::Delete);
+        let mut deletions = response.events().iter().filter_map(deletion);
+        let gone = deletions.any(|revision| watched.target.is_gone_by(revision));
         let opened = response.created();
         if opened || !response.events().is_empty() {
             watched.seen.send_modify(|seen| {
@@ -400,5 +418,18 @@ impl Registry {
                 seen.opened += u64::from(opened);
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C27, C8: the stream of a member that lags behind tells of the deletion of an earlier claim with the same key.
+    #[test]
+    fn c27_a_deletion_before_the_claim_was_made_is_none_of_it() {
+        let target = Target::Key(b"a".to_vec(), FencingToken::new(7).expect("a token"));
+        assert!(!target.is_gone_by(6));
+        assert!(target.is_gone_by(8));
     }
 }

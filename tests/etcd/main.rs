@@ -11,6 +11,7 @@ mod kinds;
 mod places;
 mod renewals;
 mod resources;
+mod seats;
 mod servers;
 mod sessions;
 mod several;

@@ -1,0 +1,80 @@
+use etcd_client::ConnectOptions;
+use lock_core::LockRequest;
+
+use super::*;
+
+/// What all keys of claims on the lock start with.
+const RANGE: &str = "root/locks/a/";
+
+fn claims() -> Claims {
+    let server = Server::new(vec!["127.0.0.1:1".to_owned()], ConnectOptions::new());
+    Claims::new(Arc::new(server), Root::new("/root").expect("a root"))
+}
+
+fn claim() -> Claim {
+    LockRequest::new("a").claim().expect("a good claim")
+}
+
+/// A claim that is over, with its deletion by the keeper under way, and the key that it had.
+fn over(claims: &Claims, claim: &Claim) -> (Asked, Arc<str>) {
+    let (_, key) = claims.begin(claim);
+    let later = SystemClock.now().after(Duration::from_secs(3600));
+    let expired = claims.expired(later).pop().expect("a claim that is over");
+    (expired.asked, key)
+}
+
+#[test]
+fn c14_a_key_is_not_used_again_while_its_deletion_is_under_way() {
+    let (claims, one) = (claims(), claim());
+    let (asked, key) = over(&claims, &one);
+    claims.forget(one.owner, RANGE);
+    assert_ne!(claims.begin(&claim()).1, key);
+    // It comes too late to count.
+    claims.answered(&asked, &Ok(()));
+    assert_ne!(claims.begin(&claim()).1, key);
+}
+
+#[test]
+fn c19_a_claim_whose_deletion_is_under_way_is_not_granted() {
+    let (claims, one) = (claims(), claim());
+    let (asked, key) = over(&claims, &one);
+    let token = FencingToken::new(7).expect("a token");
+    claims.begin(&one);
+    assert!(!claims.granted(one.owner, &key, token));
+    assert!(claims.asks(one.owner, &key).is_err());
+    // Without an answer it is sent again, and may come late.
+    assert!(claims.expired(SystemClock.now()).is_empty());
+    claims.not_ended(&asked);
+    assert!(!claims.granted(one.owner, &key, token));
+    assert_eq!(claims.expired(SystemClock.now()).len(), 1);
+    // Begun anew it has another key. What came of the first one grants it nothing.
+    claims.give_up(one.owner);
+    let (_, other) = claims.begin(&one);
+    assert!(!claims.granted(one.owner, &key, token));
+    assert!(claims.granted(one.owner, &other, token));
+}
+
+#[test]
+fn a_key_is_used_again_once_its_deletion_was_answered() {
+    let (claims, one) = (claims(), claim());
+    let (asked, key) = over(&claims, &one);
+    claims.answered(&asked, &Ok(()));
+    claims.forget(one.owner, RANGE);
+    assert_eq!(claims.begin(&claim()).1, key);
+}
+
+#[test]
+fn c14_nothing_is_asked_for_a_claim_that_lost_its_key() {
+    let (claims, one) = (claims(), claim());
+    let (_, key) = claims.begin(&one);
+    let asked = claims.asks(one.owner, &key).expect("a claim");
+    claims.forget(one.owner, RANGE);
+    assert!(claims.asks(one.owner, &key).is_err());
+    assert!(claims.ends(one.owner, RANGE).is_none());
+    // The same claim is begun anew. An answer to what it asked before does not count for it.
+    let (_, other) = claims.begin(&one);
+    let _under_way = claims.asks(one.owner, &other).expect("a claim");
+    claims.answered(&asked, &Ok(()));
+    claims.forget(one.owner, RANGE);
+    assert_ne!(claims.begin(&claim()).1, other);
+}

@@ -1,0 +1,167 @@
+//! The keys of this client's claims, which are used again.
+//!
+//! Until its history is compacted, the server keeps each key that ever was. It goes through all of them whenever it
+//! looks who has a claim on a lock. With a key of its own for each claim every cycle would cost more than the one
+//! before. So a client has a few seats, and the key of a claim ends with the first seat that is free on its lock:
+//!
+//! ```text
+//!            lock a      lock b
+//!   seat 1   claim 1     claim 3, later claim 4
+//!   seat 2   claim 2     –
+//! ```
+//!
+//! - A seat is used again for a lock once its claim is over, and all requests on the key were answered. So no late
+//!   request finds the key of another claim.
+//! - Otherwise the key is not used again. A lock that has no other left has a new seat in place of that key's.
+//! - Whose claim it is stands in the value. Other clients may find the key of a claim by that.
+
+use std::array;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use lock_core::OwnerId;
+
+/// How many claims of one client on one lock have keys that are used again.
+const SEATS: usize = 8;
+
+/// How many keys are kept in mind that are not used again. With one more all seats are given up.
+const SPOILED: usize = 1_000;
+
+/// The seats of one client, and the keys of its claims.
+pub(crate) struct Seats {
+    seats: [String; SEATS],
+    taken: HashSet<Arc<str>>,
+    spoiled: HashSet<Arc<str>>,
+}
+
+impl Default for Seats {
+    fn default() -> Self {
+        let (taken, spoiled) = Default::default();
+        Self { seats: array::from_fn(|_| seat()), taken, spoiled }
+    }
+}
+
+impl Seats {
+    /// A key for a new claim, where `key` is that of a seat.
+    pub(crate) fn take(&mut self, key: impl Fn(&str) -> String) -> Arc<str> {
+        let key: Arc<str> = self.free_key(&key).unwrap_or_else(|| self.new_key(&key)).into();
+        self.note(key.clone());
+        key
+    }
+
+    fn free_key(&self, key: impl Fn(&str) -> String) -> Option<String> {
+        let is_free = |key: &String| !self.taken.contains(&**key) && !self.spoiled.contains(&**key);
+        self.seats.iter().map(|seat| key(seat)).find(is_free)
+    }
+
+    /// A key that never was. If one of the lock's keys is spoiled, another seat takes the place of that key's.
+    fn new_key(&mut self, key: impl Fn(&str) -> String) -> String {
+        let new = seat();
+        let new_key = key(&new);
+        let spoiled = self.seats.iter_mut().find(|seat| self.spoiled.contains(&*key(seat)));
+        if let Some(spoiled) = spoiled {
+            *spoiled = new;
+        }
+        new_key
+    }
+
+    /// The key is that of a claim which another client has made.
+    pub(crate) fn note(&mut self, key: Arc<str>) {
+        self.taken.insert(key);
+    }
+
+    /// The claim with this key is over, and no request on it is under way.
+    pub(crate) fn free(&mut self, key: &str) {
+        self.taken.remove(key);
+    }
+
+    /// The claim with this key is over. A late request may still touch the key, so that it is not used again.
+    pub(crate) fn give_up(&mut self, key: &str) {
+        self.taken.remove(key);
+        if self.seats.iter().any(|seat| key.ends_with(seat.as_str())) {
+            self.spoiled.insert(key.into());
+        }
+        if self.spoiled.len() > SPOILED {
+            self.seats = array::from_fn(|_| seat());
+            self.spoiled.clear();
+        }
+    }
+
+    /// Whether a claim of this client has the key.
+    pub(crate) fn is_taken(&self, key: &[u8]) -> bool {
+        str::from_utf8(key).is_ok_and(|key| self.taken.contains(key))
+    }
+}
+
+/// Random, since other clients have seats as well: 128 bits, as an owner has.
+fn seat() -> String {
+    OwnerId::random().expose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(seat: &str) -> String {
+        format!("a/{seat}")
+    }
+
+    #[test]
+    fn a_key_is_used_again_once_its_claim_is_over() {
+        let mut seats = Seats::default();
+        let one = seats.take(key);
+        let other = seats.take(key);
+        assert_ne!(one, other, "both are taken");
+        assert!(seats.is_taken(one.as_bytes()));
+        seats.free(&one);
+        assert!(!seats.is_taken(one.as_bytes()));
+        assert_eq!(seats.take(key), one);
+        assert_ne!(seats.take(|seat| format!("b/{seat}")), one, "another lock");
+    }
+
+    #[test]
+    fn c19_a_key_that_a_late_request_may_touch_is_not_used_again() {
+        let mut seats = Seats::default();
+        let one = seats.take(key);
+        seats.give_up(&one);
+        assert!(!seats.is_taken(one.as_bytes()));
+        for _ in 0..2 * SEATS {
+            assert_ne!(seats.take(key), one);
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_spoiled_costs_no_other_lock_its_keys() {
+        let mut seats = Seats::default();
+        let other = seats.take(|seat| format!("b/{seat}"));
+        seats.free(&other);
+        let one = seats.take(key);
+        seats.give_up(&one);
+        assert_eq!(seats.take(|seat| format!("b/{seat}")), other);
+        // However often it happens, the lock has keys that are used again.
+        for _ in 0..3 * SEATS {
+            let key = seats.take(key);
+            seats.give_up(&key);
+        }
+        let one = seats.take(key);
+        seats.free(&one);
+        assert_eq!(seats.take(key), one);
+    }
+
+    #[test]
+    fn c19_no_key_comes_back_when_too_many_are_spoiled() {
+        let (mut seats, mut given_up) = (Seats::default(), HashSet::new());
+        for i in 0..2 * SPOILED {
+            let key = seats.take(|seat| format!("{}/{seat}", i % 300));
+            seats.give_up(&key);
+            assert!(given_up.insert(key));
+        }
+    }
+
+    #[test]
+    fn however_many_claims_there_are_each_has_a_key() {
+        let mut seats = Seats::default();
+        let keys: HashSet<_> = (0..3 * SEATS).map(|_| seats.take(key)).collect();
+        assert_eq!(keys.len(), 3 * SEATS);
+    }
+}

@@ -1,0 +1,89 @@
+//! The keys of claims are used again, so that a lock costs the server the same however often it was taken, and no
+//! late request meets the claim of another.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use leasehold::core::backend::{Extension, Release};
+use leasehold::{DistributedLock, LeaseExt, LockClient, LockRequest};
+use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
+
+use crate::servers::{EtcdFaults, claims, one_member};
+use crate::sessions::{backend, renewal};
+use crate::support::{
+    LIMIT, client, client_through, fresh_name, held, patient, queued, released, served,
+};
+
+/// The key of a lock while a client holds it, which then gives it back.
+async fn key_of_a_cycle(server: &EtcdServer, client: &LockClient, name: &str) -> String {
+    let guard = held(client, name).await;
+    let keys = claims(server, name);
+    assert_eq!(keys.len(), 1, "{keys:?}");
+    released(guard).await;
+    keys.into_iter().next().expect("a key")
+}
+
+/// C26, C27: also if the lock changes hands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_taken_often_has_few_keys() {
+    let server = one_member().await;
+    let (one, other) = (client(&server.url()).await, client(&server.url()).await);
+    let (name, mut keys) = (fresh_name(), HashSet::new());
+    for _ in 0..5 {
+        keys.insert(key_of_a_cycle(server, &one, &name).await);
+        let guard = held(&one, &name).await;
+        let waiting = queued(&other, &one, patient(&name), &name).await;
+        keys.extend(claims(server, &name));
+        released(guard).await;
+        released(served(waiting).await).await;
+    }
+    assert_eq!(keys.len(), 2, "{keys:?}");
+}
+
+/// C19: a release without an answer may come late. It must not find the key of the next hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_key_with_a_request_under_way_is_not_used_again() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (client, name) = (client_through::<EtcdFaults>(&proxy).await, fresh_name());
+    let first = key_of_a_cycle(server, &client, &name).await;
+    let guard = held(&client, &name).await;
+    assert_eq!(claims(server, &name), [&*first], "it is used again");
+    proxy.set(Mode::SwallowReplies);
+    drop(tokio::time::timeout(Duration::from_millis(300), guard.release()).await);
+    proxy.cut();
+    proxy.set(Mode::Pass);
+    eventually("the lock is free", LIMIT, async || claims(server, &name).is_empty()).await;
+    assert_ne!(key_of_a_cycle(server, &client, &name).await, first);
+}
+
+/// Whose claim it is stands in the value: another client gives it back, whose seat it is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_is_found_by_a_client_that_did_not_make_it() {
+    let server = one_member().await;
+    let (one, other) = (backend(server).await, backend(server).await);
+    let name = fresh_name();
+    let lease = one.acquire_lease(&LockRequest::new(&*name)).await.expect("a free lock");
+    let released = other.release(lease.name(), lease.owner()).await.expect("an answer");
+    assert_eq!(released, Release::Released);
+    assert!(claims(server, &name).is_empty());
+    let again = other.release(lease.name(), lease.owner()).await.expect("an answer");
+    assert_eq!(again, Release::NotHeld);
+}
+
+/// C14: a client may use a key again of which another client knows an earlier claim.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_a_claim_that_is_over_costs_the_next_one_with_its_key_nothing() {
+    let server = one_member().await;
+    let (one, other) = (backend(server).await, backend(server).await);
+    let request = LockRequest::new(&*fresh_name());
+    let over = one.acquire_lease(&request).await.expect("a free lock");
+    assert!(matches!(other.extend(&renewal(&over)).await, Ok(Extension::Extended(_))));
+    one.release(over.name(), over.owner()).await.expect("an answer");
+    let next = one.acquire_lease(&request).await.expect("a free lock");
+    let released = other.release(over.name(), over.owner()).await.expect("an answer");
+    assert_eq!(released, Release::NotHeld);
+    other.withdraw(over.name(), over.owner()).await.expect("an answer");
+    let released = one.release(next.name(), next.owner()).await.expect("an answer");
+    assert_eq!(released, Release::Released);
+}
