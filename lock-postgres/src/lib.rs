@@ -24,11 +24,15 @@
 //! Both have the same tokens and fences. They do not exclude each other: each has a table of its own.
 //!
 //! # Protocol of the table
-//! Every operation is one call of a function of the schema: one round trip, and a transaction of its own.
+//! Every operation is one call of a function of the schema: one round trip, and a transaction of its own unless it has
+//! company.
 //! A function first locks the one row of the name, which never changes, and looks at grants and queue after,
 //! in a statement of its own. Under `READ COMMITTED` that statement sees what others committed while it
 //! waited. Time is `clock_timestamp()`.
 //!
+//! - **Company**: what many tasks of a client acquire or release at the same time goes as one call for up to 32
+//!   locks, in one transaction. It grants locks that are free, and ends holds for which nobody waits. The rest is left,
+//!   and goes alone: it needs one round trip more.
 //! - **Grants** are appended: a grant is a new row in place of the one before it, under another key. The
 //!   newest is found by the key. One row that is updated for ever would grow slower under any open snapshot, without end.
 //!   A lock that nobody used for a week is forgotten; its next token starts from the time.

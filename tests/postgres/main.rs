@@ -21,6 +21,7 @@ mod since;
 mod standby;
 #[path = "../support/mod.rs"]
 mod support;
+mod together;
 mod tokens;
 mod transactions;
 mod versions;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::core::Ttl;
 use leasehold::core::backend::Renewal;
-use leasehold::postgres::PostgresBackend;
+use leasehold::postgres::{PostgresBackend, PostgresOptions};
 use leasehold::{DistributedLock, Kinds, LeaseExt, LockClient, OwnerId};
 use lock_testkit::{PgBouncer, PostgresServer};
 
@@ -169,4 +169,33 @@ async fn c32_users_of_locks_have_no_rights_on_the_tables() {
         let answer = server.try_psql(refused);
         assert!(answer.is_err_and(|text| text.contains("permission denied")), "{refused}");
     }
+}
+
+/// Functions that a newer script adds are for those who may take locks by the older one. What these were refused stays
+/// refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c32_users_of_locks_may_call_what_a_newer_script_adds() {
+    let server = PostgresServer::start().await;
+    let script = PostgresOptions::new(server.url()).schema_sql().expect("good names");
+    server.psql(&script);
+    server.psql("CREATE ROLE app LOGIN; CREATE ROLE stranger LOGIN");
+    let_in(&server, "app");
+    server.psql(
+        "DROP FUNCTION leasehold.locks_v2_release_together, \
+         leasehold.locks_advisory_v2_was_ended",
+    );
+    server.psql("REVOKE EXECUTE ON FUNCTION leasehold.locks_v2_evict FROM app");
+    server.psql(&script);
+    let count = |whose: &str| {
+        let may = format!("has_function_privilege('{whose}', oid, 'EXECUTE')");
+        let ours = "pronamespace = 'leasehold'::regnamespace AND prokind = 'f'";
+        server.psql(&format!("SELECT count(*) FROM pg_proc WHERE {ours} AND {may}"))
+    };
+    let may = |function: &str| {
+        let function = format!("SELECT oid FROM pg_proc WHERE proname = '{function}'");
+        server.psql(&format!("SELECT has_function_privilege('app', ({function}), 'EXECUTE')"))
+    };
+    assert_eq!((may("locks_v2_release_together"), may("locks_v2_evict")), ("t".into(), "f".into()));
+    assert_eq!(may("locks_advisory_v2_was_ended"), "t");
+    assert_eq!(count("stranger"), "0");
 }

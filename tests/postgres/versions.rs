@@ -103,6 +103,8 @@ async fn r4_locks_that_are_no_longer_used_are_forgotten() {
     let (used, unused, ahead) = (fresh_name(), fresh_name(), fresh_name());
     for _ in 0..2 {
         turn(&first, &used).await;
+        // As if it were not released, and its time over.
+        server.psql("UPDATE leasehold.locks_grants SET owner = gen_random_uuid()");
     }
     let guard = held(&first, &fresh_name()).await;
     for (name, token) in [(&unused, 1_000_000), (&ahead, 9_007_199_254_740_000_u64)] {

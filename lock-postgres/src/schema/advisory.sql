@@ -3,6 +3,9 @@
 -- A row tells of a grant: token, owner, label, and the process of the server whose session holds the lock. It
 -- is written by that session, in the request that took the lock. `lock_key` is the key of the advisory lock,
 -- which the client makes of the name.
+--
+-- A function is called in an assignment, where its answer is of no use too: as a statement it would cost several times
+-- as much.
 
 -- Reserves tokens, a second ahead of one that is about to be told, and returns that one. After a crash the one
 -- is greater than all that were reserved before, and so than all that were told (C22). It is told once the clock
@@ -39,8 +42,9 @@ $$;
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_hastily"() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    done text := set_config('synchronous_commit', 'off', true);
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
 END
 $$;
 
@@ -49,9 +53,11 @@ $$;
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_bear_silence"(ms bigint) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    done text;
 BEGIN
     IF current_setting('server_version_num')::int >= 140000 THEN
-        PERFORM set_config('idle_session_timeout', ms::text, false);
+        done := set_config('idle_session_timeout', ms::text, false);
     END IF;
 END
 $$;
@@ -68,33 +74,40 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     granted_at timestamptz := clock_timestamp();
-    floor_of_all bigint;
-    reserved bigint;
+    is_reserved boolean := false;
+    done text;
 BEGIN
     now_us := extract(epoch FROM granted_at) * 1000000;
     IF now_us > clock_limit THEN
         RAISE EXCEPTION USING ERRCODE = 'LH002',
             MESSAGE = 'the clock of the server is more than a day ahead of the client';
     END IF;
-    -- One statement, so that a last token that is forgotten is found in the floor.
-    SELECT greatest(now_us, last.token + 1, lowest.token + 1), lowest.token, known.reserved
-        INTO token, floor_of_all, reserved
-        FROM (VALUES (1)) one (row)
-        LEFT JOIN LATERAL (SELECT g.token FROM "@schema@"."@table@_grants" g
-            WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1) last ON true
-        LEFT JOIN LATERAL (SELECT g.token FROM "@schema@"."@table@_grants" g
-            WHERE g.name = '' ORDER BY g.token DESC LIMIT 1) lowest ON true
-        LEFT JOIN LATERAL (SELECT t.reserved FROM "@schema@"."@table@_tokens" t
-            ORDER BY t.reserved DESC LIMIT 1) known ON true;
-    IF floor_of_all IS NULL OR token > reserved THEN
-        token := "@schema@"."@table@_v2_reserve"(token);
-    ELSE
-        PERFORM "@schema@"."@table@_v2_hastily"();
+    LOOP
+        -- One statement, so that a last token that is forgotten is found in the floor. It grants nothing if there is
+        -- no floor, or if the token is not reserved.
+        INSERT INTO "@schema@"."@table@_grants" AS g
+            (name, token, owner, label, expires_at, lock_key, process)
+            SELECT lock_name, n.token, me, my_label,
+                granted_at + ttl_ms * interval '1 millisecond', lock_key, pg_backend_pid()
+            FROM (SELECT greatest(now_us, lowest.token + 1, (
+                    SELECT l.token + 1 FROM "@schema@"."@table@_grants" l
+                    WHERE l.name = lock_name ORDER BY l.token DESC LIMIT 1)) AS token
+                FROM (SELECT f.token FROM "@schema@"."@table@_grants" f
+                    WHERE f.name = '' ORDER BY f.token DESC LIMIT 1) lowest) n
+            WHERE n.token <= (SELECT t.reserved FROM "@schema@"."@table@_tokens" t
+                ORDER BY t.reserved DESC LIMIT 1)
+            RETURNING g.token INTO token;
+        EXIT WHEN FOUND;
+        is_reserved := true;
+        PERFORM "@schema@"."@table@_v2_reserve"(greatest(now_us, (
+            SELECT g.token + 1 FROM "@schema@"."@table@_grants" g
+            WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1), (
+            SELECT g.token + 1 FROM "@schema@"."@table@_grants" g
+            WHERE g.name = '' ORDER BY g.token DESC LIMIT 1)));
+    END LOOP;
+    IF NOT is_reserved THEN
+        done := "@schema@"."@table@_v2_hastily"();
     END IF;
-    INSERT INTO "@schema@"."@table@_grants"
-        (name, token, owner, label, expires_at, lock_key, process)
-        VALUES (lock_name, token, me, my_label,
-            granted_at + ttl_ms * interval '1 millisecond', lock_key, pg_backend_pid());
 END
 $$;
 
@@ -105,6 +118,9 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_take"(
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    granted record;
+    done text;
 BEGIN
     process := pg_backend_pid();
     IF pg_is_in_recovery() THEN
@@ -112,9 +128,11 @@ BEGIN
             MESSAGE = 'the server is a standby, whose advisory locks are its own';
     END IF;
     IF pg_try_advisory_lock(lock_key) THEN
-        SELECT g.token, g.now_us INTO token, now_us FROM "@schema@"."@table@_v2_grant"(
-            lock_name, lock_key, me, ttl_ms, my_label, clock_limit) g;
-        PERFORM "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
+        granted := "@schema@"."@table@_v2_grant"(
+            lock_name, lock_key, me, ttl_ms, my_label, clock_limit);
+        token := granted.token;
+        now_us := granted.now_us;
+        done := "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
     ELSE
         SELECT s.now_us, s.left_us, s.holder INTO now_us, left_us, holder
             FROM "@schema@"."@table@_v2_look"(lock_name, lock_key, NULL) s;
@@ -132,6 +150,9 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_wait"(
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = 0 AS $$
+DECLARE
+    granted record;
+    done text;
 BEGIN
     process := pg_backend_pid();
     IF EXISTS (SELECT FROM (SELECT * FROM "@schema@"."@table@_grants" t
@@ -140,12 +161,14 @@ BEGIN
     THEN
         RETURN;
     END IF;
-    PERFORM "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
+    done := "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
     -- A message is sent at once, and with it the answer of `take`: that the lock is busy.
     RAISE DEBUG 'waiting';
-    PERFORM pg_advisory_lock(lock_key);
-    SELECT g.token, g.now_us INTO token, now_us FROM "@schema@"."@table@_v2_grant"(
-        lock_name, lock_key, me, ttl_ms, my_label, clock_limit) g;
+    done := pg_advisory_lock(lock_key);
+    granted := "@schema@"."@table@_v2_grant"(
+        lock_name, lock_key, me, ttl_ms, my_label, clock_limit);
+    token := granted.token;
+    now_us := granted.now_us;
     RETURN NEXT;
 END
 $$;
@@ -262,15 +285,15 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     released boolean := pg_advisory_unlock(lock_key);
+    done text := "@schema@"."@table@_v2_hastily"();
 BEGIN
-    PERFORM "@schema@"."@table@_v2_hastily"();
     UPDATE "@schema@"."@table@_grants" g
         SET owner = NULL, label = '', expires_at = '-infinity'
         WHERE g.name = lock_name AND g.token = of_token;
     DELETE FROM "@schema@"."@table@_grants" g WHERE g.name = lock_name AND g.token = (
         SELECT b.token FROM "@schema@"."@table@_grants" b
         WHERE b.name = lock_name AND b.token < of_token ORDER BY b.token DESC LIMIT 1);
-    PERFORM "@schema@"."@table@_v2_bear_silence"(0);
+    done := "@schema@"."@table@_v2_bear_silence"(0);
     RETURN released;
 END
 $$;

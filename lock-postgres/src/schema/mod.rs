@@ -31,6 +31,7 @@ fn parts(names: &TableNames) -> Vec<&'static str> {
             include_str!("runs.sql"),
             include_str!("several.sql"),
             include_str!("follow.sql"),
+            include_str!("together.sql"),
         ],
     };
     let both = [include_str!("tables.sql"), include_str!("common.sql"), include_str!("fence.sql")];
@@ -39,7 +40,7 @@ fn parts(names: &TableNames) -> Vec<&'static str> {
 
 /// The function that is made last.
 pub(crate) fn made_last(names: &TableNames) -> String {
-    names.function(if names.is_advisory() { "was_ended" } else { "key_ahead" })
+    names.function(if names.is_advisory() { "was_ended" } else { "release_together" })
 }
 
 /// Everything that is to be created, as one script.

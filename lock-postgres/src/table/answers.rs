@@ -1,6 +1,6 @@
 //! Reads what the functions of the table mode answer.
 
-use lock_core::backend::{Attempt, Claim, Grant, Recording, ServerTime, TokenRange};
+use lock_core::backend::{Attempt, Claim, Grant, Recording, Release, ServerTime, TokenRange};
 use lock_core::{
     BackendError, Contention, FencingToken, Holder, Kind, Label, LockName, LockState, Permits,
     Slots,
@@ -45,6 +45,45 @@ pub(crate) fn grants<'a>(
         granted(claim, get(row, 0, WHAT)?, at, row, 2)
     };
     claims.zip(rows).map(grant).collect()
+}
+
+/// Reads which of so many holds were ended together: the part of the call.
+pub(super) fn released_together(
+    count: usize,
+    rows: &[PgRow],
+) -> Result<Vec<Option<Release>>, BackendError> {
+    const WHAT: &str = "the answer to releases together";
+    let mut releases = vec![None; count];
+    for row in rows {
+        let release = releases.get_mut(part(row, WHAT)?).ok_or_else(|| unreadable(WHAT))?;
+        *release = Some(Release::Released);
+    }
+    Ok(releases)
+}
+
+/// Reads which of the claims were granted together: the part of the call, token, now.
+pub(super) fn granted_together(
+    claims: &[Claim],
+    rows: &[PgRow],
+) -> Result<Vec<Option<Attempt>>, BackendError> {
+    const WHAT: &str = "the answer to acquires together";
+    let mut attempts = vec![None; claims.len()];
+    for row in rows {
+        let at = ServerTime(micros(get(row, 2, WHAT)?));
+        let token = fencing_token(get(row, 1, WHAT)?)?;
+        let place = part(row, WHAT)?;
+        let (Some(claim), Some(attempt)) = (claims.get(place), attempts.get_mut(place)) else {
+            return Err(unreadable(WHAT));
+        };
+        *attempt = Some(Attempt::Granted(Grant::new(token, claim.ttl.as_duration()).at(at)));
+    }
+    Ok(attempts)
+}
+
+/// Which part of a call a row is about. The server counts from one.
+fn part(row: &PgRow, what: &'static str) -> Result<usize, BackendError> {
+    let part: i64 = get(row, 0, what)?;
+    usize::try_from(part - 1).map_err(|_| unreadable(what))
 }
 
 /// A grant whose slots, if it is not exclusive, are in this column.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use lock_core::backend::{
     Attempt, Claim, Extension, Grant, Record, Recording, Release, Renewal, Reservation, Reserved,
     WaiterHandle,
@@ -16,6 +17,7 @@ use lock_core::{
 
 use super::answers;
 use super::push::Push;
+use super::together::{Answers, Together};
 use crate::doctor;
 use crate::error::{BACKEND, classify, unreadable};
 use crate::fence::PostgresFence;
@@ -39,6 +41,8 @@ pub struct PostgresBackend {
     server: Server,
     /// How the server tells waiters of their grants; `None` behind a pooler.
     push: Option<Arc<Push>>,
+    acquires: Arc<Together<Claim, Attempt>>,
+    releases: Arc<Together<(LockName, OwnerId), Release>>,
 }
 
 impl PostgresBackend {
@@ -58,7 +62,12 @@ impl PostgresBackend {
         let server = Server::connect(options, Mode::Table).await?;
         server.forget_unused().await;
         let push = server.is_direct().then(|| Arc::new(Push::new(&server)));
-        Ok(Self { server, push })
+        let (acquiring, releasing) = (server.clone(), server.clone());
+        let acquires =
+            Together::new(move |claims| acquire_together(acquiring.clone(), claims).boxed());
+        let releases =
+            Together::new(move |holds| release_together(releasing.clone(), holds).boxed());
+        Ok(Self { server, push, acquires: Arc::new(acquires), releases: Arc::new(releases) })
     }
 
     /// Makes the tables and functions, or what of them is missing. [`connect`](Self::connect) does so
@@ -133,6 +142,29 @@ impl PostgresBackend {
         reply::get(&row, 0, RELEASE)
     }
 
+    /// Tries, and takes a place in the queue if somebody is to be woken.
+    async fn try_alone(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let (Some(waiter), Some(push)) = (waiter, &self.push) else {
+            return self.try_once(claim, waiter.map_or(Queueing::No, |_| Queueing::Polling)).await;
+        };
+        match push.register(claim.owner, waiter) {
+            Some(channel) => self.try_once(claim, Queueing::Listening(channel)).await,
+            None => self.try_before_listening(claim, waiter, push).await,
+        }
+    }
+
+    /// Ends a hold, and hands the lock over.
+    async fn release_alone(&self, name: &LockName, owner: OwnerId) -> Result<bool, BackendError> {
+        match self.server.is_direct() {
+            true => self.release_and_tell(name, owner).await,
+            false => self.release_then_tell(name, owner).await,
+        }
+    }
+
     /// Tries, and has the claim told over a session that is opened only now if the lock is busy.
     async fn try_before_listening(
         &self,
@@ -192,14 +224,14 @@ impl DistributedLock for PostgresBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let (Some(waiter), Some(push)) = (waiter, &self.push) else {
-            return self.try_once(claim, waiter.map_or(Queueing::No, |_| Queueing::Polling)).await;
+        let alone = self.try_alone(claim, waiter);
+        let attempt = match claim.kind {
+            Kind::Exclusive => self.acquires.ask(&claim.name, || claim.clone(), alone).await?,
+            _ => alone.await?,
         };
-        let attempt = match push.register(claim.owner, waiter) {
-            Some(channel) => self.try_once(claim, Queueing::Listening(channel)).await?,
-            None => self.try_before_listening(claim, waiter, push).await?,
-        };
-        push.learn(claim, &attempt);
+        if let (Some(_), Some(push)) = (waiter, &self.push) {
+            push.learn(claim, &attempt);
+        }
         Ok(attempt)
     }
 
@@ -240,11 +272,13 @@ impl DistributedLock for PostgresBackend {
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let released = match self.server.is_direct() {
-            true => self.release_and_tell(name, owner).await?,
-            false => self.release_then_tell(name, owner).await?,
+        let alone = async {
+            Ok(match self.release_alone(name, owner).await? {
+                true => Release::Released,
+                false => Release::NotHeld,
+            })
         };
-        Ok(if released { Release::Released } else { Release::NotHeld })
+        self.releases.ask(name, || (name.clone(), owner), alone).await
     }
 
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
@@ -332,6 +366,30 @@ impl LockAdmin for PostgresBackend {
     async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
         doctor::examine(&self.server).await
     }
+}
+
+/// Asks for several locks, each for an exclusive hold of a caller of its own.
+async fn acquire_together(
+    server: Server,
+    claims: Vec<Claim>,
+) -> Result<Answers<Attempt>, BackendError> {
+    let call = server.call("acquire_together");
+    let call = call.texts(claims.iter().map(|claim| claim.name.as_str()));
+    let call = call.owners(claims.iter().map(|claim| claim.owner));
+    let call = call.numbers(claims.iter().map(|claim| millis(claim.ttl)));
+    let call = call.texts(claims.iter().map(|claim| claim.label.as_str()));
+    let rows = server.rows(&call.number(server.clock_limit())).await?;
+    answers::granted_together(&claims, &rows)
+}
+
+/// Ends several holds.
+async fn release_together(
+    server: Server,
+    holds: Vec<(LockName, OwnerId)>,
+) -> Result<Answers<Release>, BackendError> {
+    let call = server.call("release_together").texts(holds.iter().map(|(name, _)| name.as_str()));
+    let call = call.owners(holds.iter().map(|(_, owner)| *owner));
+    answers::released_together(holds.len(), &server.rows(&call).await?)
 }
 
 /// A TTL as the server takes it.

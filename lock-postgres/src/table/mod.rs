@@ -5,6 +5,7 @@ mod backend;
 mod hearing;
 mod listener;
 mod push;
+mod together;
 mod waits;
 
 pub use self::backend::PostgresBackend;

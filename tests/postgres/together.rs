@@ -1,0 +1,249 @@
+//! What many tasks of one client ask at once goes to the server as one transaction: each lock has its own answer.
+
+use std::pin::pin;
+
+use futures_util::future::{Either, join_all, select};
+use leasehold::postgres::PostgresBackend;
+use leasehold::{DistributedLock, LeaseExt, LockRequest, OwnerId, Wait};
+use lock_testkit::{PgBouncer, PostgresServer};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+
+use crate::server::{number, shared};
+use crate::support::{MINUTE, client, fresh_name, held, released};
+
+const MANY: usize = 40;
+
+fn fresh_names() -> Vec<String> {
+    (0..MANY).map(|_| fresh_name()).collect()
+}
+
+/// In how many transactions the newest rows of these locks were written.
+fn transactions(server: &PostgresServer, names: &[String]) -> usize {
+    let names = names.join("','");
+    let written = format!(
+        "SELECT count(DISTINCT xmin::text) FROM leasehold.locks_grants WHERE name IN ('{names}')"
+    );
+    number(server, &written) as usize
+}
+
+async fn use_together(server: &PostgresServer, url: &str) {
+    let (client, names) = (client(url).await, fresh_names());
+    let mut last = held(&client, &fresh_name()).await.token();
+    for _ in 0..3 {
+        let guards = join_all(names.iter().map(|name| held(&client, name))).await;
+        let acquired = transactions(server, &names);
+        // On a busy machine fewer come at the same time.
+        assert!(acquired < MANY * 3 / 4, "{acquired} transactions");
+        assert!(guards.iter().all(|guard| guard.token() > last));
+        last = guards.iter().map(|guard| guard.token()).max().expect("a token");
+        join_all(guards.into_iter().map(released)).await;
+        let released = transactions(server, &names);
+        assert!(released < MANY * 3 / 4, "{released} transactions");
+    }
+}
+
+/// C22: each is held on the server under a greater token than before, and given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_locks_that_are_asked_for_together_are_each_held_and_given_back() {
+    let server = PostgresServer::start().await;
+    use_together(&server, &server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_they_are_so_behind_a_pooler() {
+    let server = PostgresServer::start().await;
+    let pooler = PgBouncer::start(&server).await;
+    use_together(&server, &pooler.url()).await;
+}
+
+/// S3: of those who ask for one lock in company one gets it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s03_of_those_who_ask_for_one_lock_together_one_gets_it() {
+    let lock = PostgresBackend::connect(&shared().await.url()).await.expect("a connection");
+    for name in fresh_names() {
+        let request = LockRequest::new(&name).ttl(MINUTE).wait(Wait::Never);
+        let asked = join_all((0..8).map(|_| lock.acquire_lease(&request))).await;
+        let mut leases = asked.into_iter().flatten();
+        let lease = leases.next().expect("one gets it");
+        assert!(leases.next().is_none(), "two hold it");
+        lock.release(lease.name(), lease.owner()).await.expect("an answer");
+    }
+}
+
+/// A lock that was used before, on the shared server.
+async fn used() -> (&'static PostgresServer, String) {
+    let (server, name) = (shared().await, fresh_name());
+    drop(client(&server.url()).await);
+    let owner = OwnerId::random();
+    call(server, &acquire(&name, owner, false));
+    call(server, &format!("release('{name}','{}',{LIMIT})", owner.expose()));
+    (server, name)
+}
+
+/// No limit of the clock.
+const LIMIT: i64 = i64::MAX;
+
+fn call(server: &PostgresServer, function: &str) -> String {
+    server.psql(&format!("SELECT * FROM leasehold.locks_v2_{function}"))
+}
+
+fn acquire(name: &str, owner: OwnerId, queues: bool) -> String {
+    format!("acquire('{name}','{}',60000,'',{queues},NULL,{LIMIT})", owner.expose())
+}
+
+/// A call that asks for these locks, each for one of the owners.
+fn acquire_together(names: &[&str], owners: &[OwnerId]) -> String {
+    let (count, owners) = (names.len(), exposed(owners));
+    format!(
+        "acquire_together('{{{}}}', '{owners}', array_fill(60000::bigint, ARRAY[{count}]), \
+         array_fill(''::text, ARRAY[{count}]), {LIMIT})",
+        names.join(",")
+    )
+}
+
+fn release_together(names: &[&str], owners: &[OwnerId]) -> String {
+    format!("release_together('{{{}}}', '{}')", names.join(","), exposed(owners))
+}
+
+fn exposed(owners: &[OwnerId]) -> String {
+    let owners: Vec<String> = owners.iter().map(OwnerId::expose).collect();
+    format!("{{{}}}", owners.join(","))
+}
+
+/// The parts of the call that were carried out.
+fn carried_out(server: &PostgresServer, together: &str) -> Vec<i64> {
+    let parts = call(server, together);
+    let part = |row: &str| row.split('|').next().and_then(|part| part.parse().ok());
+    parts.lines().map(|row| part(row).expect("a part")).collect()
+}
+
+/// C19: a claim that was withdrawn takes nothing in company, and the others of the company do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_late_request_in_company_is_refused() {
+    let ((server, one), (_, other)) = (used().await, used().await);
+    let owners = [OwnerId::random(), OwnerId::random()];
+    call(server, &format!("withdraw('{one}','{}',{LIMIT})", owners[0].expose()));
+    assert_eq!(carried_out(server, &acquire_together(&[&one, &other], &owners)), [2]);
+    assert_eq!(carried_out(server, &release_together(&[&one, &other], &owners)), [2]);
+    // Nor does it alone, on a lock that was used before.
+    let alone = acquire(&one, owners[0], false);
+    let refused = server.try_psql(&format!("SELECT FROM leasehold.locks_v2_{alone}"));
+    assert!(refused.is_err_and(|text| text.contains("withdrawn")));
+}
+
+/// C14: what is held is left, and a release in company ends no hold of another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_in_company_nobody_ends_or_takes_the_hold_of_another() {
+    let ((server, one), (_, other)) = (used().await, used().await);
+    let (holder, stranger) = (OwnerId::random(), OwnerId::random());
+    assert_eq!(carried_out(server, &acquire_together(&[&one], &[holder])), [1]);
+    let both = [stranger, holder];
+    assert_eq!(carried_out(server, &acquire_together(&[&one, &other], &both)), [2]);
+    assert_eq!(carried_out(server, &release_together(&[&one, &other], &both)), [2]);
+    assert_eq!(carried_out(server, &release_together(&[&one], &[holder])), [1]);
+}
+
+/// C27: those who wait are let in by a release of its own, and newcomers in company do not pass them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_in_company_nobody_passes_those_who_wait() {
+    let (server, name) = used().await;
+    let (holder, waits, comes) = (OwnerId::random(), OwnerId::random(), OwnerId::random());
+    assert_eq!(carried_out(server, &acquire_together(&[&name], &[holder])), [1]);
+    call(server, &acquire(&name, waits, true));
+    assert!(carried_out(server, &release_together(&[&name], &[holder])).is_empty());
+    // As if a release had found nobody.
+    server.psql(&format!("UPDATE leasehold.locks_grants SET owner = NULL WHERE name = '{name}'"));
+    assert!(carried_out(server, &acquire_together(&[&name], &[comes])).is_empty());
+    assert!(call(server, &acquire(&name, comes, false)).starts_with('|'), "it passed alone");
+    call(server, &format!("withdraw('{name}','{}',{LIMIT})", waits.expose()));
+}
+
+/// C19: a lock whose row somebody keeps is left, and keeps nobody from the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_jammed_lock_holds_up_no_company() {
+    let ((server, jammed), (_, free)) = (used().await, used().await);
+    let mut stranger = PgConnection::connect(&server.url()).await.expect("a connection");
+    let mut keeps = stranger.begin().await.expect("begun");
+    let lock = format!("SELECT FROM leasehold.locks WHERE name = '{jammed}' FOR UPDATE");
+    keeps.execute(AssertSqlSafe(lock)).await.expect("locked");
+    let (names, owners) = ([&*jammed, &*free], [OwnerId::random(), OwnerId::random()]);
+    // A wait would fail.
+    server.psql("ALTER ROLE postgres SET lock_timeout = '1s'");
+    assert_eq!(carried_out(server, &acquire_together(&names, &owners)), [2]);
+    assert_eq!(carried_out(server, &release_together(&names, &owners)), [2]);
+    server.psql("ALTER ROLE postgres RESET lock_timeout");
+    keeps.rollback().await.expect("rolled back");
+}
+
+/// C19: a wait that nobody can see before ends soon, with nothing done. So the others of the company go alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_wait_in_company_ends_soon() {
+    let ((server, free), (_, held), new) = (used().await, used().await, fresh_name());
+    let owners = [OwnerId::random(), OwnerId::random()];
+    assert_eq!(carried_out(server, &acquire_together(&[&held], &owners[..1])), [1]);
+    let mut stranger = PgConnection::connect(&server.url()).await.expect("a connection");
+    let mut keeps = stranger.begin().await.expect("begun");
+    let made = format!("INSERT INTO leasehold.locks (name) VALUES ('{new}')");
+    let extended = format!("SELECT FROM leasehold.locks_grants WHERE name = '{held}' FOR UPDATE");
+    for kept in [made, extended] {
+        keeps.execute(AssertSqlSafe(kept)).await.expect("locked");
+    }
+    for together in
+        [acquire_together(&[&free, &new], &owners), release_together(&[&held, &free], &owners)]
+    {
+        let refused = server.try_psql(&format!(
+            "SET statement_timeout = '5s'; SELECT FROM leasehold.locks_v2_{together}"
+        ));
+        assert!(refused.as_ref().is_err_and(|text| text.contains("lock timeout")), "{refused:?}");
+    }
+    held_beside(server, &new).await;
+    keeps.rollback().await.expect("rolled back");
+}
+
+/// Takes locks in company with one that cannot be had now.
+async fn held_beside(server: &PostgresServer, jammed: &str) {
+    let (client, names) = (client(&server.url()).await, fresh_names());
+    let others = join_all(names[..10].iter().map(|name| held(&client, name)));
+    // The first goes alone. The others wait for each other, and for the one that is jammed.
+    let guards = match select(pin!(others), pin!(held(&client, jammed))).await {
+        Either::Left((guards, _)) => guards,
+        Either::Right(_) => panic!("it is free"),
+    };
+    join_all(guards.into_iter().map(released)).await;
+}
+
+/// C19: a company keeps no row of a lock that is held. So the release of that lock need not wait for the company.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_company_keeps_no_held_lock_from_others() {
+    let ((server, held), (_, free)) = (used().await, used().await);
+    let owners = [OwnerId::random(), OwnerId::random()];
+    assert_eq!(carried_out(server, &acquire_together(&[&held], &owners[1..])), [1]);
+    let mut company = PgConnection::connect(&server.url()).await.expect("a connection");
+    let mut keeps = company.begin().await.expect("begun");
+    let asked = acquire_together(&[&held, &free], &owners);
+    let asked = format!("SELECT part FROM leasehold.locks_v2_{asked}");
+    let parts = sqlx::query_scalar::<_, i64>(AssertSqlSafe(asked)).fetch_all(&mut *keeps).await;
+    assert_eq!(parts.expect("an answer"), [2]);
+    assert_eq!(carried_out(server, &release_together(&[&held], &owners[1..])), [1]);
+    keeps.rollback().await.expect("rolled back");
+}
+
+/// C22: grants in company are on disk before they are told, whatever the default is; releases wait for no disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_grants_in_company_wait_for_the_disk_and_releases_do_not() {
+    let (server, name) = used().await;
+    let owner = OwnerId::random();
+    let commits = |default: &str, together: &str| {
+        let answer = server.psql(&format!(
+            "BEGIN; SET LOCAL synchronous_commit = {default}; \
+             SELECT FROM leasehold.locks_v2_{together}; \
+             SELECT current_setting('synchronous_commit'); COMMIT"
+        ));
+        answer.lines().find(|line| ["on", "off"].contains(line)).map(str::to_owned)
+    };
+    let acquire = acquire_together(&[&name], &[owner]);
+    assert_eq!(commits("off", &acquire).as_deref(), Some("on"));
+    assert_eq!(commits("on", &acquire).as_deref(), Some("off"), "nothing was granted");
+    let release = release_together(&[&name], &[owner]);
+    assert_eq!(commits("on", &release).as_deref(), Some("off"));
+}
