@@ -123,6 +123,11 @@ impl Hold {
         self.reason.get().copied()
     }
 
+    /// Until when it holds, as far as is known.
+    pub(crate) fn deadline(&self) -> Moment {
+        self.state().lease.deadline
+    }
+
     /// How long is left, by the clock.
     pub(crate) fn remaining(&self) -> Duration {
         match self.lost_reason() {

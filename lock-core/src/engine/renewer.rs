@@ -202,7 +202,7 @@ impl Renewer {
         due.extend(holds.after(now).take(BATCH).filter(may_join).take(room));
         for hold in &due {
             // What is being renewed is watched for its deadline from now on.
-            holds.put_off(hold, hold.lease().deadline);
+            holds.put_off(hold, hold.deadline());
         }
         due
     }

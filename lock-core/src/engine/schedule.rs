@@ -49,17 +49,19 @@ impl Schedule {
     /// Looks at a hold at `at`, in place of another hold of its owner if there is one.
     pub(super) fn put(&mut self, hold: Arc<Hold>, at: Moment) {
         self.remove(hold.owner);
-        self.drawn += 1;
-        let key = (at.awake(), self.drawn);
+        let key = self.next_key(at);
         self.by_time.insert(key, hold.clone());
         self.entries.insert(hold.owner, Entry { hold, at, key });
     }
 
     /// Looks at a hold at `at` and not before, if it is still here.
     pub(super) fn put_off(&mut self, hold: &Arc<Hold>, at: Moment) {
-        if self.has(hold) {
-            self.put(hold.clone(), at);
-        }
+        let key = self.next_key(at);
+        let entry = self.entries.get_mut(&hold.owner);
+        let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.hold, hold)) else { return };
+        self.by_time.remove(&entry.key);
+        self.by_time.insert(key, hold.clone());
+        (entry.at, entry.key) = (at, key);
     }
 
     /// Looks at a hold so long after `now`, or as soon after that as counts as later: else it would be due again at once.
@@ -106,8 +108,9 @@ impl Schedule {
         self.asked.is_none_or(|asked| now.slept_since(asked) > SUSPENDED)
     }
 
-    fn has(&self, hold: &Arc<Hold>) -> bool {
-        self.of(hold.owner).is_some_and(|own| Arc::ptr_eq(own, hold))
+    fn next_key(&mut self, at: Moment) -> Key {
+        self.drawn += 1;
+        (at.awake(), self.drawn)
     }
 }
 

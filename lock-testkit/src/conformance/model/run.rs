@@ -312,7 +312,9 @@ impl Run {
             {
                 continue;
             }
-            match member.renew().await {
+            let (lasted_until, is_renewed) = (member.renewed.after(self.ttl), member.renew().await);
+            self.was_too_slow |= self.time.now().has_reached(lasted_until);
+            match is_renewed {
                 true => member.renewed = now,
                 false => {
                     member.end();
