@@ -18,6 +18,133 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test postgres far::c27_waiters_far_from_their_turn_come_near_one_by_one",
     },
     Mutant {
+        name: "a newcomer in company passes those who wait in a table",
+        file: "lock-postgres/src/schema/together.sql",
+        from: "                AND NOT EXISTS (SELECT FROM \"@schema@\".\"@table@_queue\" q
+                    WHERE q.name = names[i] AND q.place > g.served)
+                RETURNING",
+        to: "RETURNING",
+        test: "-p leasehold --all-features --test postgres together::c27_in_company_nobody_passes_those_who_wait",
+    },
+    Mutant {
+        name: "a release in company lets nobody in",
+        file: "lock-postgres/src/schema/together.sql",
+        from: "            AND NOT EXISTS (SELECT FROM \"@schema@\".\"@table@_queue\" q
+                WHERE q.name = names[i] AND q.place > g.served);",
+        to: ";",
+        test: "-p leasehold --all-features --test postgres together::c27_in_company_nobody_passes_those_who_wait",
+    },
+    Mutant {
+        name: "a ghost is let into the table in company",
+        file: "lock-postgres/src/schema/together.sql",
+        from: "WHERE w.owner = owners[i])",
+        to: "WHERE false)",
+        test: "-p leasehold --all-features --test postgres together::c19_a_late_request_in_company_is_refused",
+    },
+    Mutant {
+        name: "a release in company ends the hold of another",
+        file: "lock-postgres/src/schema/together.sql",
+        from: "AND g.owner = owners[i] AND g.expires_at",
+        to: "AND g.expires_at",
+        test: "-p leasehold --all-features --test postgres together::c14_in_company_nobody_ends_or_takes_the_hold_of_another",
+    },
+    Mutant {
+        name: "a jammed lock is waited for in company",
+        file: "lock-postgres/src/schema/together.sql",
+        from: "FOR UPDATE OF l SKIP LOCKED",
+        to: "FOR UPDATE OF l",
+        test: "-p leasehold --all-features --test postgres together::c19_a_jammed_lock_holds_up_no_company",
+    },
+    Mutant {
+        name: "a jammed lock is waited for by releases in company",
+        file: "lock-postgres/src/schema/together.sql",
+        from: "FOR UPDATE SKIP LOCKED",
+        to: "FOR UPDATE",
+        test: "-p leasehold --all-features --test postgres together::c19_a_jammed_lock_holds_up_no_company",
+    },
+    Mutant {
+        name: "a company waits for a name that another makes",
+        file: "lock-postgres/src/schema/together.sql",
+        from: "SET lock_timeout = '20ms' AS $$
+DECLARE
+    -- Only",
+        to: "AS $$
+DECLARE
+    -- Only",
+        test: "-p leasehold --all-features --test postgres together::c19_a_wait_in_company_ends_soon",
+    },
+    Mutant {
+        name: "a company waits for an extension",
+        file: "lock-postgres/src/schema/together.sql",
+        from: "SET lock_timeout = '20ms' AS $$
+DECLARE
+    ours text[]",
+        to: "AS $$
+DECLARE
+    ours text[]",
+        test: "-p leasehold --all-features --test postgres together::c19_a_wait_in_company_ends_soon",
+    },
+    Mutant {
+        name: "a company keeps held locks from others",
+        file: "lock-postgres/src/schema/together.sql",
+        from: "ORDER BY g.token DESC LIMIT 1) IS NULL",
+        to: "ORDER BY g.token DESC LIMIT 1) IS NULL IS NOT NULL",
+        test: "-p leasehold --all-features --test postgres together::c19_a_company_keeps_no_held_lock_from_others",
+    },
+    Mutant {
+        name: "a company that nobody polls holds others up",
+        file: "lock-postgres/src/table/together.rs",
+        from: "let _turn = timeout(TURN_WITHIN, under_way.acquire()).await;",
+        to: "let _turn = under_way.acquire().await;",
+        test: "-p lock-postgres --all-features c17_those_who_are_not_polled_hold_nobody_up",
+    },
+    Mutant {
+        name: "a newer script keeps users of locks out",
+        file: "lock-postgres/src/schema/rights.sql",
+        from: "AND a.privilege_type = 'EXECUTE' AND",
+        to: "AND false AND",
+        test: "-p leasehold --all-features --test postgres security::c32_users_of_locks_may_call_what_a_newer_script_adds",
+    },
+    Mutant {
+        name: "grants in company that a crash forgets",
+        file: "lock-postgres/src/schema/together.sql",
+        from: "PERFORM \"@schema@\".\"@table@_v2_durably\"();",
+        to: "NULL;",
+        test: "-p leasehold --all-features --test postgres together::c22_grants_in_company_wait_for_the_disk_and_releases_do_not",
+    },
+    Mutant {
+        name: "nobody has company in a table",
+        file: "lock-postgres/src/table/together.rs",
+        from: "let is_alone = Arc::strong_count(&outstanding) == 2;",
+        to: "let is_alone = true;",
+        test: "-p leasehold --all-features --test postgres together::c22_locks_that_are_asked_for_together_are_each_held_and_given_back",
+    },
+    Mutant {
+        name: "it is asked for those who left",
+        file: "lock-postgres/src/table/together.rs",
+        from: "caller.strong_count() > 0",
+        to: "caller.strong_count() < 9",
+        test: "-p lock-postgres --all-features c19_nothing_is_asked_for_a_caller_that_has_left",
+    },
+    Mutant {
+        name: "a ghost goes the short way",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "AND NOT EXISTS (SELECT FROM \"@schema@\".\"@table@_withdrawn\" w WHERE w.owner = me)
+",
+        to: "
+",
+        test: "-p leasehold --all-features --test postgres together::c19_a_late_request_in_company_is_refused",
+    },
+    Mutant {
+        name: "a newcomer goes the short way past those who wait",
+        file: "lock-postgres/src/schema/lease_table.sql",
+        from: "                AND NOT EXISTS (SELECT FROM \"@schema@\".\"@table@_queue\" q
+                    WHERE q.name = lock_name AND q.place > g.served)
+                RETURNING",
+        to: "RETURNING",
+        test: "-p leasehold --all-features --test postgres together::c27_in_company_nobody_passes_those_who_wait",
+    },
+    Mutant {
         name: "several taken past one that is busy",
         file: "lock-postgres/src/schema/several.sql",
         from: "EXIT WHEN token IS NULL;",
@@ -279,7 +406,7 @@ SET enable_seqscan = off AS $$",
     Mutant {
         name: "the server waits for a stopped process for ever",
         file: "lock-postgres/src/schema/advisory.sql",
-        from: "PERFORM \"@schema@\".\"@table@_v2_bear_silence\"(ttl_ms + 1000);
+        from: "done := \"@schema@\".\"@table@_v2_bear_silence\"(ttl_ms + 1000);
     ELSE",
         to: "NULL;
     ELSE",
@@ -295,8 +422,9 @@ SET enable_seqscan = off AS $$",
     Mutant {
         name: "advisory tokens are told before they are reserved",
         file: "lock-postgres/src/schema/advisory.sql",
-        from: "IF floor_of_all IS NULL OR token > reserved THEN",
-        to: "IF floor_of_all IS NULL THEN",
+        from: "WHERE n.token <= (SELECT t.reserved FROM \"@schema@\".\"@table@_tokens\" t
+                ORDER BY t.reserved DESC LIMIT 1)",
+        to: "WHERE true",
         test: "-p leasehold --all-features --test postgres advisory_tokens::c22_a_token_that_is_not_reserved_waits_for_the_disk",
     },
     Mutant {
@@ -454,10 +582,8 @@ SET enable_seqscan = off AS $$",
     Mutant {
         name: "the hand-over of an advisory lock waits for a standby",
         file: "lock-postgres/src/schema/advisory.sql",
-        from: "    ELSE
-        PERFORM \"@schema@\".\"@table@_v2_hastily\"();
-    END IF;",
-        to: "    END IF;",
+        from: "IF NOT is_reserved THEN",
+        to: "IF false THEN",
         test: "-p leasehold --all-features --test postgres c27_a_grant_and_a_release_whose_tokens_are_reserved_commit_at_once",
     },
 ];

@@ -13,10 +13,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "extend recreates",
-        file: "lock-redis/src/scripts/extending.lua",
-        from: "local value = redis.pcall('GET', lock)",
-        to: "redis.call('SET', lock, hold, 'NX', 'PX', ttl_ms)
-  local value = redis.pcall('GET', lock)",
+        file: "lock-redis/src/scripts/extend.lua",
+        from: "local value = values[i]",
+        to: "redis.call('SET', lock, ARGV[2 * i - 1], 'NX', 'PX', ARGV[2 * i])
+  local value = redis.call('GET', lock)",
         test: "-p leasehold --all-features --test redis c10_lost_is_final",
     },
     Mutant {
@@ -36,8 +36,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a ghost is let in",
-        file: "lock-redis/src/scripts/acquire.lua",
-        from: "if redis.call('EXISTS', KEYS[5]) == 1 then",
+        file: "lock-redis/src/scripts/acquire_busy.lua",
+        from: "if withdrawn then",
         to: "if false then",
         test: "-p leasehold --all-features --test redis withdrawals::c19_a_lost_connection_leaves_marks_which_refuse_late_requests",
     },
@@ -81,10 +81,52 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a hand-over that leaves the old value",
-        file: "lock-redis/src/scripts/granting.lua",
-        from: "redis.call('SET', lock, value, 'PXAT', integer(last))",
-        to: "redis.call('SET', lock, value, 'NX', 'PXAT', integer(last))",
+        file: "lock-redis/src/scripts/release_exclusive.lua",
+        from: "redis.call('SET', lock, value, 'PX', ttl_ms)",
+        to: "redis.call('SET', lock, value, 'NX', 'PX', ttl_ms)",
         test: "-p leasehold --all-features --test redis c27_first_come_first_served",
+    },
+    Mutant {
+        name: "Redis: a hand-over lets the counter expire",
+        file: "lock-redis/src/scripts/release_exclusive.lua",
+        from: "if not before or string.sub(held, before + 1, before + 10) ~= seconds then",
+        to: "if not before then",
+        test: "-p leasehold --all-features --test redis queue::c22_a_hand_over_makes_the_counter_last",
+    },
+    Mutant {
+        name: "Redis: a server out of memory hands nothing over",
+        file: "lock-redis/src/scripts/release_unwanted.lua",
+        from: "redis.call('ZPOPMIN', KEYS[3])",
+        to: "redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')",
+        test: "-p leasehold --all-features --test redis queue::c27_a_server_out_of_memory_hands_over",
+    },
+    Mutant {
+        name: "Redis: who cannot be granted loses its place",
+        file: "lock-redis/src/scripts/release_exclusive.lua",
+        from: "redis.call('ZADD', queue, place, owner)",
+        to: "",
+        test: "-p leasehold --all-features --test redis queue::c22_a_damaged_counter_costs_no_place_in_the_queue",
+    },
+    Mutant {
+        name: "Redis: a queue that was put back stays",
+        file: "lock-redis/src/scripts/release_exclusive.lua",
+        from: "redis.call('PEXPIRE', queue, QUEUE_MS)",
+        to: "",
+        test: "-p leasehold --all-features --test redis queue::c22_a_damaged_counter_costs_no_place_in_the_queue",
+    },
+    Mutant {
+        name: "Redis: a reader is handed a lock alone",
+        file: "lock-redis/src/scripts/release_exclusive.lua",
+        from: "kind == '' and now <= tonumber(ARGV[2])",
+        to: "kind and now <= tonumber(ARGV[2])",
+        test: "-p leasehold --all-features --test redis c34_a_release_lets_in_all_that_fit",
+    },
+    Mutant {
+        name: "Redis: an extension that shortens",
+        file: "lock-redis/src/scripts/holds.lua",
+        from: "ttl_ms, 'GT') == 1",
+        to: "ttl_ms) == 1",
+        test: "-p leasehold --all-features --test redis c10_extending_twice_at_once_is_safe",
     },
     Mutant {
         name: "a repeat is a new grant",
@@ -99,9 +141,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "last come, first served",
-        file: "lock-redis/src/scripts/granting.lua",
-        from: "redis.call('ZRANGE', queue, '0', '0')[1]",
-        to: "redis.call('ZRANGE', queue, '-1', '-1')[1]",
+        file: "lock-redis/src/scripts/release_unwanted.lua",
+        from: "redis.call('ZPOPMIN', KEYS[3])",
+        to: "redis.call('ZPOPMAX', KEYS[3])",
         test: "-p leasehold --all-features --test redis c27_first_come_first_served",
     },
     Mutant {
@@ -127,9 +169,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "an error of a read is an eviction",
-        file: "lock-redis/src/scripts/extending.lua",
-        from: "return value",
-        to: "value = false",
+        file: "lock-redis/src/scripts/extend.lua",
+        from: "if values.err then return values end",
+        to: "if values.err then values = {} end",
         test: "-p leasehold --all-features --test redis access::c08_a_right_that_is_taken_away_is_no_eviction",
     },
     Mutant {
@@ -156,8 +198,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: a release passes waiters over",
         file: "lock-redis/src/scripts/release_unwanted.lua",
-        from: "and redis.call('EXISTS', KEYS[3]) == 0",
-        to: "",
+        from: "if not owner then",
+        to: "if true then",
         test: "-p leasehold --all-features --test redis c27_a_release_lets_the_next_one_in",
     },
     Mutant {
@@ -185,7 +227,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: a new lock in company goes by a plain counter",
         file: "lock-redis/src/scripts/acquire_together.lua",
-        from: "return is_set and now or nil",
+        from: "return is_set and now_text or nil",
         to: "return is_set and '1' or nil",
         test: "-p leasehold --all-features --test redis together::c22_new_locks_in_company_begin_at_the_time",
     },
@@ -198,16 +240,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "Redis: the queue of one who died stays",
-        file: "lock-redis/src/scripts/acquire.lua",
+        file: "lock-redis/src/scripts/acquire_busy.lua",
         from: "if not is_new or math.floor(now / 1000000) ~= math.floor(last / 1000000) then",
         to: "if not is_new then",
         test: "-p leasehold --all-features --test redis queue::r1_a_place_in_a_queue_ends_by_itself",
     },
     Mutant {
         name: "Redis: who comes after a clock stepped back goes first",
-        file: "lock-redis/src/scripts/acquire.lua",
-        from: "last < now and seen or integer(last + 1)",
-        to: "seen",
+        file: "lock-redis/src/scripts/acquire_busy.lua",
+        from: "last < now and now_text or integer(last + 1)",
+        to: "now_text",
         test: "-p leasehold --all-features --test redis queue::c27_who_comes_later_stands_behind_whatever_the_clock_says",
     },
     Mutant {
@@ -228,7 +270,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a key of another type is free",
-        file: "lock-redis/src/scripts/acquire.lua",
+        file: "lock-redis/src/scripts/acquire_busy.lua",
         from: "if found then return not_a_lock(found) end",
         to: "",
         test: "-p leasehold --all-features --test redis foreign::c49_a_key_of_another_type_is_named_at_once",
@@ -450,7 +492,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "Cluster: a grant that counts for nothing is told",
-        file: "lock-redis/src/scripts/granting.lua",
+        file: "lock-redis/src/scripts/waiting.lua",
         from: "if @several@ and redis.call('PUBSUB', 'NUMSUB', channel)[2] == 0 then return false end",
         to: "",
         test: "-p leasehold --all-features --test redis_topologies cluster::moves::c27_waiters_outlive_the_move_of_a_slot",
@@ -467,8 +509,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Cluster: a hold whose slot moves is taken for lost",
         file: "lock-redis/src/scripts/extend_across_slots.lua",
-        from: "type(answer) == 'number' and answer",
-        to: "type(answer) == 'number' and answer or 0",
+        from: "is_told and (lasts and 1 or 0)",
+        to: "lasts and 1 or 0",
         test: "-p leasehold --all-features --test redis_topologies cluster::moves::c12_holds_are_renewed_while_their_slot_moves",
     },
     Mutant {
