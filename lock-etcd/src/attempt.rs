@@ -16,9 +16,9 @@ use crate::requests::{self, ClaimKeys};
 use crate::session::Session;
 use crate::standing::{Standing, first_slots};
 use crate::stored_claim::{StoredClaim, token};
-use crate::together::Write;
 use crate::view::{Entered, View, entered, entries, server_time};
 use crate::waiters::Place;
+use crate::write::Write;
 
 /// How long the session of a place in a queue is to last when the place is looked at: until the next look.
 const PLACE_LASTS: Duration = Duration::from_millis(1200);

@@ -8,8 +8,8 @@ use crate::claimed::Asked;
 use crate::cluster::Cluster;
 use crate::error::overtaken;
 use crate::requests;
-use crate::together::Write;
 use crate::view::{deleted, released, unless_retired};
+use crate::write::Write;
 
 impl Cluster {
     pub(crate) async fn release(

@@ -121,11 +121,11 @@ mod session;
 mod several;
 mod standing;
 mod stored_claim;
-mod together;
 mod value;
 mod view;
 mod waiters;
 mod watches;
+mod write;
 
 pub use crate::backend::EtcdBackend;
 pub use crate::fence::{EtcdFence, FenceComparison};

@@ -9,17 +9,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn};
+use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn, TxnOp};
 use futures_util::future::FutureExt;
 use lock_core::BackendError;
-use lock_core::backend::{PendingReply, ReplyMonitor};
+use lock_core::backend::{Batches, PendingReply, ReplyMonitor};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
 use crate::answer::Answer;
 use crate::error::{BACKEND, classify, spoils_connection};
 use crate::identity::{Identity, Linearizable};
-use crate::together::{Together, Write};
+use crate::write::Write;
 
 /// A caller that leaves after this much silence leaves a suspect connection behind. One that leaves
 /// earlier has changed its mind. A healthy commit takes a hundredth of this span.
@@ -42,7 +42,7 @@ pub(crate) struct Link {
     number: usize,
     client: OnceCell<Client>,
     replies: ReplyMonitor,
-    together: Together,
+    writes: Batches<Write, Answer>,
     retired: watch::Sender<bool>,
 }
 
@@ -94,13 +94,24 @@ impl Server {
     ) -> Result<Answer, BackendError> {
         let (link, server) = (self.link(), self.clone());
         let reply = self.request_over(&link);
-        let send = move |write| {
-            let server = server.clone();
-            async move { server.write(write).await }.boxed()
-        };
-        let answer = link.together.carry_out(lock, write, send).await;
+        // Boxed, and only if it goes: the futures of the driver are large.
+        let alone = async { self.write(write()).boxed().await };
+        let together = |writes| async move { server.write_all(writes).await }.boxed();
+        let answer = link.writes.ask(lock, &write, alone, together).await;
         reply.received();
         answer
+    }
+
+    /// Carries out writes for several locks as one.
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Option<Answer>>, BackendError> {
+        let answers = match <[Write; 1]>::try_from(writes) {
+            Ok([alone]) => vec![self.write(alone).await?],
+            Err(writes) => {
+                let parts: Vec<TxnOp> = writes.into_iter().map(TxnOp::from).collect();
+                self.txn(Txn::new().and_then(parts)).await?.of_each()?
+            }
+        };
+        Ok(answers.into_iter().map(Some).collect())
     }
 
     async fn write(&self, write: Write) -> Result<Answer, BackendError> {
@@ -192,8 +203,8 @@ impl Server {
 
 impl Link {
     fn to(number: usize) -> Self {
-        let (client, replies, together) = Default::default();
-        Self { number, client, replies, together, retired: watch::Sender::new(false) }
+        let (client, replies, writes) = Default::default();
+        Self { number, client, replies, writes, retired: watch::Sender::new(false) }
     }
 
     /// Returns once requests go elsewhere.

@@ -11,7 +11,7 @@ use leasehold::{
 use lock_testkit::PostgresServer;
 
 use crate::server::shared;
-use crate::support::{MINUTE, client, fresh_name, patient, turn};
+use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};
 
 /// With data on disk a crash loses neither a lock nor its token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,6 +27,26 @@ async fn c22_a_lock_and_its_token_survive_a_crash() {
     assert_eq!(holder.token, Some(guard.token()));
     guard.extend(MINUTE).await.expect("still held");
     assert!(turn(&client, &other).await > first);
+}
+
+/// C27: a crash empties the queue, and those who come after it have places like those who came before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_the_order_is_kept_after_a_crash() {
+    let mut server = PostgresServer::start_with(&["fsync=on", "full_page_writes=on"]).await;
+    let (first, second) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let mut guard = held(&first, &name).await;
+    for waiter in [&second, &first] {
+        let waiting = queued(waiter, waiter, patient(&name), &name).await;
+        released(guard).await;
+        guard = served(waiting).await;
+    }
+    server.kill();
+    server.restart().await;
+    // Only who has a place is counted.
+    let waiting = queued(&second, &second, patient(&name), &name).await;
+    released(guard).await;
+    released(served(waiting).await).await;
 }
 
 /// A counter ahead of the clock, as after a step of the clock, goes on by one.

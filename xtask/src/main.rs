@@ -46,9 +46,8 @@ enum Task {
     },
     /// Prove that named tests fail when the code is broken in named ways.
     Mutants {
-        /// Only the mutants whose name contains this.
-        #[arg(default_value = "")]
-        name: String,
+        /// Only the mutants whose name contains one of these.
+        names: Vec<String>,
         /// Only the mutants in the code of this package.
         #[arg(long)]
         package: Option<String>,
@@ -63,7 +62,7 @@ fn main() -> ExitCode {
         Task::Bench { args } => bench::run(&args),
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
-        Task::Mutants { name, package } => mutants::run(&name, package.as_deref()),
+        Task::Mutants { names, package } => mutants::run(&names, package.as_deref()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,9 +14,9 @@ use crate::mutants::mutant::Mutant;
 use crate::step::{Done, Failure};
 use crate::workspace;
 
-/// Tries the mutants whose name contains `name`, of those in the code of `package`.
-pub(crate) fn run(name: &str, package: Option<&str>) -> Done {
-    let chosen = chosen(name, package)?;
+/// Tries the mutants whose name contains one of `names`, if there are any, of those in the code of `package`.
+pub(crate) fn run(names: &[String], package: Option<&str>) -> Done {
+    let chosen = chosen(names, package)?;
     // Before anything is built, because the table goes stale easily.
     for mutant in &chosen {
         mutant.apply_in(workspace::root())?;
@@ -32,9 +32,10 @@ pub(crate) fn run(name: &str, package: Option<&str>) -> Done {
     conclude(&chosen, &verdicts)
 }
 
-fn chosen(name: &str, package: Option<&str>) -> Done<Vec<&'static Mutant>> {
+fn chosen(names: &[String], package: Option<&str>) -> Done<Vec<&'static Mutant>> {
     let fits = |mutant: &&Mutant| {
-        mutant.name.contains(name) && package.is_none_or(|package| mutant.is_in(package))
+        let is_named = names.is_empty() || names.iter().any(|name| mutant.name.contains(name));
+        is_named && package.is_none_or(|package| mutant.is_in(package))
     };
     let chosen: Vec<_> = table::all().filter(fits).collect();
     if chosen.is_empty() {

@@ -3,7 +3,7 @@
 //! A backend implements [`DistributedLock`] and [`LockAdmin`] for a type that is cheap to clone. The rest
 //! of this module is what several backends share: the [bounds](self) of the contract that a server must
 //! know, [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
-//! swallow requests, [`Register`] for stores that compare and swap, [`Holds`] and [`Withdrawals`] for those that keep their own state,
+//! swallow requests, [`Batches`] for requests that go together, [`Register`] for stores that compare and swap, [`Holds`] and [`Withdrawals`] for those that keep their own state,
 //! [`UrlParameters`] for those that have a URL. [`Prefixed`] and [`ShardedLock`] make backends of backends.
 //!
 //! Applications need none of it: they hold a [`LockClient`](crate::LockClient).
@@ -12,6 +12,7 @@ mod admin;
 mod admission;
 mod answers;
 mod arc;
+mod batches;
 mod bounds;
 mod distributed_lock;
 mod holds;
@@ -31,6 +32,7 @@ pub use async_trait::async_trait;
 pub use self::admin::{Changes, LockAdmin};
 pub use self::admission::Admission;
 pub use self::answers::{Attempt, Extension, Grant, Recording, Release, Reserved, TokenRange};
+pub use self::batches::Batches;
 pub use self::bounds::{
     ClockLimit, FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,
 };

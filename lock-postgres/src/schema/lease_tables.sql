@@ -84,6 +84,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
 ) WITH (fillfactor = 50);
 
 DO $migration$
+DECLARE
+    places regclass;
 BEGIN
     -- The queue of version 1 knew of exclusive holds alone.
     IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attname = 'permits'
@@ -91,6 +93,14 @@ BEGIN
     THEN
         ALTER TABLE "@schema@"."@table@_queue"
             ADD COLUMN permits bigint, ADD COLUMN taken bigint NOT NULL DEFAULT 0;
+    END IF;
+    -- A crash or a failover empties the queue, but the places go on from where they were: one that is not above
+    -- the last that was served is no place. From Postgres 15 on, the sequence of such a table would begin anew.
+    places := pg_get_serial_sequence('"@schema@"."@table@_queue"', 'place');
+    IF (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = places) THEN
+        EXECUTE format('ALTER SEQUENCE %s SET LOGGED', places);
+        PERFORM setval(places, greatest(nextval(places),
+            (SELECT max(g.served) FROM "@schema@"."@table@_grants" g)));
     END IF;
     IF to_regclass('"@schema@"."@table@_queue_place"') IS NULL THEN
         CREATE INDEX "@table@_queue_place" ON "@schema@"."@table@_queue" (name, place);

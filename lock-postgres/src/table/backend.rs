@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use lock_core::backend::{
-    Attempt, Claim, Extension, Grant, Record, Recording, Release, Renewal, Reservation, Reserved,
-    WaiterHandle,
+    Attempt, Batches, Claim, Extension, Grant, Record, Recording, Release, Renewal, Reservation,
+    Reserved, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kind, Kinds,
@@ -17,7 +17,6 @@ use lock_core::{
 
 use super::answers;
 use super::push::Push;
-use super::together::{Answers, Together};
 use crate::doctor;
 use crate::error::{BACKEND, classify, unreadable};
 use crate::fence::PostgresFence;
@@ -41,8 +40,8 @@ pub struct PostgresBackend {
     server: Server,
     /// How the server tells waiters of their grants; `None` behind a pooler.
     push: Option<Arc<Push>>,
-    acquires: Arc<Together<Claim, Attempt>>,
-    releases: Arc<Together<(LockName, OwnerId), Release>>,
+    acquires: Arc<Batches<Claim, Attempt>>,
+    releases: Arc<Batches<(LockName, OwnerId), Release>>,
 }
 
 impl PostgresBackend {
@@ -62,12 +61,8 @@ impl PostgresBackend {
         let server = Server::connect(options, Mode::Table).await?;
         server.forget_unused().await;
         let push = server.is_direct().then(|| Arc::new(Push::new(&server)));
-        let (acquiring, releasing) = (server.clone(), server.clone());
-        let acquires =
-            Together::new(move |claims| acquire_together(acquiring.clone(), claims).boxed());
-        let releases =
-            Together::new(move |holds| release_together(releasing.clone(), holds).boxed());
-        Ok(Self { server, push, acquires: Arc::new(acquires), releases: Arc::new(releases) })
+        let (acquires, releases) = Default::default();
+        Ok(Self { server, push, acquires, releases })
     }
 
     /// Makes the tables and functions, or what of them is missing. [`connect`](Self::connect) does so
@@ -226,7 +221,11 @@ impl DistributedLock for PostgresBackend {
     ) -> Result<Attempt, BackendError> {
         let alone = self.try_alone(claim, waiter);
         let attempt = match claim.kind {
-            Kind::Exclusive => self.acquires.ask(&claim.name, || claim.clone(), alone).await?,
+            Kind::Exclusive => {
+                let server = self.server.clone();
+                let together = |claims| acquire_together(server, claims).boxed();
+                self.acquires.ask(claim.name.as_str(), || claim.clone(), alone, together).await?
+            }
             _ => alone.await?,
         };
         if let (Some(_), Some(push)) = (waiter, &self.push) {
@@ -278,7 +277,9 @@ impl DistributedLock for PostgresBackend {
                 false => Release::NotHeld,
             })
         };
-        self.releases.ask(name, || (name.clone(), owner), alone).await
+        let server = self.server.clone();
+        let together = |holds| release_together(server, holds).boxed();
+        self.releases.ask(name.as_str(), || (name.clone(), owner), alone, together).await
     }
 
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
@@ -372,7 +373,7 @@ impl LockAdmin for PostgresBackend {
 async fn acquire_together(
     server: Server,
     claims: Vec<Claim>,
-) -> Result<Answers<Attempt>, BackendError> {
+) -> Result<Vec<Option<Attempt>>, BackendError> {
     let call = server.call("acquire_together");
     let call = call.texts(claims.iter().map(|claim| claim.name.as_str()));
     let call = call.owners(claims.iter().map(|claim| claim.owner));
@@ -386,7 +387,7 @@ async fn acquire_together(
 async fn release_together(
     server: Server,
     holds: Vec<(LockName, OwnerId)>,
-) -> Result<Answers<Release>, BackendError> {
+) -> Result<Vec<Option<Release>>, BackendError> {
     let call = server.call("release_together").texts(holds.iter().map(|(name, _)| name.as_str()));
     let call = call.owners(holds.iter().map(|(_, owner)| *owner));
     answers::released_together(holds.len(), &server.rows(&call).await?)

@@ -5,7 +5,6 @@ mod backend;
 mod hearing;
 mod listener;
 mod push;
-mod together;
 mod waits;
 
 pub use self::backend::PostgresBackend;

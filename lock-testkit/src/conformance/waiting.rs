@@ -147,11 +147,10 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     let (next, faulty) = faulty_client(harness).await;
     let guard = holder.acquire(patient(&name, harness.limit())).await.expect("a free lock");
     // A client whose runtime is gone can neither renew its place nor withdraw it.
-    let gone = harness.connect().await;
+    let (dead, unanswered) = faulty_client(harness).await;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
-    let dead = LockClient::new(gone);
     let (alive, dies) = tokio::sync::oneshot::channel::<()>();
     runtime.spawn({
         let (dead, request) = (dead.clone(), patient(&name, harness.limit()));
@@ -163,6 +162,12 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     if waiters(&holder, &name).await.is_some() {
         eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(1)).await;
     }
+    // A request that is still on its way could be granted the lock for its whole TTL. The call after that one
+    // begins when it is answered, and goes no further.
+    unanswered.always(Operation::TryAcquire, Fault::Silence);
+    let before = unanswered.calls(Operation::TryAcquire);
+    let has_asked_again = async || unanswered.calls(Operation::TryAcquire) > before;
+    eventually(harness, "it asks again", has_asked_again).await;
     runtime.shutdown_background();
     // A task that was running goes on for a moment, and could take the lock.
     let _ = dies.await;

@@ -12,15 +12,10 @@ use super::mutant::Mutant;
 
 /// All mutants.
 pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
-    [
-        lock_cli::MUTANTS,
-        lock_etcd::MUTANTS,
-        lock_file::MUTANTS,
-        lock_postgres::MUTANTS,
-        lock_redis::MUTANTS,
-        memcached_backend::MUTANTS,
-    ]
-    .into_iter()
-    .chain(lock_core::ROOMS)
-    .flatten()
+    [lock_cli::MUTANTS, lock_etcd::MUTANTS, lock_file::MUTANTS, memcached_backend::MUTANTS]
+        .into_iter()
+        .chain(lock_core::ROOMS)
+        .chain(lock_postgres::ROOMS)
+        .chain(lock_redis::ROOMS)
+        .flatten()
 }

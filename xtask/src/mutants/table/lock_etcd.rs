@@ -250,27 +250,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test etcd c41_a_hold_whose_release_is_delayed_is_nobodys",
     },
     Mutant {
-        name: "two claims on one lock in one transaction",
-        file: "lock-etcd/src/together.rs",
-        from: " && !self.locks.contains(lock)",
-        to: "",
-        test: "-p lock-etcd --lib s03_no_two_of_one_lock_are_one_transaction",
-    },
-    Mutant {
-        name: "a write for a caller that has left",
-        file: "lock-etcd/src/together.rs",
-        from: "0 => Write::Txn(Txn::new()),",
-        to: "0 => self.write,",
-        test: "-p lock-etcd --lib c19_nothing_is_written_for_a_caller_that_has_left",
-    },
-    Mutant {
-        name: "one request spoils those that go with it",
-        file: "lock-etcd/src/together.rs",
-        from: "Err(error) if is_refusal(&error) => send(write()).await,",
-        to: "Err(error) if is_refusal(&error) && place > 99 => send(write()).await,",
-        test: "-p lock-etcd --lib what_is_refused_as_a_whole_goes_alone",
-    },
-    Mutant {
         name: "a key of its own for each claim",
         file: "lock-etcd/src/claims.rs",
         from: "unanswered: 0, .. }) => self.seats.free(&key),",
