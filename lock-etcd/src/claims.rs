@@ -67,22 +67,26 @@ impl Claims {
     }
 
     /// Notes a hold before it is renewed: the session that it is to be on. It is never a shorter one than
-    /// the one it is on (C10). `None` if its deletion is under way, or another claim has the key by now.
-    pub(crate) fn renewing(&self, renewal: &Renewal, key: &Arc<str>) -> Option<Arc<Session>> {
+    /// the one it is on (C10). `None` if the hold is over: nobody believed in it any more, and its deletion is under way.
+    pub(crate) fn renewing(
+        &self,
+        renewal: &Renewal,
+        key: &Arc<str>,
+    ) -> Result<Option<Arc<Session>>, BackendError> {
         let Renewal { owner, ttl, .. } = *renewal;
         let mut known = self.known();
-        let is_over = match known.claims.get(&owner) {
-            Some(claimed) => claimed.deletion != Deletion::NotDue,
-            None => known.seats.is_taken(key.as_bytes()),
-        };
-        if is_over {
-            return None;
+        match known.claims.get(&owner) {
+            Some(claimed) if claimed.deletion != Deletion::NotDue => return Ok(None),
+            None if known.seats.is_taken(key.as_bytes()) => {
+                return Err(overtaken("its key was that of another claim a moment ago"));
+            }
+            _ => {}
         }
         let found = |seats: &mut Seats| {
             seats.note(key.clone());
             (key.clone(), false)
         };
-        Some(known.note(&self.server, owner, ttl, whole(ttl), found).0)
+        Ok(Some(known.note(&self.server, owner, ttl, whole(ttl), found).0))
     }
 
     /// The key of a claim.

@@ -22,8 +22,6 @@ use crate::view::{entries, unless_retired};
 /// How many keys one request reads. The server takes up to 128 operations.
 const BATCH: usize = 100;
 
-const IT_ENDS: &str = "the hold is ending, or its key was that of another claim a moment ago";
-
 type Answer = Result<Extension, BackendError>;
 
 /// A hold that is to last longer.
@@ -41,12 +39,8 @@ impl Cluster {
         let mut holds = Vec::new();
         let keys = renewals.iter().map(|renewal| self.key_of(&renewal.name, renewal.owner));
         for (renewal, key) in renewals.iter().zip(join_all(keys).await) {
-            match key {
-                Ok(Some(key)) => match self.claims.renewing(renewal, &key) {
-                    Some(session) => holds.push(Hold { renewal, key, session }),
-                    None => drop(answers.insert(renewal.owner, Err(overtaken(IT_ENDS)))),
-                },
-                Ok(None) => {}
+            match key.and_then(|key| self.noted(renewal, key)) {
+                Ok(hold) => holds.extend(hold),
                 Err(error) => drop(answers.insert(renewal.owner, Err(error))),
             }
         }
@@ -57,6 +51,17 @@ impl Cluster {
         }
         let answer = |renewal: &Renewal| answers.get(&renewal.owner).cloned();
         renewals.iter().map(|renewal| answer(renewal).unwrap_or(Ok(Extension::Lost))).collect()
+    }
+
+    /// A hold that has this key, noted as one that is renewed; `None` if it is over.
+    fn noted<'a>(
+        &self,
+        renewal: &'a Renewal,
+        key: Option<Arc<str>>,
+    ) -> Result<Option<Hold<'a>>, BackendError> {
+        let Some(key) = key else { return Ok(None) };
+        let session = self.claims.renewing(renewal, &key)?;
+        Ok(session.map(|session| Hold { renewal, key, session }))
     }
 
     /// Extends holds that are to be on one session.

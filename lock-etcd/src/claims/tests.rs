@@ -1,5 +1,5 @@
 use etcd_client::ConnectOptions;
-use lock_core::LockRequest;
+use lock_core::{Lease, LockRequest};
 
 use super::*;
 
@@ -52,6 +52,17 @@ fn c19_a_claim_whose_deletion_is_under_way_is_not_granted() {
     let (_, other) = claims.begin(&one);
     assert!(!claims.granted(one.owner, &key, token));
     assert!(claims.granted(one.owner, &other, token));
+}
+
+#[test]
+fn c10_a_hold_whose_deletion_is_under_way_is_over() {
+    let (claims, one) = (claims(), claim());
+    let text = format!("lease1:{}:7:30000:a", one.owner.expose());
+    let renewal = Renewal::new(&Lease::import(&text).expect("a lease"), one.ttl);
+    let (_, key) = claims.begin(&one);
+    assert!(claims.renewing(&renewal, &key).expect("its own key").is_some());
+    let (_asked, key) = over(&claims, &one);
+    assert!(claims.renewing(&renewal, &key).expect("its own key").is_none());
 }
 
 #[test]

@@ -305,4 +305,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "self.root.read(&claim.key).and_then(|(_, owner)| owner) == Some(owner)",
         test: "-p leasehold --all-features --test etcd a_claim_is_found_by_a_client_that_did_not_make_it",
     },
+    Mutant {
+        name: "a hold is renewed while it is deleted",
+        file: "lock-etcd/src/claims.rs",
+        from: "Some(claimed) if claimed.deletion != Deletion::NotDue => return Ok(None),",
+        to: "",
+        test: "-p lock-etcd --lib c10_a_hold_whose_deletion_is_under_way_is_over",
+    },
 ];
