@@ -20,6 +20,10 @@ use crate::view::{Entered, View, entered, entries, server_time};
 use crate::waiters::Place;
 use crate::write::Write;
 
+/// How often an attempt enters: once more for the session of its place, and each time that somebody else took what it
+/// saw to be free.
+const ENTRIES: usize = 16;
+
 /// How long the session of a place in a queue is to last when the place is looked at: until the next look.
 const PLACE_LASTS: Duration = Duration::from_millis(1200);
 
@@ -78,7 +82,7 @@ impl Cluster {
         let (owner, kind) = (this.claim.owner, this.claim.kind);
         this.hold.last_for(this.claim.ttl.as_duration()).await?;
         let mut place = waiter.and_then(|_| self.claims.open_queue(owner));
-        loop {
+        for _ in 0..ENTRIES {
             if let Some(session) = &place {
                 session.last_for(PLACE_LASTS).await?;
             }
@@ -104,14 +108,13 @@ impl Cluster {
                     return self.begin_to_wait(this, session, waiter, view).await;
                 }
                 (Waits, Some(_)) if place.is_none() => place = Some(self.claims.queue(owner)),
-                (Waits, Some(_)) => {
-                    // Something else may be on the key. The next try has another one.
-                    self.claims.give_up(owner);
-                    return Err(overtaken("the place in the queue was not taken"));
-                }
+                (Waits, Some(_)) => break,
                 (Waits, None) => return Ok(self.busy(this, &view).await),
             }
         }
+        // Something else may be on the key. The next try has another one.
+        self.claims.give_up(owner);
+        Err(overtaken("the lock, or the place in its queue, was not taken"))
     }
 
     async fn ask_to_enter(
