@@ -23,15 +23,22 @@ DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
 /// so that it tells whether all is there.
 fn parts(names: &TableNames) -> Vec<&'static str> {
     let mode: &[&str] = match names.is_advisory() {
-        true => &[include_str!("advisory_tables.sql"), include_str!("advisory.sql")],
+        true => &[include_str!("advisory/tables.sql"), include_str!("advisory/functions.sql")],
         false => &[
-            include_str!("lease_tables.sql"),
-            include_str!("lease_table.sql"),
-            include_str!("version_1.sql"),
-            include_str!("runs.sql"),
-            include_str!("several.sql"),
-            include_str!("follow.sql"),
-            include_str!("together.sql"),
+            include_str!("table/tables.sql"),
+            include_str!("table/grant.sql"),
+            include_str!("table/holders.sql"),
+            include_str!("table/hand_over.sql"),
+            include_str!("table/acquire.sql"),
+            include_str!("table/acquire_beside.sql"),
+            include_str!("table/extend.sql"),
+            include_str!("table/release.sql"),
+            include_str!("table/admin.sql"),
+            include_str!("table/version_1.sql"),
+            include_str!("table/runs.sql"),
+            include_str!("table/several.sql"),
+            include_str!("table/follow.sql"),
+            include_str!("table/together.sql"),
         ],
     };
     let both = [include_str!("tables.sql"), include_str!("common.sql"), include_str!("fence.sql")];

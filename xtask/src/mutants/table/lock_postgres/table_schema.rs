@@ -12,7 +12,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a ghost goes the short way",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/acquire.sql",
         from: "AND NOT EXISTS (SELECT FROM \"@schema@\".\"@table@_withdrawn\" w WHERE w.owner = me)
 ",
         to: "
@@ -21,7 +21,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a newcomer goes the short way past those who wait",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/acquire.sql",
         from: "                AND NOT EXISTS (SELECT FROM \"@schema@\".\"@table@_queue\" q
                     WHERE q.name = lock_name AND q.place > g.served)
                 RETURNING",
@@ -30,21 +30,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "several taken past one that is busy",
-        file: "lock-postgres/src/schema/several.sql",
+        file: "lock-postgres/src/schema/table/several.sql",
         from: "EXIT WHEN token IS NULL;",
         to: "CONTINUE WHEN token IS NULL;",
         test: "-p leasehold --all-features --test postgres c39_no_lock_behind_a_busy_one_is_taken",
     },
     Mutant {
         name: "a jammed lock is waited for amid others",
-        file: "lock-postgres/src/schema/several.sql",
+        file: "lock-postgres/src/schema/table/several.sql",
         from: "FOR UPDATE SKIP LOCKED;",
         to: "FOR UPDATE;",
         test: "-p leasehold --all-features --test postgres c39_a_jammed_lock_keeps_nobody_from_those_before_it",
     },
     Mutant {
         name: "anybody releases the row",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/release.sql",
         from: "released := coalesce(held.owner = me AND held.expires_at > clock_timestamp(), false);",
         to: "released := coalesce(held.expires_at > clock_timestamp(), false);",
         test: "-p leasehold --all-features --test postgres conformance::table::c14_releasing_what_is_lost_is_not_held",
@@ -59,7 +59,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a ghost is let into the table",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/acquire.sql",
         from: "-- withdrawal comes later, and finds the grant.
         IF EXISTS (",
         to: "IF false AND EXISTS (",
@@ -67,7 +67,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a release hands nothing over",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/release.sql",
         from: "nothing is handed over: the waiters find the lock free.
     IF EXISTS (",
         to: "
@@ -76,14 +76,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a listening session is always taken for alive",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/hand_over.sql",
         from: "AND pg_try_advisory_xact_lock_shared(",
         to: "AND false AND pg_try_advisory_xact_lock_shared(",
         test: "-p leasehold --all-features --test postgres faults::c28_a_client_that_is_gone_costs_nothing",
     },
     Mutant {
         name: "nobody is told of a grant",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/release.sql",
         from: "PERFORM pg_catalog.pg_notify(t.channel, t.message)
             FROM unnest(ended.channels, ended.messages) t (channel, message);",
         to: "NULL;",
@@ -91,7 +91,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "grants that a crash forgets",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/grant.sql",
         from: "-- A grant is on disk before it is told, whatever the session's default is.
     IF current_setting('synchronous_commit') = 'off' THEN",
         to: "IF false THEN",
@@ -99,7 +99,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "old grants are kept",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/grant.sql",
         from: "permits = last.permits, oldest = last.oldest
         WHERE g.name = lock_name AND g.token = last.token;",
         to: "permits = last.permits, oldest = last.oldest
@@ -108,7 +108,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a lock is forgotten with a token ahead of the clock",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/admin.sql",
         from: "SELECT FROM \"@schema@\".\"@table@_grants\" g WHERE g.name = l.name AND (
                 g.token > \"@schema@\".\"@table@_v2_now_us\"() - 7 * 86400000000
                 OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())))
@@ -139,14 +139,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "holds of version 1 are left behind",
-        file: "lock-postgres/src/schema/lease_tables.sql",
+        file: "lock-postgres/src/schema/table/tables.sql",
         from: "SELECT l.name, l.token, l.owner, l.label, l.expires_at FROM",
         to: "SELECT l.name, l.token, NULL, l.label, l.expires_at FROM",
         test: "-p leasehold --all-features --test postgres versions::c22_clients_of_two_versions_share_their_locks",
     },
     Mutant {
         name: "a function of version 1 goes on with its old columns",
-        file: "lock-postgres/src/schema/lease_tables.sql",
+        file: "lock-postgres/src/schema/table/tables.sql",
         from: "ALTER TABLE \"@schema@\".\"@table@\" DROP COLUMN token, DROP COLUMN owner, DROP COLUMN label,
             DROP COLUMN expires_at, DROP COLUMN process;",
         to: "ALTER TABLE \"@schema@\".\"@table@\" ALTER COLUMN token SET DEFAULT 0;",
@@ -161,7 +161,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "names mean what the caller's search_path says",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/acquire.sql",
         from: "OUT holder text, OUT ahead bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
@@ -183,49 +183,49 @@ SET enable_seqscan = off AS $$",
     },
     Mutant {
         name: "a waiter whose session was cut loses its place",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/hand_over.sql",
         from: "last.served := coalesce(passed_over - 1, looked_at);",
         to: "last.served := looked_at;",
         test: "-p leasehold --all-features --test postgres faults::c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place",
     },
     Mutant {
         name: "a reader passes a writer that waits in a table",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/acquire_beside.sql",
         from: "    ELSIF NOT is_blocked THEN",
         to: "    ELSE",
         test: "-p leasehold --all-features --test postgres conformance::table::c34_nobody_passes_those_who_wait",
     },
     Mutant {
         name: "a slot of a table is given twice",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/holders.sql",
         from: "EXCEPT SELECT unnest(h.slots) FROM",
         to: "EXCEPT SELECT unnest(h.slots) + 1000 FROM",
         test: "-p leasehold --all-features --test postgres conformance::table::c36_a_permit_is_a_slot",
     },
     Mutant {
         name: "a permit is not free at the end of its hold",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/holders.sql",
         from: "h.token >= last.oldest AND h.expires_at <= clock_timestamp();",
         to: "h.token >= last.oldest AND false;",
         test: "-p leasehold --all-features --test postgres kinds::c38_a_dead_holders_permit_goes_to_who_waits_for_it",
     },
     Mutant {
         name: "a release lets in the first of those who fit",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/hand_over.sql",
         from: "EXIT WHEN waiter.permits IS NULL;",
         to: "EXIT;",
         test: "-p leasehold --all-features --test postgres kinds::c36_those_who_are_let_in_together_have_slots_of_their_own",
     },
     Mutant {
         name: "nobody is told its slots",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/hand_over.sql",
         from: "nullif(array_to_string(slots, ','), '')",
         to: "NULL",
         test: "-p leasehold --all-features --test postgres kinds::c36_those_who_are_let_in_together_have_slots_of_their_own",
     },
     Mutant {
         name: "an exclusive hold looks at those of other kinds",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/acquire.sql",
         from: "IF held.permits IS NOT NULL THEN
                 held := ",
         to: "IF true THEN
@@ -234,7 +234,7 @@ SET enable_seqscan = off AS $$",
     },
     Mutant {
         name: "a ghost is let in beside others",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/acquire_beside.sql",
         from: "-- C19: as in `acquire`.
         IF EXISTS (",
         to: "IF false AND EXISTS (",
@@ -242,14 +242,14 @@ SET enable_seqscan = off AS $$",
     },
     Mutant {
         name: "an eviction of one owner ends the holds of all",
-        file: "lock-postgres/src/schema/lease_table.sql",
+        file: "lock-postgres/src/schema/table/admin.sql",
         from: "AND left(h.owner::text, 8) = coalesce(digits, left(h.owner::text, 8))",
         to: "",
         test: "-p leasehold --all-features --test postgres kinds::c38_an_eviction_that_comes_too_late_ends_nobody_else",
     },
     Mutant {
         name: "occurrence recorded after a loss, on Postgres",
-        file: "lock-postgres/src/schema/runs.sql",
+        file: "lock-postgres/src/schema/table/runs.sql",
         from: "WHERE g.name = lock_name AND g.token = of_token AND g.owner = me
             AND g.expires_at > clock_timestamp() FOR UPDATE;",
         to: "WHERE g.name = lock_name FOR UPDATE;",
@@ -257,21 +257,21 @@ SET enable_seqscan = off AS $$",
     },
     Mutant {
         name: "a delayed release that leaves the hold to its owner, on Postgres",
-        file: "lock-postgres/src/schema/runs.sql",
+        file: "lock-postgres/src/schema/table/runs.sql",
         from: "SET owner = retired, expires_at",
         to: "SET expires_at",
         test: "-p leasehold --all-features --test postgres c41_a_hold_whose_release_is_delayed_is_nobodys",
     },
     Mutant {
         name: "after a crash the places of waiters begin anew",
-        file: "lock-postgres/src/schema/lease_tables.sql",
+        file: "lock-postgres/src/schema/table/tables.sql",
         from: "(SELECT c.relpersistence = 'u' FROM",
         to: "(SELECT c.relpersistence = 'x' FROM",
         test: "-p leasehold --all-features --test postgres tokens::c27_the_order_is_kept_after_a_crash",
     },
     Mutant {
         name: "places that began anew are not made up for",
-        file: "lock-postgres/src/schema/lease_tables.sql",
+        file: "lock-postgres/src/schema/table/tables.sql",
         from: "PERFORM setval(places, greatest(nextval(places),",
         to: "PERFORM greatest(nextval(places), coalesce(nextval(places),",
         test: "-p leasehold --all-features --test postgres migration::c27_places_that_began_anew_are_made_up_for",

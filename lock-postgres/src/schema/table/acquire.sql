@@ -1,0 +1,134 @@
+-- Tries to take the lock for an exclusive hold. `token` is null if it is busy; then the rest says what is known.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_acquire"(
+    lock_name text, me uuid, ttl_ms bigint, my_label text, queues boolean, my_listener bigint,
+    clock_limit bigint,
+    OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+DECLARE
+    held "@schema@"."@table@_grants";
+    turn record;
+    winners uuid[];
+    my_place bigint;
+BEGIN
+    IF queues THEN
+        SELECT * INTO held FROM "@schema@"."@table@_grants" g
+            WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
+        IF held.owner <> me AND held.expires_at > clock_timestamp() THEN
+            -- Held by another. A claim that has a place does not need the row.
+            UPDATE "@schema@"."@table@_queue" q
+                SET seen_at = clock_timestamp(), listener = my_listener
+                WHERE q.owner = me AND q.place > held.served RETURNING q.place INTO my_place;
+        END IF;
+    END IF;
+    IF my_place IS NULL THEN
+        PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
+        IF NOT FOUND THEN
+            PERFORM "@schema@"."@table@_v2_enter"(lock_name);
+        END IF;
+        IF held.owner IS NULL THEN
+            -- The common case is one statement: it was released, nobody waits, and nothing is against a grant. All
+            -- else goes on below.
+            now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+            UPDATE "@schema@"."@table@_grants" g
+                SET token = greatest(g.token + g.reserved + 1, now_us), reserved = 0,
+                    owner = me, label = my_label,
+                    expires_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
+                WHERE g.name = lock_name AND g.token = (
+                    SELECT t.token FROM "@schema@"."@table@_grants" t
+                    WHERE t.name = lock_name ORDER BY t.token DESC LIMIT 1)
+                AND g.owner IS NULL AND g.permits IS NULL AND now_us <= clock_limit
+                AND NOT EXISTS (SELECT FROM "@schema@"."@table@_withdrawn" w WHERE w.owner = me)
+                AND NOT EXISTS (SELECT FROM "@schema@"."@table@_queue" q
+                    WHERE q.name = lock_name AND q.place > g.served)
+                RETURNING g.token INTO token;
+            IF FOUND THEN
+                IF current_setting('synchronous_commit') = 'off' THEN
+                    PERFORM set_config('synchronous_commit', 'on', true);
+                END IF;
+                RETURN;
+            END IF;
+        END IF;
+        -- C19: a withdrawal marks its claim with the row locked. So the mark is there now, or the
+        -- withdrawal comes later, and finds the grant.
+        IF EXISTS (SELECT FROM "@schema@"."@table@_withdrawn" w WHERE w.owner = me) THEN
+            RAISE EXCEPTION USING ERRCODE = 'LH001', MESSAGE = 'the claim was withdrawn';
+        END IF;
+        SELECT * INTO held FROM "@schema@"."@table@_grants" g
+            WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
+        IF held.owner = me OR held.expires_at <= clock_timestamp() THEN
+            -- Its row as well, so that an extension under way is waited for. A lock that was released has
+            -- none.
+            IF held.owner IS NOT NULL THEN
+                SELECT * INTO held FROM "@schema@"."@table@_grants" g
+                    WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
+            END IF;
+            IF held.owner = me AND held.expires_at > clock_timestamp() THEN
+                now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+                IF current_setting('synchronous_commit') = 'off' THEN
+                    PERFORM set_config('synchronous_commit', 'on', true);
+                END IF;
+                UPDATE "@schema@"."@table@_grants" g
+                    SET expires_at = greatest(
+                        g.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond')
+                    WHERE g.name = lock_name AND g.token = held.token;
+                token := held.token;
+                RETURN;
+            END IF;
+        END IF;
+        IF held.owner IS NULL OR held.expires_at <= clock_timestamp() THEN
+            now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+            IF held.permits IS NOT NULL THEN
+                held := "@schema@"."@table@_v2_expire"(lock_name, held);
+            END IF;
+            IF EXISTS (SELECT FROM "@schema@"."@table@_queue" q
+                WHERE q.name = lock_name AND q.place > coalesce(held.served, 0))
+            THEN
+                SELECT * INTO turn
+                    FROM "@schema@"."@table@_v2_hand_over"(lock_name, held, me, clock_limit);
+                held := turn.last;
+                winners := turn.winners;
+            END IF;
+            IF winners IS NULL AND held.permits IS NULL THEN
+                token := "@schema@"."@table@_v2_grant"(
+                    lock_name, held, me, clock_timestamp() + ttl_ms * interval '1 millisecond',
+                    my_label, clock_limit);
+                RETURN;
+            END IF;
+            IF held.owner = me THEN
+                token := held.token;
+                RETURN;
+            END IF;
+            IF winners IS NOT NULL THEN
+                PERFORM pg_notify(t.channel, t.message)
+                    FROM unnest(turn.channels, turn.messages) t (channel, message);
+                SELECT * INTO held FROM "@schema@"."@table@_grants" g
+                    WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
+            END IF;
+        END IF;
+        IF queues THEN
+            IF winners IS NULL THEN
+                -- Nothing was granted, and a crash empties the queue anyway. So the commit does not wait
+                -- for the disk, and the row is not kept from others for as long.
+                PERFORM set_config('synchronous_commit', 'off', true);
+            END IF;
+            INSERT INTO "@schema@"."@table@_queue" AS q
+                (owner, name, ttl_ms, label, listener, seen_at)
+                VALUES (me, lock_name, ttl_ms, my_label, my_listener, clock_timestamp())
+                ON CONFLICT (owner) DO UPDATE
+                SET seen_at = excluded.seen_at, listener = excluded.listener
+                RETURNING q.place INTO my_place;
+        END IF;
+    END IF;
+    now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+    left_us := greatest(
+        0, (extract(epoch FROM held.expires_at - clock_timestamp()) * 1000000)::bigint);
+    holder := held.label;
+    IF my_place IS NOT NULL THEN
+        SELECT count(*) INTO ahead FROM "@schema@"."@table@_queue" q
+            WHERE q.name = lock_name AND q.place > held.served AND q.place < my_place;
+    END IF;
+END
+$$;

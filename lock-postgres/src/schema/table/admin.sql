@@ -1,0 +1,104 @@
+-- The holds of the locks whose names start with `prefix`, `at_most` as many locks, or of the one lock called
+-- `prefix`, held or not. No more than 8 digits of an owner are told.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_list"(
+    prefix text, whole boolean, at_most bigint,
+    OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
+    OUT permits bigint, OUT slots bigint[], OUT waiters bigint
+) RETURNS SETOF record
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT n.name, left(h.owner::text, 8), h.token,
+        (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, h.label,
+        h.permits, h.slots,
+        (SELECT count(*) FROM "@schema@"."@table@_queue" q WHERE q.name = n.name
+            AND q.place > coalesce((SELECT g.served FROM "@schema@"."@table@_grants" g
+                WHERE g.name = n.name ORDER BY g.token DESC LIMIT 1), 0)
+            AND q.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds')
+    FROM (SELECT prefix COLLATE "C" WHERE whole UNION ALL (
+        SELECT g.name FROM "@schema@"."@table@_grants" g
+        WHERE NOT whole AND starts_with(g.name, prefix) AND g.owner IS NOT NULL
+            AND CASE WHEN g.permits IS NULL THEN g.expires_at > clock_timestamp()
+                ELSE EXISTS (SELECT FROM "@schema@"."@table@_holders" o WHERE o.name = g.name
+                    AND o.token >= g.oldest AND o.expires_at > clock_timestamp()) END
+        ORDER BY g.name LIMIT at_most)) n (name)
+    -- As in the view, of each lock by its key.
+    LEFT JOIN LATERAL (
+        SELECT g.owner, g.token, g.permits, NULL::bigint[] AS slots, g.label, g.expires_at
+            FROM "@schema@"."@table@_grants" g
+            WHERE g.name = n.name AND g.owner IS NOT NULL AND g.permits IS NULL
+        UNION ALL
+        SELECT o.owner, o.token, g.permits, o.slots, o.label, o.expires_at
+            FROM "@schema@"."@table@_grants" g JOIN "@schema@"."@table@_holders" o
+            ON o.name = g.name AND o.token >= g.oldest
+            WHERE g.name = n.name AND g.permits IS NOT NULL
+    ) h ON h.expires_at > clock_timestamp()
+    ORDER BY n.name, h.token
+$$;
+
+-- Ends the holds of those whose owner begins with these 8 digits, or of all if there are none, and lets in the
+-- waiters who fit then (C38). Returns whose they were.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_evict"(
+    lock_name text, digits text, clock_limit bigint,
+    OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
+    OUT permits bigint, OUT slots bigint[]
+) RETURNS SETOF record
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    hold "@schema@"."@table@_holds";
+BEGIN
+    PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
+    name := lock_name;
+    FOR hold IN SELECT * FROM "@schema@"."@table@_holds" h
+        WHERE h.name = lock_name AND h.expires_at > clock_timestamp()
+            AND left(h.owner::text, 8) = coalesce(digits, left(h.owner::text, 8))
+        ORDER BY h.token
+    LOOP
+        owner := left(hold.owner::text, 8);
+        token := hold.token;
+        left_us := (extract(epoch FROM hold.expires_at - clock_timestamp()) * 1000000)::bigint;
+        label := hold.label;
+        permits := hold.permits;
+        slots := hold.slots;
+        RETURN NEXT;
+        PERFORM pg_notify(t.channel, t.message)
+            FROM "@schema@"."@table@_v2_release"(lock_name, hold.owner, clock_limit) r,
+            unnest(r.channels, r.messages) t (channel, message);
+    END LOOP;
+    -- The end of one hold may have been granted to a waiter, and that of the next to nobody.
+    PERFORM "@schema@"."@table@_v2_durably"();
+END
+$$;
+
+-- Forgets some locks that nobody has used for a week. Their next tokens start from the time, which is
+-- greater than a token of a week ago. A token that is ahead of the clock is kept.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_forget"() RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    unused text;
+    forgotten bigint := 0;
+BEGIN
+    FOR unused IN SELECT l.name FROM "@schema@"."@table@" l WHERE NOT EXISTS (
+            SELECT FROM "@schema@"."@table@_grants" g WHERE g.name = l.name AND (
+                g.token > "@schema@"."@table@_v2_now_us"() - 7 * 86400000000
+                OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())))
+        AND NOT EXISTS (SELECT FROM "@schema@"."@table@_holders" h
+            WHERE h.name = l.name AND h.expires_at > clock_timestamp())
+        AND NOT EXISTS (SELECT FROM "@schema@"."@table@_queue" q WHERE q.name = l.name)
+        LIMIT 1000 FOR UPDATE OF l SKIP LOCKED
+    LOOP
+        -- With the row locked it is looked at once more: somebody may just have been here.
+        DELETE FROM "@schema@"."@table@_holders" h
+            WHERE h.name = unused AND h.expires_at <= clock_timestamp();
+        DELETE FROM "@schema@"."@table@_grants" g WHERE g.name = unused AND NOT (
+            g.token > "@schema@"."@table@_v2_now_us"() - 7 * 86400000000
+            OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())
+            OR EXISTS (SELECT FROM "@schema@"."@table@_holders" h WHERE h.name = unused));
+        DELETE FROM "@schema@"."@table@" l WHERE l.name = unused AND NOT EXISTS (
+            SELECT FROM "@schema@"."@table@_grants" g WHERE g.name = unused);
+        forgotten := forgotten + 1;
+    END LOOP;
+    RETURN forgotten;
+END
+$$;

@@ -1,0 +1,83 @@
+-- The functions of the mode in which locks are rows of tables.
+--
+-- Each of them is as few statements as can be, and what is common stands first: a statement costs a few
+-- microseconds, and a call of another function more. Where each statement has an index,
+-- `enable_seqscan = off` lets it go by that: the server counts live rows alone, and so takes tables for small
+-- that hold many dead ones beside a long transaction. Where a statement has none it would be compiled first.
+
+-- Makes sure that the lock has a row, and locks it.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_enter"(lock_name text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+BEGIN
+    LOOP
+        PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO "@schema@"."@table@" (name) VALUES (lock_name) ON CONFLICT DO NOTHING;
+    END LOOP;
+END
+$$;
+
+-- Grants the lock, whose newest grant is `last`, until then, and returns the new token: one more than the last
+-- that was granted or reserved, or the time in microseconds, whichever is greater (C22). While the clock is
+-- ahead of the last token, the token is therefore the time of the grant (C45).
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant"(
+    lock_name text, last "@schema@"."@table@_grants", new_owner uuid, until timestamptz,
+    new_label text, clock_limit bigint
+) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+DECLARE
+    now_us bigint := extract(epoch FROM clock_timestamp()) * 1000000;
+    granted bigint := greatest(coalesce(last.token + last.reserved, 0) + 1, now_us);
+BEGIN
+    IF now_us > clock_limit THEN
+        RAISE EXCEPTION USING ERRCODE = 'LH002',
+            MESSAGE = 'the clock of the server is more than a day ahead of the client';
+    END IF;
+    -- A grant is on disk before it is told, whatever the session's default is.
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    -- The key changes with the token, so that the newest grant stands apart from its old versions.
+    UPDATE "@schema@"."@table@_grants" g
+        SET token = granted, reserved = 0, owner = new_owner, label = new_label, served = last.served,
+            expires_at = until, permits = last.permits, oldest = last.oldest
+        WHERE g.name = lock_name AND g.token = last.token;
+    IF NOT FOUND THEN
+        INSERT INTO "@schema@"."@table@_grants"
+            (name, token, owner, label, expires_at, permits, oldest)
+            VALUES (lock_name, granted, new_owner, new_label, until, last.permits, last.oldest);
+    END IF;
+    RETURN granted;
+END
+$$;
+
+-- C33: grants the lock beside those who hold it, if anybody does.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant_beside"(
+    lock_name text, INOUT last "@schema@"."@table@_grants", new_owner uuid, ttl_ms bigint,
+    new_label text, new_permits bigint, new_slots bigint[], clock_limit bigint
+)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+DECLARE
+    until timestamptz := clock_timestamp() + ttl_ms * interval '1 millisecond';
+BEGIN
+    IF last.owner IS NULL THEN
+        last.owner := '00000000-0000-0000-0000-000000000000';
+        last.permits := new_permits;
+        last.oldest := coalesce(last.token + last.reserved, 0) + 1;
+        last.label := new_label;
+        last.expires_at := until;
+    END IF;
+    last.expires_at := least(last.expires_at, until);
+    last.token := "@schema@"."@table@_v2_grant"(
+        lock_name, last, last.owner, last.expires_at, last.label, clock_limit);
+    last.reserved := 0;
+    INSERT INTO "@schema@"."@table@_holders" (owner, name, token, slots, label, expires_at)
+        VALUES (new_owner, lock_name, last.token, new_slots, new_label, until);
+END
+$$;

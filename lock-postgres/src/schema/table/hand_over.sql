@@ -1,0 +1,94 @@
+-- The key of the advisory lock that stands for a channel. Anyone may see which keys are held, so the key is a
+-- hash, which does not tell the channel.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_listener_key"(listener bigint) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE STRICT
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN ('x' || encode(substr(
+        sha256(convert_to('leasehold_' || to_hex(listener), 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint;
+END
+$$;
+
+-- Grants the lock to the first waiter that is alive (C27), and to all who follow and fit beside it and those
+-- who hold the lock beside each other (C34). An exclusive hold is over, or about to be. `winners` is null if
+-- there is none, and `is_blocked` says whether one that is alive waits on. `messages` are for the `channels` of
+-- the winners' clients that listen, once the grants are committed: a message within the commit would let no
+-- other transaction of the cluster that notifies commit at the same time. A message that is lost so costs the
+-- waiter a poll. The waiter `me`, who asks, is told nothing, and is granted its whole TTL.
+--
+-- A waiter is alive that was seen lately, and whose session, if it has one, still holds the advisory lock that
+-- stands for its channel.
+-- C28: a waiter whose session is gone is passed over. It keeps its place until it was not seen for too long,
+-- since its client may only have lost a connection. A pushed grant is short until its holder renews it.
+-- C33: a waiter for another number of permits than the lock has is taken out. It learns why when it looks.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_hand_over"(
+    lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, clock_limit bigint,
+    OUT winners uuid[], OUT is_blocked boolean, OUT channels text[], OUT messages text[]
+)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+DECLARE
+    waiter "@schema@"."@table@_queue";
+    looked_at bigint := coalesce(last.served, 0);
+    passed_over bigint;
+    is_alive boolean;
+    slots bigint[];
+    ttl_ms bigint;
+    now_us bigint;
+BEGIN
+    is_blocked := false;
+    IF last.permits IS NULL THEN
+        last.owner := NULL;
+    END IF;
+    LOOP
+        SELECT * INTO waiter FROM "@schema@"."@table@_queue" q
+            WHERE q.name = lock_name AND q.place > looked_at ORDER BY q.place LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        looked_at := waiter.place;
+        is_alive := waiter.owner IS NOT DISTINCT FROM me
+            OR waiter.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds';
+        IF waiter.owner IS DISTINCT FROM me AND is_alive AND waiter.listener IS NOT NULL
+            AND pg_try_advisory_xact_lock_shared(
+                "@schema@"."@table@_v2_listener_key"(waiter.listener))
+        THEN
+            passed_over := coalesce(passed_over, looked_at);
+            CONTINUE;
+        END IF;
+        slots := CASE
+            WHEN waiter.permits IS NOT NULL THEN "@schema@"."@table@_v2_slots"(
+                lock_name, last, waiter.permits, waiter.taken)
+            WHEN last.owner IS NULL THEN '{}' END;
+        IF slots IS NULL AND is_alive AND NOT coalesce(
+            least(last.permits, waiter.permits) > 0 AND last.permits <> waiter.permits, false)
+        THEN
+            is_blocked := true;
+            RETURN;
+        END IF;
+        DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = waiter.owner;
+        last.served := coalesce(passed_over - 1, looked_at);
+        CONTINUE WHEN NOT is_alive OR slots IS NULL;
+        winners := winners || waiter.owner;
+        ttl_ms := CASE WHEN waiter.owner IS DISTINCT FROM me
+            THEN least(waiter.ttl_ms, @unclaimed_grant_ttl_ms@) ELSE waiter.ttl_ms END;
+        now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+        IF waiter.permits IS NULL THEN
+            last.owner := waiter.owner;
+            last.token := "@schema@"."@table@_v2_grant"(
+                lock_name, last, waiter.owner,
+                clock_timestamp() + ttl_ms * interval '1 millisecond', waiter.label, clock_limit);
+        ELSE
+            last := "@schema@"."@table@_v2_grant_beside"(
+                lock_name, last, waiter.owner, ttl_ms, waiter.label, waiter.permits, slots,
+                clock_limit);
+        END IF;
+        IF waiter.owner IS DISTINCT FROM me AND waiter.listener IS NOT NULL THEN
+            channels := channels || ('leasehold_' || to_hex(waiter.listener));
+            messages := messages || concat_ws(
+                ':', replace(waiter.owner::text, '-', ''), last.token, ttl_ms, now_us,
+                nullif(array_to_string(slots, ','), ''));
+        END IF;
+        EXIT WHEN waiter.permits IS NULL;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,120 @@
+-- Ends the hold of `me` and hands the lock over, to all who fit then (C34). `released` says whether it was held. If
+-- there are `messages`, the waiters that were granted the lock are to be told them on their `channels`, once this is
+-- committed.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_release"(
+    lock_name text, me uuid, clock_limit bigint,
+    OUT released boolean, OUT channels text[], OUT messages text[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+DECLARE
+    held "@schema@"."@table@_grants";
+    turn record;
+    commit_waits text;
+BEGIN
+    PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
+    -- The row is locked, and only now the queue is looked at. A waiter that came before is seen, and one
+    -- that comes after finds the lock free.
+    --
+    -- The common case is one statement: an exclusive hold, for which nobody waits. Nobody counts on it: if a crash
+    -- forgets it, the lock is held until its TTL. So the commit does not wait for the disk.
+    UPDATE "@schema@"."@table@_grants" g
+        SET owner = NULL, label = '', expires_at = '-infinity'
+        WHERE g.name = lock_name AND g.token = (
+            SELECT t.token FROM "@schema@"."@table@_grants" t
+            WHERE t.name = lock_name ORDER BY t.token DESC LIMIT 1)
+        AND g.owner = me AND g.expires_at > clock_timestamp()
+        AND NOT EXISTS (SELECT FROM "@schema@"."@table@_queue" q
+            WHERE q.name = lock_name AND q.place > g.served);
+    IF FOUND THEN
+        released := true;
+        commit_waits := set_config('synchronous_commit', 'off', true);
+        RETURN;
+    END IF;
+    SELECT * INTO held FROM "@schema@"."@table@_grants" g
+        WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
+    released := coalesce(held.owner = me AND held.expires_at > clock_timestamp(), false);
+    IF NOT released THEN
+        IF held.permits IS NULL THEN
+            RETURN;
+        END IF;
+        SELECT * INTO turn FROM "@schema@"."@table@_v2_leave"(lock_name, held, me);
+        released := turn.released;
+        held := turn.last;
+    END IF;
+    -- If the clock cannot be trusted with a token, nothing is handed over: the waiters find the lock free.
+    IF EXISTS (SELECT FROM "@schema@"."@table@_queue" q
+        WHERE q.name = lock_name AND q.place > held.served)
+        AND extract(epoch FROM clock_timestamp()) * 1000000 <= clock_limit
+    THEN
+        SELECT * INTO turn
+            FROM "@schema@"."@table@_v2_hand_over"(lock_name, held, NULL, clock_limit);
+        IF turn.winners IS NOT NULL THEN
+            channels := turn.channels;
+            messages := turn.messages;
+            RETURN;
+        END IF;
+    END IF;
+    -- Nobody counts on it: if a crash forgets it, the lock is held until its TTL. So the commit does not wait
+    -- for the disk.
+    IF held.owner = me THEN
+        UPDATE "@schema@"."@table@_grants" g
+            SET owner = NULL, label = '', expires_at = '-infinity'
+            WHERE g.name = lock_name AND g.token = held.token;
+    END IF;
+    PERFORM set_config('synchronous_commit', 'off', true);
+END
+$$;
+
+-- Ends a hold, and tells those who hold it next once that is committed, by one request. It may commit because it has
+-- no rights of its own, nor settings: whoever calls it needs those of `release`.
+CREATE OR REPLACE PROCEDURE "@schema@"."@table@_v2_release_and_tell"(
+    lock_name text, me uuid, clock_limit bigint, INOUT released boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    ended pg_catalog.record;
+BEGIN
+    -- As a value: to select from a function costs a statement more.
+    ended := "@schema@"."@table@_v2_release"(lock_name, me, clock_limit);
+    released := ended.released;
+    IF ended.messages IS NOT NULL THEN
+        COMMIT;
+        PERFORM pg_catalog.pg_notify(t.channel, t.message)
+            FROM unnest(ended.channels, ended.messages) t (channel, message);
+    END IF;
+END
+$$;
+
+-- C19: takes back a grant and a place in the queue, and lets a request that is still on its way be
+-- refused.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_withdraw"(
+    lock_name text, me uuid, clock_limit bigint
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    ended record;
+BEGIN
+    PERFORM "@schema@"."@table@_v2_enter"(lock_name);
+    INSERT INTO "@schema@"."@table@_withdrawn" (owner, forget_at)
+        VALUES (me, clock_timestamp() + interval '@withdrawal_remembered_ms@ milliseconds')
+        ON CONFLICT (owner) DO UPDATE SET forget_at = excluded.forget_at;
+    DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = me;
+    SELECT * INTO ended FROM "@schema@"."@table@_v2_release"(lock_name, me, clock_limit);
+    PERFORM pg_notify(t.channel, t.message)
+        FROM unnest(ended.channels, ended.messages) t (channel, message);
+    -- What others left behind goes as well, except for rows that somebody else has locked. It goes last,
+    -- since from here on rows of other locks are locked: two that then waited for each other's lock
+    -- would never end.
+    DELETE FROM "@schema@"."@table@_withdrawn" w WHERE w.owner IN (
+        SELECT o.owner FROM "@schema@"."@table@_withdrawn" o
+        WHERE o.forget_at < clock_timestamp() LIMIT 20 FOR UPDATE SKIP LOCKED);
+    DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner IN (
+        SELECT o.owner FROM "@schema@"."@table@_queue" o
+        WHERE o.seen_at < clock_timestamp() - interval '1 minute'
+        LIMIT 20 FOR UPDATE SKIP LOCKED);
+    RETURN ended.released;
+END
+$$;
