@@ -137,8 +137,14 @@ impl Run {
 
     /// Looks again at what may take the server a moment.
     pub(super) async fn look_again(&mut self, step: Step, seen: &mut Seen) {
-        let may_be_asked_again = matches!(seen.answer, Outcome::NotGranted | Outcome::Held(..));
-        match may_be_asked_again && self.is_unsettled(step) {
+        let is_asked_again = match seen.answer {
+            // A waiter that comes over a new connection may be counted twice, until the server sees that the old one
+            // is gone.
+            Outcome::Held(..) => true,
+            Outcome::NotGranted => self.is_unsettled(step),
+            _ => false,
+        };
+        match is_asked_again {
             true => self.ask(step, seen).await,
             false => self.renew_and_look(&mut seen.told).await,
         }
