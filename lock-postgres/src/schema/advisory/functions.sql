@@ -7,10 +7,10 @@
 -- A function is called in an assignment, where its answer is of no use too: as a statement it would cost several times
 -- as much.
 
--- Reserves tokens, a second ahead of one that is about to be told, and returns that one. After a crash the one
--- is greater than all that were reserved before, and so than all that were told (C22). It is told once the clock
--- has passed those, unless the clock was set back: so it is ahead of no clock that is right, and what a failover
--- forgets is behind the clock as ever.
+-- Reserves tokens, up to a second ahead of one that is wanted, and returns the last of them. After a crash the floor is
+-- all that were reserved before, and so all that were told (C22). This goes on once the clock has passed those, unless
+-- the clock was set back: so no token is ahead of a clock that is right, and what a failover forgets is behind the clock
+-- as ever.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_reserve"(wanted bigint) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
@@ -25,14 +25,13 @@ BEGIN
         IF before - wanted BETWEEN 0 AND 1000000 THEN
             PERFORM pg_sleep((before - wanted) / 1000000.0);
         END IF;
-        wanted := greatest(wanted, before + 1);
     END IF;
     ahead := wanted + 1000000;
     -- Others see it once it is on disk.
     PERFORM "@schema@"."@table@_v2_durably"();
     INSERT INTO "@schema@"."@table@_tokens" VALUES (ahead) ON CONFLICT DO NOTHING;
     DELETE FROM "@schema@"."@table@_tokens" t WHERE t.reserved < ahead;
-    RETURN wanted;
+    RETURN ahead;
 END
 $$;
 

@@ -87,8 +87,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "after a crash tokens start from the time alone",
         file: "lock-postgres/src/schema/advisory/functions.sql",
-        from: "wanted := greatest(wanted, before + 1);",
-        to: "NULL;",
+        from: "VALUES ('', before)",
+        to: "VALUES ('', 0)",
         test: "-p leasehold --all-features --test postgres advisory_tokens::c22_tokens_of_advisory_locks_grow_through_a_crash",
     },
     Mutant {
