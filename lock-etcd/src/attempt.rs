@@ -82,6 +82,7 @@ impl Cluster {
         let (owner, kind) = (this.claim.owner, this.claim.kind);
         this.hold.last_for(this.claim.ttl.as_duration()).await?;
         let mut place = waiter.and_then(|_| self.claims.open_queue(owner));
+        let mut is_there = false;
         for _ in 0..ENTRIES {
             if let Some(session) = &place {
                 session.last_for(PLACE_LASTS).await?;
@@ -92,6 +93,7 @@ impl Cluster {
                 }
                 Entered::Seen(view) => self.seen_whole(this, *view).await?,
             };
+            is_there = view.own.is_some();
             match (&view.standing, waiter) {
                 // C16: an earlier request of this claim has taken the lock.
                 (Holds, _) => return self.found_held(this, &view).await,
@@ -112,8 +114,10 @@ impl Cluster {
                 (Waits, None) => return Ok(self.busy(this, &view).await),
             }
         }
-        // Something else may be on the key. The next try has another one.
-        self.claims.give_up(owner);
+        if !is_there {
+            // Something else may be on the key. The next try has another one.
+            self.claims.give_up(owner);
+        }
         Err(overtaken("the lock, or the place in its queue, was not taken"))
     }
 

@@ -67,7 +67,7 @@ impl Claims {
     }
 
     /// Notes a hold before it is renewed: the session that it is to be on. It is never a shorter one than
-    /// the one it is on (C10). `None` if the hold is over: nobody believed in it any more, and its deletion is under way.
+    /// the one it is on (C10). `None` if nobody believed in it any more, and its deletion is under way.
     pub(crate) fn renewing(
         &self,
         renewal: &Renewal,

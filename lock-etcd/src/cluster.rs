@@ -30,14 +30,18 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Connects, and makes sure that a member answers.
     pub(crate) async fn connect(target: Target) -> Result<Self, LockError> {
+        let cluster = Self::new(target);
+        let answer = cluster.server.first_answer(&cluster.root.starting_with("")).await;
+        answer.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
+        Ok(cluster)
+    }
+
+    /// Connects when it is first needed.
+    pub(crate) fn new(target: Target) -> Self {
         let server = Arc::new(Server::new(target.endpoints, target.options));
-        server
-            .first_answer(&target.root.starting_with(""))
-            .await
-            .map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
         let watches = Arc::new(Watches::new(server.clone()));
         let claims = Arc::new(Claims::new(server.clone(), target.root.clone()));
-        Ok(Self {
+        Self {
             keeper: Arc::new(Keeper::new(server.clone(), claims.clone())),
             waiters: Arc::new(Waiters::new(server.clone(), claims.clone(), watches.clone())),
             marks: Arc::default(),
@@ -45,6 +49,6 @@ impl Cluster {
             server,
             claims,
             watches,
-        })
+        }
     }
 }

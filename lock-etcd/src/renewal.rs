@@ -36,11 +36,13 @@ impl Cluster {
         let asked = SystemClock.now();
         self.keeper.ensure_running();
         let mut answers: HashMap<OwnerId, Answer> = HashMap::new();
-        let mut holds = Vec::new();
+        let (mut holds, mut ending) = (Vec::new(), Vec::new());
         let keys = renewals.iter().map(|renewal| self.key_of(&renewal.name, renewal.owner));
         for (renewal, key) in renewals.iter().zip(join_all(keys).await) {
-            match key.and_then(|key| self.noted(renewal, key)) {
-                Ok(hold) => holds.extend(hold),
+            let Some(key) = key.transpose() else { continue };
+            match key.and_then(|key| Ok((self.claims.renewing(renewal, &key)?, key))) {
+                Ok((Some(session), key)) => holds.push(Hold { renewal, key, session }),
+                Ok((None, key)) => ending.push((renewal, key)),
                 Err(error) => drop(answers.insert(renewal.owner, Err(error))),
             }
         }
@@ -49,19 +51,21 @@ impl Cluster {
             let owners = batch.iter().map(|hold| hold.renewal.owner);
             answers.extend(owners.zip(answered));
         }
+        let ended = ending.iter().map(|(renewal, key)| self.has_ended(renewal, key));
+        let ended = join_all(ended).await;
+        answers.extend(ending.iter().map(|(renewal, _)| renewal.owner).zip(ended));
         let answer = |renewal: &Renewal| answers.get(&renewal.owner).cloned();
         renewals.iter().map(|renewal| answer(renewal).unwrap_or(Ok(Extension::Lost))).collect()
     }
 
-    /// A hold that has this key, noted as one that is renewed; `None` if it is over.
-    fn noted<'a>(
-        &self,
-        renewal: &'a Renewal,
-        key: Option<Arc<str>>,
-    ) -> Result<Option<Hold<'a>>, BackendError> {
-        let Some(key) = key else { return Ok(None) };
-        let session = self.claims.renewing(renewal, &key)?;
-        Ok(session.map(|session| Hold { renewal, key, session }))
+    /// Nobody believed in the hold any more, and its deletion is under way. Until the key is gone, the deletion may yet
+    /// fail, or the key may have moved to the session of another client, which renews it.
+    async fn has_ended(&self, renewal: &Renewal, key: &str) -> Answer {
+        let found = entries(&self.server.txn(requests::read([key])).await?)?;
+        match found.into_iter().flatten().any(|entry| entry.token == renewal.token) {
+            true => Err(overtaken("the hold is being deleted")),
+            false => Ok(Extension::Lost),
+        }
     }
 
     /// Extends holds that are to be on one session.
@@ -170,4 +174,32 @@ fn on_one_session<'a, 'b>(holds: &'a [Hold<'b>]) -> Vec<Vec<&'a Hold<'b>>> {
         alike.entry(hold.session.id()).or_default().push(hold);
     }
     alike.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use etcd_client::ConnectOptions;
+    use lock_core::{Lease, LockRequest};
+
+    use super::*;
+    use crate::keys::Root;
+    use crate::options::Target;
+
+    /// C8: while its deletion is under way, another client may have taken the hold over. So the server is asked.
+    #[tokio::test]
+    async fn c08_a_hold_that_is_being_deleted_is_not_lost_before_the_server_says_so() {
+        let endpoints = vec!["127.0.0.1:1".to_owned()];
+        let root = Root::new("/root").expect("a root");
+        let cluster = Cluster::new(Target { endpoints, options: ConnectOptions::new(), root });
+        let claim = LockRequest::new("a").claim().expect("a good claim");
+        let lease = format!("lease1:{}:7:30000:a", claim.owner.expose());
+        let renewal = Renewal::new(&Lease::import(&lease).expect("a lease"), claim.ttl);
+        cluster.claims.begin(&claim);
+        let later = SystemClock.now().after(Duration::from_secs(3600));
+        let _deletion = cluster.claims.expired(later);
+        let answers = cluster.extend_all(&[renewal]).await;
+        assert!(matches!(answers[..], [Err(_)]), "{answers:?}");
+    }
 }

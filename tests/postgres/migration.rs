@@ -117,8 +117,13 @@ async fn c27_places_that_began_anew_are_made_up_for() {
     released(served(waiting).await).await;
     server.psql("ALTER SEQUENCE leasehold.locks_queue_place_seq SET UNLOGGED");
     server.psql("ALTER SEQUENCE leasehold.locks_queue_place_seq RESTART");
+    server.psql(&format!(
+        "INSERT INTO leasehold.locks_queue (owner, name, ttl_ms, label, seen_at) \
+         VALUES (gen_random_uuid(), '{name}', 60000, '', now())"
+    ));
     let backend = PostgresBackend::connect(&server.url()).await.expect("a connection");
     backend.migrate().await.expect("it is made up for");
+    assert_eq!(server.psql("SELECT count(*) FROM leasehold.locks_queue"), "0");
     let persistence = "SELECT relpersistence FROM pg_class WHERE relname = 'locks_queue_place_seq'";
     assert_eq!(server.psql(persistence), "p");
     let next = "nextval('leasehold.locks_queue_place_seq')";

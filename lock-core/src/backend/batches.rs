@@ -10,14 +10,17 @@
 //! ```
 
 use std::fmt;
+use std::future::poll_fn;
 use std::mem::take;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{BackendError, Outcome};
 
@@ -28,10 +31,11 @@ const MOST: usize = 32;
 /// each other.
 const UNDER_WAY: usize = 2;
 
-/// How long a batch waits for its turn.
+/// How long a batch waits for its turn, and how often each of its callers looks at it.
 ///
 /// C17: only its callers drive a batch. If nobody polls them, it keeps its turn for ever. So others go on without a turn.
-const TURN_WITHIN: Duration = Duration::from_millis(50);
+/// The wake-up of a caller may be lost: with another caller that was woken and left, or with the runtime of that one.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// What the server answers to each part of a batch; `None` to one that it left.
 type Answers<A> = Vec<Option<A>>;
@@ -128,23 +132,36 @@ where
         let outstanding = self.outstanding.clone();
         // Two that begin at the same moment may take each other for company.
         let is_alone = Arc::strong_count(&outstanding) == 2;
-        if !is_alone {
-            let caller = Arc::new(());
-            let (lock, question) = (lock.to_owned(), question());
-            let part = Part { lock, question, caller: Arc::downgrade(&caller) };
-            let (answers, place) = self.join(part, together);
-            match answers.await {
-                Ok(answers) => {
-                    if let Some(answer) = answers.get(place).cloned().flatten() {
-                        return Ok(answer);
-                    }
-                }
+        let refusal = match is_alone {
+            true => None,
+            false => match self.ask_in_company(lock, question(), together).await {
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => None,
                 // One of the parts may be why.
-                Err(error) if is_refusal(&error) => {}
+                Err(error) if is_refusal(&error) => Some(error),
                 Err(error) => return Err(error),
+            },
+        };
+        alone.await.map_err(|error| error.told_after(refusal))
+    }
+
+    async fn ask_in_company<F>(
+        &self,
+        lock: &str,
+        question: Q,
+        together: F,
+    ) -> Result<Option<A>, BackendError>
+    where
+        F: FnOnce(Vec<Q>) -> BoxFuture<'static, Result<Answers<A>, BackendError>> + Send + 'static,
+    {
+        let caller = Arc::new(());
+        let part = Part { lock: lock.to_owned(), question, caller: Arc::downgrade(&caller) };
+        let (mut answers, place) = self.join(part, together);
+        loop {
+            if let Ok(answers) = timeout(MOMENT, &mut answers).await {
+                return Ok(answers?.get(place).cloned().flatten());
             }
         }
-        alone.await
     }
 
     /// Where the answers come to the batch of which this is a part, and which part it is.
@@ -175,7 +192,7 @@ async fn answers<Q, A: Clone>(
     under_way: Arc<Semaphore>,
     together: impl FnOnce(Vec<Q>) -> BoxFuture<'static, Result<Answers<A>, BackendError>>,
 ) -> Result<Arc<Answers<A>>, BackendError> {
-    let _turn = timeout(TURN_WITHIN, under_way.acquire()).await;
+    let _turn = turn(&under_way).await;
     // Those that are about to ask come along.
     yield_now().await;
     let (mut answers, places, questions) = locked(&parts).send();
@@ -187,7 +204,19 @@ async fn answers<Q, A: Clone>(
     Ok(Arc::new(answers))
 }
 
-/// Whether the server carried out nothing, and says so.
+/// Waits for a turn, but not for long. No timer wakes it, which would belong to the runtime of one caller: each of them
+/// looks again by itself.
+async fn turn(under_way: &Semaphore) -> Option<SemaphorePermit<'_>> {
+    let (since, mut free) = (Instant::now(), pin!(under_way.acquire()));
+    poll_fn(|context| match free.as_mut().poll(context) {
+        Poll::Ready(permit) => Poll::Ready(permit.ok()),
+        Poll::Pending if since.elapsed() >= MOMENT => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+/// Whether the server does not go on with the whole, and says so.
 fn is_refusal(error: &BackendError) -> bool {
     error.outcome() == Outcome::NotApplied || !error.is_transient()
 }
@@ -233,7 +262,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::future::{pending, ready};
-    use std::pin::pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use tokio::sync::Barrier;
 
@@ -302,9 +331,68 @@ mod tests {
             assert!(other.as_mut().now_or_never().is_none());
         }
         assert_eq!(batches.under_way.available_permits(), 0);
-        let echo = |asked: Vec<u8>| ready(Ok(asked.into_iter().map(Some).collect())).boxed();
         let answer = timeout(LIMIT, batches.ask("a", || 1, pending(), echo)).await;
         assert!(matches!(answer, Ok(Ok(1))), "{answer:?}");
+    }
+
+    /// A batch that has no turn, and the company that lets it be one.
+    fn without_a_turn(batches: &Batches<u8, u8>) -> impl Sized + use<> {
+        let turns = batches.under_way.clone().try_acquire_many_owned(UNDER_WAY as u32);
+        (turns.expect("nobody is there"), batches.outstanding.clone())
+    }
+
+    fn echo(asked: Vec<u8>) -> Told {
+        ready(Ok(asked.into_iter().map(Some).collect())).boxed()
+    }
+
+    /// C17: a batch does not end with the runtime of the caller that came first.
+    #[test]
+    fn c17_a_runtime_that_ends_takes_no_other_caller_along() {
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let (ends, stays) = (runtime().expect("a runtime"), runtime().expect("a runtime"));
+        let batches = Batches::<u8, u8>::default();
+        let _no_turn = without_a_turn(&batches);
+        let ask = |lock, question| batches.ask(lock, move || question, pending(), echo);
+        let (mut first, mut second) = (pin!(ask("a", 1)), pin!(ask("b", 2)));
+        ends.block_on(async { assert!(first.as_mut().now_or_never().is_none()) });
+        stays.block_on(async { assert!(second.as_mut().now_or_never().is_none()) });
+        drop(ends);
+        let answer = stays.block_on(async { timeout(LIMIT, second).await });
+        assert!(matches!(answer, Ok(Ok(2))), "{answer:?}");
+    }
+
+    /// C17: who was woken for all may be gone before it looks.
+    #[tokio::test(start_paused = true)]
+    async fn c17_a_lost_wake_up_costs_a_moment() {
+        let batches = Batches::<u8, u8>::default();
+        let _company = batches.outstanding.clone();
+        let is_there = Arc::new(AtomicBool::new(false));
+        let comes = is_there.clone();
+        let together = move |_| -> Told {
+            poll_fn(move |_| match comes.load(Ordering::Relaxed) {
+                true => Poll::Ready(Ok(vec![Some(1)])),
+                false => Poll::Pending,
+            })
+            .boxed()
+        };
+        let mut ask = pin!(batches.ask("a", || 0, pending(), together));
+        // It begins, and is sent.
+        for _ in 0..2 {
+            assert!(ask.as_mut().now_or_never().is_none());
+        }
+        is_there.store(true, Ordering::Relaxed);
+        assert!(matches!(timeout(LIMIT, ask).await, Ok(Ok(1))));
+    }
+
+    /// C15: the whole may have been carried out, though it is certain that the repeat was not.
+    #[tokio::test]
+    async fn c15_a_refusal_amid_the_work_is_told() {
+        let batches = Batches::<u8, u8>::default();
+        let _company = batches.outstanding.clone();
+        let unread = || BackendError::permanent("a test", Outcome::Unknown, "an answer", "unread");
+        let tell = move |_: Vec<u8>| -> Told { ready(Err(unread())).boxed() };
+        let answer = batches.ask("a", || 0, ready(Err(refusal())), tell).await;
+        assert_eq!(answer.expect_err("it failed twice").outcome(), Outcome::Unknown);
     }
 
     /// Which of them the server refuses is not told. What it leaves goes alone as well.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::retry::{jittered, pause_after, told_after};
+use super::retry::{jittered, pause_after};
 use crate::backend::FALLBACK_POLL;
 use crate::model::{
     BackendError, Contention, LockError, LockName, Moment, Outcome, ServerTime, Ttl, Wait, Wakeup,
@@ -145,7 +145,7 @@ impl Progress {
             Standing::Outage(_, earlier) => Some(earlier),
             Standing::Unanswered | Standing::Busy | Standing::Late(_) => None,
         };
-        self.standing = Standing::Outage(since, told_after(earlier, error));
+        self.standing = Standing::Outage(since, error.told_after(earlier));
         self.repeats = repeats;
     }
 

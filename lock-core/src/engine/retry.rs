@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::model::{BackendError, Outcome};
+use crate::model::BackendError;
 
 /// The pause after the first failed try; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -44,7 +44,7 @@ where
     loop {
         // C16: a repeat does no harm, since requests are idempotent per owner.
         let error = match try_once(end.min(Instant::now() + one_try), backend, ask()).await {
-            Err(error) if error.is_transient() => told_after(earlier, error),
+            Err(error) if error.is_transient() => error.told_after(earlier),
             answer => return answer,
         };
         let pause = pause_after(tries);
@@ -53,19 +53,6 @@ where
         }
         sleep(pause).await;
         (tries, earlier) = (tries + 1, Some(error));
-    }
-}
-
-/// What is told of a request that failed twice. If it is unknown whether the earlier try was carried out, that stays so,
-/// though the later one certainly was not (C15).
-pub(crate) fn told_after(earlier: Option<BackendError>, later: BackendError) -> BackendError {
-    match earlier {
-        Some(earlier)
-            if earlier.outcome() == Outcome::Unknown && later.outcome() == Outcome::NotApplied =>
-        {
-            earlier
-        }
-        Some(_) | None => later,
     }
 }
 
@@ -86,6 +73,7 @@ pub(crate) async fn try_once<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Outcome;
 
     fn error(outcome: Outcome) -> BackendError {
         BackendError::transient("test", outcome, "it failed", "for a test")

@@ -114,6 +114,19 @@ impl BackendError {
         self.outcome
     }
 
+    /// What is told of a request that failed twice. If it is unknown whether the earlier try was carried out, that stays
+    /// so, though the later one certainly was not (C15).
+    pub(crate) fn told_after(self, earlier: Option<Self>) -> Self {
+        match earlier {
+            Some(earlier)
+                if earlier.outcome == Outcome::Unknown && self.outcome == Outcome::NotApplied =>
+            {
+                earlier
+            }
+            Some(_) | None => self,
+        }
+    }
+
     /// What is in the place of the lock, if that is [no lock](Self::not_a_lock).
     pub fn found(&self) -> Option<&str> {
         match self.reason.as_deref() {

@@ -147,7 +147,7 @@ async fn until(run: &mut Run, step: Step, expected: &Seen) -> Seen {
             break;
         }
         sleep(PAUSE).await;
-        run.look_again(step, &mut seen).await;
+        run.look_again(step, &mut seen, expected).await;
     }
     seen
 }

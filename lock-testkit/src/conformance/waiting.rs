@@ -162,6 +162,7 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     if waiters(&holder, &name).await.is_some() {
         eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(1)).await;
     }
+    eventually(harness, "it asks", async || unanswered.calls(Operation::TryAcquire) > 0).await;
     // A request that is still on its way could be granted the lock for its whole TTL. The call after that one
     // begins when it is answered, and goes no further.
     unanswered.always(Operation::TryAcquire, Fault::Silence);

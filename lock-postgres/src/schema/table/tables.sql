@@ -86,6 +86,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
 DO $migration$
 DECLARE
     places regclass;
+    served bigint;
 BEGIN
     -- The queue of version 1 knew of exclusive holds alone.
     IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attname = 'permits'
@@ -98,9 +99,13 @@ BEGIN
     -- the last that was served is no place. From Postgres 15 on, the sequence of such a table would begin anew.
     places := pg_get_serial_sequence('"@schema@"."@table@_queue"', 'place');
     IF (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = places) THEN
+        served := (SELECT max(g.served) FROM "@schema@"."@table@_grants" g);
         EXECUTE format('ALTER SEQUENCE %s SET LOGGED', places);
-        PERFORM setval(places, greatest(nextval(places),
-            (SELECT max(g.served) FROM "@schema@"."@table@_grants" g)));
+        PERFORM setval(places, greatest(nextval(places), served));
+        -- Who waits there comes back, to a place at the end.
+        DELETE FROM "@schema@"."@table@_queue" q WHERE q.place <= (
+            SELECT g.served FROM "@schema@"."@table@_grants" g
+            WHERE g.name = q.name ORDER BY g.token DESC LIMIT 1);
     END IF;
     IF to_regclass('"@schema@"."@table@_queue_place"') IS NULL THEN
         CREATE INDEX "@table@_queue_place" ON "@schema@"."@table@_queue" (name, place);

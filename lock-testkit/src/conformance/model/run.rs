@@ -41,6 +41,18 @@ enum Outcome {
     Held(Vec<Held>, u64),
 }
 
+impl Outcome {
+    /// A waiter that comes over a new connection may be counted twice, until the server sees that the old one is gone.
+    fn has_more_waiters_than(&self, expected: &Self) -> bool {
+        match (self, expected) {
+            (Self::Held(held, waiters), Self::Held(is_to_be, wait)) => {
+                held == is_to_be && waiters > wait
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The number of its grant, if it is one of ours.
 type Held = (Option<usize>, Kind, Slots);
 
@@ -136,14 +148,10 @@ impl Run {
     }
 
     /// Looks again at what may take the server a moment.
-    pub(super) async fn look_again(&mut self, step: Step, seen: &mut Seen) {
-        let is_asked_again = match seen.answer {
-            // A waiter that comes over a new connection may be counted twice, until the server sees that the old one
-            // is gone.
-            Outcome::Held(..) => true,
-            Outcome::NotGranted => self.is_unsettled(step),
-            _ => false,
-        };
+    pub(super) async fn look_again(&mut self, step: Step, seen: &mut Seen, expected: &Seen) {
+        let may_settle = matches!(seen.answer, Outcome::NotGranted | Outcome::Held(..));
+        let is_asked_again = may_settle && self.is_unsettled(step)
+            || seen.answer.has_more_waiters_than(&expected.answer);
         match is_asked_again {
             true => self.ask(step, seen).await,
             false => self.renew_and_look(&mut seen.told).await,

@@ -312,4 +312,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "",
         test: "-p lock-etcd --lib c10_a_hold_whose_deletion_is_under_way_is_over",
     },
+    Mutant {
+        name: "a hold that is being deleted is lost at once",
+        file: "lock-etcd/src/renewal.rs",
+        from: "Ok((None, key)) => ending.push((renewal, key)),",
+        to: "Ok((None, key)) => ending.extend((key.len() > 999).then_some((renewal, key))),",
+        test: "-p lock-etcd --lib c08_a_hold_that_is_being_deleted_is_not_lost_before_the_server_says_so",
+    },
 ];

@@ -189,8 +189,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "one request spoils those that go with it",
         file: "lock-core/src/backend/batches.rs",
-        from: "Err(error) if is_refusal(&error) => {}",
-        to: "Err(error) if is_refusal(&error) && place > 99 => {}",
+        from: "Err(error) if is_refusal(&error) => Some(error),",
+        to: "Err(error) if is_refusal(&error) && error.backend().is_empty() => Some(error),",
         test: "-p lock-core --lib what_is_left_or_refused_goes_alone",
     },
     Mutant {
@@ -203,8 +203,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a batch that nobody polls holds others up",
         file: "lock-core/src/backend/batches.rs",
-        from: "let _turn = timeout(TURN_WITHIN, under_way.acquire()).await;",
-        to: "let _turn = under_way.acquire().await;",
+        from: "Poll::Pending if since.elapsed() >= MOMENT => Poll::Ready(None),",
+        to: "",
         test: "-p lock-core --lib c17_those_who_are_not_polled_hold_nobody_up",
     },
     Mutant {
@@ -213,5 +213,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "let is_alone = Arc::strong_count(&outstanding) == 2;",
         to: "let is_alone = true;",
         test: "-p leasehold --all-features --test postgres together::c22_locks_that_are_asked_for_together_are_each_held_and_given_back",
+    },
+    Mutant {
+        name: "a batch waits by the timer of one caller",
+        file: "lock-core/src/backend/batches.rs",
+        from: "let _turn = turn(&under_way).await;",
+        to: "let _turn = timeout(MOMENT, under_way.acquire()).await;",
+        test: "-p lock-core --lib c17_a_runtime_that_ends_takes_no_other_caller_along",
+    },
+    Mutant {
+        name: "a lost wake-up of a batch is waited for",
+        file: "lock-core/src/backend/batches.rs",
+        from: "timeout(MOMENT, &mut answers).await",
+        to: "timeout(100 * MOMENT, &mut answers).await",
+        test: "-p lock-core --lib c17_a_lost_wake_up_costs_a_moment",
+    },
+    Mutant {
+        name: "a batch that may have been carried out is forgotten",
+        file: "lock-core/src/backend/batches.rs",
+        from: "error.told_after(refusal)",
+        to: "error.told_after(refusal.filter(BackendError::is_transient))",
+        test: "-p lock-core --lib c15_a_refusal_amid_the_work_is_told",
     },
 ];

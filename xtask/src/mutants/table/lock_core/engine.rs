@@ -4,13 +4,6 @@ use crate::mutants::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
-        name: "a later try hides an unknown outcome",
-        file: "lock-core/src/engine/retry.rs",
-        from: "earlier.outcome() == Outcome::Unknown && later.outcome() == Outcome::NotApplied",
-        to: "earlier.outcome() == Outcome::NotApplied && later.outcome() == Outcome::NotApplied",
-        test: "-p lock-core --lib c15_",
-    },
-    Mutant {
         name: "deadline from the reply of the grant",
         file: "lock-core/src/engine/wait.rs",
         from: "self.lease(claim, &grant, asked, *state)",

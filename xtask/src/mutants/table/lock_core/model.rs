@@ -59,4 +59,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "let certain = self.began.elapsed();",
         test: "-p lock-core --lib c41_what_is_left_is_never_less_than_by_a_slower_clock",
     },
+    Mutant {
+        name: "a later try hides an unknown outcome",
+        file: "lock-core/src/model/backend_error.rs",
+        from: "earlier.outcome == Outcome::Unknown && self.outcome == Outcome::NotApplied",
+        to: "earlier.outcome == Outcome::NotApplied && self.outcome == Outcome::NotApplied",
+        test: "-p lock-core --lib c15_",
+    },
 ];

@@ -272,8 +272,15 @@ SET enable_seqscan = off AS $$",
     Mutant {
         name: "places that began anew are not made up for",
         file: "lock-postgres/src/schema/table/tables.sql",
-        from: "PERFORM setval(places, greatest(nextval(places),",
-        to: "PERFORM greatest(nextval(places), coalesce(nextval(places),",
+        from: "PERFORM setval(places, greatest(nextval(places), served));",
+        to: "",
+        test: "-p leasehold --all-features --test postgres migration::c27_places_that_began_anew_are_made_up_for",
+    },
+    Mutant {
+        name: "who waits at a place that began anew stays there",
+        file: "lock-postgres/src/schema/table/tables.sql",
+        from: "DELETE FROM \"@schema@\".\"@table@_queue\" q WHERE q.place <= (",
+        to: "DELETE FROM \"@schema@\".\"@table@_queue\" q WHERE -q.place > (",
         test: "-p leasehold --all-features --test postgres migration::c27_places_that_began_anew_are_made_up_for",
     },
 ];
