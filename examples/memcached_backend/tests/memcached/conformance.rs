@@ -1,7 +1,6 @@
 //! The whole contract.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lock_core::backend::async_trait;
 use lock_core::{DistributedLock, LockAdmin, LockName, Whom};
@@ -26,11 +25,6 @@ impl Harness for Cache {
 
     async fn evict(&self, name: &LockName) {
         self.backend().await.evict(name, &Whom::All).await.expect("an answer");
-    }
-
-    /// The server's clock goes by seconds, and on a busy machine one of them may come late.
-    fn ttl(&self) -> Duration {
-        Duration::from_millis(1200)
     }
 }
 

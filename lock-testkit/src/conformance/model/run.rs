@@ -274,7 +274,9 @@ impl Run {
     async fn evict(&mut self, i: usize, whom: &Whom) -> Outcome {
         let (name, store) = (self.members[i].claim.name.clone(), self.members[i].store());
         let evicted = store.evict(&name, whom).await.expect("an answer");
-        for member in self.members.iter_mut().filter(|member| member.is_live()) {
+        // A token says which hold it is among those of its lock, and another lock may have the same one.
+        let of_the_lock = |member: &&mut Member| member.is_live() && member.claim.name == name;
+        for member in self.members.iter_mut().filter(of_the_lock) {
             if evicted.iter().any(|holder| holder.token == member.token) {
                 member.end();
                 self.unsettled.insert(name.clone());
