@@ -121,6 +121,7 @@ async fn c27_places_that_began_anew_are_made_up_for() {
         "INSERT INTO leasehold.locks_queue (owner, name, ttl_ms, label, seen_at) \
          VALUES (gen_random_uuid(), '{name}', 60000, '', now())"
     ));
+    server.psql("ALTER SEQUENCE leasehold.locks_queue_place_seq RESTART");
     let backend = PostgresBackend::connect(&server.url()).await.expect("a connection");
     backend.migrate().await.expect("it is made up for");
     assert_eq!(server.psql("SELECT count(*) FROM leasehold.locks_queue"), "0");

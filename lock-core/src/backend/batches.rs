@@ -364,24 +364,30 @@ mod tests {
     /// C17: who was woken for all may be gone before it looks.
     #[tokio::test(start_paused = true)]
     async fn c17_a_lost_wake_up_costs_a_moment() {
-        let batches = Batches::<u8, u8>::default();
-        let _company = batches.outstanding.clone();
-        let is_there = Arc::new(AtomicBool::new(false));
-        let comes = is_there.clone();
+        let (is_sent, is_there) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (sent, there) = (is_sent.clone(), is_there.clone());
         let together = move |_| -> Told {
-            poll_fn(move |_| match comes.load(Ordering::Relaxed) {
+            // It wakes nobody.
+            poll_fn(move |_| match there.load(Ordering::Relaxed) {
                 true => Poll::Ready(Ok(vec![Some(1)])),
-                false => Poll::Pending,
+                false => {
+                    sent.store(true, Ordering::Relaxed);
+                    Poll::Pending
+                }
             })
             .boxed()
         };
-        let mut ask = pin!(batches.ask("a", || 0, pending(), together));
-        // It begins, and is sent.
-        for _ in 0..2 {
-            assert!(ask.as_mut().now_or_never().is_none());
+        let asking = tokio::spawn(async move {
+            let batches = Batches::<u8, u8>::default();
+            let _company = batches.outstanding.clone();
+            batches.ask("a", || 0, pending(), together).await
+        });
+        while !is_sent.load(Ordering::Relaxed) {
+            yield_now().await;
         }
         is_there.store(true, Ordering::Relaxed);
-        assert!(matches!(timeout(LIMIT, ask).await, Ok(Ok(1))));
+        assert!(matches!(timeout(LIMIT, asking).await, Ok(Ok(Ok(1)))));
     }
 
     /// C15: the whole may have been carried out, though it is certain that the repeat was not.

@@ -88,7 +88,8 @@ pub async fn c33_a_kind_that_a_backend_has_not_got_is_refused(harness: &dyn Harn
 
 /// C33: which kinds stand beside each other.
 pub async fn c33_a_hold_is_granted_if_it_fits(harness: &dyn Harness) {
-    let backend = harness.connect().await;
+    // One lock, since a store may take one that it does not know by another way.
+    let (backend, name) = (harness.connect().await, fresh_name());
     let pairs = [
         (EXCLUSIVE, EXCLUSIVE, false),
         (EXCLUSIVE, SHARED, false),
@@ -104,7 +105,6 @@ pub async fn c33_a_hold_is_granted_if_it_fits(harness: &dyn Harness) {
         if !has(&backend, held) || !has(&backend, asked) {
             continue;
         }
-        let name = fresh_name();
         let (first, second) = (claim(harness, &name, held), claim(harness, &name, asked));
         granted(&backend, &first).await;
         let beside = tried(&backend, &second).await;
