@@ -80,9 +80,13 @@ impl Figures {
         self.find(key).map(|figure| figure.median)
     }
 
-    /// The median of what one is by the other in each round: what slows both in a round cancels out.
+    /// The median of what one is by the other in each round: what slows both in a round cancels out. Of two of which one
+    /// gave nothing in some round, one median by the other.
     pub(crate) fn ratio(&self, one: Key, other: Key) -> Option<f64> {
         let (one, other) = (self.find(one)?, self.find(other)?);
+        if one.rounds.len() != other.rounds.len() {
+            return Some(one.median / other.median);
+        }
         let pairs = one.rounds.iter().zip(&other.rounds);
         Some(median(pairs.map(|(one, other)| one / other).collect()))
     }
@@ -100,9 +104,35 @@ impl Figure {
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    match values.len() {
+        0 => f64::NAN,
+        count => f64::midpoint(values[(count - 1) / 2], values[count / 2]),
+    }
 }
 
 fn by_name<S: serde::Serializer>(backend: &Backend, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(backend.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads::handoff;
+
+    fn key(peer: &'static str) -> Key {
+        let case = Case { name: handoff::NAME, workers: 64 };
+        Key { backend: Backend::Etcd, case, peer, figure: P50 }
+    }
+
+    #[test]
+    fn rounds_are_compared_unless_one_is_missing() {
+        let mut figures = Figures::default();
+        for (ours, theirs) in [(1.0, 2.0), (10.0, 10.0), (3.0, 1.0)] {
+            figures.note(key("ours"), ours);
+            figures.note(key("theirs"), theirs);
+        }
+        assert_eq!(figures.ratio(key("ours"), key("theirs")), Some(1.0));
+        figures.note(key("theirs"), 8.0);
+        assert_eq!(figures.ratio(key("ours"), key("theirs")), Some(3.0 / 5.0));
+    }
 }
