@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, RedisError, Value};
 use tokio::sync::oneshot;
 
+use crate::delivery::Answer;
 use crate::message::{Message, Question};
 use crate::together::Together;
 
@@ -70,30 +71,33 @@ impl Request {
         !self.caller.is_closed()
     }
 
-    /// Answers it, or returns it as one that goes alone.
-    fn answer_or_leave(mut self, answer: Option<Value>) -> Option<Self> {
-        match answer {
-            Some(answer) => self.answer(Ok(answer)),
-            None => {
-                self.message = self.message.take_command().into();
-                return Some(self);
-            }
-        }
-        None
-    }
-
-    fn answer(self, reply: Reply) {
-        // The caller may have left.
-        let _ = self.caller.send(reply);
+    /// As one that goes alone.
+    fn left(mut self) -> Self {
+        self.message = self.message.take_command().into();
+        self
     }
 }
 
-/// Sends a batch, and tells each caller its reply. Returns what was left, and goes alone next.
+/// What came of a batch.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) answers: Vec<Answer>,
+    /// What goes alone next.
+    pub(crate) left: Vec<Request>,
+}
+
+impl Outcome {
+    fn answer(&mut self, request: Request, reply: Reply) {
+        self.answers.push((request.caller, reply));
+    }
+}
+
+/// Sends a batch, and waits for its replies.
 pub(crate) async fn send(
     mut driver: MultiplexedConnection,
     together: &Together,
     batch: Vec<Request>,
-) -> Vec<Request> {
+) -> Outcome {
     let mut parts = parts(together, batch);
     let mut pipeline = Pipeline::with_capacity(parts.len());
     for part in &mut parts {
@@ -102,20 +106,22 @@ pub(crate) async fn send(
         }
         pipeline.add_command(part.command(together));
     }
+    let mut outcome = Outcome::default();
     match driver.send_packed_commands(&pipeline, 0, pipeline.len()).await {
         Ok(replies) => {
             let replies = pipeline.cmd_iter().zip(replies);
             let replies = replies.filter(|(command, _)| !is_asking(command));
-            let answered = parts.into_iter().zip(replies);
-            answered.flat_map(|(part, (_, reply))| part.answer(together, reply)).collect()
+            for (part, (_, reply)) in parts.into_iter().zip(replies) {
+                part.answer(together, reply, &mut outcome);
+            }
         }
         Err(error) => {
             let requests =
                 parts.into_iter().flat_map(|part| [part.first].into_iter().chain(part.others));
-            requests.for_each(|request| request.answer(Err(error.clone())));
-            Vec::new()
+            requests.for_each(|request| outcome.answer(request, Err(error.clone())));
         }
     }
+    outcome
 }
 
 /// The command that goes before one of [`Manner::Asking`], whose reply tells nothing.
@@ -166,19 +172,21 @@ impl Part {
         }
     }
 
-    /// Tells each caller its answer. Returns the requests that were left.
-    fn answer(self, together: &Together, reply: Value) -> Vec<Request> {
+    /// Sorts its requests into those that have an answer, and those that are left.
+    fn answer(self, together: &Together, reply: Value, outcome: &mut Outcome) {
         let count = 1 + self.others.len();
         match self.first.question() {
             Some(question) if count > 1 => {
                 let answers = together.answers(question, count, reply);
-                let requests = [self.first].into_iter().chain(self.others).zip(answers);
-                requests.filter_map(|(request, answer)| request.answer_or_leave(answer)).collect()
+                let requests = [self.first].into_iter().chain(self.others);
+                for (request, answer) in requests.zip(answers) {
+                    match answer {
+                        Some(answer) => outcome.answer(request, Ok(answer)),
+                        None => outcome.left.push(request.left()),
+                    }
+                }
             }
-            _ => {
-                self.first.answer(reply.extract_error());
-                Vec::new()
-            }
+            _ => outcome.answer(self.first, reply.extract_error()),
         }
     }
 }

@@ -70,6 +70,7 @@ mod claims;
 mod cluster;
 mod connect;
 mod connection;
+mod delivery;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 mod discovery;
 mod doctor;

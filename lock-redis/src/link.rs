@@ -29,7 +29,8 @@ use redis::{AsyncConnectionConfig, Client, RedisError, Value, cmd, from_redis_va
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
 
-use crate::batch::{self, Manner, Outstanding, Reply, Request};
+use crate::batch::{self, Manner, Outcome, Outstanding, Reply, Request};
+use crate::delivery::Delivery;
 use crate::message::Message;
 use crate::together::Together;
 
@@ -122,7 +123,10 @@ impl Link {
     ) -> Reply {
         let (outstanding, alone) = Outstanding::begin(&self.outstanding);
         if alone && manner == Manner::Plain {
-            return driver.send_packed_command(&message.take_command()).await?.extract_error();
+            let command = message.take_command();
+            // On the heap: it is larger than all that the others need.
+            let reply = Box::pin(async move { driver.send_packed_command(&command).await });
+            return reply.await?.extract_error();
         }
         let (request, reply) = Request::new(message, manner, outstanding);
         if self.queue.send(request).is_err() {
@@ -170,10 +174,15 @@ fn closed() -> RedisError {
 async fn carry(driver: &MultiplexedConnection, mut queue: mpsc::UnboundedReceiver<Request>) {
     let together = Together::default();
     let (mut batch, mut batches) = (Vec::new(), FuturesUnordered::new());
+    let mut delivery = Delivery::default();
     loop {
         tokio::select! {
             biased;
-            Some(left) = batches.next() => leave(&mut batch, left),
+            Some(outcome) = batches.next() => {
+                let Outcome { answers, left } = outcome;
+                leave(&mut batch, left);
+                delivery.deliver(answers);
+            }
             () = gather(&mut queue, &mut batch), if batches.len() < BATCHES => {
                 if batch.is_empty() {
                     return;

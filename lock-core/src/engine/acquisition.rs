@@ -126,21 +126,27 @@ impl Acquisition {
         request: &LockRequest,
         behind: &mut Behind,
     ) -> Result<(Arc<Hold>, Option<Succession>), LockError> {
-        let (lease, succession) = match self.turn(request.wait_policy()).await? {
-            Place::Beside(wait) => (self.ask(wait, request, behind).await?, None),
-            Place::Head(turn, wait) => {
-                let lease = self.ask(wait, request, behind).await?;
-                (lease, self.hands_off().then(|| Succession::begin(turn)))
-            }
+        // Bound before it is matched: else the future has room for it while the server is asked.
+        let place = self.turn(request.wait_policy()).await?;
+        let (turn, wait) = match place {
+            Place::Beside(wait) => (None, wait),
+            Place::Head(turn, wait) => (Some(turn), wait),
             Place::Successor(turn, passed) => {
                 let (lease, claim, succession) = passed.take(self.claim.ttl, turn);
                 self.owned = claim;
-                (lease, Some(succession))
+                return Ok((self.hold(lease, request)?, Some(succession)));
             }
         };
+        let lease = self.ask(wait, request, behind).await?;
+        let succession = turn.filter(|_| self.hands_off()).map(Succession::begin);
+        Ok((self.hold(lease, request)?, succession))
+    }
+
+    /// Holds what was granted, or passed.
+    fn hold(&self, lease: Lease, request: &LockRequest) -> Result<Arc<Hold>, LockError> {
         let hold = self.shared.hold(lease)?;
         request.max_hold_span().inspect(|span| hold.renew_for(*span));
-        Ok((hold, succession))
+        Ok(hold)
     }
 
     /// Asks the server, and waits for its grant.
