@@ -100,16 +100,13 @@ impl Connection {
         message: Message,
         manner: Manner,
     ) -> Result<Value, RequestError> {
-        let driver = match link.opened().await {
-            Ok(driver) => driver,
-            Err(error) => {
-                self.give_up(link);
-                return Err(RequestError::Connect(error));
-            }
-        };
+        if let Err(error) = link.opened().await {
+            self.give_up(link);
+            return Err(RequestError::Connect(error));
+        }
         // C21: a caller that leaves after a long silence leaves no connection to others.
         let reply = link.replies.request_sent(SUSPECT_AFTER, || self.give_up(link));
-        let answer = link.ask(driver, message, manner).await;
+        let answer = link.ask(message, manner).await;
         reply.received();
         answer.map_err(|error| {
             if spoils_connection(&error) {

@@ -25,7 +25,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::ReplyMonitor;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisError, Value, cmd, from_redis_value};
+use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, cmd, from_redis_value};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
 
@@ -102,31 +102,24 @@ impl Link {
     }
 
     /// Waits until it is open.
-    pub(crate) async fn opened(&self) -> Result<MultiplexedConnection, RedisError> {
+    pub(crate) async fn opened(&self) -> Result<(), RedisError> {
         if let Some(opened) = &*self.opened.borrow() {
-            return opened.clone();
+            return told(opened);
         }
         let mut opened = self.opened.clone();
         match opened.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(opened)) => opened.clone(),
+            Ok(Some(opened)) => told(opened),
             // The runtime that opened it has ended.
             Ok(None) | Err(_) => Err(closed()),
         }
     }
 
-    /// Asks, and waits for the reply.
-    pub(crate) async fn ask(
-        &self,
-        mut driver: MultiplexedConnection,
-        mut message: Message,
-        manner: Manner,
-    ) -> Reply {
+    /// Asks over a link that is open, and waits for the reply.
+    pub(crate) async fn ask(&self, mut message: Message, manner: Manner) -> Reply {
         let (outstanding, alone) = Outstanding::begin(&self.outstanding);
         if alone && manner == Manner::Plain {
-            let command = message.take_command();
             // On the heap: it is larger than all that the others need.
-            let reply = Box::pin(async move { driver.send_packed_command(&command).await });
-            return reply.await?.extract_error();
+            return Box::pin(self.ask_alone(message.take_command())).await;
         }
         let (request, reply) = Request::new(message, manner, outstanding);
         if self.queue.send(request).is_err() {
@@ -134,6 +127,15 @@ impl Link {
         }
         reply.await.unwrap_or_else(|_| Err(closed()))
     }
+
+    async fn ask_alone(&self, command: Cmd) -> Reply {
+        let Some(Ok(mut driver)) = self.opened.borrow().clone() else { return Err(closed()) };
+        driver.send_packed_command(&command).await?.extract_error()
+    }
+}
+
+fn told(opened: &Result<MultiplexedConnection, RedisError>) -> Result<(), RedisError> {
+    opened.as_ref().map(|_| ()).map_err(Clone::clone)
 }
 
 impl Drop for Link {
