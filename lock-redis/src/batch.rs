@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Arg, Cmd, Pipeline, RedisError, Value};
+use redis::{Arg, Cmd, Pipeline, Value};
 use tokio::sync::oneshot;
 
-use crate::delivery::Answer;
+use crate::delivery::{Answer, Reply};
 use crate::message::{Message, Question};
 use crate::together::Together;
-
-pub(crate) type Reply = Result<Value, RedisError>;
 
 /// How a server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

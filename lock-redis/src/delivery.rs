@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 
 use futures_util::future::{BoxFuture, FutureExt};
+use redis::{RedisError, Value};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use crate::batch::Reply;
+pub(crate) type Reply = Result<Value, RedisError>;
 
 /// An answer, and where its caller waits.
 pub(crate) type Answer = (oneshot::Sender<Reply>, Reply);
@@ -76,8 +77,6 @@ fn tell(answers: Vec<Answer>) {
 
 #[cfg(test)]
 mod tests {
-    use redis::Value;
-
     use super::*;
 
     type Caller = oneshot::Receiver<Reply>;

@@ -29,8 +29,8 @@ use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, cmd, from_red
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
 
-use crate::batch::{self, Manner, Outcome, Outstanding, Reply, Request};
-use crate::delivery::Delivery;
+use crate::batch::{self, Manner, Outcome, Outstanding, Request};
+use crate::delivery::{Delivery, Reply};
 use crate::message::Message;
 use crate::together::Together;
 
