@@ -216,13 +216,20 @@ impl PostgresServer {
                     self.process = process;
                     return;
                 }
-                Err(log) if log.contains("Address already in use") && Instant::now() < deadline => {
+                Err(log) if is_still_ending(&log) && Instant::now() < deadline => {
                     sleep(POLL_INTERVAL).await;
                 }
                 Err(log) => panic!("{log}"),
             }
         }
     }
+}
+
+/// Whether a process of the server before has its port or its memory yet: those that were killed end one after the other.
+fn is_still_ending(log: &str) -> bool {
+    ["Address already in use", "pre-existing shared memory block"]
+        .iter()
+        .any(|what| log.contains(what))
 }
 
 /// Starts a server and waits until it answers. The error is its log.
