@@ -43,9 +43,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a failed connection is kept",
         file: "lock-redis/src/connection.rs",
-        from: "            Err(error) => {\n                self.give_up(link);",
-        to: "Err(error) => {",
+        from: "if let Err(error) = link.opened().await {\n            self.give_up(link);",
+        to: "if let Err(error) = link.opened().await {",
         test: "-p leasehold --all-features --test redis faults::c17_a_dead_server_delays_no_call_beyond_its_time_out",
+    },
+    Mutant {
+        name: "answers of a batch are kept",
+        file: "lock-redis/src/delivery.rs",
+        from: "let is_first = untold.is_empty();",
+        to: "let is_first = false;",
+        test: "-p lock-redis --all-features --lib delivery::",
     },
     Mutant {
         name: "a key of another type is waited for",
