@@ -30,6 +30,10 @@ const MOST_PASSES: usize = 64;
 /// After so many passes a turn is not prolonged: a request would not pay for the few that are left.
 const ENOUGH_PASSES: usize = MOST_PASSES / 2;
 
+/// For how many passes to each task of the line tokens are reserved at once: tasks that want a hot lock come back.
+/// What is left of them at the end is skipped.
+const PASSES_TO_EACH: usize = 4;
+
 /// Who of a client's line is next, and under which tokens.
 #[derive(Debug)]
 pub(crate) struct Succession {
@@ -71,7 +75,7 @@ impl Succession {
     pub(crate) fn reservation(&self, lease: &Lease) -> Option<Reservation> {
         let yields = self.turn.is_over();
         let passed = if yields { 0 } else { self.turn.reserved };
-        let tokens = self.line.waiters().min(MOST_PASSES - passed);
+        let tokens = (PASSES_TO_EACH * self.line.waiters()).min(MOST_PASSES - passed);
         (tokens > 0).then(|| Reservation::new(lease, tokens as u32, yields))
     }
 
