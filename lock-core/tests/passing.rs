@@ -98,6 +98,27 @@ async fn c26_a_hold_passes_along_the_line_without_a_grant() {
     assert_eq!(store.faulty.calls(Operation::Release), 2, "one reserves, and the last one ends it");
 }
 
+/// C26: tasks that come back to a hot lock cost no further request.
+#[tokio::test(start_paused = true)]
+async fn c26_a_hold_passes_to_tasks_that_come_back() {
+    let store = Store::new();
+    let first = store.hold().await;
+    let tasks = (0..4).map(async |_| {
+        for _ in 0..4 {
+            let guard = store.locks.acquire("a").await.expect("its turn comes");
+            guard.release().await.expect("held to the end");
+        }
+    });
+    let release = async {
+        tokio::task::yield_now().await;
+        std::thread::sleep(Duration::from_millis(1));
+        first.release().await.expect("held to the end");
+    };
+    tokio::join!(join_all(tasks), release);
+    assert_eq!(store.grants_asked(), 1);
+    assert_eq!(store.faulty.calls(Operation::Release), 2, "one reserves, and the last one ends it");
+}
+
 /// C26: a client keeps a lock for 64 passes at the most while another waits.
 #[tokio::test(start_paused = true)]
 async fn c26_a_line_yields_to_other_clients_after_64_passes() {
