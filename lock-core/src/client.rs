@@ -119,9 +119,9 @@ impl LockClient {
             // On the heap: it is as large as the rest, and rare.
             return Box::pin(reentrance::acquire(&self.shared, me, &request)).await;
         }
-        let acquisition = Acquisition::new(self.shared.clone(), request.claim()?)?;
-        let acquired = acquisition.run(&request).await?;
-        Ok(LockGuard::new(self.shared.clone(), acquired))
+        let mut acquisition = Acquisition::new(self.shared.clone(), request.claim()?)?;
+        let granted = acquisition.run(&request).await?;
+        Ok(LockGuard::new(self.shared.clone(), acquisition.acquired(granted)))
     }
 
     /// Acquires a lock if it is free: `None` if another holds it.

@@ -26,7 +26,11 @@ pub(crate) async fn acquire(
     let claim = request.claim()?;
     let ttl = claim.ttl;
     let by = JointHolder { me: me.clone(), name: claim.name.clone(), kind: claim.kind };
-    let acquire = async { Acquisition::new(shared.clone(), claim)?.run(request).await };
+    let acquire = async {
+        let mut acquisition = Acquisition::new(shared.clone(), claim)?;
+        let granted = acquisition.run(request).await?;
+        Ok::<_, LockError>(acquisition.acquired(granted))
+    };
     let guard = tokio::select! {
         biased;
         guard = shared.joint_holds.found(|| held(shared, &by)) => guard,

@@ -1,6 +1,7 @@
 //! One acquisition, from before its first byte to its hold.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,9 @@ impl Place {
         }
     }
 }
+
+/// A hold, and to whom it may pass.
+pub(crate) type Granted = (Arc<Hold>, Option<Succession>);
 
 /// An acquisition under way. Made before the first byte is sent; dropped at any point, it takes
 /// back whatever the server may have granted by then (C19).
@@ -81,17 +85,19 @@ impl Acquisition {
         &self.claim.name
     }
 
-    /// Acquires, and tells of it.
-    pub(crate) async fn run(self, request: &LockRequest) -> Result<Acquired, LockError> {
+    /// Acquires, and tells of it. [`acquired`](Self::acquired) makes of it what a guard keeps.
+    ///
+    /// It borrows, since a future that took the acquisition by value would have room for it in each of its layers.
+    pub(crate) async fn run(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
         self.run_before(request, &mut Behind::default()).await
     }
 
     /// The same, of one that others are [behind](Behind).
     pub(crate) async fn run_before(
-        mut self,
+        &mut self,
         request: &LockRequest,
         behind: &mut Behind,
-    ) -> Result<Acquired, LockError> {
+    ) -> Result<Granted, LockError> {
         let report = self.shared.telemetry.acquiring(&self.claim.name);
         let outcome = self.acquire_unless_closed(request, behind).instrument(report.span()).await;
         // The wait in line is part of it.
@@ -103,7 +109,12 @@ impl Acquisition {
             other => other,
         });
         report.ended(outcome.as_ref().map(|(hold, _)| hold.lease().token));
-        outcome.map(|(hold, succession)| Acquired { hold, claim: self.owned, succession })
+        outcome
+    }
+
+    /// What is left of it once it was granted.
+    pub(crate) fn acquired(self, (hold, succession): Granted) -> Acquired {
+        Acquired { hold, claim: self.owned, succession }
     }
 
     /// Acquires, unless the client is shut down first.
@@ -111,7 +122,7 @@ impl Acquisition {
         &mut self,
         request: &LockRequest,
         behind: &mut Behind,
-    ) -> Result<(Arc<Hold>, Option<Succession>), LockError> {
+    ) -> Result<Granted, LockError> {
         let mut closed = self.shared.closed.subscribe();
         let name = self.claim.name.clone();
         tokio::select! {
@@ -125,21 +136,33 @@ impl Acquisition {
         &mut self,
         request: &LockRequest,
         behind: &mut Behind,
-    ) -> Result<(Arc<Hold>, Option<Succession>), LockError> {
-        // Bound before it is matched: else the future has room for it while the server is asked.
+    ) -> Result<Granted, LockError> {
         let place = self.turn(request.wait_policy()).await?;
-        let (turn, wait) = match place {
+        let (turn, wait) = match self.succeed(place, request)? {
+            ControlFlow::Break(granted) => return Ok(granted),
+            ControlFlow::Continue(asks) => asks,
+        };
+        let lease = self.ask(wait, request, behind).await?;
+        let succession = turn.filter(|_| self.hands_off()).map(Succession::begin);
+        Ok((self.hold(lease, request)?, succession))
+    }
+
+    /// Holds what was passed to it, or goes on to ask the server.
+    fn succeed(
+        &mut self,
+        place: Place,
+        request: &LockRequest,
+    ) -> Result<ControlFlow<Granted, (Option<Turn<PassedHold>>, Wait)>, LockError> {
+        Ok(ControlFlow::Continue(match place {
             Place::Beside(wait) => (None, wait),
             Place::Head(turn, wait) => (Some(turn), wait),
             Place::Successor(turn, passed) => {
                 let (lease, claim, succession) = passed.take(self.claim.ttl, turn);
                 self.owned = claim;
-                return Ok((self.hold(lease, request)?, Some(succession)));
+                let granted = (self.hold(lease, request)?, Some(succession));
+                return Ok(ControlFlow::Break(granted));
             }
-        };
-        let lease = self.ask(wait, request, behind).await?;
-        let succession = turn.filter(|_| self.hands_off()).map(Succession::begin);
-        Ok((self.hold(lease, request)?, succession))
+        }))
     }
 
     /// Holds what was granted, or passed.

@@ -64,16 +64,13 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         let mut progress = Progress::new(wait, self.limits.request_timeout);
         let waiter = progress.waits().then_some(&waiter);
         loop {
-            let step = match together.is_empty() {
-                true => None,
+            let attempt = match together.is_empty() {
+                true => self.attempt(claim, waiter, &mut progress, state).await,
                 // Boxed, since most claims are asked for alone.
                 false => {
-                    Box::pin(self.attempt_together(claim, together, &mut progress, state)).await
+                    let first = self.attempt_first(claim, together, waiter, &mut progress, state);
+                    Box::pin(first).await
                 }
-            };
-            let attempt = match step {
-                Some(step) => Ok(step),
-                None => self.attempt(claim, waiter, &mut progress, state).await,
             };
             match attempt
                 .map_err(|error| LockError::backend("acquire", Some(&claim.name), error))?
@@ -137,6 +134,21 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
                 Ok(Step::Troubled)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Asks for the claim with those that go with it, and if none is granted so, for the claim alone.
+    async fn attempt_first(
+        &self,
+        claim: &Claim,
+        together: &mut Together<'_>,
+        waiter: Option<&WaiterHandle>,
+        progress: &mut Progress,
+        state: &mut ClaimState,
+    ) -> Result<Step, BackendError> {
+        match self.attempt_together(claim, together, progress, state).await {
+            Some(step) => Ok(step),
+            None => self.attempt(claim, waiter, progress, state).await,
         }
     }
 

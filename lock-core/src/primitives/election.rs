@@ -68,9 +68,10 @@ impl Election {
         let request = if label.is_empty() { request } else { request.label(label) };
         let shared = &self.client.shared;
         let request = self.client.complete(request);
-        let acquisition = Acquisition::new(shared.clone(), request.claim()?)?.granted_by_server();
-        let acquired = acquisition.run(&request).await?;
-        Ok(Leadership { guard: LockGuard::new(shared.clone(), acquired) })
+        let acquisition = Acquisition::new(shared.clone(), request.claim()?)?;
+        let mut acquisition = acquisition.granted_by_server();
+        let granted = acquisition.run(&request).await?;
+        Ok(Leadership { guard: LockGuard::new(shared.clone(), acquisition.acquired(granted)) })
     }
 
     /// Who leads now; `None` if nobody does.

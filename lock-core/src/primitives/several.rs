@@ -178,14 +178,15 @@ impl LockClient {
         let mut behind = Behind::of(waiting);
         let guard = |acquired: Acquired| LockGuard::new(self.shared.clone(), acquired);
         let mut guards = Vec::new();
-        while let Some(next) = behind.waiting.pop_front() {
+        while let Some(mut next) = behind.waiting.pop_front() {
             let each = request.for_name(next.name()).wait(total.left());
-            let acquired = tokio::select! {
+            let granted = tokio::select! {
                 biased;
                 (name, reason) = first_loss(&guards) => Err(LockError::Lost { name, reason }),
-                acquired = next.run_before(&each, &mut behind) => acquired,
+                granted = next.run_before(&each, &mut behind) => granted,
             };
-            guards.push(guard(acquired.map_err(|error| total.told(error))?));
+            let granted = granted.map_err(|error| total.told(error))?;
+            guards.push(guard(next.acquired(granted)));
             guards.extend(behind.acquired.drain(..).map(guard));
         }
         if let Some(span) = request.max_hold {
