@@ -62,8 +62,8 @@ impl Store {
         (second, third)
     }
 
-    /// The next holder, once `first` is released.
-    async fn after(&self, first: LockGuard, next: impl Future<Output = LockGuard>) -> LockGuard {
+    /// What `next` comes to, which waits for its turn, once `first` is released.
+    async fn after<T>(&self, first: LockGuard, next: impl Future<Output = T>) -> T {
         tokio::join!(next, async {
             tokio::task::yield_now().await;
             std::thread::sleep(Duration::from_millis(1));
@@ -84,12 +84,7 @@ async fn c26_a_hold_passes_along_the_line_without_a_grant() {
         guard.release().await.expect("held to the end");
     });
     let token = first.token();
-    let release = async {
-        tokio::task::yield_now().await;
-        std::thread::sleep(Duration::from_millis(1));
-        first.release().await.expect("held to the end");
-    };
-    tokio::join!(join_all(tasks), release);
+    store.after(first, join_all(tasks)).await;
     let log = log.into_inner().expect("no panic");
     assert!(log.iter().map(|(task, _)| *task).eq(0..10), "first come, first served: {log:?}");
     let tokens: Vec<FencingToken> = [token].into_iter().chain(log.iter().map(|l| l.1)).collect();
@@ -109,12 +104,7 @@ async fn c26_a_hold_passes_to_tasks_that_come_back() {
             guard.release().await.expect("held to the end");
         }
     });
-    let release = async {
-        tokio::task::yield_now().await;
-        std::thread::sleep(Duration::from_millis(1));
-        first.release().await.expect("held to the end");
-    };
-    tokio::join!(join_all(tasks), release);
+    store.after(first, join_all(tasks)).await;
     assert_eq!(store.grants_asked(), 1);
     assert_eq!(store.faulty.calls(Operation::Release), 2, "one reserves, and the last one ends it");
 }
@@ -140,12 +130,7 @@ async fn c26_a_line_yields_to_other_clients_after_64_passes() {
         }
         guard.release().await.expect("held to the end");
     });
-    let release = async {
-        tokio::task::yield_now().await;
-        std::thread::sleep(Duration::from_millis(1));
-        first.release().await.expect("held to the end");
-    };
-    tokio::join!(join_all(tasks), release);
+    store.after(first, join_all(tasks)).await;
     let served = served.into_inner().expect("no panic");
     assert!((1..=65).contains(&served), "{served} went before the other client");
 }

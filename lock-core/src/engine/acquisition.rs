@@ -44,6 +44,9 @@ impl Place {
 /// A hold, and to whom it may pass.
 pub(crate) type Granted = (Arc<Hold>, Option<Succession>);
 
+/// What is kept while the server is asked: the turn, of one that is in line, and how long it may wait.
+type Asking = (Option<Turn<PassedHold>>, Wait);
+
 /// An acquisition under way. Made before the first byte is sent; dropped at any point, it takes
 /// back whatever the server may have granted by then (C19).
 pub(crate) struct Acquisition {
@@ -152,7 +155,7 @@ impl Acquisition {
         &mut self,
         place: Place,
         request: &LockRequest,
-    ) -> Result<ControlFlow<Granted, (Option<Turn<PassedHold>>, Wait)>, LockError> {
+    ) -> Result<ControlFlow<Granted, Asking>, LockError> {
         Ok(ControlFlow::Continue(match place {
             Place::Beside(wait) => (None, wait),
             Place::Head(turn, wait) => (Some(turn), wait),

@@ -14,11 +14,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "not all given back on a failure",
         file: "lock-core/src/primitives/several.rs",
-        from: "guards.push(guard(acquired.map_err(|error| total.told(error))?));",
-        to: "if acquired.is_err() {
+        from: "let granted = granted.map_err(|error| total.told(error))?;",
+        to: "if granted.is_err() {
                 guards.drain(..).for_each(std::mem::forget);
             }
-            guards.push(guard(acquired.map_err(|error| total.told(error))?));",
+            let granted = granted.map_err(|error| total.told(error))?;",
         test: "-p lock-core --test several c39_a_failure_anywhere_leaves_no_lock",
     },
     Mutant {
