@@ -8,7 +8,8 @@ pub(crate) struct Effort {
     pub(crate) rounds: usize,
     /// How long each contender works in a round.
     pub(crate) span: Duration,
-    /// How long a hand-off goes on at least, for each client that takes turns: some must have many.
+    /// How long a hand-off goes on at least, for each client that takes turns. Where each has a few turns, one more or
+    /// less at the ends is a tenth of them, and looks unfair.
     pub(crate) each: Duration,
     /// How many locks are taken after a pause, by each contender.
     pub(crate) after_a_pause: usize,
@@ -26,7 +27,7 @@ impl Effort {
     pub(crate) const FULL: Self = Self {
         rounds: 3,
         span: Duration::from_secs(2),
-        each: Duration::from_millis(40),
+        each: Duration::from_millis(60),
         after_a_pause: 5,
         held: 10_000,
         beside: 100_000,
