@@ -141,7 +141,7 @@ impl Acquisition {
         behind: &mut Behind,
     ) -> Result<Granted, LockError> {
         let place = self.turn(request.wait_policy()).await?;
-        let (turn, wait) = match self.succeed(place, request)? {
+        let (turn, wait) = match self.take_place(place, request)? {
             ControlFlow::Break(granted) => return Ok(granted),
             ControlFlow::Continue(asks) => asks,
         };
@@ -151,21 +151,22 @@ impl Acquisition {
     }
 
     /// Holds what was passed to it, or goes on to ask the server.
-    fn succeed(
+    ///
+    /// It takes the place by value: so no room is kept for it while the server is asked.
+    fn take_place(
         &mut self,
         place: Place,
         request: &LockRequest,
     ) -> Result<ControlFlow<Granted, Asking>, LockError> {
-        Ok(ControlFlow::Continue(match place {
-            Place::Beside(wait) => (None, wait),
-            Place::Head(turn, wait) => (Some(turn), wait),
+        match place {
+            Place::Beside(wait) => Ok(ControlFlow::Continue((None, wait))),
+            Place::Head(turn, wait) => Ok(ControlFlow::Continue((Some(turn), wait))),
             Place::Successor(turn, passed) => {
                 let (lease, claim, succession) = passed.take(self.claim.ttl, turn);
                 self.owned = claim;
-                let granted = (self.hold(lease, request)?, Some(succession));
-                return Ok(ControlFlow::Break(granted));
+                Ok(ControlFlow::Break((self.hold(lease, request)?, Some(succession))))
             }
-        }))
+        }
     }
 
     /// Holds what was granted, or passed.
