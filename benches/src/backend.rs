@@ -6,7 +6,7 @@ use crate::client::Result;
 use crate::contender::Contender;
 use crate::stores::{Store, etcd, file, memory, postgres, redis, topologies};
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub(crate) enum Backend {
     Redis,
     Memory,

@@ -37,8 +37,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// Writes the table and the picture of the README, and the tables of docs/performance.md and
-    /// docs/scaling.md, as far as their backends were measured.
-    #[arg(long)]
+    /// docs/scaling.md. Rows of backends that are not measured stay as they are, and so does the picture unless all
+    /// stores are.
+    #[arg(long, conflicts_with = "workload")]
     pub(crate) readme: bool,
 }
 

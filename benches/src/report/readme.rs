@@ -22,50 +22,81 @@ const PICTURE: &str = "docs/handoff.svg";
 /// How many clients hand a lock on in the README's table. The picture has the others.
 const CLIENTS: usize = 64;
 
+const FIGURES: &str = "| | floor | Leasehold | peers |\n| --- | --- | --- | --- |\n";
+const TARGETS: &str = "| target | | ratio | bound | |\n| --- | --- | --- | --- | --- |\n";
+
 /// Rewrites what stands between the marks of the pages, and the picture, as far as it was measured.
 pub(crate) fn write(figures: &Figures, verdicts: &[Verdict], options: &Options) -> Result<()> {
     let (root, backends) = (Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), options.backends());
     if backends.contains(&Backend::Topologies) {
         let tables = scaling::tables(figures, options.effort());
-        rewrite(&root.join("docs/scaling.md"), &tables)?;
+        rewrite(&root.join("docs/scaling.md"), |_| tables)?;
     }
-    match backends.iter().any(|backend| Backend::STORES.contains(backend)) {
-        true => write_stores(&root, figures, verdicts),
+    write_tables(&root, figures, verdicts, &backends)?;
+    match Backend::STORES.iter().all(|store| backends.contains(store)) {
+        true => Ok(fs::write(root.join(PICTURE), picture::svg(figures)?)?),
         false => Ok(()),
     }
 }
 
-fn write_stores(root: &Path, figures: &Figures, verdicts: &[Verdict]) -> Result<()> {
-    let short = table(figures, &cases(&[CLIENTS]));
-    let picture = format!("![Hand-off, by number of clients]({PICTURE})");
-    rewrite(&root.join("README.md"), &format!("{picture}\n\n{short}"))?;
-    let whole = table(figures, &cases(&handoff::CLIENTS));
-    rewrite(&root.join("docs/performance.md"), &format!("{whole}\n{}", targets(verdicts)))?;
-    Ok(fs::write(root.join(PICTURE), picture::svg(figures)?)?)
+fn write_tables(
+    root: &Path,
+    figures: &Figures,
+    verdicts: &[Verdict],
+    measured: &[Backend],
+) -> Result<()> {
+    let table = |clients: &[usize], old: &str| {
+        renewed(FIGURES, old, measured, rows(figures, &cases(clients)))
+    };
+    rewrite(&root.join("README.md"), |old| {
+        let picture = format!("![Hand-off, by number of clients]({PICTURE})");
+        format!("{picture}\n\n{}", table(&[CLIENTS], old))
+    })?;
+    rewrite(&root.join("docs/performance.md"), |old| {
+        let targets = verdicts.iter().map(Verdict::row).collect();
+        let targets = renewed(TARGETS, old, measured, targets);
+        format!("{}\n{targets}", table(&handoff::CLIENTS, old))
+    })
 }
 
-fn rewrite(page: &Path, text: &str) -> Result<()> {
+/// Puts in the place of what stands between the marks of a page what is made of it.
+fn rewrite(page: &Path, text: impl FnOnce(&str) -> String) -> Result<()> {
     let old = fs::read_to_string(page)?;
     let no_mark = || format!("{} has no marks", page.display());
     let (before, rest) = old.split_once(BEGIN).ok_or_else(no_mark)?;
-    let (_, after) = rest.split_once(END).ok_or_else(no_mark)?;
-    Ok(fs::write(page, format!("{before}{BEGIN}\n\n{text}\n{END}{after}"))?)
+    let (between, after) = rest.split_once(END).ok_or_else(no_mark)?;
+    Ok(fs::write(page, format!("{before}{BEGIN}\n\n{}\n{END}{after}", text(between)))?)
 }
 
-fn targets(verdicts: &[Verdict]) -> String {
-    let rows = verdicts.iter().map(Verdict::row);
-    "| target | | ratio | bound | |\n| --- | --- | --- | --- | --- |\n".to_owned()
-        + &rows.collect::<String>()
+/// A table of the rows of this run, and of the old ones of backends that were not measured now.
+fn renewed(head: &str, old: &str, measured: &[Backend], rows: Vec<String>) -> String {
+    let old = old.split_once(head).map_or("", |(_, rows)| rows);
+    let old = old.lines().take_while(|line| line.starts_with('|'));
+    let is_kept = |row: &&str| place(row).is_some_and(|(_, store)| !measured.contains(&store));
+    let kept = old.filter(is_kept).map(|row| format!("{row}\n"));
+    let mut rows: Vec<String> = kept.chain(rows).collect();
+    rows.sort_by_key(|row| place(row.as_str()));
+    head.to_owned() + &rows.concat()
 }
 
-fn table(figures: &Figures, cases: &[(Case, &'static str)]) -> String {
-    let mut table = "| | floor | Leasehold | peers |\n| --- | --- | --- | --- |\n".to_owned();
-    for backend in Backend::STORES {
-        for (case, figure) in cases {
-            table.extend(row(figures, backend, *case, figure));
-        }
-    }
-    table
+/// Where a row stands: by the number of its target, if it tells of one, and by its backend.
+fn place(row: &str) -> Option<(u32, Backend)> {
+    let mut cells = row.split('|').skip(1).map(str::trim);
+    let first = cells.next()?;
+    let (target, label) = match first.parse() {
+        Ok(target) => (target, cells.next()?),
+        Err(_) => (0, first),
+    };
+    let (name, _) = label.split_once(',')?;
+    let store = Backend::STORES.into_iter().find(|store| store.name() == name)?;
+    Some((target, store))
+}
+
+fn rows(figures: &Figures, cases: &[(Case, &'static str)]) -> Vec<String> {
+    let row = |backend| {
+        cases.iter().filter_map(move |(case, figure)| row(figures, backend, *case, figure))
+    };
+    Backend::STORES.into_iter().flat_map(row).collect()
 }
 
 /// What a table tells of each backend: hand-off among so many clients.
@@ -115,5 +146,33 @@ fn without_our_name((peer, value): (&str, String)) -> String {
     match peer.strip_prefix(OURS).map(str::trim) {
         None | Some("") => format!("**{value}**"),
         Some(mode) => format!("{mode} **{value}**"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_what_was_not_measured_stay() {
+        let row = |target, store, ratio| format!("| {target} | {store}, age of 9 | {ratio} |\n");
+        let old = [row(1, "redis", 1), row(1, "etcd", 2), row(7, "redis", 3), row(7, "memory", 4)];
+        let old = format!("\n| other |\n\n{TARGETS}{}\n| other |\n", old.concat());
+        let rows = vec![row(1, "redis", 5), row(4, "redis", 6), row(7, "redis", 7)];
+        let rows = renewed(TARGETS, &old, &[Backend::Redis], rows);
+        let expected = [
+            row(1, "redis", 5),
+            row(1, "etcd", 2),
+            row(4, "redis", 6),
+            row(7, "redis", 7),
+            row(7, "memory", 4),
+        ];
+        assert_eq!(rows, format!("{TARGETS}{}", expected.concat()));
+    }
+
+    #[test]
+    fn a_row_of_figures_has_its_place_by_its_backend() {
+        assert_eq!(place("| file, hand-off among 2 clients: µs | 1 |"), Some((0, Backend::File)));
+        assert_eq!(place("| --- | --- |"), None);
     }
 }
