@@ -66,3 +66,18 @@ fn chosen_or_all<T: ValueEnum + Clone>(chosen: &[T]) -> Vec<T> {
         chosen => chosen.to_vec(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table would lack the rows of the other workloads.
+    #[test]
+    fn tables_are_not_written_of_a_part_of_a_backend() {
+        let parsed = |arguments: &[&str]| {
+            Arguments::try_parse_from(["bench", "--readme"].iter().chain(arguments))
+        };
+        assert!(parsed(&["--backend", "redis"]).is_ok());
+        assert!(parsed(&["--workload", "hot"]).is_err());
+    }
+}

@@ -74,6 +74,7 @@ fn redis() -> Vec<Target> {
     let of = |number, name, workers, figure| Target::new(Redis, number, name, workers, figure);
     let mut targets = vec![
         of(1, uncontended::IN_A_LOOP, 1, P50).by("SET NX PX").at_most(1.2),
+        of(1, uncontended::IN_A_TASK, 1, P50).by("SET NX PX").at_most(1.2),
         of(2, throughput::NAME, throughput::TASKS, REQUESTS).at_most(2.0 * PINGS),
         of(3, throughput::NAME, throughput::TASKS, CYCLES).by("rslock").at_least(0.9),
         of(3, throughput::NAME, throughput::TASKS, CPU).at_most(20.0),

@@ -22,8 +22,8 @@ const PICTURE: &str = "docs/handoff.svg";
 /// How many clients hand a lock on in the README's table. The picture has the others.
 const CLIENTS: usize = 64;
 
-const FIGURES: &str = "| | floor | Leasehold | peers |\n| --- | --- | --- | --- |\n";
-const TARGETS: &str = "| target | | ratio | bound | |\n| --- | --- | --- | --- | --- |\n";
+const FIGURES_HEAD: &str = "| | floor | Leasehold | peers |\n| --- | --- | --- | --- |\n";
+const TARGETS_HEAD: &str = "| target | | ratio | bound | |\n| --- | --- | --- | --- | --- |\n";
 
 /// Rewrites what stands between the marks of the pages, and the picture, as far as it was measured.
 pub(crate) fn write(figures: &Figures, verdicts: &[Verdict], options: &Options) -> Result<()> {
@@ -46,7 +46,7 @@ fn write_tables(
     measured: &[Backend],
 ) -> Result<()> {
     let table = |clients: &[usize], old: &str| {
-        renewed(FIGURES, old, measured, rows(figures, &cases(clients)))
+        renewed(FIGURES_HEAD, old, measured, rows(figures, &cases(clients)))
     };
     rewrite(&root.join("README.md"), |old| {
         let picture = format!("![Hand-off, by number of clients]({PICTURE})");
@@ -54,7 +54,7 @@ fn write_tables(
     })?;
     rewrite(&root.join("docs/performance.md"), |old| {
         let targets = verdicts.iter().map(Verdict::row).collect();
-        let targets = renewed(TARGETS, old, measured, targets);
+        let targets = renewed(TARGETS_HEAD, old, measured, targets);
         format!("{}\n{targets}", table(&handoff::CLIENTS, old))
     })
 }
@@ -75,7 +75,7 @@ fn renewed(head: &str, old: &str, measured: &[Backend], rows: Vec<String>) -> St
     let is_kept = |row: &&str| place(row).is_some_and(|(_, store)| !measured.contains(&store));
     let kept = old.filter(is_kept).map(|row| format!("{row}\n"));
     let mut rows: Vec<String> = kept.chain(rows).collect();
-    rows.sort_by_key(|row| place(row.as_str()));
+    rows.sort_by_key(|row| place(row));
     head.to_owned() + &rows.concat()
 }
 
@@ -157,9 +157,9 @@ mod tests {
     fn rows_of_what_was_not_measured_stay() {
         let row = |target, store, ratio| format!("| {target} | {store}, age of 9 | {ratio} |\n");
         let old = [row(1, "redis", 1), row(1, "etcd", 2), row(7, "redis", 3), row(7, "memory", 4)];
-        let old = format!("\n| other |\n\n{TARGETS}{}\n| other |\n", old.concat());
+        let old = format!("\n| other |\n\n{TARGETS_HEAD}{}\n| other |\n", old.concat());
         let rows = vec![row(1, "redis", 5), row(4, "redis", 6), row(7, "redis", 7)];
-        let rows = renewed(TARGETS, &old, &[Backend::Redis], rows);
+        let rows = renewed(TARGETS_HEAD, &old, &[Backend::Redis], rows);
         let expected = [
             row(1, "redis", 5),
             row(1, "etcd", 2),
@@ -167,7 +167,7 @@ mod tests {
             row(7, "redis", 7),
             row(7, "memory", 4),
         ];
-        assert_eq!(rows, format!("{TARGETS}{}", expected.concat()));
+        assert_eq!(rows, format!("{TARGETS_HEAD}{}", expected.concat()));
     }
 
     #[test]

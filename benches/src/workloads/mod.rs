@@ -72,7 +72,9 @@ impl Workload {
     /// What its cases are called.
     pub(crate) fn cases(self) -> &'static [&'static str] {
         match self {
-            Self::Uncontended => &[uncontended::IN_A_LOOP, uncontended::AFTER_A_PAUSE],
+            Self::Uncontended => {
+                &[uncontended::IN_A_LOOP, uncontended::IN_A_TASK, uncontended::AFTER_A_PAUSE]
+            }
             Self::Throughput => &[throughput::NAME],
             Self::Handoff => &[handoff::NAME],
             Self::Hot => &[hot::ONE_CLIENT, hot::PROCESSES],

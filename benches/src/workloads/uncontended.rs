@@ -11,6 +11,7 @@ use crate::round::Round;
 use crate::times::Times;
 
 pub(crate) const IN_A_LOOP: &str = "uncontended";
+pub(crate) const IN_A_TASK: &str = "uncontended, in a task";
 pub(crate) const AFTER_A_PAUSE: &str = "uncontended, after a pause";
 
 /// What a client has ready for a hot lock may be gone by then.
@@ -25,18 +26,31 @@ struct Worker {
 }
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
-    let mut workers = workers(round).await?;
-    let end = Instant::now() + round.effort.span * workers.len() as u32;
+    // What the main task asks goes by another thread, and comes back by it. A service asks from tasks.
+    let (workers, end) = starting(round).await?;
+    note(round, IN_A_LOOP, take_turns(workers, end).await?).await;
+    let (workers, end) = starting(round).await?;
+    note(round, IN_A_TASK, tokio::spawn(take_turns(workers, end)).await??).await;
+    match round.backend {
+        Backend::Etcd => after_a_pause(round).await,
+        _ => Ok(()),
+    }
+}
+
+/// Those that take turns, and until when.
+async fn starting(round: &Round<'_>) -> Result<(Vec<Worker>, Instant)> {
+    let workers = workers(round).await?;
+    let span = round.effort.span * workers.len() as u32;
+    Ok((workers, Instant::now() + span))
+}
+
+async fn take_turns(mut workers: Vec<Worker>, end: Instant) -> Result<Vec<Worker>> {
     while Instant::now() < end {
         for worker in &mut workers {
             worker.cycle().await?;
         }
     }
-    note(round, IN_A_LOOP, workers).await;
-    match round.backend {
-        Backend::Etcd => after_a_pause(round).await,
-        _ => Ok(()),
-    }
+    Ok(workers)
 }
 
 /// A lock that is taken every few seconds.
