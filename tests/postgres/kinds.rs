@@ -136,6 +136,19 @@ async fn c34_a_writer_that_gives_up_lets_readers_in() {
     released(reader).await;
 }
 
+/// C36, C38: they end as one, so that the waiter has the lowest slots.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c38_who_waits_is_let_in_when_all_are_evicted() {
+    let server = shared().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    let permits = |taken| patient(&name).one_of(3).take(taken);
+    let _evicted = [takes(&client, permits(1)).await, takes(&client, permits(1)).await];
+    let waiting = acquire(&client, permits(2));
+    until_waiting(&client, &name, 1).await;
+    assert_eq!(client.evict(&name).await.expect("an answer").len(), 2);
+    assert_eq!(served(waiting).await.slots(), [0, 1]);
+}
+
 /// C38: an eviction of one owner that comes after that one's own release ends nobody else's hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c38_an_eviction_that_comes_too_late_ends_nobody_else() {

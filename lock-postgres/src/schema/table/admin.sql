@@ -46,6 +46,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     hold "@schema@"."@table@_holds";
+    owners uuid[] := '{}';
 BEGIN
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
     name := lock_name;
@@ -60,12 +61,19 @@ BEGIN
         label := hold.label;
         permits := hold.permits;
         slots := hold.slots;
+        owners := owners || hold.owner;
         RETURN NEXT;
-        PERFORM pg_notify(t.channel, t.message)
-            FROM "@schema@"."@table@_v2_release"(lock_name, hold.owner, clock_limit) r,
-            unnest(r.channels, r.messages) t (channel, message);
     END LOOP;
-    -- The end of one hold may have been granted to a waiter, and that of the next to nobody.
+    IF owners = '{}' THEN
+        RETURN;
+    END IF;
+    -- All end before a waiter is let in: with the last one go those whose time is over.
+    UPDATE "@schema@"."@table@_holders" h SET expires_at = '-infinity'
+        WHERE h.name = lock_name AND h.owner = ANY (owners[:cardinality(owners) - 1]);
+    PERFORM pg_notify(t.channel, t.message)
+        FROM "@schema@"."@table@_v2_release"(lock_name, owners[cardinality(owners)], clock_limit) r,
+        unnest(r.channels, r.messages) t (channel, message);
+    -- It is on disk before it is told, also where nobody was let in.
     PERFORM "@schema@"."@table@_v2_durably"();
 END
 $$;
