@@ -70,3 +70,50 @@ async fn a_server_that_is_away_at_the_start_is_used_later() {
     servers[1].restart().await;
     released(locks.acquire(request(&there)).await.expect("it is back")).await;
 }
+
+/// The server's time in µs.
+fn time(server: &RedisServer) -> u64 {
+    let time = server.cli(&["TIME"]);
+    let part = |index: usize| time.array()[index].text().parse::<u64>().expect("a number");
+    part(0) * 1_000_000 + part(1)
+}
+
+/// A client of a list that the second server joins, and a name that moves there.
+async fn moving(servers: &[RedisServer; 2], url: &str) -> (LockClient, String) {
+    let name = name_on(&servers[1], &client(url).await).await;
+    (client(&url.replace(",b=", ",+b=")).await, name)
+}
+
+fn count_from(servers: &[RedisServer; 2], name: &str, counters: [u64; 2]) {
+    for (server, counter) in servers.iter().zip(counters) {
+        server.cli(&["SET", &format!("{{{name}}}:fence"), &counter.to_string()]);
+    }
+}
+
+/// Clocks of servers differ, and a name may be new.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_name_moves_to_a_server_whose_clock_is_behind() {
+    const BEHIND: u64 = 200_000;
+    let (servers, url) = two_servers().await;
+    let (locks, name) = moving(&servers, &url).await;
+    let ahead = time(&servers[0]) + BEHIND;
+    count_from(&servers, &name, [ahead, ahead - BEHIND]);
+    let moved = locks.acquire(&*name).await.expect("the clock passes it");
+    assert!(moved.token().get() > ahead, "{} after {ahead}", moved.token());
+    assert!(time(&servers[1]) > ahead, "its counter is ahead of its clock");
+    released(moved).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_name_goes_back_to_where_its_counter_is_old() {
+    const WEEK: u64 = 7 * 24 * 60 * 60 * 1_000_000;
+    let (servers, url) = two_servers().await;
+    let (locks, name) = moving(&servers, &url).await;
+    let last = time(&servers[0]) - 1_000_000;
+    count_from(&servers, &name, [last, last - WEEK]);
+    for request in [LockRequest::new(&name).shared(), LockRequest::new(&name)] {
+        let back = locks.try_acquire(request).await.expect("an answer").expect("a free lock");
+        assert!(back.token().get() > last, "{} after {last}", back.token());
+        released(back).await;
+    }
+}

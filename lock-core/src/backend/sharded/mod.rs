@@ -1,6 +1,7 @@
 //! Locks that are spread over several stores, which know nothing of each other.
 
 mod admin;
+mod arriving;
 mod away;
 mod layout;
 mod member;

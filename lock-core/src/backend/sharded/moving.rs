@@ -26,7 +26,7 @@ pub(super) enum Closing {
 ///   free, or held by a client of the former list ─▶ nobody is granted it
 ///            │ it is free: closed under token c
 ///            ▼
-///   closed for a day ─────────────────────────────▶ granted under tokens greater than c
+///   closed for a day ─────────────────────────────▶ granted under c or a greater token
 /// ```
 ///
 /// A lock is closed by a hold that nobody has: a claim for the longest TTL, which is neither renewed nor
@@ -39,7 +39,7 @@ pub(super) async fn close(
     if let Some(token) = closed_under(former, name).await? {
         return Ok(Closing::Closed(token));
     }
-    match former.named(former.backend.try_acquire(&claim(name, home)?, None).await)? {
+    match former.named(former.backend.try_acquire(&closing(name, home)?, None).await)? {
         Attempt::Granted(grant) => Ok(Closing::Closed(grant.token)),
         // Another client may have closed it just now.
         Attempt::Busy(seen) => {
@@ -59,10 +59,15 @@ async fn closed_under(
 }
 
 /// The claim that closes a lock.
-fn claim(name: &LockName, home: &Member) -> Result<Claim, BackendError> {
-    let label = Label::new(format!("{CLOSED} {}", home.id))
-        .map_err(|error| BackendError::refusal("shards", error.to_string()))?;
-    let (name, owner, ttl, kind) = (name.clone(), OwnerId::random(), Ttl::MAX, Kind::Exclusive);
+fn closing(name: &LockName, home: &Member) -> Result<Claim, BackendError> {
+    of_nobody(name, format!("{CLOSED} {}", home.id), Ttl::MAX)
+}
+
+/// The claim of a hold that nobody has.
+pub(super) fn of_nobody(name: &LockName, label: String, ttl: Ttl) -> Result<Claim, BackendError> {
+    let label =
+        Label::new(label).map_err(|error| BackendError::refusal("shards", error.to_string()))?;
+    let (name, owner, kind) = (name.clone(), OwnerId::random(), Kind::Exclusive);
     Ok(Claim { name, owner, ttl, label, kind })
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 
+use super::arriving::Arrivals;
 use super::layout::{Layout, Place};
 use super::member::Member;
 use super::moving::{Closing, close};
@@ -39,12 +40,13 @@ use crate::model::{
 /// 2. When the last client of the former list has ended, and the longest TTL has passed since, give all clients
 ///    the list without the mark, within a day: after that a closed lock is open again.
 ///
-/// While a name moves, its lock takes two requests, those who wait for it look once a second at the most, and are
+/// While a name moves, its lock takes two requests, and the first two more. Those who wait for it look once a second at the most, and are
 /// served in any order. A lease of a client of the former list is not renewed by one of the new list.
 ///
-/// Tokens grow through a move where the counters of both shards begin at the time (C22). Where the new shard would
-/// grant a smaller one, the request is refused: a name that goes back to a shard which it has left has to wait
-/// until its counter there has expired (on Redis a week).
+/// Tokens grow through a move where the counters of both shards begin at the time (C22). Where the counter of the new
+/// shard is behind the last token of the former one, the missing tokens are skipped first, as far as the shard's clock has
+/// passed them; before that the lock is not granted, by a transient error. A name that nobody takes during a move is
+/// not compared: before it goes back to a shard which it has left, its counter there has to expire (on Redis in a week).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -60,6 +62,7 @@ use crate::model::{
 pub struct ShardedLock {
     pub(super) layout: Arc<Layout>,
     capabilities: Capabilities,
+    arrivals: Arc<Arrivals>,
 }
 
 impl ShardedLock {
@@ -84,7 +87,7 @@ impl ShardedLock {
         let (members, told) = open_all(shards).await?;
         let layout = Layout::new(members)?;
         let capabilities = if layout.moves() { while_moving(told) } else { told };
-        Ok(Self { layout: Arc::new(layout), capabilities })
+        Ok(Self { layout: Arc::new(layout), capabilities, arrivals: Arc::default() })
     }
 
     pub(super) fn place(&self, name: &LockName) -> Place<'_> {
@@ -134,7 +137,7 @@ impl DistributedLock for ShardedLock {
         // S3: clients of the former list are shut out before we are let in.
         match close(former, &claim.name, place.home).await? {
             Closing::Busy(seen) => Ok(Attempt::Busy(seen)),
-            Closing::Closed(last) => acquire_after(place.home, claim, last).await,
+            Closing::Closed(token) => self.arrivals.acquire(place.home, claim, token).await,
         }
     }
 
@@ -221,27 +224,5 @@ impl DistributedLock for ShardedLock {
         let closed =
             join_all(members.map(async |member| member.named(member.backend.close().await)));
         closed.await.into_iter().collect()
-    }
-}
-
-/// Takes a lock that moved, under a greater token than the last one of its former shard. Nobody waits on the
-/// server, so that each grant is an answer which is compared.
-async fn acquire_after(
-    home: &Member,
-    claim: &Claim,
-    last: FencingToken,
-) -> Result<Attempt, BackendError> {
-    let attempt = home.named(home.backend.try_acquire(claim, None).await)?;
-    match &attempt {
-        // C22: it would be the smaller one.
-        Attempt::Granted(grant) if grant.token <= last => {
-            home.named(home.backend.withdraw(&claim.name, claim.owner).await)?;
-            let seen = format!(
-                "the lock moved here after token {last}, and {} is not greater",
-                grant.token
-            );
-            home.named(Err(BackendError::refusal(home.backend.capabilities().backend, seen)))
-        }
-        _ => Ok(attempt),
     }
 }

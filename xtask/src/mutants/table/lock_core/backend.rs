@@ -119,8 +119,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a lock that moves is not closed where it was",
         file: "lock-core/src/backend/sharded/moving.rs",
-        from: "(name.clone(), OwnerId::random(), Ttl::MAX, Kind::Exclusive);",
-        to: "(name.clone(), OwnerId::random(), Ttl::MIN, Kind::Exclusive);",
+        from: "home.id), Ttl::MAX)",
+        to: "home.id), Ttl::MIN)",
         test: "-p lock-core --test sharded s3_a_name_moves_to_a_shard_that_joins",
     },
     Mutant {
@@ -132,10 +132,31 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a smaller token after a move",
-        file: "lock-core/src/backend/sharded/sharded_lock.rs",
-        from: "Attempt::Granted(grant) if grant.token <= last => {",
-        to: "Attempt::Granted(grant) if grant.token < last && grant.token > last => {",
-        test: "-p lock-core --test sharded c22_a_move_that_would_grant_a_smaller_token_is_refused",
+        file: "lock-core/src/backend/sharded/arriving.rs",
+        from: "match last < least.get() {",
+        to: "match last < least.get() && last > least.get() {",
+        test: "-p lock-core --test sharded c22_no_move_grants_a_smaller_token",
+    },
+    Mutant {
+        name: "a grant after a move is not compared",
+        file: "lock-core/src/backend/sharded/arriving.rs",
+        from: "if grant.token < least =>",
+        to: "if grant.token < least && grant.token > least =>",
+        test: "-p lock-core --test sharded c22_no_move_grants_a_smaller_token",
+    },
+    Mutant {
+        name: "a name whose counter was lost after a move is not looked at anew",
+        file: "lock-core/src/backend/sharded/arriving.rs",
+        from: "self.names().remove(&claim.name);",
+        to: "",
+        test: "-p lock-core --test sharded c22_no_move_grants_a_smaller_token",
+    },
+    Mutant {
+        name: "no tokens are skipped after a move",
+        file: "lock-core/src/backend/sharded/arriving.rs",
+        from: "while last < least.get() {",
+        to: "while last < least.get() && last > least.get() {",
+        test: "-p leasehold --all-features --test redis shards::c22_a_name_goes_back_to_where_its_counter_is_old",
     },
     Mutant {
         name: "tokens of etcd and of Redis in one list",
