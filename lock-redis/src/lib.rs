@@ -53,9 +53,8 @@
 //! fails because servers change is an error that is asked again.
 //!
 //! # Listing
-//! Locks are found by their token counters, which outlast the last grant by a week. So a lock that a
-//! foreign client holds is listed only if it was ours within that week, and a lock that has had the same
-//! holder for more than a week is not listed.
+//! Locks are found by their token counters, which outlast the last grant by a week, and the last hold by six days. So a
+//! lock that a foreign client holds is listed only if it was ours within that time.
 //!
 //! Redis 6.2 or newer. Scripts use `EVALSHA`, `PUBLISH` and `TIME`; an ACL user needs these, the
 //! commands in the scripts, the channels `leasehold-*`, and `INFO` for the doctor.

@@ -16,6 +16,8 @@
 //! taken for lost because it is elsewhere. It is left, and asked for by a call that names its key, which the servers send
 //! on to where the key is. So is every hold whose server does not run such scripts.
 
+use std::borrow::Borrow;
+
 use futures_util::future::join_all;
 use lock_core::BackendError;
 use lock_core::backend::{Extension, Renewal};
@@ -48,10 +50,12 @@ impl RedisBackend {
         let ([first, _, ..], true) = (renewals, self.server.is_spread()) else { return none() };
         let Ok(node) = self.server.node_of(&Keys::new(&first.name).lock()) else { return none() };
         let of_each = |renewal: &Renewal| {
-            let [hold, ttl] = hold_and_ttl(renewal);
-            [Keys::new(&renewal.name).lock().to_string(), hold, ttl]
+            let lock = Keys::new(&renewal.name).lock().to_string();
+            [lock, hold(renewal), renewal.ttl.as_millis().to_string()]
         };
-        let args: Vec<String> = renewals.iter().flat_map(of_each).collect();
+        let of_all = renewals.iter().flat_map(of_each);
+        let args: Vec<String> =
+            [longest_ttl(renewals).to_string()].into_iter().chain(of_all).collect();
         let reply = self.server.run_at(node, &EXTEND_ACROSS_SLOTS, args).await;
         reply.and_then(|reply| reply::extensions(renewals, reply)).unwrap_or_else(|_| none())
     }
@@ -75,8 +79,7 @@ impl RedisBackend {
     ) -> Vec<Result<Extension, BackendError>> {
         let renewals: Vec<&Renewal> = picked(renewals, group).copied().collect();
         let keys: Vec<Key<'_>> = picked(keys, group).copied().collect();
-        let args: Vec<String> = renewals.iter().flat_map(|renewal| hold_and_ttl(renewal)).collect();
-        let reply = self.server.run(&EXTEND, &keys, args).await;
+        let reply = self.server.run(&EXTEND, &keys, holds_and_ttls(&renewals)).await;
         match reply.and_then(|reply| reply::extensions(&renewals, reply)) {
             Ok(answers) => {
                 let told = |answer: Option<_>| answer.ok_or_else(|| unreadable("a renewal"));
@@ -87,7 +90,24 @@ impl RedisBackend {
     }
 }
 
-/// What the scripts are told of a hold.
-fn hold_and_ttl(Renewal { owner, token, ttl, .. }: &Renewal) -> [String; 2] {
-    [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
+/// What a script is told of holds whose locks are its keys: the longest TTL, each hold, and each TTL unless all have
+/// the longest, as most do: each argument costs the server time.
+pub(crate) fn holds_and_ttls(renewals: &[impl Borrow<Renewal>]) -> Vec<String> {
+    let longest = longest_ttl(renewals);
+    let mut args = vec![longest.to_string()];
+    args.extend(renewals.iter().map(Borrow::borrow).map(hold));
+    let ttls = || renewals.iter().map(|renewal| renewal.borrow().ttl.as_millis());
+    if ttls().any(|ttl| ttl != longest) {
+        args.extend(ttls().map(|ttl| ttl.to_string()));
+    }
+    args
+}
+
+fn longest_ttl(renewals: &[impl Borrow<Renewal>]) -> u64 {
+    renewals.iter().map(|renewal| renewal.borrow().ttl.as_millis()).max().unwrap_or(0)
+}
+
+/// How the value of a lock begins that is this hold's.
+fn hold(Renewal { owner, token, .. }: &Renewal) -> String {
+    format!("{}:{token}:", owner.expose())
 }

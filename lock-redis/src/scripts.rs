@@ -10,7 +10,8 @@ use redis::{Cmd, Script, ToRedisArgs};
 /// What stands for the channel of a waiter that hears nothing, and looks for itself.
 pub(crate) const POLLED: &str = "poll";
 
-/// How long a token counter outlasts the last grant of its lock, to within a second.
+/// How long a token counter outlasts the last grant of its lock, to within a second. A renewal makes it last
+/// anew once a day.
 pub(crate) const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// What a request about one lock with a short name needs no more room than.
@@ -57,9 +58,9 @@ script!(
 );
 // The common case alone, for many requests in one call.
 script!(ACQUIRE_TOGETHER, "clock", "key", "acquire_together");
-script!(EXTEND, "key", "holds", "extend");
+script!(EXTEND, "key", "holds", "keep_counter", "extend");
 // The same for holds of several slots of a cluster.
-script!(EXTEND_ACROSS_SLOTS, "key", "holds", "extend_across_slots");
+script!(EXTEND_ACROSS_SLOTS, "key", "holds", "keep_counter", "extend_across_slots");
 script!(
     RELEASE,
     "release_unwanted",

@@ -12,8 +12,11 @@ mod foreign;
 mod holders;
 mod kinds;
 mod queue;
+#[path = "../support/redis_renewals.rs"]
+mod redis_renewals;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
+mod renewals;
 mod resources;
 mod server;
 mod several;

@@ -26,6 +26,9 @@ mod faults;
 mod load;
 mod membership;
 mod minority;
+#[path = "../support/redis_renewals.rs"]
+mod redis_renewals;
+mod renewals;
 mod repeats;
 mod sale;
 mod set;

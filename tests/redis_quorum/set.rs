@@ -35,6 +35,11 @@ impl Set {
         SHARED.get_or_init(|| Self::of(5)).await
     }
 
+    /// Runs one command at each server.
+    pub(crate) fn cli(&self, command: &[&str]) -> Vec<Reply> {
+        self.servers.iter().map(|server| server.cli(command)).collect()
+    }
+
     /// How many servers may fail.
     pub(crate) fn minority(&self) -> usize {
         self.servers.len() / 2

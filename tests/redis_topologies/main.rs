@@ -8,6 +8,8 @@ mod failover;
 mod faults;
 mod forgotten;
 mod load;
+#[path = "../support/redis_renewals.rs"]
+mod redis_renewals;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
 mod sale;

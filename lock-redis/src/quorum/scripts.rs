@@ -14,18 +14,18 @@ const WOKEN: Duration = Duration::from_millis(50);
 const CLOCK_LEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
 macro_rules! script {
-    ($name:ident, $file:literal) => {
+    ($name:ident, $($file:literal),+) => {
         pub(super) static $name: LazyLock<Program> = LazyLock::new(|| {
             let (key, voter) =
                 (include_str!("../scripts/key.lua"), include_str!("scripts/voter.lua"));
-            Program::with_bounds(&[key, voter, include_str!($file)].concat(), &bounds())
+            Program::with_bounds(&[key, voter, $(include_str!($file)),+].concat(), &bounds())
         });
     };
 }
 
 script!(VOTE, "scripts/vote.lua");
 script!(GIVE_BACK, "scripts/give_back.lua");
-script!(EXTEND, "scripts/extend.lua");
+script!(EXTEND, "../scripts/keep_counter.lua", "scripts/extend.lua");
 script!(EVICT, "scripts/evict.lua");
 script!(TELL, "scripts/tell.lua");
 script!(LET_IN, "scripts/let_in.lua");

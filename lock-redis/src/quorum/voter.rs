@@ -21,6 +21,7 @@ use crate::keys::Keys;
 use crate::link::{LinkId, Role};
 use crate::node::Node;
 use crate::push::new_channel;
+use crate::renewals::holds_and_ttls;
 use crate::reply;
 use crate::scripts::{Program, Servers};
 use crate::server::Server;
@@ -198,12 +199,8 @@ impl Voter {
         let locks: Vec<Keys<'_>> =
             renewals.iter().map(|renewal| Keys::new(&renewal.name)).collect();
         let keys: Vec<_> = std::iter::once(HELD).chain(locks.iter().map(Keys::lock)).collect();
-        let longest = renewals.iter().map(|renewal| renewal.ttl.as_millis()).max().unwrap_or(0);
-        let mut args = vec![longest.to_string()];
-        args.extend(renewals.iter().flat_map(|Renewal { owner, token, ttl, .. }| {
-            [format!("{}:{token}:", owner.expose()), ttl.as_millis().to_string()]
-        }));
-        let reply = self.counted(self.server.run(&EXTEND, &keys, args)).await?;
+        let asked = self.server.run(&EXTEND, &keys, holds_and_ttls(renewals));
+        let reply = self.counted(asked).await?;
         let answers: Vec<u8> = reply::read(reply, "renewals")?;
         match answers.len() == renewals.len() {
             true => Ok(answers),

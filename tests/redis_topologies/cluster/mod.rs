@@ -1,6 +1,7 @@
 //! A cluster of six servers.
 
 mod moves;
+mod renewals;
 mod requests;
 
 use std::sync::Arc;

@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "extend recreates",
         file: "lock-redis/src/scripts/extend.lua",
         from: "local value = values[i]",
-        to: "redis.call('SET', lock, ARGV[2 * i - 1], 'NX', 'PX', ARGV[2 * i])
+        to: "redis.call('SET', lock, ARGV[i + 1], 'NX', 'PX', ARGV[1])
   local value = redis.call('GET', lock)",
         test: "-p leasehold --all-features --test redis c10_lost_is_final",
     },
@@ -122,6 +122,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "redis.call('ZPOPMIN', KEYS[3])",
         to: "redis.call('ZPOPMAX', KEYS[3])",
         test: "-p leasehold --all-features --test redis c27_first_come_first_served",
+    },
+    Mutant {
+        name: "a hold outlasts its counter",
+        file: "lock-redis/src/scripts/keep_counter.lua",
+        from: "* 1000 < tonumber(ARGV[1])",
+        to: "* 1000 < 0",
+        test: "-p leasehold --all-features --test redis renewals::c22_a_counter_lasts_for_as_long_as_its_lock_is_held",
+    },
+    Mutant {
+        name: "each hold of a request has the longest TTL",
+        file: "lock-redis/src/scripts/extend.lua",
+        from: "ARGV[#KEYS + i + 1] or ARGV[1]",
+        to: "ARGV[1]",
+        test: "-p leasehold --all-features --test redis renewals::c12_holds_of_one_request_last_for_a_ttl_each",
     },
     Mutant {
         name: "an error of a read is an eviction",

@@ -1,0 +1,75 @@
+//! What one request that renews two holds does on Redis servers.
+
+use std::sync::Arc;
+
+use leasehold::core::backend::{Extension, Renewal};
+use leasehold::{DistributedLock, LeaseExt, LockRequest, Ttl};
+use lock_testkit::Reply;
+
+use crate::support::MINUTE;
+
+/// Takes two locks for a minute; the requests to renew them for those TTLs.
+async fn held(
+    locks: &Arc<dyn DistributedLock>,
+    names: &[String; 2],
+    ttls: [Ttl; 2],
+) -> Vec<Renewal> {
+    let mut renewals = Vec::new();
+    for (name, ttl) in names.iter().zip(ttls) {
+        let request = LockRequest::new(name).ttl(MINUTE);
+        let lease = locks.acquire_lease(&request).await.expect("a free lock");
+        renewals.push(Renewal::new(&lease, ttl));
+    }
+    renewals
+}
+
+async fn renew(locks: &Arc<dyn DistributedLock>, renewals: &[Renewal]) {
+    for (answer, renewal) in locks.extend_all(renewals).await.into_iter().zip(renewals) {
+        assert_eq!(answer.expect("an answer"), Extension::Extended(renewal.ttl.as_duration()));
+    }
+}
+
+/// A hold goes on for longer than its counter is kept: a renewal makes the counter last anew. The longest TTL reaches from
+/// any hour of a day to its beginning. `cli` asks all servers of a name.
+pub(crate) async fn counters_outlast_holds(
+    locks: Arc<dyn DistributedLock>,
+    names: [String; 2],
+    cli: impl Fn(&str, &[&str]) -> Vec<Reply>,
+) {
+    const DAY: i64 = 24 * 60 * 60 * 1000;
+    let renewals = held(&locks, &names, [Ttl::MAX; 2]).await;
+    let counters = names.map(|name| format!("{{{name}}}:fence"));
+    for renewed in [&renewals[..], &renewals[..1]] {
+        for counter in &counters {
+            cli(counter, &["PEXPIRE", counter, &DAY.to_string()]);
+        }
+        renew(&locks, renewed).await;
+        for (counter, _) in counters.iter().zip(renewed) {
+            let left = left(&cli, counter);
+            let is_kept = !left.is_empty() && left.iter().all(|left| *left > 6 * DAY);
+            assert!(is_kept, "{counter} is kept for {left:?} ms more");
+        }
+    }
+}
+
+/// Holds of one request last for a TTL each.
+pub(crate) async fn holds_last_for_their_own_ttls(
+    locks: Arc<dyn DistributedLock>,
+    names: [String; 2],
+    cli: impl Fn(&str, &[&str]) -> Vec<Reply>,
+) {
+    let ttls = [MINUTE * 2, MINUTE * 4].map(|ttl| Ttl::new(ttl).expect("a good TTL"));
+    let renewals = held(&locks, &names, ttls).await;
+    renew(&locks, &renewals).await;
+    for (name, ttl) in names.iter().zip(ttls) {
+        let (left, ttl) = (left(&cli, name), ttl.as_millis() as i64);
+        let is_own = !left.is_empty() && left.iter().all(|left| (ttl / 2 + 1..=ttl).contains(left));
+        assert!(is_own, "{name} lasts for {left:?} of {ttl} ms");
+    }
+}
+
+/// For how many milliseconds a key is there, on each server that has it.
+fn left(cli: impl Fn(&str, &[&str]) -> Vec<Reply>, key: &str) -> Vec<i64> {
+    let left = cli(key, &["PTTL", key]);
+    left.iter().map(Reply::integer).filter(|left| *left > 0).collect()
+}
