@@ -9,7 +9,7 @@ use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
 use sqlx::{Acquire, Connection, Error, Executor, PgConnection};
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle};
 use tokio::time::timeout;
 
 use crate::connections::CONNECT_LIMIT;
@@ -45,12 +45,13 @@ const SETTINGS: &str = "SET search_path = pg_catalog, pg_temp; \
     EXCEPTION WHEN OTHERS THEN NULL; END $$; \
     SELECT pg_backend_pid()";
 
-/// A session that holds one lock, or waits for it. Dropping it closes the connection, and so frees the lock.
+/// A session that holds one lock, or waits for it. Dropping it closes the connection, and so frees the lock, or
+/// leaves the queue.
 pub(crate) struct LockSession {
     /// There until the drop.
     listener: Option<PgListener>,
-    /// The runtime of the connection.
-    runtime: Handle,
+    /// What is spawned there is dropped.
+    ended_runtime: Handle,
     /// The process of the server that serves it.
     pub(crate) process: i32,
 }
@@ -62,7 +63,7 @@ impl LockSession {
             let mut listener = listening(options).await?;
             let row = listener.fetch_one(sqlx::raw_sql(SETTINGS)).await?;
             let process = sqlx::Row::try_get(&row, 0)?;
-            Ok(Self { listener: Some(listener), runtime: Handle::current(), process })
+            Ok(Self { listener: Some(listener), ended_runtime: ended_runtime()?, process })
         });
         let opened = opened.await.unwrap_or_else(|_| Err(timed_out()));
         opened.map_err(RequestError::Connect)
@@ -125,9 +126,18 @@ impl LockSession {
 }
 
 impl Drop for LockSession {
-    /// C20: on any thread. The driver closes such a connection on a runtime, and panics outside.
+    /// C20: on any thread. The driver would spawn a task that asks the server for something more before it closes the
+    /// connection. A session that waits for a lock does not answer that, and would stay in the queue. So its
+    /// task is dropped, and the connection with it.
     fn drop(&mut self) {
-        let _entered = self.runtime.enter();
+        let _entered = self.ended_runtime.enter();
         drop(self.listener.take());
     }
+}
+
+fn ended_runtime() -> std::io::Result<Handle> {
+    let runtime = Builder::new_current_thread().build()?;
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    Ok(handle)
 }

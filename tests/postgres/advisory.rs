@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::server::{sessions, shared, url_at};
 use crate::support::{LIMIT, MINUTE, SLACK, fresh_name, held, patient, queued, released, served};
 
-async fn advisory(url: &str) -> LockClient {
+pub(crate) async fn advisory(url: &str) -> LockClient {
     LockClient::new(AdvisoryBackend::connect(url).await.expect("a connection"))
 }
 
@@ -30,7 +30,7 @@ pub(crate) async fn hold() {
 }
 
 /// The locks that a server's sessions hold.
-fn locks(server: &PostgresServer) -> usize {
+pub(crate) fn locks(server: &PostgresServer) -> usize {
     let count = server.psql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'");
     count.parse().expect("a number")
 }
@@ -297,23 +297,6 @@ async fn c10_an_abandoned_attempt_ends_no_later_hold_of_its_owner() {
     let Attempt::Granted(again) = again else { panic!("{again:?}") };
     assert_eq!(Some(again.token), granted, "it was released under its holder");
     assert_eq!(locks(&server), 1);
-}
-
-/// C19: a wait that is given up leaves the server's queue at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c19_a_wait_that_is_given_up_leaves_the_queue() {
-    let server = PostgresServer::start().await;
-    let (holder, waiter) = (advisory(&server.url()).await, advisory(&server.url()).await);
-    let name = fresh_name();
-    let guard = held(&holder, &name).await;
-    let request = patient(&name).wait(Wait::AtMost(SLACK));
-    let refused = waiter.acquire(request).await;
-    assert!(matches!(refused, Err(LockError::Timeout { .. })), "{refused:?}");
-    eventually("it has left", LIMIT, async || locks(&server) == 1).await;
-    // It was told, and did not have to find out by itself that nobody is there.
-    assert!(server.log().contains("administrator command"), "{}", server.log());
-    released(guard).await;
-    released(held(&holder, &name).await).await;
 }
 
 /// C28: a caller that left before the answer and withdraws nothing does not keep the lock.

@@ -5,6 +5,7 @@
 mod access;
 mod advisory;
 mod advisory_tokens;
+mod advisory_waits;
 mod conformance;
 mod doctor;
 mod elsewhere;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim, Grant, Renewal};
 use lock_core::{
-    ClientOptions, DistributedLock, FencingToken, Lease, LockClient, LockName, LockRequest,
-    OwnerId, Wait,
+    ClientOptions, DistributedLock, FencingToken, Lease, LockClient, LockError, LockName,
+    LockRequest, OwnerId, Wait,
 };
 use tokio::time::{Instant, sleep};
 
@@ -69,6 +69,20 @@ pub(super) async fn eventually(
     while !holds().await {
         assert!(Instant::now() < end, "this was expected, and did not come to pass: {what}");
         sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The answer to a question, which is asked again while so much is asked that there is none in time.
+pub(super) async fn answered<T>(
+    harness: &dyn Harness,
+    mut ask: impl AsyncFnMut() -> Result<T, LockError>,
+) -> T {
+    let end = Instant::now() + harness.limit();
+    loop {
+        match ask().await {
+            Err(error) if error.is_transient() && Instant::now() < end => {}
+            answer => return answer.expect("an answer"),
+        }
     }
 }
 

@@ -197,7 +197,8 @@ SET search_path = pg_catalog, pg_temp AS $$
         WHERE s.process = g.process AND s.holds)
 $$;
 
--- What is known of the holder, and whether the session of this process still waits for the lock, or has it.
+-- What is known of the holder, and whether the session of this process still waits for the lock, or has it. One that
+-- was told that the lock is busy may be about to wait.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_look"(
     lock_name text, lock_key bigint, of_process bigint,
     OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT is_there boolean
@@ -205,13 +206,21 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_look"(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    is_there := false;
+    FOR looks IN 1..200 LOOP
+        EXIT WHEN of_process IS NULL;
+        is_there := EXISTS (
+            SELECT FROM "@schema@"."@table@_v2_sessions"(lock_key) s WHERE s.process = of_process);
+        PERFORM pg_stat_clear_snapshot();
+        EXIT WHEN is_there
+            OR NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = of_process);
+        PERFORM pg_sleep(0.005);
+    END LOOP;
     now_us := "@schema@"."@table@_v2_now_us"();
     SELECT g.label, (extract(epoch FROM g.expires_at - clock_timestamp()) * 1000000)::bigint
         INTO holder, left_us FROM (SELECT * FROM "@schema@"."@table@_grants" t
             WHERE t.name = lock_name ORDER BY t.token DESC LIMIT 1) g
         WHERE g.owner IS NOT NULL AND g.expires_at > clock_timestamp();
-    is_there := of_process IS NOT NULL AND EXISTS (
-        SELECT FROM "@schema@"."@table@_v2_sessions"(lock_key) s WHERE s.process = of_process);
 END
 $$;
 
