@@ -95,6 +95,7 @@ mod scripts;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 mod server;
+mod socket;
 mod together;
 mod topology;
 

@@ -12,26 +12,34 @@
 //!        others are
 //! ```
 //!
+//! Who waits for the reply [moves the bytes](crate::socket): the caller, or the task.
+//!
 //! What is queued is outstanding until it is answered, even if its caller has left. So no request that goes alone
 //! overtakes one of the queue. In the queue a request keeps its place but for two cases: it goes earlier
 //! [in company](crate::batch), or it is left by that company and goes with the next batch, unless its caller has
 //! left as well. So nothing of a claim is sent after its withdrawal (C19).
 
+use std::future::ready;
 use std::io;
+use std::mem::take;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::ReplyMonitor;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, cmd, from_redis_value};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
+use tokio::time::timeout;
 
 use crate::batch::{self, Manner, Outcome, Outstanding, Request};
 use crate::delivery::{Delivery, Reply};
 use crate::message::Message;
+use crate::socket::{self, Side, Socket};
 use crate::together::Together;
 
 /// How long opening a connection may take.
@@ -75,10 +83,17 @@ pub(crate) enum Role {
 pub(crate) struct Link {
     pub(crate) id: LinkId,
     pub(crate) replies: ReplyMonitor,
-    opened: watch::Receiver<Option<Result<MultiplexedConnection, RedisError>>>,
+    opened: watch::Receiver<Option<Result<Opened, RedisError>>>,
     outstanding: Arc<AtomicUsize>,
     queue: mpsc::UnboundedSender<Request>,
     task: AbortHandle,
+}
+
+/// A connection, and what moves its bytes.
+#[derive(Clone)]
+struct Opened {
+    driver: MultiplexedConnection,
+    socket: Arc<Socket>,
 }
 
 impl Link {
@@ -88,8 +103,8 @@ impl Link {
         let task = tokio::spawn(async move {
             let opened = connected(&client, role).await;
             tell.send_replace(Some(opened.clone()));
-            if let Ok(driver) = opened {
-                carry(&driver, requests).await;
+            if let Ok(opened) = opened {
+                carry(&opened, requests).await;
             }
         });
         let (id, replies, outstanding) = (LinkId::next(), Default::default(), Arc::default());
@@ -129,12 +144,18 @@ impl Link {
     }
 
     async fn ask_alone(&self, command: Cmd) -> Reply {
-        let Some(Ok(mut driver)) = self.opened.borrow().clone() else { return Err(closed()) };
-        driver.send_packed_command(&command).await?.extract_error()
+        let opened = self.opened.borrow().clone();
+        let Some(Ok(Opened { mut driver, socket })) = opened else { return Err(closed()) };
+        let mut reply = pin!(driver.send_packed_command(&command));
+        let reply = match socket.ask(Side::Caller, reply.as_mut()) {
+            Some(reply) => reply,
+            None => socket.wait(Side::Caller, reply).await,
+        };
+        reply?.extract_error()
     }
 }
 
-fn told(opened: &Result<MultiplexedConnection, RedisError>) -> Result<(), RedisError> {
+fn told(opened: &Result<Opened, RedisError>) -> Result<(), RedisError> {
     opened.as_ref().map(|_| ()).map_err(Clone::clone)
 }
 
@@ -144,19 +165,23 @@ impl Drop for Link {
     }
 }
 
-async fn connected(client: &Client, role: Role) -> Result<MultiplexedConnection, RedisError> {
+async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_LIMIT))
         .set_response_timeout(Some(REPLY_LIMIT))
         .set_pipeline_buffer_size(BATCHES + 1);
-    let mut driver = client.get_multiplexed_async_connection_with_config(&config).await?;
-    match role {
-        // C12: a box on the way may accept a connection before it has one to the server. It is waited for here,
-        // for as long as opening may take, and not by the first request.
-        Role::Any => drop(driver.send_packed_command(&cmd("PING")).await?),
-        Role::Primary => refuse_replica(&mut driver).await?,
-    }
-    Ok(driver)
+    let opened = timeout(CONNECT_LIMIT, socket::open(client, &config)).await;
+    let (mut driver, socket) = opened.unwrap_or_else(|_| Err(too_late()))?;
+    let checked = async {
+        match role {
+            // C12: a box on the way may accept a connection before it has one to the server. It is waited for here,
+            // for as long as opening may take, and not by the first request.
+            Role::Any => driver.send_packed_command(&cmd("PING")).await.map(drop),
+            Role::Primary => refuse_replica(&mut driver).await,
+        }
+    };
+    socket.wait(Side::Caller, checked).await?;
+    Ok(Opened { driver, socket: Arc::new(socket) })
 }
 
 async fn refuse_replica(driver: &mut MultiplexedConnection) -> Result<(), RedisError> {
@@ -172,25 +197,34 @@ fn closed() -> RedisError {
     io::Error::from(io::ErrorKind::NotConnected).into()
 }
 
+fn too_late() -> RedisError {
+    io::Error::from(io::ErrorKind::TimedOut).into()
+}
+
 /// Sends what is queued, for as long as the link lives.
-async fn carry(driver: &MultiplexedConnection, mut queue: mpsc::UnboundedReceiver<Request>) {
+async fn carry(opened: &Opened, mut queue: mpsc::UnboundedReceiver<Request>) {
+    let Opened { driver, socket } = opened;
     let together = Together::default();
-    let (mut batch, mut batches) = (Vec::new(), FuturesUnordered::new());
+    let (mut batch, mut batches) = (Vec::new(), FuturesUnordered::<BoxFuture<'_, Outcome>>::new());
     let mut delivery = Delivery::default();
     loop {
         tokio::select! {
             biased;
-            Some(outcome) = batches.next() => {
+            Some(outcome) = socket.wait(Side::Task, batches.next()), if !batches.is_empty() => {
                 let Outcome { answers, left } = outcome;
                 leave(&mut batch, left);
                 delivery.deliver(answers);
+                if batches.is_empty() {
+                    socket.task_rests();
+                }
             }
             () = gather(&mut queue, &mut batch), if batches.len() < BATCHES => {
                 if batch.is_empty() {
                     return;
                 }
-                let batch = std::mem::take(&mut batch);
-                batches.push(batch::send(driver.clone(), &together, batch));
+                let mut batch = batch::send(driver.clone(), &together, take(&mut batch)).boxed();
+                let outcome = socket.ask(Side::Task, &mut batch);
+                batches.push(outcome.map_or(batch, |outcome| ready(outcome).boxed()));
             }
         }
     }

@@ -1,0 +1,348 @@
+//! The socket of a link, and who moves its bytes.
+//!
+//! The driver puts what it is asked into a queue. A future of its own takes it out, writes it, and reads the replies.
+//! As a task, that future would cost each request two changes of task, often of thread as well. So it is polled by
+//! those who wait for replies:
+//!
+//! ```text
+//!   no batch is on its way:      the caller whose request is alone
+//!   batches are on their way:    the task of the link
+//! ```
+//!
+//! A caller may be polled by nobody for as long as it likes, and then moves nothing. That costs no other: whoever asks
+//! beside it is served by the task, which moves the bytes of both.
+//!
+//! One who moves bytes asks, and reads its own reply: each of the two would wake it, while it runs. Tokio would poll it
+//! once more for that, on another thread. So it is woken by a [`Relay`], which is empty as long as it runs.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Wake, Waker};
+
+use futures_util::future::{BoxFuture, FutureExt, select_ok};
+use futures_util::task::AtomicWaker;
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::SockRef;
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, RedisError};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+
+/// Moves bytes between the queue of the driver and the server. It ends with the connection.
+type Bytes = BoxFuture<'static, ()>;
+
+/// The socket of one link.
+pub(crate) struct Socket {
+    moving: Mutex<Moving>,
+    /// Wakes the one who moves bytes, when there are more.
+    mover: Arc<Relay>,
+    /// Wakes the caller that is alone, when it has its reply.
+    caller: Arc<Relay>,
+    /// Wakes the task, when a batch has its replies.
+    task: Arc<Relay>,
+}
+
+struct Moving {
+    /// None if the driver has a task for it, or the connection has ended.
+    bytes: Option<Bytes>,
+    /// Who moves them.
+    by: Side,
+}
+
+/// Those who wait for replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The caller whose request is the only one that is outstanding.
+    Caller,
+    /// The task, which waits for batches.
+    Task,
+}
+
+/// A waker for whoever has its own in it.
+#[derive(Default)]
+struct Relay(AtomicWaker);
+
+impl Wake for Relay {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+impl Socket {
+    fn new(bytes: Option<Bytes>) -> Self {
+        let moving = Mutex::new(Moving { bytes, by: Side::Caller });
+        Self { moving, mover: Arc::default(), caller: Arc::default(), task: Arc::default() }
+    }
+
+    /// Asks, which the first poll of `reply` does; the reply if there is one at once.
+    pub(crate) fn ask<F: Future + Unpin>(&self, side: Side, reply: F) -> Option<F::Output> {
+        self.silence(side);
+        reply.now_or_never()
+    }
+
+    /// Waits for the reply to what was asked, and moves bytes meanwhile. A caller leaves that to the task while
+    /// batches are on their way.
+    ///
+    /// # Cancel safety
+    /// As `reply`. After that nobody moves bytes until somebody asks again, unless the task does.
+    pub(crate) async fn wait<T>(&self, side: Side, reply: impl Future<Output = T>) -> T {
+        let mut reply = pin!(reply);
+        let relay = match side {
+            Side::Caller => &self.caller,
+            Side::Task => &self.task,
+        };
+        let waker = Waker::from(relay.clone());
+        let reply = poll_fn(|cx| {
+            relay.0.take();
+            self.poll_bytes(side, cx.waker());
+            // The reply may have come just now, or comes by another: that wakes the one who waits.
+            relay.0.register(cx.waker());
+            reply.as_mut().poll(&mut Context::from_waker(&waker))
+        });
+        let reply = reply.await;
+        relay.0.take();
+        self.silence(side);
+        reply
+    }
+
+    /// No batch is on its way any more.
+    pub(crate) fn task_rests(&self) {
+        self.moving().by = Side::Caller;
+        self.mover.0.take();
+        self.caller.0.wake();
+    }
+
+    /// The one who moves bytes asks, or has its reply: that is not to wake it.
+    fn silence(&self, side: Side) {
+        let mut moving = self.moving();
+        if side == Side::Task {
+            moving.by = side;
+        }
+        if moving.by == side {
+            self.mover.0.take();
+        }
+    }
+
+    fn poll_bytes(&self, side: Side, waker: &Waker) {
+        let mut moving = self.moving();
+        if side == Side::Task {
+            moving.by = side;
+        }
+        if moving.by != side {
+            return;
+        }
+        self.mover.0.register(waker);
+        let mover = Waker::from(self.mover.clone());
+        let bytes = moving.bytes.as_mut();
+        if bytes.is_some_and(|bytes| bytes.poll_unpin(&mut Context::from_waker(&mover)).is_ready())
+        {
+            moving.bytes = None;
+        }
+    }
+
+    fn moving(&self) -> MutexGuard<'_, Moving> {
+        self.moving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens a connection, and what moves its bytes.
+pub(crate) async fn open(
+    client: &Client,
+    config: &AsyncConnectionConfig,
+) -> Result<(MultiplexedConnection, Socket), RedisError> {
+    let info = client.get_connection_info();
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) => {
+            over(tcp(host, *port, info.tcp_settings()).await?, client, config).await
+        }
+        #[cfg(unix)]
+        ConnectionAddr::Unix(path) => {
+            over(tokio::net::UnixStream::connect(path).await?, client, config).await
+        }
+        // The driver has TLS, and gives away no stream: it moves the bytes in a task of its own.
+        _ => {
+            let driver = client.get_multiplexed_async_connection_with_config(config).await?;
+            Ok((driver, Socket::new(None)))
+        }
+    }
+}
+
+async fn over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    client: &Client,
+    config: &AsyncConnectionConfig,
+) -> Result<(MultiplexedConnection, Socket), RedisError> {
+    let settings = client.get_connection_info().redis_settings();
+    let (driver, bytes) =
+        MultiplexedConnection::new_with_config(settings, stream, config.clone()).await?;
+    Ok((driver, Socket::new(Some(bytes.boxed()))))
+}
+
+/// A connection to the first address of the host that accepts one.
+async fn tcp(host: &str, port: u16, settings: &TcpSettings) -> io::Result<TcpStream> {
+    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+    if addresses.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+    }
+    let attempts = addresses.into_iter().map(|address| TcpStream::connect(address).boxed());
+    let (stream, _) = select_ok(attempts).await?;
+    let socket = SockRef::from(&stream);
+    socket.set_tcp_nodelay(settings.nodelay())?;
+    if let Some(keepalive) = settings.keepalive() {
+        socket.set_tcp_keepalive(keepalive)?;
+    }
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(settings.user_timeout())?;
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use futures_util::future::pending;
+    use tokio::sync::oneshot;
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+
+    /// Bytes that count how often they are moved, and who is told when there are more.
+    #[derive(Clone, Default)]
+    struct Wire(Arc<(AtomicUsize, AtomicWaker)>);
+
+    impl Wire {
+        fn socket(&self) -> Socket {
+            let wire = self.clone();
+            let bytes = poll_fn(move |cx| {
+                wire.0.0.fetch_add(1, Ordering::Relaxed);
+                wire.0.1.register(cx.waker());
+                Poll::Pending
+            });
+            Socket::new(Some(bytes.boxed()))
+        }
+
+        fn moved(&self) -> usize {
+            self.0.0.load(Ordering::Relaxed)
+        }
+
+        /// What the kernel does when more has come, and the driver when more is asked.
+        fn tell(&self) {
+            self.0.1.wake();
+        }
+    }
+
+    /// One who polls, and may be woken.
+    #[derive(Default)]
+    struct Poller(AtomicBool);
+
+    impl Wake for Poller {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    impl Poller {
+        fn is_woken(&self) -> bool {
+            self.0.swap(false, Ordering::Relaxed)
+        }
+
+        fn poll<F: Future + Unpin>(self: &Arc<Self>, mut future: F) -> Poll<F::Output> {
+            let waker = Waker::from(self.clone());
+            future.poll_unpin(&mut Context::from_waker(&waker))
+        }
+    }
+
+    fn poller() -> Arc<Poller> {
+        Arc::default()
+    }
+
+    #[test]
+    fn one_that_is_alone_moves_its_bytes_and_is_woken_for_more() {
+        let (wire, caller) = (Wire::default(), poller());
+        let socket = wire.socket();
+        let mut alone = pin!(socket.wait(Side::Caller, pending::<()>()));
+        assert!(caller.poll(alone.as_mut()).is_pending());
+        assert_eq!(wire.moved(), 1);
+        wire.tell();
+        assert!(caller.is_woken());
+    }
+
+    /// Not even by the next request, or by what it reads itself.
+    #[test]
+    fn one_that_has_its_reply_is_woken_no_more() {
+        let (wire, caller) = (Wire::default(), poller());
+        let (answer, reply) = oneshot::channel();
+        let mut answer = Some(answer);
+        let socket = wire.socket();
+        let asked_and_told = poll_fn(|_| {
+            wire.tell();
+            Poll::Ready(answer.take().map(|answer| answer.send(())))
+        });
+        let mut alone = pin!(socket.wait(Side::Caller, async {
+            asked_and_told.await;
+            reply.await
+        }));
+        assert_eq!(caller.poll(alone.as_mut()), Poll::Ready(Ok(())));
+        wire.tell();
+        assert!(!caller.is_woken());
+    }
+
+    #[test]
+    fn one_is_woken_by_a_reply_that_another_has_read() {
+        let (wire, caller) = (Wire::default(), poller());
+        let (answer, reply) = oneshot::channel();
+        let socket = wire.socket();
+        let mut alone = pin!(socket.wait(Side::Caller, reply));
+        assert!(caller.poll(alone.as_mut()).is_pending());
+        assert_eq!(answer.send(()), Ok(()));
+        assert!(caller.is_woken());
+    }
+
+    /// A caller may be polled by nobody for a long time.
+    #[test]
+    fn the_task_takes_over_from_one_that_is_alone() {
+        let (wire, caller, task) = (Wire::default(), poller(), poller());
+        let socket = wire.socket();
+        let mut alone = pin!(socket.wait(Side::Caller, pending::<()>()));
+        assert!(caller.poll(alone.as_mut()).is_pending());
+        let mut batches = pin!(socket.wait(Side::Task, pending::<()>()));
+        assert!(task.poll(batches.as_mut()).is_pending());
+        wire.tell();
+        assert_eq!((caller.is_woken(), task.is_woken()), (false, true));
+        // It leaves that to the task when it comes along.
+        assert!(caller.poll(alone.as_mut()).is_pending());
+        assert_eq!(wire.moved(), 2);
+    }
+
+    #[test]
+    fn one_that_is_alone_takes_over_when_the_task_rests() {
+        let (wire, caller, task) = (Wire::default(), poller(), poller());
+        let socket = wire.socket();
+        let mut alone = pin!(socket.wait(Side::Caller, pending::<()>()));
+        assert!(caller.poll(alone.as_mut()).is_pending());
+        let mut batches = pin!(socket.wait(Side::Task, pending::<()>()));
+        assert!(task.poll(batches.as_mut()).is_pending());
+        socket.task_rests();
+        assert!(caller.is_woken());
+        assert!(caller.poll(alone.as_mut()).is_pending());
+        assert_eq!(wire.moved(), 3);
+        wire.tell();
+        assert_eq!((caller.is_woken(), task.is_woken()), (true, false));
+    }
+
+    #[test]
+    fn what_has_ended_is_not_polled_again() {
+        let (gone, mut told) = oneshot::channel::<()>();
+        let bytes = async move { drop(gone) };
+        let socket = Socket::new(Some(bytes.boxed()));
+        let mut alone = pin!(socket.wait(Side::Caller, pending::<()>()));
+        let caller = poller();
+        for _ in 0..2 {
+            assert!(caller.poll(alone.as_mut()).is_pending());
+        }
+        assert_eq!(told.try_recv(), Err(TryRecvError::Closed));
+    }
+}
