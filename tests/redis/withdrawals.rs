@@ -85,36 +85,47 @@ async fn c19_cancelled_waits_leave_no_marks() {
 /// refused when they come: each by itself, as those of different TTLs, and in company.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_lost_connection_leaves_marks_which_refuse_late_requests() {
+    assert_eq!(refused_of_five_that_come_late(1, 5).await, 5);
     // In company the first goes alone and is refused, and few others may; the rest is one call, which takes none
-    // of them.
-    for (apart, late, refusals) in [(1, 5, 5..=5), (0, 2, 1..=4)] {
-        let server = RedisServer::start().await;
-        let proxy = Proxy::start(server.addr()).await;
-        let client = client_through::<RedisFaults>(&proxy).await;
-        let names: Vec<String> = (0..5).map(|_| fresh_name()).collect();
-        // A lock that has its counter is granted by the shortest way.
-        for name in &names {
-            turn(&client, name).await;
-        }
-        proxy.set_existing(Mode::BlackHole);
-        let request = |(i, name): (usize, &String)| {
-            let ttl = MINUTE + Duration::from_millis(apart * i as u64);
-            LockRequest::new(name).ttl(ttl).wait(Wait::AtMost(Duration::from_millis(300)))
-        };
-        let requests = names.iter().enumerate().map(request);
-        let granted = join_all(requests.map(|request| client.acquire(request))).await;
-        // A second try, over a new connection, may have been granted.
-        drop(granted);
-        client.shutdown().await;
-        assert_eq!((marks(&server), refused(&server)), (5, 0));
-        let before = requests_run(&server);
-        proxy.set_existing(Mode::Pass);
-        eventually("they come late", LIMIT, async || requests_run(&server) >= before + late).await;
-        assert!(refusals.contains(&refused(&server)), "{} refused", refused(&server));
-        for name in &names {
-            assert_eq!(server.cli(&["EXISTS", name]).integer(), 0, "a late request took the lock");
+    // of them. On a machine that stands still for a moment all may go alone.
+    for _ in 0..5 {
+        if (1..=4).contains(&refused_of_five_that_come_late(0, 2).await) {
+            return;
         }
     }
+    panic!("none went in company, again and again");
+}
+
+/// Has five requests, whose TTLs are so many ms apart, come after their withdrawal, and sees that they take nothing.
+/// Returns how many were refused by themselves, once `late` have come.
+async fn refused_of_five_that_come_late(apart: u64, late: u64) -> usize {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let client = client_through::<RedisFaults>(&proxy).await;
+    let names: Vec<String> = (0..5).map(|_| fresh_name()).collect();
+    // A lock that has its counter is granted by the shortest way.
+    for name in &names {
+        turn(&client, name).await;
+    }
+    proxy.set_existing(Mode::BlackHole);
+    let request = |(i, name): (usize, &String)| {
+        let ttl = MINUTE + Duration::from_millis(apart * i as u64);
+        LockRequest::new(name).ttl(ttl).wait(Wait::AtMost(Duration::from_millis(300)))
+    };
+    let requests = names.iter().enumerate().map(request);
+    let granted = join_all(requests.map(|request| client.acquire(request))).await;
+    // A second try, over a new connection, may have been granted.
+    drop(granted);
+    client.shutdown().await;
+    assert_eq!((marks(&server), refused(&server)), (5, 0));
+    let before = requests_run(&server);
+    proxy.set_existing(Mode::Pass);
+    eventually("they come late", LIMIT, async || requests_run(&server) >= before + late).await;
+    let refused = refused(&server);
+    for name in &names {
+        assert_eq!(server.cli(&["EXISTS", name]).integer(), 0, "a late request took the lock");
+    }
+    refused
 }
 
 /// The first request of a lease may come late also when another client gives the lease back.
