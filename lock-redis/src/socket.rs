@@ -97,7 +97,7 @@ impl Socket {
         let waker = Waker::from(relay.clone());
         let reply = poll_fn(|cx| {
             relay.0.take();
-            self.poll_bytes(side, cx.waker());
+            self.move_bytes(side, cx.waker());
             // The reply may have come just now, or comes by another: that wakes the one who waits.
             relay.0.register(cx.waker());
             reply.as_mut().poll(&mut Context::from_waker(&waker))
@@ -117,30 +117,28 @@ impl Socket {
 
     /// The one who moves bytes asks, or has its reply: that is not to wake it.
     fn silence(&self, side: Side) {
-        let mut moving = self.moving();
-        if side == Side::Task {
-            moving.by = side;
-        }
-        if moving.by == side {
+        if self.turn(side).is_some() {
             self.mover.0.take();
         }
     }
 
-    fn poll_bytes(&self, side: Side, waker: &Waker) {
+    fn move_bytes(&self, side: Side, waker: &Waker) {
+        let Some(mut moving) = self.turn(side) else { return };
+        self.mover.0.register(waker);
+        let mover = Waker::from(self.mover.clone());
+        let mut cx = Context::from_waker(&mover);
+        if moving.bytes.as_mut().is_some_and(|bytes| bytes.poll_unpin(&mut cx).is_ready()) {
+            moving.bytes = None;
+        }
+    }
+
+    /// None if the other side moves bytes now. The task takes that over.
+    fn turn(&self, side: Side) -> Option<MutexGuard<'_, Moving>> {
         let mut moving = self.moving();
         if side == Side::Task {
             moving.by = side;
         }
-        if moving.by != side {
-            return;
-        }
-        self.mover.0.register(waker);
-        let mover = Waker::from(self.mover.clone());
-        let bytes = moving.bytes.as_mut();
-        if bytes.is_some_and(|bytes| bytes.poll_unpin(&mut Context::from_waker(&mover)).is_ready())
-        {
-            moving.bytes = None;
-        }
+        (moving.by == side).then_some(moving)
     }
 
     fn moving(&self) -> MutexGuard<'_, Moving> {
@@ -202,6 +200,7 @@ async fn tcp(host: &str, port: u16, settings: &TcpSettings) -> io::Result<TcpStr
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::task::Poll;
 
     use futures_util::future::pending;
     use tokio::sync::oneshot;
@@ -270,24 +269,40 @@ mod tests {
         assert!(caller.is_woken());
     }
 
-    /// Not even by the next request, or by what it reads itself.
     #[test]
-    fn one_that_has_its_reply_is_woken_no_more() {
-        let (wire, caller) = (Wire::default(), poller());
+    fn one_that_reads_its_own_reply_is_not_woken_by_that() {
+        let caller = poller();
         let (answer, reply) = oneshot::channel();
-        let mut answer = Some(answer);
-        let socket = wire.socket();
-        let asked_and_told = poll_fn(|_| {
-            wire.tell();
-            Poll::Ready(answer.take().map(|answer| answer.send(())))
+        let mut answers = [None, Some(answer)].into_iter();
+        let reads = poll_fn(move |_| {
+            if let Some(Some(answer)) = answers.next() {
+                let _ = answer.send(());
+            }
+            Poll::Pending
         });
-        let mut alone = pin!(socket.wait(Side::Caller, async {
-            asked_and_told.await;
-            reply.await
-        }));
+        let socket = Socket::new(Some(reads.boxed()));
+        let mut alone = pin!(socket.wait(Side::Caller, reply));
+        assert!(caller.poll(alone.as_mut()).is_pending());
         assert_eq!(caller.poll(alone.as_mut()), Poll::Ready(Ok(())));
-        wire.tell();
         assert!(!caller.is_woken());
+    }
+
+    #[test]
+    fn one_that_asks_wakes_neither_itself_nor_the_one_before() {
+        let (wire, before, task) = (Wire::default(), poller(), poller());
+        let (answer, reply) = oneshot::channel();
+        let socket = wire.socket();
+        let mut alone = pin!(socket.wait(Side::Caller, reply));
+        assert!(before.poll(alone.as_mut()).is_pending());
+        assert_eq!(answer.send(()), Ok(()));
+        assert!(before.is_woken());
+        assert!(before.poll(alone.as_mut()).is_ready());
+        let mut batches = pin!(socket.wait(Side::Task, pending::<()>()));
+        for _ in 0..2 {
+            assert_eq!(socket.ask(Side::Task, poll_fn(|_| Poll::Ready(wire.tell()))), Some(()));
+            assert_eq!((before.is_woken(), task.is_woken()), (false, false));
+            assert!(task.poll(batches.as_mut()).is_pending());
+        }
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures_util::future::join_all;
-use leasehold::core::backend::Release;
-use leasehold::{DistributedLock, LockClient, LockError, LockGuard, LockRequest};
+use futures_util::future::{FutureExt, join_all};
+use leasehold::core::backend::{Attempt, Release};
+use leasehold::redis::RedisBackend;
+use leasehold::{DistributedLock, LockAdmin, LockClient, LockError, LockGuard, LockRequest};
 use lock_testkit::{RedisServer, Reply};
 
 use crate::access::RIGHTS;
@@ -211,5 +212,25 @@ async fn a_server_that_refuses_company_is_asked_for_each_lock() {
         assert!(names.iter().all(|name| is_there(&server, name)));
         all_released(guards).await;
         assert!(names.iter().all(|name| !is_there(&server, name)));
+    }
+}
+
+/// C17: a caller whose request is alone reads the socket, and may be polled by nobody after that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c17_a_caller_that_nobody_polls_holds_up_no_other() {
+    let server = RedisServer::start().await;
+    let lock = RedisBackend::connect(&server.url()).await.expect("a connection");
+    let claims = [0; 3].map(|_| patient(&fresh_name()).claim().expect("a good claim"));
+    let [alone, others @ ..] = &claims;
+    for _ in 0..MANY {
+        let mut unpolled = lock.try_acquire(alone, None);
+        assert!((&mut unpolled).now_or_never().is_none(), "it has its answer already");
+        for other in others {
+            lock.inspect(&other.name).await.expect("an answer");
+        }
+        let granted = unpolled.await.expect("an answer");
+        assert!(matches!(granted, Attempt::Granted(_)), "{granted:?}");
+        let released = lock.release(&alone.name, alone.owner).await.expect("an answer");
+        assert_eq!(released, Release::Released);
     }
 }

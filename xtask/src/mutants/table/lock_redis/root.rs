@@ -171,4 +171,32 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "left.retain(|_| true);",
         test: "-p lock-redis --lib c19_what_was_left_goes_no_more_once_its_caller_has_left",
     },
+    Mutant {
+        name: "bytes are left to a caller that nobody polls",
+        file: "lock-redis/src/socket.rs",
+        from: "if side == Side::Task {",
+        to: "if false {",
+        test: "-p leasehold --all-features --test redis together::c17_a_caller_that_nobody_polls_holds_up_no_other",
+    },
+    Mutant {
+        name: "a caller is not told that the task rests",
+        file: "lock-redis/src/socket.rs",
+        from: "        self.caller.0.wake();\n",
+        to: "",
+        test: "-p lock-redis --all-features --lib socket::",
+    },
+    Mutant {
+        name: "who moves bytes is woken no more",
+        file: "lock-redis/src/socket.rs",
+        from: "self.mover.0.register(waker);",
+        to: "",
+        test: "-p lock-redis --all-features --lib socket::",
+    },
+    Mutant {
+        name: "a reply that another has read wakes nobody",
+        file: "lock-redis/src/socket.rs",
+        from: "relay.0.register(cx.waker());",
+        to: "",
+        test: "-p lock-redis --all-features --lib socket::",
+    },
 ];
