@@ -56,6 +56,11 @@ impl Backend {
         }
     }
 
+    /// The least that it could cost, and those that are compared.
+    pub(crate) fn with_floor(self) -> impl Iterator<Item = Contender> {
+        self.floor().into_iter().chain(self.contenders().iter().copied())
+    }
+
     /// What the least is called that a hand-off could cost.
     pub(crate) fn wake_up(self) -> &'static str {
         match self {

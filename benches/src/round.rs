@@ -57,7 +57,7 @@ impl<'a> Round<'a> {
 
     /// The same, and the floor before them.
     pub(crate) fn with_floor(&self) -> Vec<Contender> {
-        self.backend.floor().into_iter().chain(self.contenders().iter().copied()).collect()
+        self.backend.with_floor().collect()
     }
 
     /// The project alone, in each of its modes.

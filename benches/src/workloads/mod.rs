@@ -94,6 +94,8 @@ pub(crate) enum Role {
     Share(hot::Share),
     /// Holds many locks.
     Hold(held::Hold),
+    /// Takes and gives back a lock that nobody else wants, each time when it is told to.
+    Turns(uncontended::Turns),
     /// Sends datagrams back.
     Echo { socket: PathBuf },
 }
@@ -102,6 +104,7 @@ pub(crate) async fn play(role: Role) -> Result<()> {
     match role {
         Role::Share(share) => share.play().await,
         Role::Hold(hold) => hold.play().await,
+        Role::Turns(turns) => turns.play().await,
         Role::Echo { socket } => datagram::echo(&socket),
     }
 }
