@@ -318,7 +318,7 @@ mod tests {
 
     /// A caller may be polled by nobody for a long time.
     #[test]
-    fn the_task_takes_over_from_one_that_is_alone() {
+    fn the_task_takes_over_from_one_that_is_alone_until_it_rests() {
         let (wire, caller, task) = (Wire::default(), poller(), poller());
         let socket = wire.socket();
         let mut alone = pin!(socket.wait(Side::Caller, pending::<()>()));
@@ -330,16 +330,6 @@ mod tests {
         // It leaves that to the task when it comes along.
         assert!(caller.poll(alone.as_mut()).is_pending());
         assert_eq!(wire.moved(), 2);
-    }
-
-    #[test]
-    fn one_that_is_alone_takes_over_when_the_task_rests() {
-        let (wire, caller, task) = (Wire::default(), poller(), poller());
-        let socket = wire.socket();
-        let mut alone = pin!(socket.wait(Side::Caller, pending::<()>()));
-        assert!(caller.poll(alone.as_mut()).is_pending());
-        let mut batches = pin!(socket.wait(Side::Task, pending::<()>()));
-        assert!(task.poll(batches.as_mut()).is_pending());
         socket.task_rests();
         assert!(caller.is_woken());
         assert!(caller.poll(alone.as_mut()).is_pending());

@@ -138,7 +138,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-redis/src/batch.rs",
         from: "if part.is_asking() {",
         to: "if false {",
-        test: "-p leasehold --all-features --test redis_topologies cluster::moves::c12_a_hold_is_renewed_while_its_slot_moves",
+        test: "-p leasehold --all-features --test redis_topologies cluster::moves::c12_holds_are_renewed_while_their_slot_moves",
     },
     Mutant {
         name: "Cluster: a client listens at one server alone",
