@@ -61,6 +61,16 @@ pub(crate) enum Side {
     Task,
 }
 
+impl Moving {
+    /// Whether this side moves bytes now. The task takes that over.
+    fn is_turn_of(&mut self, side: Side) -> bool {
+        if side == Side::Task {
+            self.by = side;
+        }
+        self.by == side
+    }
+}
+
 /// A waker for whoever has its own in it.
 #[derive(Default)]
 struct Relay(AtomicWaker);
@@ -90,10 +100,7 @@ impl Socket {
     /// As `reply`. After that nobody moves bytes until somebody asks again, unless the task does.
     pub(crate) async fn wait<T>(&self, side: Side, reply: impl Future<Output = T>) -> T {
         let mut reply = pin!(reply);
-        let relay = match side {
-            Side::Caller => &self.caller,
-            Side::Task => &self.task,
-        };
+        let relay = self.relay(side);
         let waker = Waker::from(relay.clone());
         let reply = poll_fn(|cx| {
             relay.0.take();
@@ -108,22 +115,31 @@ impl Socket {
         reply
     }
 
-    /// No batch is on its way any more.
+    /// No batch is on its way any more: a caller that is alone takes over.
     pub(crate) fn task_rests(&self) {
-        self.moving().by = Side::Caller;
+        let mut moving = self.moving();
+        moving.by = Side::Caller;
         self.mover.0.take();
+        drop(moving);
         self.caller.0.wake();
     }
 
     /// The one who moves bytes asks, or has its reply: that is not to wake it.
     fn silence(&self, side: Side) {
-        if self.turn(side).is_some() {
+        let mut moving = self.moving();
+        // Under the mutex: the other side may take over right after it, and is to be woken then.
+        if moving.is_turn_of(side) {
             self.mover.0.take();
         }
     }
 
     fn move_bytes(&self, side: Side, waker: &Waker) {
-        let Some(mut moving) = self.turn(side) else { return };
+        let mut moving = self.moving();
+        if !moving.is_turn_of(side) {
+            // Under the mutex as well: the task may rest right after it.
+            self.relay(side).0.register(waker);
+            return;
+        }
         self.mover.0.register(waker);
         let mover = Waker::from(self.mover.clone());
         let mut cx = Context::from_waker(&mover);
@@ -132,13 +148,11 @@ impl Socket {
         }
     }
 
-    /// None if the other side moves bytes now. The task takes that over.
-    fn turn(&self, side: Side) -> Option<MutexGuard<'_, Moving>> {
-        let mut moving = self.moving();
-        if side == Side::Task {
-            moving.by = side;
+    fn relay(&self, side: Side) -> &Arc<Relay> {
+        match side {
+            Side::Caller => &self.caller,
+            Side::Task => &self.task,
         }
-        (moving.by == side).then_some(moving)
     }
 
     fn moving(&self) -> MutexGuard<'_, Moving> {
