@@ -105,8 +105,6 @@ impl Socket {
         let reply = poll_fn(|cx| {
             relay.0.take();
             self.move_bytes(side, cx.waker());
-            // The reply may have come just now, or comes by another: that wakes the one who waits.
-            relay.0.register(cx.waker());
             reply.as_mut().poll(&mut Context::from_waker(&waker))
         });
         let reply = reply.await;
@@ -135,17 +133,16 @@ impl Socket {
 
     fn move_bytes(&self, side: Side, waker: &Waker) {
         let mut moving = self.moving();
-        if !moving.is_turn_of(side) {
-            // Under the mutex as well: the task may rest right after it.
-            self.relay(side).0.register(waker);
-            return;
+        if moving.is_turn_of(side) {
+            self.mover.0.register(waker);
+            let mover = Waker::from(self.mover.clone());
+            let mut cx = Context::from_waker(&mover);
+            if moving.bytes.as_mut().is_some_and(|bytes| bytes.poll_unpin(&mut cx).is_ready()) {
+                moving.bytes = None;
+            }
         }
-        self.mover.0.register(waker);
-        let mover = Waker::from(self.mover.clone());
-        let mut cx = Context::from_waker(&mover);
-        if moving.bytes.as_mut().is_some_and(|bytes| bytes.poll_unpin(&mut cx).is_ready()) {
-            moving.bytes = None;
-        }
+        // After the bytes, whose replies are looked at next. Under the mutex, since the task may rest right after it.
+        self.relay(side).0.register(waker);
     }
 
     fn relay(&self, side: Side) -> &Arc<Relay> {

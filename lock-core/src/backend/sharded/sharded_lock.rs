@@ -40,8 +40,9 @@ use crate::model::{
 /// 2. When the last client of the former list has ended, and the longest TTL has passed since, give all clients
 ///    the list without the mark, within a day: after that a closed lock is open again.
 ///
-/// While a name moves, its lock takes two requests, and the first two more. Those who wait for it look once a second at the most, and are
-/// served in any order. A lease of a client of the former list is not renewed by one of the new list.
+/// While a name moves, its lock takes two requests, and the first two more. Those who wait for it look once a second
+/// at the most, and are served in any order. A lease of a client of the former list is not renewed by one of the new
+/// list.
 ///
 /// Tokens grow through a move where the counters of both shards begin at the time (C22). Where the counter of the new
 /// shard is behind the last token of the former one, the missing tokens are skipped first, as far as the shard's clock has

@@ -195,7 +195,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a reply that another has read wakes nobody",
         file: "lock-redis/src/socket.rs",
-        from: "relay.0.register(cx.waker());",
+        from: "self.relay(side).0.register(waker);",
         to: "",
         test: "-p lock-redis --all-features --lib socket::",
     },
