@@ -21,17 +21,10 @@ use crate::connector::Connector;
 /// | `redis-sentinel://[user:password@]host[:port][,host[:port]…]/name[?db=n]` | of the primary that Redis Sentinel knows by this name; by TLS `rediss-sentinel://` | `redis-sentinel` |
 /// | `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` | of a majority of three or five independent Redis servers; by TLS `rediss-quorum://` | `redis-quorum` |
 /// | `redis+unix:///path[?db=n&user=u&pass=p]` | the same, by a unix socket | `redis` |
-/// | `shards:ID=URL,ID=URL…` | of several stores, each of which has a part of the names | |
 ///
 /// On each of them `?prefix=shop:` puts all names behind a prefix (C49), so that several services share a
 /// store: the lock "42" is the lock "shop:42" of the store. Without it a lock is called in the store as it
 /// is called here. A parameter that the backend does not know is refused.
-///
-/// In a list of shards each URL is written as by itself, behind an id of letters, digits, `.`, `_` and `-`, which
-/// decides what names the store has. A comma ends a URL only if an id and `=` follow; in a password write `%2C` for
-/// it. All have the same `prefix`. `+ID=URL` is a store that joins, `-ID=URL` one that leaves:
-/// [`ShardedLock`](lock_core::backend::ShardedLock) says how names move. A store that cannot be reached is opened
-/// when a lock of its own is wanted, as long as another can be.
 ///
 /// A [`Connector`] takes further schemes.
 ///

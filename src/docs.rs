@@ -17,8 +17,6 @@ mod backend_redis {}
 #[cfg(feature = "redis-quorum")]
 #[doc = include_str!("../docs/backends/quorum.md")]
 mod backend_quorum {}
-#[doc = include_str!("../docs/backends/shards.md")]
-mod backend_shards {}
 #[doc = include_str!("../docs/cli.md")]
 mod cli {}
 #[doc = include_str!("../docs/coming_from.md")]

@@ -53,41 +53,6 @@ async fn a_bad_url_is_refused_with_what_to_do_and_without_its_password() {
     assert!(!text.contains("secret"), "{text}");
 }
 
-#[tokio::test]
-async fn a_list_of_shards_is_one_store_for_all_who_have_it() {
-    let one = connect("shards:a=memory:s1,b=memory:s2").await.expect("a client");
-    let two = connect("shards:b=memory:s2,a=memory:s1").await.expect("a client");
-    assert_eq!(one.capabilities().backend, "shards");
-    for name in ["1", "2", "3", "4", "5", "6", "7", "8"] {
-        let guard = one.acquire(name).await.expect("a free lock");
-        assert!(two.try_acquire(name).await.expect("an answer").is_none(), "two holders of {name}");
-        guard.release().await.expect("it was held");
-    }
-    let _held = one.acquire("9").await.expect("a free lock");
-    let mut held = 0;
-    for url in ["memory:s1", "memory:s2"] {
-        let store = connect(url).await.expect("a client");
-        held += store.list("", 9).await.expect("a listing").len();
-    }
-    assert_eq!(held, 1, "it is on one of them");
-}
-
-#[tokio::test]
-async fn a_bad_list_of_shards_is_refused_without_its_passwords() {
-    for (url, says) in [
-        ("shards:", "ID=URL"),
-        ("shards:redis://:secret@h/", "ID=URL"),
-        ("shards:a=memory:,b=secret", "ID=URL"),
-        ("shards:a=memory:x,a=memory:y", "two are called `a`"),
-        ("shards:a=memory:?ttl=secret,b=memory:", "shard a: "),
-        ("shards:a=memory:,b=memory:?prefix=secret", "`prefix`"),
-        ("shards:+a=memory:", "before and after"),
-    ] {
-        let text = refusal(url).await;
-        assert!(text.contains(says) && !text.contains("secret"), "{url:?}: {text}");
-    }
-}
-
 /// C49: on the backends that need no server; the others have such a test each.
 #[tokio::test]
 async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {

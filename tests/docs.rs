@@ -47,7 +47,7 @@ fn row(capabilities: &Capabilities) -> String {
 async fn c30_the_guarantees_tell_the_capabilities_of_the_embedded_backends() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = format!("file:{}", folder.path().display());
-    for url in ["memory:", &file, "shards:a=memory:,b=memory:"] {
+    for url in ["memory:", &file] {
         assert_told(&connect(url).await.expect("a client"));
     }
 }

@@ -51,13 +51,6 @@ async fn swapped_for_files() {
     sellers_sell_each_item_once(&format!("file:{}", folder.path().display())).await;
 }
 
-#[tokio::test]
-async fn swapped_for_shards() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = |id: &str| format!("{id}=file:{}/{id}", folder.path().display());
-    sellers_sell_each_item_once(&format!("shards:{},{}", store("a"), store("b"))).await;
-}
-
 #[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn swapped_for_etcd() {
@@ -70,14 +63,6 @@ async fn swapped_for_etcd() {
 async fn swapped_for_postgres() {
     let server = lock_testkit::PostgresServer::start().await;
     sellers_sell_each_item_once(&server.url()).await;
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn swapped_for_redis_shards() {
-    let [a, b] =
-        [lock_testkit::RedisServer::start().await, lock_testkit::RedisServer::start().await];
-    sellers_sell_each_item_once(&format!("shards:a={},b={}", a.url(), b.url())).await;
 }
 
 #[cfg(feature = "redis")]

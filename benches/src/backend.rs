@@ -13,7 +13,7 @@ pub(crate) enum Backend {
     File,
     Etcd,
     Postgres,
-    /// One Redis, Sentinel, a cluster, shards and quorums beside each other, and rslock on three servers.
+    /// One Redis, Sentinel, a cluster and quorums beside each other, and rslock on three servers.
     Topologies,
 }
 

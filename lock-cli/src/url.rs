@@ -30,12 +30,10 @@ impl<'a> Place<'a> {
     /// They have to be the same locks for all who name them so.
     pub(crate) async fn connect(&self) -> Result<LockClient, Failure> {
         let url = chosen(self.typed)?;
-        if stores(&url).any(|url| url.starts_with("memory:")) {
+        if url.starts_with("memory:") {
             return Err(usage("locks in memory exclude no other process: choose file:/DIRECTORY"));
         }
-        let is_relative =
-            |url: &str| url.strip_prefix("file:").is_some_and(|it| !it.starts_with('/'));
-        if stores(&url).any(is_relative) {
+        if url.strip_prefix("file:").is_some_and(|path| !path.starts_with('/')) {
             return Err(usage(
                 "a directory of locks is named from the root, as file:/var/lib/locks: others have \
                  other working directories, and nobody expands `~` within a URL",
@@ -51,14 +49,6 @@ impl<'a> Place<'a> {
             _ => self.connect().await,
         }
     }
-}
-
-/// The URLs of the stores: one, or those that a list of shards names.
-fn stores(url: &str) -> impl Iterator<Item = &str> {
-    let list = url.strip_prefix("shards:");
-    let shards = list.into_iter().flat_map(|list| list.split(','));
-    let named = shards.filter_map(|part| Some(part.split_once('=')?.1));
-    named.chain(list.is_none().then_some(url))
 }
 
 fn chosen(typed: Option<&str>) -> Result<String, Failure> {

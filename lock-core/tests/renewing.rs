@@ -9,10 +9,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::backend::async_trait;
 use lock_core::{
-    ClientOptions, Clock, FakeClock, LockClient, LockGuard, LockRequest, MemoryBackend, Moment,
-    SystemClock,
+    ClientOptions, Clock, FakeClock, LockClient, LockGuard, LockName, LockRequest, MemoryBackend,
+    Moment, SystemClock,
 };
-use lock_testkit::eventually;
+use lock_testkit::{Faulty, eventually};
 use tokio::task::yield_now;
 use tokio::time::{advance, sleep};
 
@@ -137,4 +137,19 @@ async fn c12_others_go_on_while_a_batch_is_renewed() {
         (seen, at_a_stretch) = (seen + more, at_a_stretch.max(more));
     }
     assert!(at_a_stretch <= HOLDS / 2, "{at_a_stretch} of {HOLDS} at a stretch");
+}
+
+/// C12: a renewal that one server does not answer costs the holds of another server nothing.
+#[tokio::test(start_paused = true)]
+async fn c12_a_silent_server_costs_its_own_holds_alone() {
+    const TTL: Duration = Duration::from_secs(3);
+    let store = Faulty::new(Arc::new(MemoryBackend::new()));
+    let client = LockClient::new(store.clone());
+    let there = LockName::new("there").expect("a name");
+    store.move_to(&there, 1);
+    let (kept, lost) = (held(&client, "here", TTL).await, held(&client, "there", TTL).await);
+    store.jam(&there);
+    sleep(TTL * 4).await;
+    assert!(kept.is_held(), "its own server answers");
+    assert!(!lost.is_held(), "nobody renewed it");
 }

@@ -80,6 +80,7 @@ struct Plan {
     last_claim: Option<Claim>,
     unextendable: Option<LockName>,
     jammed: HashSet<LockName>,
+    servers: HashMap<LockName, u64>,
     foreign: HashMap<LockName, Foreign>,
     late_states: VecDeque<LockState>,
     is_deaf: bool,
@@ -110,6 +111,11 @@ impl Faulty {
     /// locked what the backend must lock for it.
     pub fn jam(&self, name: &LockName) {
         self.plan().jammed.insert(name.clone());
+    }
+
+    /// From now on this lock is on the server with this number.
+    pub fn move_to(&self, name: &LockName, server: u64) {
+        self.plan().servers.insert(name.clone(), server);
     }
 
     /// From now on this is in the place of a lock that nobody holds.
@@ -235,7 +241,8 @@ impl DistributedLock for Faulty {
     }
 
     fn server_of(&self, name: &LockName) -> u64 {
-        self.backend.server_of(name)
+        let moved = self.plan().servers.get(name).copied();
+        moved.unwrap_or_else(|| self.backend.server_of(name))
     }
 
     async fn try_acquire(
@@ -265,6 +272,9 @@ impl DistributedLock for Faulty {
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        if renewals.iter().any(|renewal| self.plan().jammed.contains(&renewal.name)) {
+            return pending().await;
+        }
         let refused = self.plan().unextendable.clone();
         if renewals.iter().any(|renewal| Some(&renewal.name) == refused.as_ref()) {
             let (outcome, why) = (Outcome::NotApplied, "a refusal of the test");

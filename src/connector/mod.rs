@@ -2,15 +2,14 @@
 
 mod built_in;
 mod schemes;
-mod shards;
 
 use std::fmt;
 use std::sync::Arc;
 
-use lock_core::backend::{Prefixed, ShardedLock, UrlParameters};
+use lock_core::backend::{Prefixed, UrlParameters};
 use lock_core::{ClientOptions, DistributedLock, LockClient, LockError, LockName, MAX_NAME_BYTES};
 
-use self::schemes::{SHARDS, Schemes, config};
+use self::schemes::{Schemes, config};
 
 /// Connects to locks by URL: those of this crate, and those of further backends.
 ///
@@ -43,7 +42,7 @@ impl Connector {
     ///
     /// It is given the whole URL, without the parameter `prefix`, which works for every backend. It refuses
     /// parameters that it does not know: [`UrlParameters`] helps. A scheme that is known already is
-    /// replaced, but for `shards`, whose URL lists the URLs of others.
+    /// replaced.
     pub fn scheme<B, F>(
         self,
         scheme: impl Into<String>,
@@ -100,27 +99,6 @@ impl Connector {
     /// # Cancel safety
     /// As [`connect`](crate::connect()).
     pub async fn backend(&self, url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
-        match url.split_once(':') {
-            Some((SHARDS, list)) => self.shards(list).await,
-            _ => self.store(url).await,
-        }
-    }
-
-    /// Opens the stores of a list side by side, as one backend.
-    async fn shards(&self, list: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
-        let named = shards::parse(list, |scheme| self.schemes.has(scheme))?;
-        let shards = named.into_iter().map(|named| {
-            let (connector, url) = (self.clone(), named.url.clone());
-            named.shard(move || {
-                let (connector, url) = (connector.clone(), url.clone());
-                async move { connector.store(&url).await }
-            })
-        });
-        Ok(Arc::new(ShardedLock::open(shards).await?))
-    }
-
-    /// Opens one store.
-    async fn store(&self, url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
         let open = self.schemes.open(url)?;
         let mut parameters = UrlParameters::of(url);
         let prefix = prefix(&mut parameters)?;

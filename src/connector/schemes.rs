@@ -10,9 +10,6 @@ pub(super) type Open = dyn Fn(String) -> Opening + Send + Sync;
 pub(super) type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
 type Opened = Result<Arc<dyn DistributedLock>, LockError>;
 
-/// The scheme of a URL that lists the URLs of several stores.
-pub(super) const SHARDS: &str = "shards";
-
 /// What opens the URLs of each scheme.
 #[derive(Clone, Default)]
 pub(super) struct Schemes {
@@ -51,15 +48,7 @@ impl Schemes {
 
     /// Those that are known, sorted.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let mut names: Vec<&str> = self.known.keys().map(String::as_str).collect();
-        names.push(SHARDS);
-        names.sort_unstable();
-        names.into_iter()
-    }
-
-    /// Whether a store may be opened by this scheme, or by a feature that brings it.
-    pub(super) fn has(&self, scheme: &str) -> bool {
-        self.known.contains_key(scheme) || self.missing.contains_key(scheme)
+        self.known.keys().map(String::as_str)
     }
 
     /// What opens `url`.

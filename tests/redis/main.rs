@@ -20,7 +20,6 @@ mod renewals;
 mod resources;
 mod server;
 mod several;
-mod shards;
 #[path = "../support/mod.rs"]
 mod support;
 mod together;

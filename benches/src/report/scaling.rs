@@ -30,12 +30,10 @@ struct Topology {
     asked: usize,
 }
 
-const TOPOLOGIES: [Topology; 8] = [
+const TOPOLOGIES: [Topology; 6] = [
     Topology { peer: OURS, label: "one Redis", servers: 1, asked: 1 },
     Topology { peer: of::SENTINEL, label: "Sentinel", servers: 1, asked: 1 },
     Topology { peer: of::CLUSTER, label: "Cluster, 3 primaries", servers: 3, asked: 1 },
-    Topology { peer: of::TWO_SHARDS, label: "2 shards", servers: 2, asked: 1 },
-    Topology { peer: of::THREE_SHARDS, label: "3 shards", servers: 3, asked: 1 },
     Topology { peer: of::QUORUM_OF_THREE, label: "quorum of 3", servers: 3, asked: 3 },
     Topology { peer: of::QUORUM_OF_FIVE, label: "quorum of 5", servers: 5, asked: 5 },
     Topology { peer: of::RSLOCK_ON_THREE, label: "rslock, 3 servers", servers: 3, asked: 3 },
@@ -129,9 +127,9 @@ mod tests {
 
     #[test]
     fn names_are_parted_among_servers_or_among_quorums() {
-        let shards = Topology { peer: "", label: "", servers: 3, asked: 1 };
-        let quorum = Topology { asked: 3, ..shards };
-        let [bear, _, servers] = shards.sums(30e-6, 0.0);
+        let cluster = Topology { peer: "", label: "", servers: 3, asked: 1 };
+        let quorum = Topology { asked: 3, ..cluster };
+        let [bear, _, servers] = cluster.sums(30e-6, 0.0);
         assert_eq!((bear.as_str(), servers.as_str()), ("70,000", "5"));
         let [_, beside, servers] = quorum.sums(30e-6, 6e-6);
         assert_eq!((beside.as_str(), servers.as_str()), ("50,000", "6"), "two quorums");

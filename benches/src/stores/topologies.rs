@@ -1,6 +1,6 @@
 //! Each way in which several Redis servers serve as one store, beside one server, and beside rslock on three.
 //!
-//! Five servers that know nothing of each other are whatever a contender makes of them: one, shards, a quorum.
+//! Five servers that know nothing of each other are whatever a contender makes of them: one, or a quorum.
 //! Contenders work one after the other, so that only idle servers stand beside those that are measured.
 
 use std::sync::Arc;
@@ -19,8 +19,6 @@ use crate::peers::rslock;
 
 pub(crate) const SENTINEL: &str = "leasehold sentinel";
 pub(crate) const CLUSTER: &str = "leasehold cluster";
-pub(crate) const TWO_SHARDS: &str = "leasehold 2 shards";
-pub(crate) const THREE_SHARDS: &str = "leasehold 3 shards";
 pub(crate) const QUORUM_OF_THREE: &str = "leasehold quorum of 3";
 pub(crate) const QUORUM_OF_FIVE: &str = "leasehold quorum of 5";
 pub(crate) const RSLOCK_ON_THREE: &str = "rslock on 3";
@@ -30,8 +28,6 @@ pub(crate) const CONTENDERS: &[Contender] = &[
     LEASEHOLD,
     Contender { name: SENTINEL, connect: ours::connect },
     Contender { name: CLUSTER, connect: ours::connect },
-    Contender { name: TWO_SHARDS, connect: ours::connect },
-    Contender { name: THREE_SHARDS, connect: ours::connect },
     Contender { name: QUORUM_OF_THREE, connect: ours::connect },
     Contender { name: QUORUM_OF_FIVE, connect: ours::connect },
     Contender { name: RSLOCK_ON_THREE, ..rslock::RSLOCK },
@@ -77,8 +73,6 @@ impl Topologies {
         let others = vec![
             (SENTINEL, Topology { url: sentinels.url(), servers: Servers::Sentinels(sentinels) }),
             (CLUSTER, Topology { url: cluster.url(), servers: Servers::Cluster(cluster) }),
-            (TWO_SHARDS, of(2, shards)),
-            (THREE_SHARDS, of(3, shards)),
             (QUORUM_OF_THREE, of(3, quorum)),
             (QUORUM_OF_FIVE, of(5, quorum)),
             (RSLOCK_ON_THREE, of(3, urls)),
@@ -90,13 +84,6 @@ impl Topologies {
 /// `redis://…,redis://…`.
 fn urls(servers: &[RedisServer]) -> String {
     servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
-}
-
-/// `shards:s0=redis://…,s1=redis://…`.
-fn shards(servers: &[RedisServer]) -> String {
-    let shards = servers.iter().enumerate();
-    let shards = shards.map(|(number, server)| format!("s{number}={}", server.url()));
-    format!("shards:{}", shards.collect::<Vec<_>>().join(","))
 }
 
 /// Each quorum has a database of its own: a server that voted in another one would be taken for one that restarted.

@@ -147,8 +147,6 @@ async fn locks_that_nobody_else_sees_are_refused() {
         ("file:locks", "from the root"),
         ("file:~/locks", "from the root"),
         ("file:./locks", "from the root"),
-        ("shards:a=file:/tmp/locks,b=memory:x", "no other process"),
-        ("shards:a=file:/tmp/locks,-b=file:locks", "from the root"),
     ] {
         let shell = Shell::with_url(url);
         for args in [&["run", "a", "--", "touch", "entered"][..], &["inspect", "a"], &["ps"]] {

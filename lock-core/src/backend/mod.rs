@@ -4,7 +4,7 @@
 //! of this module is what several backends share: the [bounds](self) of the contract that a server must
 //! know, [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
 //! swallow requests, [`Batches`] for requests that go together, [`Register`] for stores that compare and swap, [`Holds`] and [`Withdrawals`] for those that keep their own state,
-//! [`UrlParameters`] for those that have a URL. [`Prefixed`] and [`ShardedLock`] make backends of backends.
+//! [`UrlParameters`] for those that have a URL. [`Prefixed`] puts a prefix before the names of another backend.
 //!
 //! Applications need none of it: they hold a [`LockClient`](crate::LockClient).
 
@@ -22,7 +22,6 @@ mod prefixed;
 mod register;
 mod reply_monitor;
 mod request_error;
-mod sharded;
 mod url_parameters;
 mod waiter;
 mod withdrawals;
@@ -44,7 +43,6 @@ pub use self::prefixed::Prefixed;
 pub use self::register::{ClockReading, Register};
 pub use self::reply_monitor::{PendingReply, ReplyMonitor};
 pub use self::request_error::RequestError;
-pub use self::sharded::{Shard, ShardedLock};
 pub use self::url_parameters::UrlParameters;
 pub use self::waiter::{WaiterEvent, WaiterEvents, WaiterHandle};
 pub use self::withdrawals::Withdrawals;

@@ -99,11 +99,6 @@ impl BackendError {
         Self { backend, context, outcome, transient, source: None, reason: None }
     }
 
-    /// The same error, of one store among several: its text begins with which.
-    pub(crate) fn of_store(self, store: impl fmt::Display) -> Self {
-        Self { context: format!("{store}: {}", self.context), ..self }
-    }
-
     /// Which backend said so.
     pub fn backend(&self) -> &'static str {
         self.backend

@@ -408,6 +408,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "lock-core/src/engine/renewer.rs",
         from: "alike.entry((server_of(&renewal.name), magnitude));",
         to: "alike.entry((server_of(&renewal.name) * 0, magnitude));",
-        test: "-p lock-core --test sharded c12_a_silent_shard_costs_its_own_holds_alone",
+        test: "-p lock-core --test renewing c12_a_silent_server_costs_its_own_holds_alone",
     },
 ];
