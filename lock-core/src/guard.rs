@@ -199,10 +199,18 @@ impl LockGuard {
         self.shared.extend_hold(&self.hold, Ttl::new(ttl)?).await
     }
 
-    /// Keeps others out for `span` from `began`, however early the hold is given back (C41). From now on
-    /// renewals ask for `ttl`.
-    pub(crate) fn keep_out(&self, began: Instant, span: Ttl, ttl: Ttl) {
+    /// Keeps others out for `span` from `began`, however early the hold is given back (C41).
+    ///
+    /// The hold was taken for its TTL alone, so that a grant of which nobody learned costs no more. If this is dropped
+    /// or fails, the hold is given back at once.
+    pub(crate) async fn keep_out(&self, began: Instant, span: Ttl) -> Result<(), LockError> {
+        let ttl = self.hold.lease().asked;
+        if span > ttl {
+            self.shared.extend_hold(&self.hold, span).await?;
+        }
         self.hold.keep_out(began, span, ttl);
+        self.shared.renewer.look_at(&self.hold);
+        Ok(())
     }
 
     /// Records beside the lock that this hold was a run of `occurrence` that ended well (C42). For
@@ -210,13 +218,16 @@ impl LockGuard {
     /// [`Done`](crate::OnceOutcome::Done).
     ///
     /// A run once of an occurrence does it by itself; this is for those who [begin](crate::Once::begin) one and
-    /// end it themselves. The server records only while the lock is held under this token.
+    /// end it themselves. The server records only while the lock is held under this token. If it does not answer,
+    /// it is asked again until the deadline of the hold, while renewals go on. This takes one TTL at the most, or
+    /// what is left of [`at_least`](crate::Once::at_least) if that is more.
     ///
     /// # Errors
     /// - [`LockError::InvalidOccurrence`]: nothing was sent.
     /// - [`LockError::Unsupported`] if the hold is not exclusive: others may run beside it. Nothing was sent.
     /// - [`LockError::Lost`] if the lock is lost, which is final.
-    /// - [`LockError::Unrecorded`] if the server cannot be reached or refuses; the run may be recorded.
+    /// - [`LockError::Unrecorded`] if the server refuses, which is told at once, or did not answer until the deadline;
+    ///   the run may be recorded.
     ///
     /// # Cancel safety
     /// If the future is dropped, the run may or may not be recorded.
@@ -233,7 +244,7 @@ impl LockGuard {
             return Err(LockError::Unsupported { name: lease.name, backend, what });
         }
         let record = Record::new(&lease, occurrence, remember);
-        match self.shared.request(|| self.shared.backend.record(&record)).await {
+        match self.shared.record(&self.hold, &record).await {
             Ok(Recording::Recorded) => Ok(()),
             Ok(Recording::Lost) => {
                 self.hold.end(LostReason::Evicted);

@@ -14,6 +14,7 @@ use lock_testkit::{Fault, Faulty, Operation};
 use tokio::time::{Instant, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn faulty_client() -> (LockClient, Faulty, LockClient) {
@@ -130,6 +131,68 @@ async fn c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl() {
     }
 }
 
+/// C41, C19: a grant that nobody learned of costs one TTL, and not the span.
+#[tokio::test(start_paused = true)]
+async fn c41_a_grant_that_nobody_learned_of_costs_one_ttl() {
+    for fault in [Fault::SilenceAfter, Fault::ReplyLost] {
+        let (client, faulty, other) = faulty_client();
+        faulty.always(Operation::TryAcquire, fault);
+        // The process is gone before it can take anything back.
+        faulty.always(Operation::Withdraw, Fault::Silence);
+        let unknown = client.once("job").at_least(HOUR).ttl(30 * SECOND).begin().await;
+        assert!(unknown.is_err(), "{unknown:?}");
+        let kept = until_free(&other).await;
+        assert!(kept <= 32 * SECOND, "{kept:?} after {fault:?}");
+    }
+}
+
+/// C41, C19: a run that could not begin keeps nobody out, whether it failed or was given up.
+#[tokio::test(start_paused = true)]
+async fn c41_a_run_that_did_not_begin_keeps_nobody_out() {
+    for fault in [Fault::Silence, Fault::SilenceAfter, Fault::RequestLost, Fault::ReplyLost] {
+        for patience in [SECOND / 10, MINUTE] {
+            let (client, faulty, other) = faulty_client();
+            faulty.always(Operation::ExtendAll, fault);
+            let begun = timeout(patience, client.once("job").at_least(HOUR).begin()).await;
+            assert!(!matches!(begun, Ok(Ok(_))), "{begun:?}");
+            let kept = until_free(&other).await;
+            assert!(kept <= SECOND, "{kept:?} after {fault:?}");
+        }
+    }
+}
+
+/// C41, C19: the janitor does not forget a run that may have begun on the server before the span is over.
+#[tokio::test(start_paused = true)]
+async fn c41_what_may_have_been_taken_for_the_span_is_given_back_in_it() {
+    let (client, faulty, other) = faulty_client();
+    faulty.always(Operation::ExtendAll, Fault::SilenceAfter);
+    faulty.always(Operation::Release, Fault::Silence);
+    let unknown = client.once("job").at_least(HOUR).ttl(30 * SECOND).begin().await;
+    assert!(matches!(unknown, Err(LockError::Backend { .. })), "{unknown:?}");
+    sleep(5 * MINUTE).await;
+    faulty.heal();
+    let kept = until_free(&other).await;
+    assert!(kept <= 5 * SECOND, "{kept:?} after the server answers again");
+}
+
+/// C41, C8: a run that keeps others out for long learns of its loss at the pace of its TTL.
+#[tokio::test(start_paused = true)]
+async fn c41_a_loss_is_noticed_at_the_pace_of_the_ttl() {
+    let store = MemoryBackend::new();
+    let (one, other) = (LockClient::new(store.clone()), LockClient::new(store));
+    for lived in [Duration::ZERO, 4 * MINUTE, 12 * MINUTE] {
+        let run = one.once("job").at_least(10 * MINUTE).ttl(30 * SECOND).begin();
+        let guard = run.await.expect("an answer").ran().expect("a free lock");
+        sleep(lived).await;
+        assert!(guard.is_held(), "it is renewed");
+        other.evict("job").await.expect("an answer");
+        let evicted = Instant::now();
+        assert_eq!(guard.lost().await, LostReason::Evicted);
+        let noticed = evicted.elapsed();
+        assert!(noticed <= 11 * SECOND, "{noticed:?} after it lived for {lived:?}");
+    }
+}
+
 /// C41, C13: a run that hangs is dropped when its bound is over, at the latest one TTL later.
 #[tokio::test(start_paused = true)]
 async fn c41_a_run_that_hangs_loses_the_lock() {
@@ -186,6 +249,95 @@ async fn c42_a_record_whose_reply_was_lost_is_repeated() {
     ran.ran().expect("a free lock").into_value().expect("held to the end, and recorded");
     let again = other.once("job").occurrence("x").run(async |_| ()).await.expect("an answer");
     assert!(matches!(again, OnceOutcome::Done(_)), "{again:?}");
+}
+
+/// C42: a server that is away for a part of the TTL costs no record, and nobody gets in meanwhile.
+#[tokio::test(start_paused = true)]
+async fn c42_a_record_is_tried_for_as_long_as_the_lock_is_held() {
+    for fault in [Fault::Refused, Fault::RequestLost, Fault::ReplyLost, Fault::Silence] {
+        let (client, faulty, other) = faulty_client();
+        let away = [Operation::Record, Operation::ExtendAll];
+        away.iter().for_each(|operation| faulty.always(*operation, fault));
+        let run = client.once("job").ttl(30 * SECOND).occurrence("x").run(async |_| 42);
+        let (ran, ()) = tokio::join!(run, async {
+            sleep(15 * SECOND).await;
+            assert!(other.try_acquire("job").await.expect("an answer").is_none(), "too early");
+            faulty.heal();
+        });
+        let ran = ran.expect("an answer").ran().expect("a free lock");
+        assert_eq!(ran.into_value().expect("held to the end, and recorded"), 42, "{fault:?}");
+        let again = other.once("job").occurrence("x").run(async |_| ()).await.expect("an answer");
+        assert!(matches!(again, OnceOutcome::Done(_)), "{again:?} after {fault:?}");
+    }
+}
+
+/// C42: an outage of nearly a TTL, of which a renewal saves the hold at the last moment, costs no record.
+#[tokio::test(start_paused = true)]
+async fn c42_a_record_is_tried_on_when_a_renewal_saves_the_hold() {
+    let (client, faulty, _) = faulty_client();
+    faulty.always(Operation::ExtendAll, Fault::RequestLost);
+    let run = client.once("job").ttl(30 * SECOND).occurrence("x").run(async |_| {
+        // The work ends shortly before the deadline.
+        sleep(26 * SECOND).await;
+        faulty.always(Operation::Record, Fault::RequestLost);
+        faulty.always(Operation::ExtendAll, Fault::Late(Duration::ZERO));
+    });
+    let (ran, ()) = tokio::join!(run, async {
+        sleep(35 * SECOND).await;
+        faulty.heal();
+    });
+    ran.expect("an answer").ran().expect("a free lock").into_value().expect("recorded");
+}
+
+/// C42, S8: at the deadline the outcome is unknown, and nobody got in before.
+#[tokio::test(start_paused = true)]
+async fn c42_a_run_is_unrecorded_at_the_deadline_and_not_before() {
+    for (renewals, fault) in
+        [(true, Fault::Silence), (false, Fault::Silence), (true, Fault::Refused)]
+    {
+        let (client, faulty, other) = faulty_client();
+        faulty.always(Operation::Record, fault);
+        if !renewals {
+            faulty.always(Operation::ExtendAll, fault);
+        }
+        let began = Instant::now();
+        let run = client.once("job").ttl(30 * SECOND).occurrence("x").run(async |_| 42);
+        let (ran, kept) = tokio::join!(run, async {
+            sleep(SECOND).await;
+            until_free(&other).await
+        });
+        let ran = ran.expect("an answer").ran().expect("a free lock");
+        assert_eq!(ran.value, 42);
+        assert!(matches!(ran.hold, Err(LockError::Unrecorded { .. })), "{:?}", ran.hold);
+        assert!(kept >= 28 * SECOND, "another got in after {kept:?}");
+        assert!(began.elapsed() <= 33 * SECOND, "{:?}", began.elapsed());
+    }
+}
+
+/// C42: what is refused for good is told at once.
+#[tokio::test(start_paused = true)]
+async fn c42_a_record_that_is_refused_is_told_at_once() {
+    let (client, faulty, _) = faulty_client();
+    faulty.always(Operation::Record, Fault::Forbidden);
+    let began = Instant::now();
+    let ran = client.once("job").occurrence("x").run(async |_| ()).await.expect("an answer");
+    let hold = ran.ran().expect("a free lock").hold;
+    assert!(matches!(hold, Err(LockError::Unrecorded { .. })), "{hold:?}");
+    assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
+}
+
+/// C42, C16, S8: a run whose record had no answer, and whose hold is over since, is recorded all the same.
+#[tokio::test(start_paused = true)]
+async fn c42_a_record_without_an_answer_stands_after_the_loss() {
+    let (client, faulty, other) = faulty_client();
+    faulty.once(Operation::Record, Fault::SilenceAfter);
+    let guard = client.acquire("job").await.expect("a free lock");
+    let (recorded, ()) = tokio::join!(guard.record("x", HOUR), async {
+        sleep(SECOND / 10).await;
+        other.evict("job").await.expect("an answer");
+    });
+    recorded.expect("the first request recorded it");
+    assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
 }
 
 /// C42: a record is kept for a week, unless it is said otherwise.

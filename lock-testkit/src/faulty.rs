@@ -43,6 +43,8 @@ pub enum Operation {
 pub enum Fault {
     /// The request is not carried out, and the error says so.
     Refused,
+    /// The request is not carried out, and never will be: the error says that a retry does not help.
+    Forbidden,
     /// The request is not carried out; the error says that the outcome is unknown.
     RequestLost,
     /// The request is carried out; the error says that the outcome is unknown.
@@ -206,6 +208,7 @@ impl Faulty {
         match self.fault(operation) {
             None => request.await,
             Some(Fault::Refused) => Err(failure(Outcome::NotApplied)),
+            Some(Fault::Forbidden) => Err(forbidden("a right is missing")),
             Some(Fault::RequestLost) => Err(failure(Outcome::Unknown)),
             Some(Fault::ReplyLost) => request.await.and(Err(failure(Outcome::Unknown))),
             Some(Fault::Silence) => pending().await,
@@ -227,6 +230,10 @@ fn stuck() -> Contention {
     let mut contention = Contention::unknown();
     contention.foreign_without_ttl = true;
     contention
+}
+
+fn forbidden(why: &str) -> BackendError {
+    BackendError::permanent("faulty", Outcome::NotApplied, why, "injected")
 }
 
 fn failure(outcome: Outcome) -> BackendError {
@@ -277,14 +284,13 @@ impl DistributedLock for Faulty {
         }
         let refused = self.plan().unextendable.clone();
         if renewals.iter().any(|renewal| Some(&renewal.name) == refused.as_ref()) {
-            let (outcome, why) = (Outcome::NotApplied, "a refusal of the test");
-            let refusal = BackendError::permanent("faulty", outcome, why, "injected");
+            let refusal = forbidden("a refusal of the test");
             return renewals.iter().map(|_| Err(refusal.clone())).collect();
         }
         let extended = async { Ok(self.backend.extend_all(renewals).await) };
         match self.call(Operation::ExtendAll, extended).await {
             Ok(answers) => answers,
-            Err(error) => renewals.iter().map(|_| Err(failure(error.outcome()))).collect(),
+            Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 

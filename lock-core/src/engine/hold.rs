@@ -67,7 +67,7 @@ struct State {
     lease: Lease,
     /// Whether it was granted for less than was asked: a pushed grant, until it is renewed.
     is_short: bool,
-    /// A third of what was left when the server last confirmed the hold.
+    /// A third of the TTL, or of what was left when the server last confirmed the hold.
     renew_interval: Duration,
     /// When the next renewal is due.
     due_at: Moment,
@@ -201,20 +201,26 @@ impl Hold {
         }
     }
 
-    /// It keeps others out for `span` from `began`, and renewals ask for `ttl` from now on: the grant was for
-    /// the span at least, so that a crash lets nobody in within it (C41).
+    /// The server keeps the hold for `span` from `began` at least, so that a crash lets nobody in within it (C41).
+    /// Renewals ask for `ttl` from now on, and come at its pace: they tell of a loss.
     pub(crate) fn keep_out(&self, began: Instant, span: Ttl, ttl: Ttl) {
         let mut state = self.state();
         state.lease.asked = ttl;
         state.lease.at_least = Some(Box::new(AtLeast::new(began, span, self.drift)));
+        state.schedule(self.clock.now());
     }
 
-    /// Notes an extension that the holder asked for. Later renewals ask for `ttl` if that is longer than
-    /// what they asked for before: a shorter one was for proof, and makes no renewal shorter (C10).
-    pub(crate) fn extended(&self, asked: Moment, ttl: Ttl, granted: Duration) {
+    /// The holder is about to ask for an extension. From now on renewals ask for `ttl` if that is longer than what
+    /// they asked for before: a shorter one is for proof, and makes no renewal shorter (C10). If there is no answer,
+    /// the server may keep the hold for as long, and it is given back for as long.
+    pub(crate) fn extending(&self, ttl: Ttl) {
         let mut state = self.state();
         state.lease.asked = state.lease.asked.max(ttl);
-        self.confirmed(&mut state, asked, ttl, granted);
+    }
+
+    /// Notes an extension that the holder asked for.
+    pub(crate) fn extended(&self, asked: Moment, ttl: Ttl, granted: Duration) {
+        self.confirmed(&mut self.state(), asked, ttl, granted);
     }
 
     /// Notes the answer to a renewal.
@@ -296,13 +302,14 @@ impl Hold {
 }
 
 impl State {
-    /// Plans the next renewal at a third of what is left at `asked`, a little earlier by chance, so
-    /// that holds taken together by many clients do not renew together.
+    /// Plans the next renewal at a third of what is left at `asked`, or of the TTL that renewals ask for if that is
+    /// less. It comes a little earlier by chance, so that holds taken together by many clients do not renew together.
     ///
     /// A short grant is renewed soon, but not at once: most holds are over by then, and a hand-off
     /// costs no further request.
     fn schedule(&mut self, asked: Moment) {
-        self.renew_interval = asked.until(self.lease.deadline).min(self.lease.granted) / 3;
+        let left = asked.until(self.lease.deadline).min(self.lease.granted);
+        self.renew_interval = left.min(self.lease.asked.as_duration()) / 3;
         let due = if self.is_short {
             self.renew_interval.min(SHORT_GRANT_RENEWED_AFTER)
         } else {

@@ -20,6 +20,7 @@ mod meter;
 mod options;
 mod owned_claim;
 mod progress;
+mod recording;
 mod renewer;
 mod retry;
 mod schedule;

@@ -141,6 +141,7 @@ impl Shared {
     pub(crate) async fn extend_hold(&self, hold: &Arc<Hold>, ttl: Ttl) -> Result<(), LockError> {
         hold.error_if_lost()?;
         self.ensure_tasks();
+        hold.extending(ttl);
         let asked = self.options.clock.now();
         match self.extend(hold.lease(), ttl).await? {
             Some(lease) => hold.extended(asked, ttl, lease.granted),

@@ -86,9 +86,10 @@ impl Once {
     /// 24 h. Hosts whose clocks differ by less do not run the job one after the other. By default it may start
     /// again as soon as it has ended.
     ///
-    /// It holds also if the run fails, is cancelled, or the process dies. The lock is taken for at least this
-    /// span, and a lock that is given back earlier stays held by nobody until it is over. Only a store that
-    /// loses its data, or an operator who evicts, lets others in earlier.
+    /// It holds also if the run fails, is cancelled, or the process dies. Before the run starts, the lock is made to
+    /// last for this span, by one more request if the TTL is shorter. A lock that is given back earlier stays held by
+    /// nobody until the span is over. Only a store that loses its data, or an operator who evicts, lets others in
+    /// earlier. Renewals come at the pace of the TTL, so that a loss is noticed within a third of it.
     pub fn at_least(self, span: Duration) -> Self {
         Self { at_least: Some(span), ..self }
     }
@@ -162,8 +163,8 @@ impl Once {
     ///   `at_least`, or record an occurrence.
     /// - [`LockError::NotALock`], [`LockError::Backend`], [`LockError::Closed`] as
     ///   [`acquire`](LockClient::acquire).
-    /// - [`LockError::Lost`] if the lock was lost before the work ended. What the work did until then stands:
-    ///   let the resource check the token.
+    /// - [`LockError::Lost`] if the lock was lost before the work ended, and the work was dropped. What it did until
+    ///   then stands: let the resource check the token.
     ///
     /// # Cancel safety
     /// If the future is dropped, the work is dropped and not recorded, and the lock is given back in the
@@ -219,8 +220,8 @@ impl Once {
             return Ok(OnceOutcome::Done(token));
         }
         if let Some(span) = run.at_least {
-            // C41: the run starts with the grant, from which on a crash leaves the lock held.
-            guard.keep_out(granted, span, run.ttl);
+            // C41: from here on a crash leaves the lock held for the span.
+            guard.keep_out(granted, span).await?;
         }
         Ok(OnceOutcome::Ran(guard))
     }
@@ -229,13 +230,10 @@ impl Once {
 /// A run once, all of whose parts are good.
 struct Checked {
     client: LockClient,
-    /// For a TTL of at least `at_least`.
     request: LockRequest,
     name: LockName,
     occurrence: Option<Occurrence>,
     at_least: Option<Ttl>,
-    /// What renewals ask for.
-    ttl: Ttl,
 }
 
 impl Checked {
@@ -244,16 +242,14 @@ impl Checked {
         let request = client.complete(request);
         let claim = request.claim()?;
         let at_least = at_least.map(Ttl::new).transpose()?;
-        let (name, ttl) = (claim.name, claim.ttl);
+        let name = claim.name;
         let occurrence = occurrence.map(Occurrence::new).transpose()?;
         let Capabilities { backend, runs_once, .. } = client.capabilities();
         if !runs_once && (at_least.is_some() || occurrence.is_some()) {
             let what = "keep others out after a run, or record it";
             return Err(LockError::Unsupported { name, backend, what });
         }
-        // C41: a process that dies leaves the lock held for its TTL, and so for the span.
-        let request = request.ttl(at_least.map_or(ttl, |span| ttl.max(span)).as_duration());
-        Ok(Self { client, request, name, occurrence, at_least, ttl })
+        Ok(Self { client, request, name, occurrence, at_least })
     }
 
     /// The token of the run that is recorded, if this one has an occurrence.

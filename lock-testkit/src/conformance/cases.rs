@@ -156,11 +156,14 @@ macro_rules! conformance_tests {
             c41_those_who_wait_are_served_after_the_delay
             c41_a_dropped_run_keeps_others_out
             c41_a_run_that_died_keeps_others_out
+            c41_a_grant_that_nobody_learned_of_costs_one_ttl
+            c41_a_loss_is_noticed_at_the_pace_of_the_ttl
             c41_of_those_that_start_at_once_one_runs
             c42_a_run_that_ended_well_is_done
             c42_a_holder_that_lost_the_lock_cannot_record
             c42_a_record_ends
             c42_occurrences_are_data
+            c42_a_server_that_is_back_in_time_records
             c42_a_silent_server_is_no_error_of_the_run
             c45_a_holder_tells_since_when
             c46_an_eviction_takes_the_fence_with_it

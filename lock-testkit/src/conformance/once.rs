@@ -116,6 +116,29 @@ pub async fn c41_a_run_that_died_keeps_others_out(harness: &dyn Harness) {
     drop(guard);
 }
 
+/// C41, C19: a grant that nobody learned of, and nobody takes back, keeps others out for its TTL, and not for the
+/// span.
+pub async fn c41_a_grant_that_nobody_learned_of_costs_one_ttl(harness: &dyn Harness) {
+    let (other, name) = (client(harness).await, fresh_name());
+    let (client, faulty) = faulty_client(harness).await;
+    let Some(run) = at_least(harness, &client, &name, harness.limit() * 4).await else { return };
+    faulty.always(Operation::TryAcquire, Fault::SilenceAfter);
+    faulty.always(Operation::Withdraw, Fault::Silence);
+    let unknown = run.begin().await;
+    assert!(unknown.is_err(), "a run is not to begin without an answer: {unknown:?}");
+    until_begun(harness, &other, &name).await;
+}
+
+/// C41, C8: a run that keeps others out for long learns of its loss at the pace of its TTL.
+pub async fn c41_a_loss_is_noticed_at_the_pace_of_the_ttl(harness: &dyn Harness) {
+    let (client, name) = (client(harness).await, fresh_name());
+    let Some(run) = at_least(harness, &client, &name, harness.limit() * 4).await else { return };
+    let guard = begun(run).await;
+    harness.evict(&name).await;
+    let told = timeout(harness.limit(), guard.lost()).await;
+    assert!(told.is_ok(), "a holder is to learn of its loss long before its span is over");
+}
+
 /// C41: one that comes second is skipped, and told by whom.
 pub async fn c41_of_those_that_start_at_once_one_runs(harness: &dyn Harness) {
     let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
@@ -234,11 +257,29 @@ pub async fn c42_occurrences_are_data(harness: &dyn Harness) {
     }
 }
 
+/// C42: a server that is away for longer than a request time-out costs no record while the lock is held.
+pub async fn c42_a_server_that_is_back_in_time_records(harness: &dyn Harness) {
+    let Some(_) = running_once(harness).await else { return };
+    for fault in [Fault::RequestLost, Fault::ReplyLost] {
+        let ((client, faulty), name) = (faulty_client(harness).await, fresh_name());
+        let once = || client.once(name.as_str()).ttl(harness.limit() * 2).occurrence("x");
+        faulty.always(Operation::Record, fault);
+        let (ran, ()) = tokio::join!(once().run(async |held| held.token()), async {
+            sleep(harness.request_timeout() * 2).await;
+            faulty.heal();
+        });
+        let ran = ran.expect("an answer").ran().expect("a free lock");
+        let token = ran.into_value().expect("a run is to be recorded while its lock is held");
+        let again = once().run(async |_| panic!("it ran twice")).await.expect("an answer");
+        assert!(matches!(again, OnceOutcome::Done(by) if by == token), "{again:?}");
+    }
+}
+
 /// C42: a run whose record cannot be made keeps its value, and tells of it.
 pub async fn c42_a_silent_server_is_no_error_of_the_run(harness: &dyn Harness) {
     let Some(_) = running_once(harness).await else { return };
     let ((client, faulty), name) = (faulty_client(harness).await, fresh_name());
-    let run = client.once(name.as_str()).ttl(harness.limit()).occurrence("x");
+    let run = client.once(name.as_str()).ttl(harness.ttl() * 2).occurrence("x");
     faulty.always(Operation::Record, Fault::RequestLost);
     let ran = run.run(async |_| 42).await.expect("an answer").ran().expect("a free lock");
     assert_eq!(ran.value, 42);

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use lock_core::{LockClient, LockError, LockRequest, Outcome, Wait};
+use lock_core::{LockClient, LockError, LockRequest, OnceOutcome, Outcome, Wait};
+use tokio::time::sleep;
 
 use super::clients::{
     LIMIT, MINUTE, client_at, client_through, fresh_name, held, released, turn, until_free,
@@ -101,4 +102,57 @@ pub async fn c16_a_release_whose_reply_was_lost_on_the_wire_is_released<H: Harne
     let guard = held(&client, &fresh_name()).await;
     proxy.set_existing(Mode::SwallowReplies);
     released(guard).await;
+}
+
+/// C41, C19: a run whose grant was lost on the wire, and whose client is then cut off, keeps others out for its TTL,
+/// and not for the minute in which nobody else was to start.
+pub async fn c41_a_run_of_which_nobody_learned_keeps_others_out_for_its_ttl<H: Harness>() {
+    let server = H::shared().await;
+    let proxy = H::proxy(server).await;
+    let (observer, client) =
+        (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
+    if !client.capabilities().runs_once {
+        return;
+    }
+    let name = fresh_name();
+    let once = |name: &str| client.once(name).ttl(Duration::from_secs(5));
+    // From here on the client has what a run of this TTL needs beforehand.
+    let before = once(&fresh_name()).begin().await.expect("an answer").ran();
+    released(before.expect("a free lock")).await;
+    proxy.set(Mode::SwallowReplies);
+    let cut_off = async {
+        let is_held = async || observer.inspect(&name).await.expect("an answer").holder().is_some();
+        eventually("it is granted", LIMIT, is_held).await;
+        proxy.set(Mode::BlackHole);
+    };
+    let (begun, ()) = tokio::join!(once(&name).at_least(MINUTE).begin(), cut_off);
+    assert!(begun.is_err(), "a run is not to begin without an answer: {begun:?}");
+    until_free(&observer, &name).await;
+}
+
+/// C42: a record whose requests or replies are lost for longer than a request time-out is made once the server
+/// answers again, since the lock is held on.
+pub async fn c42_a_record_is_made_when_the_server_answers_again<H: Harness>() {
+    let server = H::shared().await;
+    for mode in [Mode::SwallowReplies, Mode::SwallowRequests] {
+        let proxy = H::proxy(server).await;
+        let (observer, client) =
+            (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
+        if !client.capabilities().runs_once {
+            return;
+        }
+        let name = fresh_name();
+        let once = |client: &LockClient| client.once(&name).ttl(MINUTE).occurrence("x");
+        let guard = once(&client).begin().await.expect("an answer").ran().expect("a free lock");
+        proxy.set(mode);
+        let (recorded, ()) = tokio::join!(guard.record("x", MINUTE), async {
+            sleep(H::REQUEST_TIMEOUT * 2).await;
+            proxy.set(Mode::Pass);
+            proxy.cut();
+        });
+        recorded.expect("a run is to be recorded while its lock is held");
+        let again = once(&observer).begin().await.expect("an answer");
+        assert!(matches!(again, OnceOutcome::Done(by) if by == guard.token()), "{again:?}");
+        released(guard).await;
+    }
 }

@@ -53,6 +53,8 @@ macro_rules! test_faults {
             c19_a_ghost_of_a_stopped_server_takes_nothing
             c19_a_request_that_comes_after_its_withdrawal_takes_nothing
             c16_a_release_whose_reply_was_lost_on_the_wire_is_released
+            c41_a_run_of_which_nobody_learned_keeps_others_out_for_its_ttl
+            c42_a_record_is_made_when_the_server_answers_again
             a_waiter_outlives_a_restart_of_the_server
             c28_a_cut_connection_costs_a_waiter_at_most_a_poll
             c28_a_missed_push_costs_at_most_a_poll

@@ -1,0 +1,51 @@
+//! Records a run beside the lock that it held.
+
+use tokio::time::Instant;
+
+use super::hold::Hold;
+use super::retry;
+use super::shared::Shared;
+use crate::backend::Recording;
+use crate::model::{BackendError, Record};
+
+impl Shared {
+    /// Records a run, and asks again while the hold lasts: to give up earlier would let the next one run the
+    /// occurrence again (C42).
+    ///
+    /// A renewal that moves the deadline meanwhile lets it go on, for one TTL in all: a server that renews and never
+    /// records is not asked for ever.
+    pub(crate) async fn record(
+        &self,
+        hold: &Hold,
+        record: &Record,
+    ) -> Result<Recording, BackendError> {
+        let end = Instant::now() + hold.remaining().max(hold.lease().asked.as_duration());
+        let mut earlier = None;
+        loop {
+            let deadline = hold.deadline();
+            let limit = hold.remaining().min(end.saturating_duration_since(Instant::now()));
+            let answer = retry::within(limit, self.name(), || self.backend.record(record)).await;
+            let error = match answer {
+                Ok(Recording::Recorded) => return Ok(Recording::Recorded),
+                Ok(Recording::Lost) => return self.recording_before_loss(record).await,
+                Err(error) => error,
+            };
+            let goes_on = hold.deadline() != deadline && Instant::now() < end;
+            let is_last = !error.is_transient() || !goes_on;
+            let error = error.told_after(earlier.take());
+            if is_last {
+                return Err(error);
+            }
+            earlier = Some(error);
+        }
+    }
+
+    /// The hold is over. A try whose reply was lost may have recorded the run before (C16).
+    async fn recording_before_loss(&self, record: &Record) -> Result<Recording, BackendError> {
+        let Record { name, occurrence, token, .. } = record;
+        match self.request(|| self.backend.recorded(name, occurrence)).await? {
+            Some(recorded) if recorded == *token => Ok(Recording::Recorded),
+            Some(_) | None => Ok(Recording::Lost),
+        }
+    }
+}
