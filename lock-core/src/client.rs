@@ -155,8 +155,8 @@ impl LockClient {
     ///
     /// # Errors
     /// - As [`acquire`](Self::acquire): the work did not begin.
-    /// - [`LockError::Lost`] if the lock was lost before the work ended. What the work did until then
-    ///   stands: let the resource check the token.
+    /// - [`LockError::Lost`] if the lock was lost before the work ended, and the work was dropped. What it did until
+    ///   then stands: let the resource check the token.
     ///
     /// # Cancel safety
     /// If the future is dropped, the work is dropped, and the lock is given back in the background.
@@ -178,7 +178,7 @@ impl LockClient {
         work: impl AsyncFnOnce(&LockGuard) -> T,
     ) -> Result<Finished<T>, LockError> {
         let guard = self.acquire(request).await?;
-        let value = guard.run(work(&guard)).await?;
+        let value = guard.run_to_end(work(&guard)).await?;
         Ok(Finished { value, hold: guard.release().await })
     }
 

@@ -146,8 +146,10 @@ impl LockGuard {
     /// of the guard lives.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if the lock was lost before `work` ended. What `work` did until then
-    /// stands: let the resource check the token.
+    /// [`LockError::Lost`] if the lock was lost before `work` ended, also if `work` kept its thread past the loss, and
+    /// so could not be dropped. What `work` did until then stands: let the resource check the token. The value of
+    /// work that ended after the loss is dropped; [`LockClient::with`](crate::LockClient::with) returns it beside the
+    /// loss.
     ///
     /// # Cancel safety
     /// Dropping the future drops `work`, and leaves the lock held.
@@ -163,6 +165,14 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
+        let value = self.run_to_end(work).await?;
+        // C47: the work may have kept its thread past the deadline.
+        self.error_if_lost().map(|()| value)
+    }
+
+    /// Runs `work` as [`run`](Self::run) does, and returns its value also if the lock was lost in its last step. The
+    /// release that follows tells of that loss.
+    pub(crate) async fn run_to_end<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         // C13: until the work has ended, the borrow keeps the guard.
         let lost = async { self.hold.lost_error(self.lost().await) };
         while_held(work, lost, || self.error_if_lost()).await

@@ -70,8 +70,8 @@ impl MultiGuard {
     /// All are renewed until `work` has really ended.
     ///
     /// # Errors
-    /// [`LockError::Lost`] with the name of the lock that was lost before `work` ended. What `work` did until
-    /// then stands: let the resources check the tokens.
+    /// [`LockError::Lost`] with the name of the lock that was lost before `work` ended, also if `work` kept its thread
+    /// past the loss. What `work` did until then stands: let the resources check the tokens.
     ///
     /// # Cancel safety
     /// Dropping the future drops `work`, and leaves the locks held.
@@ -81,7 +81,9 @@ impl MultiGuard {
             LockError::Lost { name, reason }
         };
         let check = || self.guards.iter().try_for_each(LockGuard::error_if_lost);
-        while_held(work, lost, check).await
+        let value = while_held(work, lost, check).await?;
+        // C47: the work may have kept its thread past a deadline.
+        check().map(|()| value)
     }
 
     /// Ends all holds, at the same time, and tells whether they lasted until now (C47): see

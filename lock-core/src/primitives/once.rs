@@ -180,7 +180,7 @@ impl Once {
             OnceOutcome::Skipped(contention) => return Ok(OnceOutcome::Skipped(contention)),
             OnceOutcome::Done(token) => return Ok(OnceOutcome::Done(token)),
         };
-        let value = guard.run(work(&guard)).await?;
+        let value = guard.run_to_end(work(&guard)).await?;
         // C42: a run that failed is not recorded.
         let recorded = match (&value, occurrence) {
             (Ok(_), Some(occurrence)) => guard.record(occurrence, remember).await,
