@@ -272,8 +272,9 @@ impl LockGuard {
     /// `Ok` says that nobody else held the lock while the work was done, as far as this side and the server
     /// know; a [`Fence`](crate::Fence) decides. It returns once the server has answered, or at once where the
     /// lock [passes](crate::ClientOptions::local_hand_off) to the next task of this client. **A server that
-    /// does not answer is no error of the work**: the hold lasted all the same, the janitor goes on giving
-    /// the lock back, and the TTL ends it at the latest; an event of `tracing` tells. Those who
+    /// does not answer, or refuses, is no error of the work**: the hold lasted all the same, the janitor goes on giving
+    /// the lock back, and the TTL ends it at the latest. A warning of `tracing` tells of a lock that could not be given
+    /// back: at once if the server refuses, else when the janitor gives up. Those who
     /// need the server's own word ask by [`release_confirmed`](Self::release_confirmed).
     ///
     /// Where other guards share the hold ([`Reentrance`](crate::Reentrance)), it goes on, and the answer is the same.
@@ -308,11 +309,8 @@ impl LockGuard {
             Ok(Release::NotHeld) if !shared.has_expired(&hold.lease()) => {
                 Err(hold.lost_error(LostReason::Evicted))
             }
-            Ok(Release::Released | Release::NotHeld) => Ok(()),
-            Err(error) => {
-                shared.telemetry.release_unanswered(&hold.lease(), &error);
-                Ok(())
-            }
+            // What failed is no error of the work. It is told by `tracing`.
+            Ok(Release::Released | Release::NotHeld) | Err(_) => Ok(()),
         }
     }
 
@@ -341,18 +339,40 @@ impl LockGuard {
         if guard.stop_holding().is_superseded() {
             return Ok(Release::NotHeld);
         }
-        let yielded = reservation.as_ref().is_some_and(|asked| asked.yields);
-        match guard.shared.release(&guard.hold.lease(), reservation).await? {
-            Reserved::Tokens(tokens) => {
+        let (yielded, is_plain) = match &reservation {
+            Some(asked) => (asked.yields, false),
+            None => (false, true),
+        };
+        match guard.shared.release(&guard.hold.lease(), reservation).await {
+            Ok(Reserved::Tokens(tokens)) => {
                 guard.pass_under(tokens, yielded);
                 Ok(Release::Released)
             }
-            Reserved::Ended(release) => {
+            Ok(Reserved::Ended(release)) => {
+                guard.shared.telemetry.given_back(&guard.name(), release);
                 if let Some(mut claim) = guard.claim.take() {
                     claim.ended();
                 }
                 Ok(release)
             }
+            Err(error) => {
+                guard.release_failed(&error, is_plain);
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells of a release that failed. The janitor repeats it, unless the server refused for good what the janitor
+    /// would ask for.
+    fn release_failed(&mut self, error: &LockError, is_plain: bool) {
+        let telemetry = &self.shared.telemetry;
+        let is_refused = matches!(error, LockError::Backend { source, .. } if source.is_refused());
+        match self.claim.as_mut().filter(|claim| is_plain && is_refused && claim.is_held()) {
+            Some(claim) => {
+                claim.ended();
+                telemetry.not_given_back(&self.hold.lease().name, error);
+            }
+            None => telemetry.release_failed(&self.hold.lease(), error),
         }
     }
 

@@ -2,9 +2,11 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{ClientOptions, LockClient, LockRequest, MemoryBackend};
+use lock_testkit::{Fault, Faulty, Operation};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 /// The metrics of this thread: each as its name and labels, with its value.
@@ -84,6 +86,24 @@ async fn acquisitions_holds_renewals_and_losses_are_counted() {
     let (renewals, latest) = histogram(&read, "leasehold_renewal_lateness_seconds memory stock");
     assert!(renewals >= 4 && latest < 0.1, "{renewals} renewals, the latest {latest} s");
     assert!(!format!("{read:?}").contains("stock:1"), "a name is a label: {read:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn releases_are_counted_by_what_came_of_them() {
+    let (counts, _recording) = Counts::new();
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+    let locks = LockClient::new(faulty.clone());
+    let held = async || locks.acquire("a").await.expect("a free lock");
+    held().await.release().await.expect("held to the end");
+    drop(held().await);
+    let guard = held().await;
+    locks.evict("a").await.expect("an answer");
+    assert!(guard.release().await.is_err());
+    faulty.always(Operation::Release, Fault::Forbidden);
+    held().await.release().await.expect("held to the end");
+    let read = counts.read();
+    let of = |outcome| count(&read, &format!("leasehold_releases_total memory all {outcome}"));
+    assert_eq!([of("released"), of("not_held"), of("failed")], [2, 1, 1]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::{LockClient, LockError, LockName, LockRequest, MemoryBackend, Wait};
-use lock_testkit::{Faulty, Foreign};
+use lock_testkit::{Fault, Faulty, Foreign, Operation};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -103,6 +103,81 @@ async fn a_loss_is_a_warning() {
     locks.evict("stock").await.expect("an answer");
     guard.lost().await;
     assert_eq!(log.lines(&["WARN", "lost", "name=stock", "the server says"]), 1);
+}
+
+/// Ends a hold in one of the ways in which holds end.
+async fn end_a_hold(locks: &LockClient, way: &str) {
+    match way {
+        "release" => {
+            let guard = locks.acquire("stock").await.expect("a free lock");
+            guard.release().await.expect("a refusal is no loss");
+        }
+        "drop" => drop(locks.acquire("stock").await.expect("a free lock")),
+        "several" => {
+            let guard = locks.acquire_all(["stock"]).await.expect("a free lock");
+            guard.release().await.expect("a refusal is no loss");
+        }
+        "resign" => {
+            let leadership = locks.election("stock").campaign("me").await.expect("elected");
+            leadership.resign().await.expect("a refusal is no loss");
+        }
+        "with" => {
+            let finished = locks.with("stock", async |_| ()).await.expect("a free lock");
+            finished.into_value().expect("a refusal is no loss");
+        }
+        "once" => {
+            let run = locks.once("stock").at_least(Duration::from_secs(60)).run(async |_| ());
+            let ran = run.await.expect("an answer").ran().expect("a free lock");
+            ran.into_value().expect("a refusal is no loss");
+        }
+        "shutdown" => {
+            let _guard = locks.acquire("stock").await.expect("a free lock");
+            locks.shutdown().await;
+        }
+        _ => unreachable!("{way}"),
+    }
+}
+
+const WAYS: [&str; 7] = ["release", "drop", "several", "resign", "with", "once", "shutdown"];
+
+fn without_release(fault: Fault) -> LockClient {
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+    for operation in [Operation::Release, Operation::ReleaseAfter] {
+        faulty.always(operation, fault);
+    }
+    LockClient::new(faulty)
+}
+
+/// C47: a lock that stays though it was given back is told once, at once, with its cause.
+#[tokio::test(start_paused = true)]
+async fn c47_a_release_that_is_refused_is_a_warning_at_once() {
+    for way in WAYS {
+        let (log, _listening) = listen();
+        end_a_hold(&without_release(Fault::Forbidden), way).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let told = ["WARN", "not given back", "name=stock", "a right is missing"];
+        assert_eq!(log.lines(&told), 1, "by {way}: {}", log.text());
+        assert_eq!(log.lines(&["WARN"]), 1, "by {way}: {}", log.text());
+    }
+}
+
+/// C47: a server that does not answer is asked again, and what stays in the end is told then.
+#[tokio::test(start_paused = true)]
+async fn c47_a_release_without_an_answer_is_a_warning_in_the_end() {
+    for way in WAYS {
+        let (log, _listening) = listen();
+        let locks = without_release(Fault::RequestLost);
+        let ending = end_a_hold(&locks, way);
+        if way != "shutdown" {
+            ending.await;
+            assert_eq!(log.lines(&["WARN"]), 0, "by {way}: {}", log.text());
+            tokio::time::sleep(Duration::from_secs(62)).await;
+        } else {
+            ending.await;
+        }
+        let told = ["WARN", "not given back", "name=stock", "a fault of the test"];
+        assert_eq!(log.lines(&told), 1, "by {way}: {}", log.text());
+    }
 }
 
 /// C49: only an operator can end such a wait, who sees warnings alone.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::retry;
 use super::telemetry::Telemetry;
-use crate::backend::DistributedLock;
+use crate::backend::{DistributedLock, Release};
 use crate::model::{AtLeast, BackendError, LockName, OwnerId};
 
 /// How many cleanups begin at once, so that a server is not flooded when many guards are dropped.
@@ -245,10 +245,12 @@ impl Janitor {
     async fn attend(&self, mut lane: Attended<'_>) {
         while !lane.is_empty {
             let first = self.lanes().first(&lane.name);
-            if let Some(cleanup) = first
-                && let Err(error) = self.carry_out(&lane.name, cleanup).await
-            {
-                self.telemetry.not_given_back(&lane.name, &error);
+            if let Some(cleanup) = first {
+                match self.carry_out(&lane.name, cleanup).await {
+                    Ok(Some(release)) => self.telemetry.given_back(&lane.name, release),
+                    Ok(None) => {}
+                    Err(error) => self.telemetry.not_given_back(&lane.name, &error),
+                }
             }
             lane.is_empty = self.lanes().finish_first(&lane.name);
         }
@@ -256,7 +258,11 @@ impl Janitor {
 
     /// Gives one thing back. A burst of cleanups starts in turn, so that a server with many of them to
     /// do answers each in time; one that is not answered promptly keeps no other from its turn.
-    async fn carry_out(&self, name: &LockName, cleanup: Cleanup) -> Result<(), BackendError> {
+    async fn carry_out(
+        &self,
+        name: &LockName,
+        cleanup: Cleanup,
+    ) -> Result<Option<Release>, BackendError> {
         let backend = self.backend.capabilities().backend;
         let turn = self.burst.acquire().await;
         let limit = cleanup.until.saturating_duration_since(Instant::now());
@@ -270,16 +276,22 @@ impl Janitor {
         }
     }
 
-    async fn give_back(&self, name: &LockName, cleanup: Cleanup) -> Result<(), BackendError> {
+    /// Gives one thing back by one request, or two. `None` of a claim, of which nobody knows what it had.
+    async fn give_back(
+        &self,
+        name: &LockName,
+        cleanup: Cleanup,
+    ) -> Result<Option<Release>, BackendError> {
         let (left, owner) = (cleanup.at_least.as_ref().and_then(AtLeast::left), cleanup.owner);
-        if let Some(left) = left {
+        let retired = match left {
             // C41: the hold is nobody's from here on. A withdrawal ends what else the claim may do.
-            self.backend.release_after(name, owner, left).await?;
-        }
-        match (cleanup.remains, left) {
-            (Remains::Hold, Some(_)) => Ok(()),
-            (Remains::Hold, None) => self.backend.release(name, owner).await.map(drop),
-            (Remains::Claim, _) => self.backend.withdraw(name, owner).await,
+            Some(left) => Some(self.backend.release_after(name, owner, left).await?),
+            None => None,
+        };
+        match (cleanup.remains, retired) {
+            (Remains::Hold, Some(release)) => Ok(Some(release)),
+            (Remains::Hold, None) => self.backend.release(name, owner).await.map(Some),
+            (Remains::Claim, _) => self.backend.withdraw(name, owner).await.map(|()| None),
         }
     }
 

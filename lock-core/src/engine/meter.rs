@@ -23,6 +23,7 @@ const WAITERS: &str = "leasehold_waiters";
 const HOLD: &str = "leasehold_hold_seconds";
 const LATENESS: &str = "leasehold_renewal_lateness_seconds";
 const LOSSES: &str = "leasehold_losses_total";
+const RELEASES: &str = "leasehold_releases_total";
 
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -77,6 +78,11 @@ impl Meter {
         describe_histogram!(HOLD, Seconds, "How long locks were held");
         describe_histogram!(LATENESS, Seconds, "How long after it was due a renewal was confirmed");
         describe_counter!(LOSSES, Count, "Holds that were lost, by reason");
+        describe_counter!(
+            RELEASES,
+            Count,
+            "Holds that were given back, or could not be, by outcome"
+        );
         Self { backend, group }
     }
 
@@ -107,6 +113,12 @@ impl Meter {
             counter!(LOSSES, "backend" => backend, "group" => group, "reason" => reason)
                 .increment(1);
         }
+    }
+
+    pub(crate) fn release_ended(&self, name: &LockName, outcome: &'static str) {
+        let (backend, group) = (self.backend, self.group.of(name));
+        counter!(RELEASES, "backend" => backend, "group" => group, "outcome" => outcome)
+            .increment(1);
     }
 
     pub(crate) fn renewed(&self, name: &LockName, late: Duration) {

@@ -1,8 +1,9 @@
 //! What operators see of a client: events and spans by `tracing`, and counts by `metrics`.
 //!
-//! Normal life is told at the level `debug`, trouble that is being dealt with at `info`, a loss,
-//! and a wait that only an operator can end at `warn`. No event shows an owner.
+//! Normal life is told at the level `debug`, trouble that is being dealt with at `info`. A loss, a lock that
+//! could not be given back, and a wait that only an operator can end are told at `warn`. No event shows an owner.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tracing::{Span, debug, debug_span, info, warn};
 #[cfg(feature = "metrics")]
 use super::meter::{Meter, Waiter};
 use super::options::ClientOptions;
+use crate::backend::Release;
 use crate::model::{BackendError, Claim, FencingToken, Lease, LockError, LockName, LostReason};
 
 /// Tells of one client.
@@ -81,16 +83,30 @@ impl Telemetry {
         }
     }
 
-    /// The server did not answer a release; the janitor repeats it.
-    pub(crate) fn release_unanswered(&self, lease: &Lease, error: &LockError) {
+    /// The server did not carry out a release; the janitor repeats it.
+    pub(crate) fn release_failed(&self, lease: &Lease, error: &LockError) {
         let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
-        let cause = std::error::Error::source(error);
-        info!(backend, %name, token, %error, cause, "release had no answer, to be repeated");
+        info!(backend, %name, token, %error, "release failed, to be repeated");
     }
 
-    /// The lease of a hold could not be given back; its TTL ends it.
-    pub(crate) fn not_given_back(&self, name: &LockName, error: &BackendError) {
-        info!(backend = self.backend, %name, %error, "not given back, its TTL will end it");
+    /// The server ended a hold, or said that there was none.
+    #[cfg_attr(not(feature = "metrics"), allow(unused_variables))]
+    pub(crate) fn given_back(&self, name: &LockName, release: Release) {
+        #[cfg(feature = "metrics")]
+        self.meter.release_ended(
+            name,
+            match release {
+                Release::Released => "released",
+                Release::NotHeld => "not_held",
+            },
+        );
+    }
+
+    /// A lock could not be given back, and nobody tries it again: it stays until its TTL ends it.
+    pub(crate) fn not_given_back(&self, name: &LockName, error: &dyn Display) {
+        warn!(backend = self.backend, %name, %error, "not given back, stays until its TTL ends it");
+        #[cfg(feature = "metrics")]
+        self.meter.release_ended(name, "failed");
     }
 }
 
