@@ -32,7 +32,7 @@ Locks live where --url or LEASEHOLD_URL says, else in a directory of this user:
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  64 usage   69 backend unavailable   75 not acquired   76 lost while running
+  64 usage   69 backend unavailable   73 ran, unrecorded   75 not acquired   76 lost while running
   `run` otherwise exits as its command does, 128 + n if signal n ended it.";
 
 const RUN_EXAMPLES: &str = "\
@@ -64,7 +64,12 @@ lock have to say the same number: another one is wrong usage (64) while the lock
 A wait for ever ends with 69 when the server has not answered for about 10 s. When a wait ends
 without the lock, the server is told, which takes 2 s at most.
 
-A run of `--once` is recorded if the command exits with 0; a run that fails is not, and may be started again.
+A run of `--once` is recorded if the command exits with 0. A run that fails, or that a signal told
+to stop, is not recorded, and may be started again. A server that is away is asked again while the
+lock is held. Exit code 73: the command exited with 0, may not be recorded, and may run again.
+
+A lock that cannot be given back stays for its TTL, which is told on stderr. With --strict the exit
+code is then 77 if the command exited with 0.
 
 If a lock is lost, the command's process group gets SIGTERM, and SIGKILL after the grace; the exit
 code is then 76. Signals are passed on to the command. When a signal has ended the command, the lock
@@ -73,7 +78,8 @@ SIGINT or SIGTERM within the grace kills at once. If leasehold itself is killed,
 the command (on Linux), and others get in when the TTL is over.
 
 Exit codes: the command's own; 128 + n if signal n ended it; 126 and 127 if it cannot be run or
-found; 64 usage; 69 backend unavailable; 75 lock not acquired; 76 lock lost while running.";
+found; 64 usage; 69 backend unavailable; 73 it ran, and may not be recorded; 75 lock not acquired;
+76 lock lost while running; 77 with --strict, lock not given back.";
 
 const ELECT_EXAMPLES: &str = "\
 Examples:
@@ -239,6 +245,9 @@ pub(crate) struct Run {
     /// How long to remember that the occurrence ran and exited with 0
     #[arg(long, value_name = "SPAN", default_value = "7d", requires = "once", value_parser = humantime::parse_duration)]
     pub(crate) remember: Duration,
+    /// Exit with 77 if the command exited with 0 and the lock could not be given back
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Print errors alone; a lock that was not acquired is no error, and is told by exit code 75
     #[arg(short, long)]
     pub(crate) quiet: bool,

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
-use crate::run::{Signals, Terms, Waiting, connect, hold, interrupted, shut_down};
+use crate::run::{Signals, Terms, Unreleased, Waiting, connect, hold, interrupted, shut_down};
 use crate::url::Place;
 use crate::{label, terminal};
 
@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &args::Elect, place: &Place<'_>) -> Result<Exit, F
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let client = connect(place, &mut signals).await?;
-    let candidate = Candidate { client: &client, name: &name, args };
+    let candidate = Candidate { client: &client, name: &name, args, store: &place.shown() };
     let ended = candidate.lead_until_the_end(&mut signals).await;
     shut_down(&client).await;
     ended
@@ -30,6 +30,7 @@ struct Candidate<'a> {
     client: &'a LockClient,
     name: &'a LockName,
     args: &'a args::Elect,
+    store: &'a str,
 }
 
 /// What comes after a term.
@@ -82,10 +83,11 @@ impl Candidate<'_> {
         let terms = Terms {
             names: std::slice::from_ref(self.name),
             work: &self.args.work,
-            quiet: self.args.quiet,
+            store: self.store,
             occurrence: None,
         };
-        let held = hold(guard, &terms, signals).await;
+        let mut held = hold(guard, &terms, signals).await;
+        held.unreleased.iter_mut().for_each(Unreleased::tell);
         match held.ended {
             ended if held.asked_to_end => Next::End(ended),
             // It was told already.

@@ -24,12 +24,16 @@ pub(crate) enum Exit {
     Unavailable,
     /// The operating system refused something of ours.
     System,
+    /// The command of a run once exited with 0, and the run may not be recorded.
+    Unrecorded,
     /// Our output could not be written.
     Output,
     /// The lock was not acquired.
     NotAcquired,
     /// The lock was lost while the command ran.
     Lost,
+    /// `run --strict` could not give the lock back.
+    Unreleased,
     /// The command to be run could not be.
     NotExecutable,
     /// The command to be run was not found.
@@ -52,9 +56,11 @@ impl Exit {
             Self::Usage => 64,
             Self::Unavailable => 69,
             Self::System => 71,
+            Self::Unrecorded => 73,
             Self::Output => 74,
             Self::NotAcquired => 75,
             Self::Lost => 76,
+            Self::Unreleased => 77,
             Self::NotExecutable => 126,
             Self::NotFound => 127,
             Self::Signal(number) => 128_u8.saturating_add(number.try_into().unwrap_or(127)),
@@ -100,9 +106,9 @@ impl From<LockError> for Failure {
             LockError::NotAcquired { .. } | LockError::Timeout { .. } => Exit::NotAcquired,
             LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
             // A fence that does not answer is a store that does not.
-            LockError::Backend { .. }
-            | LockError::Unfenced { .. }
-            | LockError::Unrecorded { .. } => Exit::Unavailable,
+            LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,
+            // Other than after a store that is away, the command ran.
+            LockError::Unrecorded { .. } => Exit::Unrecorded,
             // The store has something else under the name: it refuses the lock.
             LockError::NotALock { .. } => Exit::Unavailable,
             // A name, label, TTL, token, lease, number of permits or URL that is not valid, or a lease that
@@ -189,9 +195,11 @@ mod tests {
             Exit::Usage,
             Exit::Unavailable,
             Exit::System,
+            Exit::Unrecorded,
             Exit::Output,
             Exit::NotAcquired,
             Exit::Lost,
+            Exit::Unreleased,
             Exit::NotExecutable,
             Exit::NotFound,
         ] {

@@ -1,5 +1,6 @@
 //! `leasehold run`: a command under a lock.
 
+mod giving_back;
 mod group;
 mod job;
 mod once;
@@ -12,13 +13,11 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use leasehold::{
-    LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard, MultiRequest, Release, Wait,
-};
+use leasehold::{LockClient, LockError, LockName, LostReason, MultiGuard, MultiRequest, Wait};
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
+pub(crate) use self::giving_back::Unreleased;
 use self::group::Group;
 use self::job::Job;
 use self::once::Begun;
@@ -26,9 +25,9 @@ pub(crate) use self::signals::Signals;
 use self::signals::is_ending;
 pub(crate) use self::waiting::Waiting;
 use crate::args;
-use crate::exit::{Exit, Failure, chain};
+use crate::exit::{Exit, Failure};
+use crate::label;
 use crate::url::Place;
-use crate::{label, terminal};
 
 /// How long we try to give back what we have on the server. After that the TTL ends it.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
@@ -46,26 +45,29 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
         acquired = acquire(&client, &names, args) => acquired.map_err(not_acquired),
         signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
-    let ended = match acquired {
+    let Outcome { ended, mut unreleased, .. } = match acquired {
         Ok(Begun::Held(guard)) => {
             let terms = Terms {
                 names: &names,
                 work: &args.work,
-                quiet: args.quiet,
+                store: &place.shown(),
                 occurrence: args.once.as_deref().map(|key| (key, args.remember)),
             };
-            hold(guard, &terms, &mut signals).await.ended
+            hold(guard, &terms, &mut signals).await
         }
-        Ok(Begun::Done) => Ok(Exit::Done),
-        Err(failure) => Err(failure),
+        Ok(Begun::Done) => Outcome::of(Ok(Exit::Done)),
+        Err(failure) => Outcome::of(Err(failure)),
     };
     // After the loss of the only lock there is nothing to give back, and perhaps no server that answers.
     // After anything else other locks may be held still, and a claim that was given up may be granted yet.
-    if !matches!(ended, Ok(Exit::Lost)) || names.len() > 1 {
-        shut_down(&client).await;
+    if (!matches!(ended, Ok(Exit::Lost)) || names.len() > 1) && shut_down(&client).await {
+        // The server answered in the end.
+        unreleased.retain(Unreleased::is_refused);
     }
+    unreleased.iter_mut().for_each(Unreleased::tell);
     match ended {
         Err(failure) if args.quiet && failure.exit() == Exit::NotAcquired => Ok(failure.exit()),
+        Ok(Exit::Command(0)) if args.strict && !unreleased.is_empty() => Ok(Exit::Unreleased),
         ended => ended,
     }
 }
@@ -86,9 +88,9 @@ pub(crate) async fn connect(
     }
 }
 
-/// Waits until everything is given back.
-pub(crate) async fn shut_down(client: &LockClient) {
-    let _ = timeout(SHUTDOWN_GRACE, client.shutdown()).await;
+/// Waits until everything is given back; tells whether nothing is under way any more.
+pub(crate) async fn shut_down(client: &LockClient) -> bool {
+    timeout(SHUTDOWN_GRACE, client.shutdown()).await.is_ok()
 }
 
 async fn acquire(
@@ -134,7 +136,8 @@ fn of_kind(request: MultiRequest, args: &args::Run) -> MultiRequest {
 pub(crate) struct Terms<'a> {
     pub(crate) names: &'a [LockName],
     pub(crate) work: &'a args::Work,
-    pub(crate) quiet: bool,
+    /// Where the locks are, as people are told.
+    pub(crate) store: &'a str,
     /// What is recorded of a run that ended well, and for how long (C42).
     pub(crate) occurrence: Option<(&'a str, Duration)>,
 }
@@ -144,13 +147,21 @@ pub(crate) struct Outcome {
     pub(crate) ended: Result<Exit, Failure>,
     /// Whether a signal that asks to end was passed on to it.
     pub(crate) asked_to_end: bool,
+    /// The locks that could not be given back.
+    pub(crate) unreleased: Vec<Unreleased>,
+}
+
+impl Outcome {
+    fn of(ended: Result<Exit, Failure>) -> Self {
+        Self { ended, asked_to_end: false, unreleased: Vec::new() }
+    }
 }
 
 /// Runs the command, and gives the locks back when it has ended.
 pub(crate) async fn hold(guard: MultiGuard, terms: &Terms<'_>, signals: &mut Signals) -> Outcome {
     match Held::start(guard, terms, signals) {
         Ok(held) => held.run(terms).await,
-        Err(failure) => Outcome { ended: Err(failure), asked_to_end: false },
+        Err(failure) => Outcome::of(Err(failure)),
     }
 }
 
@@ -183,14 +194,33 @@ impl<'a> Held<'a> {
     }
 
     async fn run(mut self, terms: &Terms<'_>) -> Outcome {
-        let ended = self.until_end().await;
-        let asked_to_end = self.asked_to_end;
-        let ended = match ended {
-            Ok(Ended::ByItself(status)) => self.give_back(exit_of(status), terms).await,
-            Ok(Ended::Lost) => Ok(Exit::Lost),
-            Err(failure) => Err(failure),
+        match self.until_end().await {
+            Ok(Ended::ByItself(status)) => self.finish(exit_of(status), terms).await,
+            Ok(Ended::Lost) => {
+                Outcome { asked_to_end: self.asked_to_end, ..Outcome::of(Ok(Exit::Lost)) }
+            }
+            Err(failure) => {
+                Outcome { asked_to_end: self.asked_to_end, ..Outcome::of(Err(failure)) }
+            }
+        }
+    }
+
+    /// Records a run that ended well, and gives the locks back, all at once. A loss that is only found now is
+    /// told, unless it came while the run was recorded.
+    async fn finish(mut self, exit: Exit, terms: &Terms<'_>) -> Outcome {
+        self.asked_to_end |= self.signals.has_asked_to_end().await;
+        let guards = self.guard.into_guards();
+        let run = terms.occurrence.filter(|_| exit == Exit::Command(0));
+        let recorded = match (run, &*guards) {
+            (Some(_), _) if self.asked_to_end => Err(once::told_to_stop(terms)),
+            (Some((key, remember)), [guard]) => {
+                once::record(guard, key, remember, self.signals).await
+            }
+            _ => Ok(()),
         };
-        Outcome { ended, asked_to_end }
+        let (released, unreleased) = giving_back::all(guards, terms.store).await;
+        let ended = recorded.and(released).map(|()| exit);
+        Outcome { ended, asked_to_end: self.asked_to_end, unreleased }
     }
 
     /// Watches over the command until it has ended, by itself or because the lock is lost.
@@ -264,30 +294,6 @@ impl<'a> Held<'a> {
             self.job.resume();
             self.group.send(Signal::CONT);
         }
-    }
-
-    /// Records a run that ended well, and gives the locks back, all at once. A loss that is only found now is
-    /// told.
-    async fn give_back(self, exit: Exit, terms: &Terms<'_>) -> Result<Exit, Failure> {
-        let guards = self.guard.into_guards();
-        let recorded = once::record(&guards, exit, terms.occurrence).await;
-        let releases = guards.into_iter().map(|guard| give_back(guard, terms.quiet));
-        let ended: Result<(), Failure> = join_all(releases).await.into_iter().collect();
-        ended.and(recorded).map(|()| exit)
-    }
-}
-
-async fn give_back(guard: LockGuard, quiet: bool) -> Result<(), Failure> {
-    let (name, still_held) = (guard.name(), guard.is_held());
-    match guard.release_confirmed().await {
-        Ok(Release::Released) => Ok(()),
-        Err(error) if still_held => {
-            if !quiet {
-                terminal::warning(&format!("{}; it ends with its TTL", chain(&error)));
-            }
-            Ok(())
-        }
-        _ => Err(lost(&name, "it was over when the command ended")),
     }
 }
 

@@ -42,12 +42,30 @@ impl<'a> Place<'a> {
         Ok(self.connector.connect(&url).await?)
     }
 
+    /// Where the locks are, without what may be secret: for people.
+    pub(crate) fn shown(&self) -> String {
+        without_secrets(&chosen(self.typed).unwrap_or_default())
+    }
+
     /// The same to measure with, for which memory is as good as any.
     pub(crate) async fn connect_to_measure(&self) -> Result<LockClient, Failure> {
         match chosen(self.typed)? {
             url if url.starts_with("memory:") => Ok(self.connector.connect(&url).await?),
             _ => self.connect().await,
         }
+    }
+}
+
+/// A URL that was connected to, without user, password and parameters.
+fn without_secrets(url: &str) -> String {
+    // C32: `url` was understood, so nothing of a password stands behind the last `@` before the parameters.
+    let url = url.split('?').next().unwrap_or_default();
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let hosts = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
+            format!("{scheme}://{hosts}")
+        }
+        None => url.to_owned(),
     }
 }
 
@@ -80,4 +98,23 @@ fn missing(why: &str) -> Failure {
 
 fn usage(message: &str) -> Failure {
     Failure::new(Exit::Usage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c32_where_the_locks_are_is_told_without_secrets() {
+        for (url, shown) in [
+            ("redis://u:sec@ret@h:1/3?prefix=a:", "redis://h:1/3"),
+            ("redis-quorum://:secret@a,b,c", "redis-quorum://a,b,c"),
+            ("redis-sentinel://a/m?sentinel_pass=secret", "redis-sentinel://a/m"),
+            ("redis+unix:///x?pass=secret", "redis+unix:///x"),
+            ("postgres://h/db?password=secret", "postgres://h/db"),
+            ("file:/var/lib/locks", "file:/var/lib/locks"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold::{LockClient, LockError, LockGuard, LockName, MultiGuard, OnceOutcome};
 
+use super::{Signals, Terms};
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::{label, terminal};
@@ -56,15 +57,37 @@ pub(super) async fn begin(
 }
 
 /// Records a run that ended well (C42). A loss is told by the release, which follows.
+///
+/// A server that is away is asked again while the lock is held, unless a signal asks to end.
 pub(super) async fn record(
-    guards: &[LockGuard],
-    exit: Exit,
-    occurrence: Option<(&str, Duration)>,
+    guard: &LockGuard,
+    key: &str,
+    remember: Duration,
+    signals: &mut Signals,
 ) -> Result<(), Failure> {
-    let occurrence = occurrence.filter(|_| exit == Exit::Command(0));
-    let (Some((occurrence, remember)), [guard]) = (occurrence, guards) else { return Ok(()) };
-    match guard.record(occurrence, remember).await {
+    let recorded = tokio::select! {
+        recorded = guard.record(key, remember) => recorded,
+        () = signals.end() => {
+            let name = guard.name();
+            let why = "a signal came before the server had answered";
+            return Err(unrecorded(format!("\"{key}\" of lock \"{name}\" may not be recorded: {why}")));
+        }
+    };
+    match recorded {
         Err(error @ LockError::Unrecorded { .. }) => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+/// The command was told to stop, and so may have left its work undone: its run is not recorded, though it exited with
+/// 0.
+pub(super) fn told_to_stop(terms: &Terms<'_>) -> Failure {
+    let key = terms.occurrence.map(|(key, _)| key).unwrap_or_default();
+    let name = terms.names.first().map(ToString::to_string).unwrap_or_default();
+    let why = "the command was told to stop by a signal";
+    unrecorded(format!("\"{key}\" of lock \"{name}\" is not recorded: {why}"))
+}
+
+fn unrecorded(text: String) -> Failure {
+    Failure::new(Exit::Unrecorded, text)
 }

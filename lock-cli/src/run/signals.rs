@@ -4,8 +4,10 @@ use std::fs;
 use std::future::poll_fn;
 use std::task::Poll;
 
+use futures_util::FutureExt;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::task::yield_now;
 
 use crate::exit::Failure;
 
@@ -47,6 +49,19 @@ impl Signals {
             Poll::Pending
         })
         .await
+    }
+
+    /// Waits for one that asks to end. Cancel safe.
+    pub(super) async fn end(&mut self) {
+        while !is_ending(self.next().await) {}
+    }
+
+    /// Whether one that asks to end has come by now, and was not heeded yet: the system may have told of the end of
+    /// the command first.
+    pub(super) async fn has_asked_to_end(&mut self) -> bool {
+        // Lets the runtime hear what has come.
+        yield_now().await;
+        self.end().now_or_never().is_some()
     }
 
     /// Waits for one that ends a process which takes no notice of it. Cancel safe.

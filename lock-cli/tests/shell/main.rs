@@ -19,6 +19,7 @@ mod shell;
 mod snapshot;
 mod store;
 mod terminal;
+mod unreleased;
 
 use std::time::Duration;
 
@@ -75,6 +76,7 @@ macro_rules! shell_checks {
             leading::following_prints_each_change
             once::c42_twenty_that_start_at_once_run_it_once
             once::c42_a_run_that_failed_runs_again
+            once::c42_a_run_that_was_told_to_stop_is_not_recorded
             once::c41_a_short_command_keeps_others_out_for_the_span
             looking::the_commands_print
             looking::c31_the_doctor_tells_of_the_server
@@ -92,6 +94,8 @@ shell_checks!(file: File::start();
 shell_checks!(redis: Redis::start().await;
     looking::the_doctor_prints
     looking::c45_those_who_look_see_since_when_a_lock_is_held
+    once::c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own
+    once::c42_a_run_is_recorded_when_the_server_answers_again
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
 // It has exclusive holds alone.
 checks!(quorum: Quorum::start().await;
@@ -104,8 +108,12 @@ checks!(quorum: Quorum::start().await;
     looking::c31_the_doctor_tells_of_the_server);
 #[cfg(feature = "etcd")]
 shell_checks!(etcd: Etcd::start().await;
+    once::c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own
+    once::c42_a_run_is_recorded_when_the_server_answers_again
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
 #[cfg(feature = "postgres")]
 shell_checks!(postgres: Postgres::start().await;
     looking::c45_those_who_look_see_since_when_a_lock_is_held
+    once::c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own
+    once::c42_a_run_is_recorded_when_the_server_answers_again
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);

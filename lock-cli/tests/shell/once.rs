@@ -89,3 +89,44 @@ pub(crate) async fn c41_a_short_command_keeps_others_out_for_the_span(store: &im
     until_run(&shell, &["--ttl", "1s"]).await;
     assert!(began.elapsed() >= 4 * SECOND, "another ran it after {:?}", began.elapsed());
 }
+
+/// C42: a command that was told to stop may have left its work undone, also if it exits with 0.
+pub(crate) async fn c42_a_run_that_was_told_to_stop_is_not_recorded(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = "trap 'exit 0' TERM INT; echo > ready; while :; do sleep 0.01; done";
+    for signal in [Signal::TERM, Signal::INT] {
+        let _ = std::fs::remove_file(shell.file("ready"));
+        let mut held = shell.hold(&["--once", "x"], "job", script).await;
+        shell.appears("ready").await;
+        held.send(signal);
+        assert_eq!(held.code().await, 73, "{}", held.stderr());
+        assert!(held.stderr().contains("told to stop"), "{}", held.stderr());
+    }
+    let next = shell.run(&["run", "--once", "x", "job", "--", "touch", "ran"]).await;
+    assert!(next.code == 0 && shell.file("ran").exists(), "{}: {}", next.code, next.stderr);
+}
+
+/// C42: who runs a command has to know that it ran, and may run again, from that it did not run.
+pub(crate) async fn c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = "while [ ! -e go ]; do sleep 0.01; done";
+    let mut held = shell.hold(&["--once", "x", "--ttl", "5s"], "job", script).await;
+    assert!(store.stop(), "there is a server to stop");
+    std::fs::write(shell.file("go"), "").expect("a file");
+    assert_eq!(held.code().await, 73, "{}", held.stderr());
+    assert!(held.stderr().contains("ran, and may not be recorded"), "{}", held.stderr());
+}
+
+/// C42: a server that is away for longer than a request time-out costs no record.
+pub(crate) async fn c42_a_run_is_recorded_when_the_server_answers_again(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = "while [ ! -e go ]; do sleep 0.01; done";
+    let mut held = shell.hold(&["--once", "x", "--ttl", "30s"], "job", script).await;
+    assert!(store.stop(), "there is a server to stop");
+    std::fs::write(shell.file("go"), "").expect("a file");
+    sleep(5 * SECOND).await;
+    store.go_on();
+    assert_eq!(held.code().await, 0, "{}", held.stderr());
+    let next = shell.run(&["run", "--once", "x", "job", "--", "false"]).await;
+    assert_eq!(next.code, 0, "it is done: {}", next.stderr);
+}

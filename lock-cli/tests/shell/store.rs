@@ -35,6 +35,9 @@ pub(crate) trait Store: Sync {
     fn stop(&self) -> bool {
         false
     }
+
+    /// The server goes on.
+    fn go_on(&self) {}
 }
 
 /// A directory.
@@ -93,6 +96,10 @@ impl Store for Redis {
     fn stop(&self) -> bool {
         self.0.stop();
         true
+    }
+
+    fn go_on(&self) {
+        self.0.cont();
     }
 }
 
@@ -153,6 +160,10 @@ impl Store for Etcd {
         self.0.stop();
         true
     }
+
+    fn go_on(&self) {
+        self.0.cont();
+    }
 }
 
 /// A Postgres server.
@@ -181,5 +192,9 @@ impl Store for Postgres {
     fn stop(&self) -> bool {
         self.0.stop();
         true
+    }
+
+    fn go_on(&self) {
+        self.0.cont();
     }
 }

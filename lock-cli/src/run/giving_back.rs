@@ -1,0 +1,72 @@
+//! Gives locks back after a command has ended, and tells of those that stay.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::{LockError, LockGuard, Release};
+
+use super::lost;
+use crate::exit::Failure;
+use crate::terminal;
+
+/// A lock that could not be given back.
+pub(crate) struct Unreleased {
+    error: LockError,
+    store: String,
+    /// The store has ended it by then.
+    until: Instant,
+    is_told: bool,
+}
+
+impl Unreleased {
+    /// Whether the server refused, so that nobody tries it again.
+    pub(crate) fn is_refused(&self) -> bool {
+        !self.error.is_transient()
+    }
+
+    /// Tells of it, unless that was done.
+    pub(crate) fn tell(&mut self) {
+        if std::mem::replace(&mut self.is_told, true) {
+            return;
+        }
+        let left = self.until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+        let left = humantime::format_duration(Duration::from_secs_f64(left));
+        let (error, store) = (&self.error, &self.store);
+        let (keeps, remedy) = match self.is_refused() {
+            true => ("keeps", "; `leasehold doctor` tells of missing rights"),
+            false => ("may keep", ""),
+        };
+        terminal::error(&format!("{error}: {store} {keeps} the lock for up to {left}{remedy}"));
+    }
+}
+
+/// Gives all locks back at the same time. A loss that is found now is a failure. A lock that the server refuses to
+/// give back is told of at once.
+pub(super) async fn all(
+    guards: Vec<LockGuard>,
+    store: &str,
+) -> (Result<(), Failure>, Vec<Unreleased>) {
+    let releases = join_all(guards.into_iter().map(|guard| give_back(guard, store))).await;
+    let (mut released, mut unreleased) = (Ok(()), Vec::new());
+    for release in releases {
+        match release {
+            Ok(stays) => unreleased.extend(stays),
+            Err(lost) => released = released.and(Err(lost)),
+        }
+    }
+    unreleased.iter_mut().filter(|lock| lock.is_refused()).for_each(Unreleased::tell);
+    (released, unreleased)
+}
+
+async fn give_back(guard: LockGuard, store: &str) -> Result<Option<Unreleased>, Failure> {
+    let (name, left) = (guard.name(), guard.remaining());
+    match guard.release_confirmed().await {
+        Ok(Release::Released) => Ok(None),
+        Err(error) if !left.is_zero() => {
+            // The store keeps it for a little longer than we believe: by the drift of the clocks.
+            let until = Instant::now() + left.mul_f64(1.02);
+            Ok(Some(Unreleased { error, store: store.to_owned(), until, is_told: false }))
+        }
+        _ => Err(lost(&name, "it was over when the command ended")),
+    }
+}
