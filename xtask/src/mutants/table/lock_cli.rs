@@ -26,16 +26,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a loss seen at the release is kept quiet",
-        file: "lock-cli/src/run.rs",
+        file: "lock-cli/src/run/giving_back.rs",
         from: "_ => Err(lost(&name, \"it was over when the command ended\")),",
-        to: "_ => Ok(exit),",
+        to: "_ => Ok(None),",
         test: "-p lock-cli --test shell file::c08_a_loss_is_told_though_the_command_ended_first",
     },
     Mutant {
         name: "an interrupted wait stays in the queue",
         file: "lock-cli/src/run.rs",
-        from: "shut_down(&client).await;",
-        to: "drop(shut_down(&client));",
+        from: "&& shut_down(&client).await {",
+        to: "&& { drop(shut_down(&client)); false } {",
         test: "-p lock-cli --test shell redis::c19_who_is_interrupted_while_waiting_leaves_the_queue",
     },
     Mutant {
@@ -86,5 +86,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "client.evict_owner(&name, owner).await?.into_iter().collect()",
         to: "client.evict(&name).await?.into_iter().filter(|one| one.owner.as_ref() == Some(owner)).collect()",
         test: "-p lock-cli --test shell file::c36_each_of_three_has_a_slot_and_a_fourth_has_none",
+    },
+    Mutant {
+        name: "a command that was told to stop is recorded",
+        file: "lock-cli/src/run.rs",
+        from: "(Some(_), _) if self.asked_to_end => Err(once::told_to_stop(terms)),",
+        to: "",
+        test: "-p lock-cli --test shell file::c42_a_run_that_was_told_to_stop_is_not_recorded",
+    },
+    Mutant {
+        name: "a lock that stays is kept quiet",
+        file: "lock-cli/src/run.rs",
+        from: "unreleased.iter_mut().for_each(Unreleased::tell);",
+        to: "",
+        test: "-p lock-cli --test shell unreleased::c47_a_release_without_an_answer_is_told_in_the_end",
     },
 ];

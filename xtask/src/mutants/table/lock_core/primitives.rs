@@ -89,9 +89,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a crash lets others in after the TTL, and not after at_least",
-        file: "lock-core/src/primitives/once.rs",
-        from: "at_least.map_or(ttl, |span| ttl.max(span))",
-        to: "at_least.map_or(ttl, |_| ttl)",
+        file: "lock-core/src/guard.rs",
+        from: "if span > ttl {",
+        to: "if span > Ttl::MAX {",
         test: "-p lock-core --test once c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl",
     },
     Mutant {
@@ -110,5 +110,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "let granted = Instant::now();
         if let Some(token) = run.done().await?.filter(|_| false) {",
         test: "-p lock-core --test once c42_a_run_that_was_recorded_in_between_is_done",
+    },
+    Mutant {
+        name: "a grant that nobody learned of costs at_least",
+        file: "lock-core/src/primitives/once.rs",
+        from: "Ok(Self { client, request, name, occurrence, at_least })",
+        to: "let request = request.ttl(at_least.unwrap_or(claim.ttl).max(claim.ttl).as_duration());
+        Ok(Self { client, request, name, occurrence, at_least })",
+        test: "-p lock-core --test once c41_a_grant_that_nobody_learned_of_costs_one_ttl",
+    },
+    Mutant {
+        name: "several held past a loss in one step",
+        file: "lock-core/src/primitives/multi_guard.rs",
+        from: "check().map(|()| value)",
+        to: "Ok(value)",
+        test: "-p lock-core --test overrun c13_a_run_that_outlasts_its_deadline_in_one_step_is_a_loss",
     },
 ];

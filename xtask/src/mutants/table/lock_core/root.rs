@@ -141,4 +141,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "if lock.is_some_and(|lock| lock.holds.as_slice().len() > 1) {",
         test: "-p lock-core --test memory c42_a_holder_that_lost_the_lock_cannot_record",
     },
+    Mutant {
+        name: "work that outlasts its deadline in one step was held to the end",
+        file: "lock-core/src/guard.rs",
+        from: "self.error_if_lost().map(|()| value)",
+        to: "Ok(value)",
+        test: "-p lock-core --test overrun c13_a_run_that_outlasts_its_deadline_in_one_step_is_a_loss",
+    },
 ];
