@@ -13,7 +13,9 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::{LockClient, LockError, LockName, LostReason, MultiGuard, MultiRequest, Wait};
+use leasehold::{
+    LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard, MultiRequest, Wait,
+};
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
@@ -280,7 +282,13 @@ impl<'a> Held<'a> {
 
     /// Says so at once, for the command may take its time.
     fn lost(&mut self, (name, reason): (LockName, LostReason)) {
-        let _ = lost(&name, &reason.to_string()).tell();
+        let guard = self.guard.guards().iter().find(|guard| guard.name() == name);
+        let error = guard.and_then(LockGuard::renewal_error);
+        let how = match error.filter(|_| reason == LostReason::Expired) {
+            Some(error) => format!("{reason}: {error}"),
+            None => reason.to_string(),
+        };
+        let _ = lost(&name, &how).tell();
         self.group.ask_to_end();
     }
 

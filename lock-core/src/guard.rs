@@ -12,7 +12,8 @@ use crate::engine::{
     is_worth_passing, while_held,
 };
 use crate::model::{
-    FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Occurrence, Record, Ttl,
+    BackendError, FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Occurrence,
+    Record, Ttl,
 };
 
 /// A lock that is held.
@@ -121,6 +122,12 @@ impl LockGuard {
     pub async fn lost(&self) -> LostReason {
         self.shared.ensure_tasks();
         self.hold.ended().await
+    }
+
+    /// What the backend said to the last renewal, if that failed: it is being repeated until the deadline, and is the
+    /// cause of a loss that follows ([`LostReason::Expired`]).
+    pub fn renewal_error(&self) -> Option<BackendError> {
+        self.hold.renewal_error()
     }
 
     /// A signal of the loss that other tasks can keep; it outlives the guard.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::{LockClient, LockError, LockName, LockRequest, MemoryBackend, Wait};
+use lock_core::{LockClient, LockError, LockName, LockRequest, LostReason, MemoryBackend, Wait};
 use lock_testkit::{Fault, Faulty, Foreign, Operation};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -103,6 +103,42 @@ async fn a_loss_is_a_warning() {
     locks.evict("stock").await.expect("an answer");
     guard.lost().await;
     assert_eq!(log.lines(&["WARN", "lost", "name=stock", "the server says"]), 1);
+}
+
+/// C8: a loss names its cause, in the log and in the error, and so does each renewal that failed.
+#[tokio::test(start_paused = true)]
+async fn c08_a_loss_names_its_cause() {
+    for (fault, cause) in [
+        (Fault::Forbidden, "a right is missing"),
+        (Fault::RequestLost, "a fault of the test"),
+        (Fault::Silence, "no answer within"),
+    ] {
+        let (log, _listening) = listen();
+        let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+        let guard = LockClient::new(faulty.clone()).acquire("stock").await.expect("a free lock");
+        faulty.always(Operation::ExtendAll, fault);
+        assert_eq!(guard.lost().await, LostReason::Expired);
+        assert!(log.lines(&["WARN", "renewal failed", "name=stock", cause]) > 0, "{}", log.text());
+        assert_eq!(log.lines(&["WARN", "lost", "name=stock", cause]), 1, "{}", log.text());
+        let error = guard.release().await.expect_err("it is lost").to_string();
+        assert!(error.contains(cause), "{error}");
+    }
+}
+
+/// C13: where nothing failed, the bound is the cause.
+#[tokio::test(start_paused = true)]
+async fn c13_the_end_of_a_bound_is_a_reason_of_its_own() {
+    let (log, _listening) = listen();
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+    let locks = LockClient::new(faulty.clone());
+    let request = LockRequest::new("stock").max_hold(Duration::from_secs(40));
+    let guard = locks.acquire(request.clone()).await.expect("a free lock");
+    assert_eq!(guard.lost().await, LostReason::MaxHold);
+    assert_eq!(log.lines(&["WARN", "lost", "as long as its bound allows"]), 1, "{}", log.text());
+    drop(guard);
+    let guard = locks.acquire(request).await.expect("a free lock");
+    faulty.always(Operation::ExtendAll, Fault::RequestLost);
+    assert_eq!(guard.lost().await, LostReason::Expired, "a renewal failed before the bound");
 }
 
 /// Ends a hold in one of the ways in which holds end.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use lock_testkit::{eventually, is_running};
 
 use crate::shell::Shell;
-use crate::store::Store;
+use crate::store::{Redis, Store};
+use crate::unreleased::{forbid, shell_of_a_user};
 use crate::{LIMIT, SLACK};
 
 const TTL: Duration = Duration::from_secs(3);
@@ -71,4 +72,19 @@ pub(crate) async fn c09_a_stopped_server_ends_the_command_by_the_deadline(store:
     let (code, took) = held.code_since(Instant::now()).await;
     assert_eq!(code, 76, "{}", held.stderr());
     assert!(took < TTL + GRACE + SECOND + SLACK, "ended after {took:?}");
+}
+
+/// C8, C13: a loss names its cause: what the server said to the last renewal, or the bound where nothing failed.
+#[tokio::test]
+async fn c08_a_loss_names_its_cause() {
+    let redis = Redis::start().await;
+    let shell = shell_of_a_user(&redis);
+    let options = ["--ttl", "2s", "--at-most", "100ms"];
+    let mut held = shell.hold(&options, "a", "exec sleep 60").await;
+    assert_eq!(held.code().await, 76, "{}", held.stderr());
+    assert!(held.stderr().contains("as long as its bound allows"), "{}", held.stderr());
+    let mut held = shell.hold(&["--ttl", "2s"], "b", "exec sleep 60").await;
+    forbid(&redis);
+    assert_eq!(held.code().await, 76, "{}", held.stderr());
+    assert!(held.stderr().contains("no permissions"), "{}", held.stderr());
 }

@@ -30,13 +30,13 @@ fn assert_told(stderr: &str, parts: &[&str]) {
 }
 
 /// A shell whose user may do all that locks need, until [`forbid`].
-fn shell_of_a_user(Redis(server): &Redis) -> Shell {
+pub(crate) fn shell_of_a_user(Redis(server): &Redis) -> Shell {
     let secret = format!(">{SECRET}");
     server.cli(&["ACL", "SETUSER", "app", "on", &secret, "~*", "&*", "+@all"]);
     Shell::with_url(&format!("redis://app:{SECRET}@{}", server.addr()))
 }
 
-fn forbid(Redis(server): &Redis) {
+pub(crate) fn forbid(Redis(server): &Redis) {
     server.cli(&["ACL", "SETUSER", "app", "-@all", "+ping"]);
 }
 

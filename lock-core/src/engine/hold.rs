@@ -76,6 +76,8 @@ struct State {
     /// From when on a renewal may go in the batch of one that is due.
     batchable_at: Moment,
     renewing: bool,
+    /// What the backend said to the last renewal, until one is confirmed.
+    renewal_error: Option<BackendError>,
 }
 
 impl Hold {
@@ -96,6 +98,7 @@ impl Hold {
             renew_at: now,
             batchable_at: now,
             renewing: false,
+            renewal_error: None,
         };
         state.schedule(now);
         let (state, reason, over) = (Mutex::new(state), OnceLock::new(), Notify::new());
@@ -118,9 +121,25 @@ impl Hold {
     /// Why the hold is over, read from the clock (C7): no task needs to have run.
     pub(crate) fn lost_reason(&self) -> Option<LostReason> {
         if self.clock.now().has_reached(self.state().lease.deadline) {
-            self.end(LostReason::Expired);
+            self.end(self.reason_of_expiry());
         }
         self.reason.get().copied()
+    }
+
+    /// Why its deadline passed: renewals failed, or it was not to be renewed any more.
+    fn reason_of_expiry(&self) -> LostReason {
+        let state = self.state();
+        let is_bounded =
+            self.renew_until.get().is_some_and(|end| state.lease.deadline.has_reached(*end));
+        match is_bounded && state.renewal_error.is_none() {
+            true => LostReason::MaxHold,
+            false => LostReason::Expired,
+        }
+    }
+
+    /// What the backend said to the last renewal, if that failed.
+    pub(crate) fn renewal_error(&self) -> Option<BackendError> {
+        self.state().renewal_error.clone()
     }
 
     /// Until when it holds, as far as is known.
@@ -173,7 +192,8 @@ impl Hold {
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
-        LockError::Lost { name: self.state().lease.name.clone(), reason }
+        let source = self.renewal_error().filter(|_| reason == LostReason::Expired);
+        LockError::Lost { name: self.state().lease.name.clone(), reason, source }
     }
 
     /// Ends the hold, for good (C10). The first reason stands.
@@ -182,7 +202,8 @@ impl Hold {
         if self.reason.set(reason).is_ok() {
             self.over.notify_waiters();
             let held = self.clock.now().since(self.began);
-            self.telemetry.hold_ended(&self.lease(), reason, held);
+            let error = self.renewal_error().filter(|_| reason == LostReason::Expired);
+            self.telemetry.hold_ended(&self.lease(), reason, error.as_ref(), held);
         }
     }
 
@@ -245,7 +266,7 @@ impl Hold {
         if deadline.has_reached(state.lease.deadline) {
             (state.lease.deadline, state.lease.granted) = (deadline, granted);
         }
-        state.is_short = false;
+        (state.is_short, state.renewal_error) = (false, None);
         state.schedule(asked);
     }
 
@@ -254,6 +275,7 @@ impl Hold {
         let mut state = self.state();
         let retry_at = self.clock.now().after(state.renew_interval / 4);
         (state.renewing, state.renew_at, state.batchable_at) = (false, retry_at, retry_at);
+        state.renewal_error = error.cloned();
         let lease = state.lease.clone();
         drop(state);
         self.telemetry.renewal_failed(&lease, error);

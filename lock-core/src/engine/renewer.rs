@@ -223,7 +223,10 @@ impl Renewer {
                 }
                 Some(Ok(Extension::Lost)) => hold.end(LostReason::Evicted),
                 Some(Err(error)) => hold.renewal_failed(Some(&error)),
-                None => hold.renewal_failed(None),
+                None => {
+                    let backend = self.backend.capabilities().backend;
+                    hold.renewal_failed(Some(&BackendError::no_answer(backend, limit)));
+                }
             }
             self.registry().holds.put_off(&hold, self.clock.now());
         }

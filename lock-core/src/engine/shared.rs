@@ -157,7 +157,7 @@ impl Shared {
         let (name, ttl) = (lease.name.clone(), lease.asked);
         match self.extend(lease, ttl).await? {
             Some(lease) if self.has_expired(&lease) => {
-                Err(LockError::Lost { name, reason: LostReason::Expired })
+                Err(LockError::Lost { name, reason: LostReason::Expired, source: None })
             }
             Some(lease) => {
                 let (owner, unresolved) = (lease.owner, lease.unresolved);
@@ -166,7 +166,7 @@ impl Shared {
                 let claim = self.own(name, owner, ttl.as_duration()).in_state(state);
                 Ok(Acquired { hold, claim, succession: None })
             }
-            None => Err(LockError::Lost { name, reason: LostReason::Evicted }),
+            None => Err(LockError::Lost { name, reason: LostReason::Evicted, source: None }),
         }
     }
 

@@ -1,7 +1,8 @@
 //! What operators see of a client: events and spans by `tracing`, and counts by `metrics`.
 //!
-//! Normal life is told at the level `debug`, trouble that is being dealt with at `info`. A loss, a lock that
-//! could not be given back, and a wait that only an operator can end are told at `warn`. No event shows an owner.
+//! Normal life is told at the level `debug`, trouble that is being dealt with at `info`. A renewal that failed, a loss,
+//! a lock that could not be given back, and a wait that only an operator can end are told at `warn`. No event shows an
+//! owner.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -57,10 +58,19 @@ impl Telemetry {
     }
 
     /// A hold ended, for whatever reason.
-    pub(crate) fn hold_ended(&self, lease: &Lease, reason: LostReason, held: Duration) {
+    pub(crate) fn hold_ended(
+        &self,
+        lease: &Lease,
+        reason: LostReason,
+        error: Option<&BackendError>,
+        held: Duration,
+    ) {
         let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
         match is_loss(reason) {
-            true => warn!(backend, %name, token, ?held, %reason, "lost"),
+            true => {
+                let error = error.map(tracing::field::display);
+                warn!(backend, %name, token, ?held, %reason, error, "lost");
+            }
             false => debug!(backend, %name, token, ?held, %reason, "ended"),
         }
         #[cfg(feature = "metrics")]
@@ -78,8 +88,10 @@ impl Telemetry {
     pub(crate) fn renewal_failed(&self, lease: &Lease, error: Option<&BackendError>) {
         let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
         match error {
-            Some(error) => info!(backend, %name, token, %error, "renewal failed, to be repeated"),
-            None => info!(backend, %name, token, "renewal had no answer, to be repeated"),
+            Some(error) => warn!(backend, %name, token, %error, "renewal failed, to be repeated"),
+            None => {
+                info!(backend, %name, token, "renewal was given up with its runtime, to be repeated")
+            }
         }
     }
 
@@ -179,7 +191,10 @@ impl Drop for AcquisitionReport {
 /// Whether a hold was taken from its holder.
 fn is_loss(reason: LostReason) -> bool {
     match reason {
-        LostReason::Expired | LostReason::Evicted | LostReason::Disconnected => true,
+        LostReason::Expired
+        | LostReason::MaxHold
+        | LostReason::Evicted
+        | LostReason::Disconnected => true,
         LostReason::Released | LostReason::Shutdown => false,
     }
 }
@@ -188,6 +203,7 @@ fn is_loss(reason: LostReason) -> bool {
 fn label_of(reason: LostReason) -> &'static str {
     match reason {
         LostReason::Expired => "expired",
+        LostReason::MaxHold => "max_hold",
         LostReason::Evicted => "evicted",
         LostReason::Disconnected => "disconnected",
         LostReason::Released => "released",

@@ -76,6 +76,8 @@ pub enum LockError {
         name: LockName,
         /// How the loss was noticed.
         reason: LostReason,
+        /// What the backend said to the last renewal, if that failed and the hold [expired](LostReason::Expired).
+        source: Option<BackendError>,
     },
     /// The hold is under another guard of this client. Use that guard, or detach it first. If the guards share
     /// the hold ([`Reentrance`](crate::Reentrance)), the last of them can be detached.
@@ -206,7 +208,10 @@ impl fmt::Display for LockError {
                 write!(f, "lock \"{name}\" was not acquired within {waited:.1?}")?;
                 contention.iter().try_for_each(|seen| write!(f, ": {seen}"))
             }
-            Self::Lost { name, reason } => write!(f, "lock \"{name}\" is lost: {reason}"),
+            Self::Lost { name, reason, source } => {
+                write!(f, "lock \"{name}\" is lost: {reason}")?;
+                source.iter().try_for_each(|error| write!(f, ": {error}"))
+            }
             Self::AlreadyAttached { name } => write!(
                 f,
                 "lock \"{name}\" is held under another guard of this client: use that one, or \
@@ -303,7 +308,7 @@ mod tests {
     fn c14_busy_lost_and_transient_are_told_apart() {
         let name = LockName::new("a").expect("a name");
         let busy = LockError::NotAcquired { name: name.clone(), contention: Contention::unknown() };
-        let lost = LockError::Lost { name, reason: LostReason::Expired };
+        let lost = LockError::Lost { name, reason: LostReason::Expired, source: None };
         let silent = failed(BackendError::no_answer("redis", Duration::from_secs(2)));
         let refused = failed(BackendError::refusal("redis", "no rights"));
         let told = [busy, lost, silent, refused]

@@ -8,6 +8,8 @@ use std::fmt;
 pub enum LostReason {
     /// Its deadline passed without a renewal that the server confirmed.
     Expired,
+    /// Its [bound](crate::LockRequest::max_hold) was over, so that it was not renewed any more.
+    MaxHold,
     /// The server says that it is not ours any more.
     Evicted,
     /// The connection that is the lock was closed.
@@ -22,6 +24,7 @@ impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Expired => "its deadline passed without a confirmed renewal",
+            Self::MaxHold => "it was held for as long as its bound allows",
             Self::Evicted => "the server says that it is not ours any more",
             Self::Disconnected => "the connection that held it was closed",
             Self::Released => "its holder gave it up",

@@ -77,8 +77,8 @@ impl MultiGuard {
     /// Dropping the future drops `work`, and leaves the locks held.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         let lost = async {
-            let (name, reason) = self.lost().await;
-            LockError::Lost { name, reason }
+            let loss = self.lost().await;
+            loss_of(&self.guards, loss)
         };
         let check = || self.guards.iter().try_for_each(LockGuard::error_if_lost);
         let value = while_held(work, lost, check).await?;
@@ -110,6 +110,13 @@ impl From<LockGuard> for MultiGuard {
     fn from(guard: LockGuard) -> Self {
         Self::new(vec![guard])
     }
+}
+
+/// The error that tells of the loss of one of `guards`, with its cause.
+pub(super) fn loss_of(guards: &[LockGuard], (name, reason): (LockName, LostReason)) -> LockError {
+    let lost = guards.iter().find(|guard| guard.name() == name);
+    let error = lost.and_then(|guard| guard.error_if_lost().err());
+    error.unwrap_or(LockError::Lost { name, reason, source: None })
 }
 
 /// Waits until the first of `guards` is lost; without end if there are none.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::multi_guard::{MultiGuard, first_loss};
+use super::multi_guard::{MultiGuard, first_loss, loss_of};
 use crate::client::LockClient;
 use crate::engine::{Acquired, Acquisition, Behind};
 use crate::guard::LockGuard;
@@ -182,7 +182,7 @@ impl LockClient {
             let each = request.for_name(next.name()).wait(total.left());
             let granted = tokio::select! {
                 biased;
-                (name, reason) = first_loss(&guards) => Err(LockError::Lost { name, reason }),
+                loss = first_loss(&guards) => Err(loss_of(&guards, loss)),
                 granted = next.run_before(&each, &mut behind) => granted,
             };
             let granted = granted.map_err(|error| total.told(error))?;

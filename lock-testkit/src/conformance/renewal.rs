@@ -264,7 +264,7 @@ pub async fn c13_max_hold_ends_renewing(harness: &dyn Harness) {
     let asked = Instant::now();
     let guard = client.acquire(patient(&name, ttl).max_hold(ttl)).await.expect("a free lock");
     let reason = timeout(harness.limit(), guard.lost()).await.expect("it ends");
-    assert_eq!(reason, LostReason::Expired, "a hold past its bound is to expire");
+    assert_eq!(reason, LostReason::MaxHold, "a hold past its bound is to tell so");
     let (held, bound) = (asked.elapsed(), ttl * 2 + harness.slack());
     let in_time = held > ttl && held < bound;
     assert!(in_time, "a hold bounded by {ttl:?} is to end by {bound:?}, and not sooner: {held:?}");

@@ -21,7 +21,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a flag in place of the clock",
         file: "lock-core/src/engine/hold.rs",
         from: "if self.clock.now().has_reached(self.state().lease.deadline) {
-            self.end(LostReason::Expired);
+            self.end(self.reason_of_expiry());
         }",
         to: "",
         test: "-p lock-core --test memory c07_is_held_reads_the_clock",

@@ -31,8 +31,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a loss amid the acquisition of several goes unnoticed",
         file: "lock-core/src/primitives/several.rs",
-        from: "(name, reason) = first_loss(&guards) =>",
-        to: "(name, reason) = first_loss(&[]) =>",
+        from: "loss = first_loss(&guards) =>",
+        to: "loss = first_loss(&[]) =>",
         test: "-p lock-core --test several c39_a_loss_amid_the_acquisition_ends_it",
     },
     Mutant {
