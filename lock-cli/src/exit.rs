@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use leasehold::{LockError, Readable};
+use leasehold::{LockError, LockName, Readable};
 
 use crate::redaction::without_urls;
 use crate::terminal;
@@ -84,6 +84,11 @@ impl Failure {
     /// The operating system refused what we were `doing`.
     pub(crate) fn system(doing: &str, error: &dyn Error) -> Self {
         Self::new(Exit::System, format!("{doing}: {}", chain(error)))
+    }
+
+    /// The lock was lost while the command ran.
+    pub(crate) fn lost(name: &LockName, how: &str) -> Self {
+        Self::new(Exit::Lost, format!("lock \"{name}\" was lost while the command ran: {how}"))
     }
 
     pub(crate) fn exit(&self) -> Exit {
@@ -182,7 +187,7 @@ fn typed() -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
-    use leasehold::{FenceError, LockName};
+    use leasehold::FenceError;
 
     use super::*;
 

@@ -214,7 +214,7 @@ impl<'a> Held<'a> {
         let guards = self.guard.into_guards();
         let run = terms.occurrence.filter(|_| exit == Exit::Command(0));
         let recorded = match (run, &*guards) {
-            (Some(_), _) if self.asked_to_end => Err(once::told_to_stop(terms)),
+            (Some((key, _)), _) if self.asked_to_end => Err(once::told_to_stop(terms.names, key)),
             (Some((key, remember)), [guard]) => {
                 once::record(guard, key, remember, self.signals).await
             }
@@ -288,7 +288,7 @@ impl<'a> Held<'a> {
             Some(error) => format!("{reason}: {error}"),
             None => reason.to_string(),
         };
-        let _ = lost(&name, &how).tell();
+        let _ = Failure::lost(&name, &how).tell();
         self.group.ask_to_end();
     }
 
@@ -303,11 +303,6 @@ impl<'a> Held<'a> {
             self.group.send(Signal::CONT);
         }
     }
-}
-
-fn lost(name: &LockName, how: &str) -> Failure {
-    let what = "while the command ran";
-    Failure::new(Exit::Lost, format!("lock \"{name}\" was lost {what}: {how}"))
 }
 
 /// What was lost before all locks were acquired is no loss of the command's, which did not run.

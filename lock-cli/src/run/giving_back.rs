@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::{LockError, LockGuard, Release};
 
-use super::lost;
 use crate::exit::Failure;
 use crate::terminal;
 
@@ -67,6 +66,6 @@ async fn give_back(guard: LockGuard, store: &str) -> Result<Option<Unreleased>, 
             let until = Instant::now() + left.mul_f64(1.02);
             Ok(Some(Unreleased { error, store: store.to_owned(), until, is_told: false }))
         }
-        _ => Err(lost(&name, "it was over when the command ended")),
+        _ => Err(Failure::lost(&name, "it was over when the command ended")),
     }
 }

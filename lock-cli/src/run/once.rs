@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{LockClient, LockError, LockGuard, LockName, MultiGuard, OnceOutcome};
 
-use super::{Signals, Terms};
+use super::signals::Signals;
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::{label, terminal};
@@ -81,9 +81,8 @@ pub(super) async fn record(
 
 /// The command was told to stop, and so may have left its work undone: its run is not recorded, though it exited with
 /// 0.
-pub(super) fn told_to_stop(terms: &Terms<'_>) -> Failure {
-    let key = terms.occurrence.map(|(key, _)| key).unwrap_or_default();
-    let name = terms.names.first().map(ToString::to_string).unwrap_or_default();
+pub(super) fn told_to_stop(names: &[LockName], key: &str) -> Failure {
+    let name = names.first().map(ToString::to_string).unwrap_or_default();
     let why = "the command was told to stop by a signal";
     unrecorded(format!("\"{key}\" of lock \"{name}\" is not recorded: {why}"))
 }

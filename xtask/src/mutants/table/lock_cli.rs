@@ -27,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a loss seen at the release is kept quiet",
         file: "lock-cli/src/run/giving_back.rs",
-        from: "_ => Err(lost(&name, \"it was over when the command ended\")),",
+        from: "_ => Err(Failure::lost(&name, \"it was over when the command ended\")),",
         to: "_ => Ok(None),",
         test: "-p lock-cli --test shell file::c08_a_loss_is_told_though_the_command_ended_first",
     },
@@ -90,7 +90,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a command that was told to stop is recorded",
         file: "lock-cli/src/run.rs",
-        from: "(Some(_), _) if self.asked_to_end => Err(once::told_to_stop(terms)),",
+        from: "(Some((key, _)), _) if self.asked_to_end => Err(once::told_to_stop(terms.names, key)),",
         to: "",
         test: "-p lock-cli --test shell file::c42_a_run_that_was_told_to_stop_is_not_recorded",
     },
