@@ -5,10 +5,12 @@
 mod access;
 mod bounds;
 mod cluster;
+mod companions;
 mod doctor;
 mod faults;
 mod fence;
 mod foreign;
+mod formats;
 mod holders;
 mod kinds;
 mod queue;

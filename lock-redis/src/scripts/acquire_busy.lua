@@ -1,14 +1,10 @@
 local me, ttl_ms, label, channel, limit, kind = unpack(ARGV)
 kind = kind or ''
 
-local value, withdrawn = unpack(redis.call('MGET', lock, KEYS[5]))
-if not value then
-  -- One of another type is missing there as well.
-  local found
-  value, found = read(lock)
-  if found then return not_a_lock(found) end
-end
--- C19: a late request of a withdrawn claim takes nothing.
+local value, found = read(lock)
+if found then return not_a_lock(found) end
+-- C19: a late request of a withdrawn claim takes nothing. A mark of any type is one.
+local withdrawn = redis.call('EXISTS', KEYS[5]) == 1
 if withdrawn then return { err = 'WITHDRAWN the claim was withdrawn' } end
 local now = tonumber(now_text)
 if now > tonumber(limit) then

@@ -28,7 +28,7 @@ local function next_token(fence, last)
     return is_set and now_text or nil
   end
   local counter = string.find(last, '^%d+$') and tonumber(last)
-  if not counter or counter >= @max_token@ then return nil end
+  if not counter or counter == 0 or counter >= @max_token@ then return nil end
   local token = integer(counter + 1)
   redis.call('SET', fence, token, 'PX', '@counter_ms@')
   return token

@@ -5,19 +5,23 @@ local COUNTER_MS = '@counter_ms@' -- a token counter outlasts the last grant for
 local MAX_TOKEN = @max_token@
 
 -- The live holds of a value, in the order of their grants, with the mark of their kind: '' if it is exclusive,
--- nil if there is none. A foreign client's value is exclusive, and has no hold that we know.
+-- nil if there is none. A foreign client's value is exclusive, and has no hold that we know. So is any value that is
+-- not understood to its end.
 local function holds_in(value, now)
   if not value then return {} end
+  local foreign = { mark = '' }
   local owner, token, rest = string.match(value, '^(%x+):(%d+):(.*)$')
   if owner and #owner == 32 then
     local label = string.match(rest, '^%d+:(.*)$') or rest
     return { mark = '', { owner = owner, token = token, slots = '', label = label } }
   end
-  local mark = string.match(value, '^(%*%d*)\n%x+:%d+:%d+:')
-  if not mark then return { mark = '' } end
+  local mark, lines = string.match(value, '^(%*%d*)(\n.*)$')
+  if not mark then return foreign end
   local holds = {}
-  local line = '\n(%x+):(%d+):(%d+):(%d+):([%d,]*):([^\n]*)'
-  for owner, token, expires, since, slots, label in string.gmatch(value, line) do
+  for line in string.gmatch(lines, '\n([^\n]*)') do
+    local owner, token, expires, since, slots, label =
+      string.match(line, '^(%x+):(%d+):(%d+):(%d+):([%d,]*):(.*)$')
+    if not owner or #owner ~= 32 or (slots == '') ~= (mark == '*') then return foreign end
     -- C38: each ends by itself.
     if expires * 1000 > now then
       holds.mark = mark
@@ -65,8 +69,9 @@ end
 -- passes a counter: the replica counted to less, and by its time it comes after what it does not know of.
 local function next_token(now)
   local last = redis.call('GET', fence)
-  if not last then return integer(now) end
-  local counter = string.match(last, '^%d+$') and tonumber(last)
+  local counter = last and string.match(last, '^%d+$') and tonumber(last)
+  -- A counter at 0 has counted nothing.
+  if not last or counter == 0 then return integer(now) end
   if not counter or counter >= MAX_TOKEN then
     -- A plain text, since Redis 6 knows no other errors; the dash marks the code.
     error('-COUNTER the token counter ' .. fence .. ' holds no token')
@@ -134,6 +139,8 @@ local function serve(holds, now, me)
     local owner = redis.call('ZRANGE', queue, '0', '0')[1]
     if not owner or owner == me then return true end
     local ttl_ms, kind, channel, label = wish(owner, now)
+    -- C27: one of a later version keeps its place, and asks by itself.
+    if ttl_ms == LATER then return false end
     local slots = ttl_ms and fits(holds, kind)
     -- C33: who is refused is not waited for. It learns that when it asks.
     if ttl_ms and not slots and not conflict(holds, kind) then return false end
@@ -150,11 +157,22 @@ local function serve(holds, now, me)
   return false
 end
 
+-- Raises an error again, but not where a key of another type is in the way, or the counter is damaged: that is told to
+-- all who ask for the lock, and is no matter of the hold that ends.
+local function raise(problem)
+  local text = tostring(type(problem) == 'table' and problem.err or problem)
+  if not string.find(text, 'WRONGTYPE', 1, true) and not string.find(text, 'COUNTER', 1, true) then
+    error(problem, 0)
+  end
+end
+
 -- Lets in who fits now. When the clock is beyond `limit` it must not make a token; then the waiters find what is
--- free by themselves.
+-- free by themselves. So they do if they cannot be served: a hold that ends is over all the same.
 local function pass_on(holds, now, limit)
-  if now <= tonumber(limit) then serve(holds, now) end
+  local went_well, problem = true, nil
+  if now <= tonumber(limit) then went_well, problem = pcall(serve, holds, now) end
   save(holds)
+  if not went_well then raise(problem) end
 end
 
 -- Ends the hold of `owner`, if `owner` holds the lock: 1 if it did, else 0. The lock's value may be known.

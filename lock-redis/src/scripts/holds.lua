@@ -9,7 +9,10 @@
 --   owner:token:expires:since:slots:label     "expires" in ms since 1970 as well, slots as in "0,2"
 --   owner:token:expires:since:slots:label
 --
--- C37: the key of such holds lasts for as long as the last of them. Any other value is a foreign client's.
+-- C37: the key of such holds lasts for as long as the last of them.
+--
+-- S3: any other value is a foreign client's, which is waited for, and so is one that has another line. A later format
+-- may change all but this: its first line is none of the two above, neither "owner:token:" nor a mark.
 
 local function server_time() -- in microseconds
   local time = redis.call('TIME')
@@ -26,7 +29,7 @@ local function last_at_least(lock, value, hold, ttl_ms)
     return true
   end
   local _, head = string.find(value, '\n' .. hold, 1, true)
-  local expires = head and tonumber(string.match(value, '^%d+', head + 1))
+  local expires = head and string.find(value, '^%*%d*\n') and tonumber(string.match(value, '^%d+', head + 1))
   local now = server_time()
   -- C38: a hold that is over stands there until somebody comes or goes.
   if not expires or expires * 1000 <= now then return false end

@@ -1,25 +1,34 @@
 -- The common case of a lock that is waited for, before more is defined: the next one wants it alone as well.
 -- `held`, `owner` and `place` are what release_unwanted.lua has found.
-if owner then
+--
+-- Tells the next one: the value that the lock has then, and its TTL; false if nobody listens; nil in any other case.
+local function tell_next()
   local now = tonumber(now_text)
   local ttl_ms, kind, channel, label = wish(owner, now)
   local is_common = kind == '' and now <= tonumber(ARGV[2])
   local token = is_common and counted(fence, ARGV[2])
-  if token then
-    redis.call('HDEL', waiters, owner)
-    -- The former grant made the counter last as well: if that was in this second, it need not be done again.
-    local _, before = string.find(held, ':', 34, true)
-    if not before or string.sub(held, before + 1, before + 10) ~= seconds then
-      redis.call('PEXPIRE', fence, '@counter_ms@')
-    end
-    local token = integer(token)
-    if told(channel, owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. now_text) then
-      -- C45: in ms since 1970.
-      local value = owner .. ':' .. token .. ':' .. string.sub(now_text, 1, -4) .. ':' .. label
-      redis.call('SET', lock, value, 'PX', ttl_ms)
-      return 1
-    end
-  else
+  if not token then return nil end
+  redis.call('HDEL', waiters, owner)
+  -- The former grant made the counter last as well: if that was in this second, it need not be done again.
+  local _, before = string.find(held, ':', 34, true)
+  if not before or string.sub(held, before + 1, before + 10) ~= seconds then
+    redis.call('PEXPIRE', fence, '@counter_ms@')
+  end
+  token = integer(token)
+  if not told(channel, owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. now_text) then return false end
+  -- C45: in ms since 1970.
+  return owner .. ':' .. token .. ':' .. string.sub(now_text, 1, -4) .. ':' .. label, ttl_ms
+end
+
+local problem
+if owner then
+  local went_well, value, ttl_ms = pcall(tell_next)
+  if went_well and value then
+    redis.call('SET', lock, value, 'PX', ttl_ms)
+    return 1
+  end
+  if not went_well then problem, value = value, nil end
+  if value == nil then
     redis.call('ZADD', queue, place, owner)
     redis.call('PEXPIRE', queue, QUEUE_MS)
   end

@@ -4,10 +4,13 @@
 local owner, limit, may_come_late = unpack(ARGV)
 -- C19: takes back the place in the queue, and the hold. What a server out of memory allows comes first:
 -- after the first write it allows the rest.
-local left = leave_queue(owner)
+local went_well, left = pcall(leave_queue, owner)
+local problem = not went_well and left
+if problem then left = 0 end
+-- C19: a request that comes late finds the mark, and is refused.
+if may_come_late == '1' then redis.call('SET', KEYS[5], '', 'PX', '@withdrawn_ms@') end
 local now = server_time()
 local holds = holds_now(now)
 -- C34: those who waited behind it may fit.
 if left + remove(holds, owner) > 0 then pass_on(holds, now, limit) end
--- C19: a request that comes late finds the mark, and is refused.
-if may_come_late == '1' then redis.call('SET', KEYS[5], '', 'PX', '@withdrawn_ms@') end
+if problem then raise(problem) end

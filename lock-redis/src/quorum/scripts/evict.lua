@@ -6,5 +6,5 @@ if found then return not_a_lock(found) end
 if not value or string.sub(value, 1, #ARGV[1]) ~= ARGV[1] then return nil end
 local left, time = redis.call('PTTL', lock), redis.call('TIME')
 redis.call('DEL', lock)
-wake(waiting, next)
+raise(pcall(wake, waiting, next))
 return { value, left, integer(time[1] * 1000000 + time[2]) }

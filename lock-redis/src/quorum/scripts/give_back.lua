@@ -9,9 +9,10 @@ local token = value and string.sub(value, 1, 33) == owner .. ':' and string.matc
 local held = token and (ballot == '0' or tonumber(token) <= tonumber(ballot))
 -- What a server out of memory allows comes first: after the first write it allows the rest.
 if held then redis.call('DEL', lock) end
-redis.call('ZREM', waiting, owner .. ':' .. channel)
-if wakes == '1' and (held or redis.call('GET', next) == owner) then wake(waiting, next) end
+local left, problem = pcall(redis.call, 'ZREM', waiting, owner .. ':' .. channel)
 -- C19: a vote for this ballot that is asked for later, or comes late, is stale.
-raise(fence, ballot)
+lift(fence, ballot)
 if marks == '1' then redis.call('SET', withdrawn, '', 'PX', '@withdrawn_ms@') end
+if wakes == '1' and (held or redis.call('GET', next) == owner) then raise(pcall(wake, waiting, next)) end
+raise(left, problem)
 return held and 1 or 0

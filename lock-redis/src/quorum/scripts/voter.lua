@@ -14,8 +14,8 @@ local function is_far_ahead(ballot, counter, time)
   return tonumber(ballot) > math.max(counter, time[1] * 1000000) + @day_us@
 end
 
--- Raises a lock's counter: it never falls.
-local function raise(fence, ballot)
+-- Lifts a lock's counter: it never falls.
+local function lift(fence, ballot)
   local counter = number_at(fence)
   if counter < tonumber(ballot) and not is_far_ahead(ballot, counter, redis.call('TIME')) then
     redis.call('SET', fence, ballot, 'PX', '@counter_ms@')
@@ -27,6 +27,13 @@ local function outlast(held, ttl_ms)
   if redis.call('PTTL', held) < tonumber(ttl_ms) then
     redis.call('SET', held, '', 'PX', integer(math.ceil(ttl_ms * 1.25)))
   end
+end
+
+-- Ends a script with what went wrong in a part of it; a key of another type in the way of the waiters is no matter.
+local function raise(went_well, problem)
+  if went_well then return end
+  local text = tostring(type(problem) == 'table' and problem.err or problem)
+  if not string.find(text, 'WRONGTYPE', 1, true) then error(problem, 0) end
 end
 
 -- Wakes the first waiter that somebody hears for, and keeps newcomers out until it has had the time to come.

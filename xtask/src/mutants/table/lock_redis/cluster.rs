@@ -27,11 +27,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis tokens::c22_tokens_grow_when_a_replica_takes_over_behind_the_address",
     },
     Mutant {
-        name: "Sentinel: nobody is asked for another primary",
+        name: "Sentinel: nobody is asked while the former primary answers",
         file: "lock-redis/src/sentinel.rs",
-        from: "if primary.connection.is_in_doubt() {",
-        to: "if false {",
-        test: "-p leasehold --all-features --test redis_topologies failover::sentinel::a_hold_and_its_waiter_outlive_their_primary",
+        from: "let _ = timeout(LOOK_INTERVAL, self.doubt.notified()).await;",
+        to: "let _ = timeout(LOOK_INTERVAL * 60, self.doubt.notified()).await;",
+        test: "-p leasehold --all-features --test redis_topologies sentinel::planned::p2_a_primary_that_was_replaced_grants_nothing",
+    },
+    Mutant {
+        name: "Sentinel: any answer rules",
+        file: "lock-redis/src/sentinel.rs",
+        from: "newest.max_by_key(|named| (named.epoch, is_known(named)))",
+        to: "newest.max_by_key(is_known)",
+        test: "-p lock-redis --all-features --lib p2_the_newest_answer_rules",
     },
     Mutant {
         name: "Cluster: a hand-over in a slot that moves",

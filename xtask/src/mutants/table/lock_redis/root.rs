@@ -41,6 +41,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p leasehold --all-features --test redis a_swallowing_connection_is_replaced_while_the_lock_is_held",
     },
     Mutant {
+        name: "a client listens where it asked before",
+        file: "lock-redis/src/push.rs",
+        from: "_ = connection.links.changed() => return None,",
+        to: "",
+        test: "-p leasehold --all-features --test redis failover::c28_who_waits_listens_at_the_new_primary",
+    },
+    Mutant {
         name: "a failed connection is kept",
         file: "lock-redis/src/connection.rs",
         from: "if let Err(error) = link.opened().await {\n            self.give_up(link);",

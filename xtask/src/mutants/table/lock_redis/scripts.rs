@@ -30,7 +30,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "tokens by a plain counter",
         file: "lock-redis/src/scripts/granting.lua",
-        from: "if not last then return integer(now) end",
+        from: "if not last or counter == 0 then return integer(now) end",
         to: "if not last then return '1' end now = 0",
         test: "-p leasehold --all-features --test redis c22_tokens_grow_through_a_loss_of_all_data",
     },
@@ -73,8 +73,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Redis: a server out of memory hands nothing over",
         file: "lock-redis/src/scripts/release_unwanted.lua",
-        from: "redis.call('ZPOPMIN', KEYS[3])",
-        to: "redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')",
+        from: "redis.pcall('ZPOPMIN', KEYS[3])",
+        to: "redis.pcall('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')",
         test: "-p leasehold --all-features --test redis queue::c27_a_server_out_of_memory_hands_over",
     },
     Mutant {
@@ -337,9 +337,37 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "Cluster: a grant that counts for nothing is told",
         file: "lock-redis/src/scripts/waiting.lua",
-        from: "if @several@ and redis.call('PUBSUB', 'NUMSUB', channel)[2] == 0 then return false end",
-        to: "",
+        from: "redis.call('PUBSUB', 'NUMSUB', channel)[2]",
+        to: "1",
         test: "-p leasehold --all-features --test redis_topologies cluster::moves::c27_waiters_outlive_the_move_of_a_slot",
+    },
+    Mutant {
+        name: "Redis: a grant that counts for nothing is told",
+        file: "lock-redis/src/scripts/waiting.lua",
+        from: "redis.call('PUBLISH', channel, '')",
+        to: "1",
+        test: "-p leasehold --all-features --test redis failover::s3_a_grant_for_another_that_a_replica_repeats_is_not_believed",
+    },
+    Mutant {
+        name: "Redis: a line that is not understood is no hold",
+        file: "lock-redis/src/scripts/granting.lua",
+        from: "~= (mark == '*') then return foreign end",
+        to: "~= (mark == '*') then return {} end",
+        test: "-p leasehold --all-features --test redis formats::s3_a_record_that_is_not_understood_is_a_foreign_holder",
+    },
+    Mutant {
+        name: "Redis: a waiter of a later version is passed over",
+        file: "lock-redis/src/scripts/waiting.lua",
+        from: "if not ttl_ms then return LATER end",
+        to: "if not ttl_ms then return nil end",
+        test: "-p leasehold --all-features --test redis formats::c27_a_waiter_of_a_later_version_keeps_its_place",
+    },
+    Mutant {
+        name: "Redis: a companion of another type jams a lock",
+        file: "lock-redis/src/scripts/granting.lua",
+        from: "went_well, problem = pcall(serve, holds, now)",
+        to: "serve(holds, now)",
+        test: "-p leasehold --all-features --test redis companions::c14_a_hold_ends_whatever_its_companions_are",
     },
     Mutant {
         name: "Cluster: a hold whose slot moves is taken for lost",
