@@ -49,7 +49,7 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(&self.server, self.take_and_give_back(prefix)).await
+        doctor::examine(&self.server, prefix, self.take_and_give_back(prefix)).await
     }
 }
 

@@ -1,14 +1,16 @@
 //! What endangers locks on a live server.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use lock_core::{BackendError, Finding, Health};
 use redis::cmd;
 
+use crate::error::lacks_right;
 use crate::node::Node;
 use crate::reply;
+use crate::rights;
 use crate::scripts::Servers;
 use crate::server::Server;
 
@@ -36,16 +38,25 @@ const OLDEST: (u32, u32) = (6, 2);
 /// does: no command tells what a user may do.
 pub(crate) async fn examine(
     server: &Server,
+    prefix: &str,
     probe: impl Future<Output = Result<(), BackendError>>,
 ) -> Result<Vec<Finding>, BackendError> {
-    let nodes = server.nodes();
-    let seen = try_join_all(nodes.iter().map(|node| look_at(node, server.servers()))).await?;
-    let rights = match seen.iter().any(|seen| seen.is_replica) {
-        true => Finding::unknown("rights", "a replica takes no locks", "examine the primary"),
-        false => rights(probe.await)?,
-    };
+    let (nodes, servers) = (server.nodes(), server.servers());
+    let seen = try_join_all(nodes.iter().map(|node| look_at(node, servers))).await?;
+    let is_replica = seen.iter().any(|seen| seen.is_replica);
     let mut findings = worst_of_each_check(seen.into_iter().flat_map(|seen| seen.settings));
-    findings.push(rights);
+    findings.extend(server.examine().await);
+    match is_replica {
+        true => {
+            let why = "a replica takes no locks";
+            findings.push(Finding::unknown("rights", why, "examine the primary"));
+        }
+        false => {
+            let missing = join_all(nodes.iter().map(|node| missing_rights(node, servers, prefix)));
+            let missing = missing.await.into_iter().flatten().collect();
+            findings.extend(rights(missing, probe.await));
+        }
+    }
     let clocks = try_join_all(nodes.iter().map(|node| clock(node))).await?;
     findings.extend(worst_of_each_check(clocks));
     Ok(findings)
@@ -69,7 +80,8 @@ async fn look_at(server: &Node, servers: Servers) -> Result<Seen, BackendError> 
         address => role_at(address, &info),
     };
     let watching = watching(server).await?;
-    let settings = vec![version(&info), role, eviction(&info), persistence(&info), watching];
+    let mut settings = vec![version(&info), role, eviction(&info), persistence(&info), watching];
+    settings.extend(replicas(&info, servers));
     let settings = settings.into_iter().map(|finding| at(&server.address, finding)).collect();
     Ok(Seen { settings, is_replica: info.get("role") != "master" })
 }
@@ -181,6 +193,23 @@ fn role_at(address: &str, info: &Info<'_>) -> Finding {
     }
 }
 
+/// P2: a primary that others were told has been replaced goes on granting, unless it needs replicas for that.
+fn replicas(info: &Info<'_>, servers: Servers) -> Option<Finding> {
+    let is_replaced_by_others = servers == Servers::Several && info.get("role") == "master";
+    if !is_replaced_by_others || matches!(info.get("connected_slaves"), "" | "0") {
+        return None;
+    }
+    // A server tells of them only if it needs them.
+    Some(match info.get("min_slaves_good_slaves") {
+        "" => Finding::risk(
+            "replicas",
+            "the primary takes writes without replicas: cut off from its successor, it goes on granting locks",
+            "set min-replicas-to-write 1, and min-replicas-max-lag to a few seconds",
+        ),
+        _ => Finding::good("replicas", "the primary takes no writes without replicas"),
+    })
+}
+
 fn eviction(info: &Info<'_>) -> Finding {
     let (policy, limit) = (info.get("maxmemory_policy"), info.get("maxmemory"));
     let limit = if matches!(limit, "" | "0") { "no limit of memory is set now" } else { "" };
@@ -239,17 +268,43 @@ fn learns_by(events: &str) -> String {
     }
 }
 
-fn rights(probed: Result<(), BackendError>) -> Result<Finding, BackendError> {
-    match probed {
-        Ok(()) => {
-            Ok(Finding::good("rights", "the user may run the scripts, publish and subscribe"))
-        }
-        Err(error) if error.is_transient() => Err(error),
-        Err(error) => {
-            let remedy = "grant the user what the documentation of the Redis backend lists";
-            Ok(Finding::risk("rights", error.to_string(), remedy))
-        }
+/// The commands that the user may not run on a server, of those that a client runs. What else is in the way is met by
+/// the probe.
+async fn missing_rights(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
+    let mut missing = rights::missing(node, servers, prefix).await.unwrap_or_default();
+    let mut scan = cmd("SCAN");
+    scan.arg(0).arg("COUNT").arg(1);
+    if node.connection.send(scan).await.is_err_and(|error| lacks_right(&error)) {
+        missing.push("SCAN".to_owned());
     }
+    missing
+}
+
+/// What the user may do, and whether the server does it.
+fn rights(missing: BTreeSet<String>, probed: Result<(), BackendError>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !missing.is_empty() {
+        let missing: Vec<String> = missing.into_iter().collect();
+        let seen = format!("the user may not run {}", missing.join(", "));
+        let remedy = format!("grant +{}", missing.join(" +").to_lowercase());
+        findings.push(Finding::risk("rights", seen, remedy));
+    }
+    match probed {
+        Ok(()) if findings.is_empty() => {
+            let seen = "the user may run the scripts, publish and subscribe";
+            findings.push(Finding::good("rights", seen));
+        }
+        Err(error) if error.is_transient() => {
+            let remedy = "see its log: until then no lock is granted or renewed";
+            findings.push(Finding::risk("writes", error.to_string(), remedy));
+        }
+        Err(error) if findings.is_empty() => {
+            let remedy = "grant the user what the documentation of the Redis backend lists";
+            findings.push(Finding::risk("rights", error.to_string(), remedy));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    findings
 }
 
 async fn clock(server: &Node) -> Result<Finding, BackendError> {

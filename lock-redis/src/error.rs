@@ -81,11 +81,7 @@ fn classify_answer(error: RedisError) -> BackendError {
         "NOAUTH" | "WRONGPASS" => {
             refused(error, "the server wants other credentials: check user and password")
         }
-        "NOPERM" => {
-            let context = "the user lacks rights: it needs EVALSHA, EVAL, the commands of the \
-                           scripts, PUBLISH and SUBSCRIBE on leasehold-*, and the keys";
-            BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
-        }
+        "NOPERM" => lacks(error, &[]),
         // C49: what has the name is no lock. To wait would not help.
         "NOTALOCK" => not_a_lock(error.detail().unwrap_or_default()),
         "NOCLUSTER" => refused(error, "the server is part of no cluster: connect by redis://"),
@@ -105,6 +101,44 @@ fn classify_answer(error: RedisError) -> BackendError {
             BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
         }
     }
+}
+
+/// Whether the user lacks a right, which no retry gives.
+pub(crate) fn lacks_right(error: &RequestError) -> bool {
+    matches!(error, RequestError::Execute(error) if code_of(error) == "NOPERM")
+}
+
+/// The user lacks rights, among them those to these commands.
+pub(crate) fn lacks_rights(error: RequestError, missing: &[String]) -> BackendError {
+    match error {
+        RequestError::Execute(error) => lacks(error, missing),
+        RequestError::Connect(_) => classify(error),
+    }
+}
+
+fn lacks(error: RedisError, missing: &[String]) -> BackendError {
+    let named = command_of(error.detail().unwrap_or_default());
+    let missing: Vec<&str> = named.into_iter().chain(missing.iter().map(String::as_str)).collect();
+    let context = match &missing[..] {
+        [] => {
+            "the user lacks rights: it needs EVALSHA, EVAL, the commands of the scripts, PUBLISH \
+               and SUBSCRIBE on leasehold-*, and the keys"
+                .to_owned()
+        }
+        missing => {
+            let commands = missing.join(", ").to_uppercase();
+            let rights = missing.join(" +").to_lowercase();
+            format!("the user may not run {commands}, which a lock needs: grant +{rights}")
+        }
+    };
+    // C15: a script may have done a part of its work before.
+    BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
+}
+
+/// The command of `… to run the 'get' command`.
+fn command_of(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("to run the '")?;
+    rest.split_once('\'').map(|(command, _)| command)
 }
 
 fn refused(error: RedisError, context: &'static str) -> BackendError {

@@ -112,6 +112,11 @@ pub(crate) fn mark(resource: &str) -> String {
     format!("{{{}}}:mark", encode(resource))
 }
 
+/// A key behind `prefix` that is nobody's, for trials.
+pub(crate) fn trial(prefix: &str) -> String {
+    format!("{{{}}}:trial", encode(prefix))
+}
+
 /// A glob that matches the counters of all locks whose names start with `start`.
 pub(crate) fn counters(start: &str) -> String {
     let mut glob = String::from("{");

@@ -70,7 +70,7 @@ mod cluster;
 mod connect;
 mod connection;
 mod delivery;
-#[cfg(any(feature = "cluster", feature = "sentinel"))]
+#[cfg(feature = "cluster")]
 mod discovery;
 mod doctor;
 mod error;
@@ -91,6 +91,7 @@ mod push;
 mod quorum;
 mod renewals;
 mod reply;
+mod rights;
 mod scripts;
 #[cfg(feature = "sentinel")]
 mod sentinel;

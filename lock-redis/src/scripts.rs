@@ -14,6 +14,9 @@ pub(crate) const POLLED: &str = "poll";
 /// anew once a day.
 pub(crate) const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// What a script is given that names none.
+pub(crate) const NO_KEYS: [&str; 0] = [];
+
 /// What a request about one lock with a short name needs no more room than.
 const USUAL_ARGUMENTS: usize = 16;
 const USUAL_BYTES: usize = 256;
@@ -82,6 +85,7 @@ script!(RECORD, "record");
 script!(WITHDRAW, "key", "waiting", "holds", "granting", "withdraw");
 script!(INSPECT, "key", "holds", "inspect");
 script!(EVICT, "key", "waiting", "holds", "granting", "evict");
+script!(TRY_RIGHTS, "try_rights");
 
 /// The text of a script, in which each bound of the contract stands where the file has its `@name@`.
 fn with_bounds(text: &str) -> String {
@@ -205,6 +209,7 @@ mod tests {
             &WITHDRAW,
             &INSPECT,
             &EVICT,
+            &TRY_RIGHTS,
         ] {
             for Text { text, .. } in [&program.of_one].into_iter().chain(&program.of_several) {
                 assert!(!text.contains('@'), "{text}");

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
-use lock_core::{BackendError, LockName, OwnerId};
+use lock_core::{BackendError, Finding, LockName, OwnerId};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
 use crate::batch::Manner;
-use crate::error::{RequestError, classify, is_unknown_script, no_server, still_moving};
+use crate::error::{
+    RequestError, classify, is_unknown_script, lacks_right, lacks_rights, no_server, still_moving,
+};
 use crate::keys::Keys;
 use crate::link::LinkId;
 use crate::message::{Message, Question};
 use crate::node::Node;
 use crate::reply::read;
-use crate::scripts::{Form, Program, Servers};
+use crate::rights;
+use crate::scripts::{Form, NO_KEYS, Program, Servers};
 use crate::topology::{Topology, Way};
 
 /// How often a request follows a server that names another. A slot that moves takes two: one to the server that
@@ -22,8 +25,6 @@ const MOST_HOPS: usize = 4;
 
 /// How many keys one step of a listing looks at.
 const SCAN_STEP: usize = 1000;
-
-const NO_KEYS: [&str; 0] = [];
 
 /// One logical server, be it one or many.
 pub(crate) struct Server {
@@ -40,6 +41,11 @@ impl Server {
         let mut nodes = Vec::new();
         self.topology.visit(&mut |node| nodes.push(node.clone()));
         nodes
+    }
+
+    /// What the doctor finds about those who tell of the servers.
+    pub(crate) async fn examine(&self) -> Option<Finding> {
+        self.topology.examine().await
     }
 
     /// Any server that keeps locks.
@@ -174,7 +180,7 @@ impl Server {
         mut message: impl FnMut(&Node, LinkId, Form) -> Result<Message, BackendError>,
     ) -> Result<Value, BackendError> {
         let (mut way, mut form) = (Way { node, manner: Manner::Plain }, Form::Hash);
-        let mut hops = 0;
+        let (mut hops, servers) = (0, self.servers());
         loop {
             let connection = &way.node.connection;
             let link = connection.link();
@@ -186,6 +192,10 @@ impl Server {
             if form == Form::Hash && is_unknown_script(&error) {
                 form = Form::Text;
                 continue;
+            }
+            if lacks_right(&error) {
+                let missing = rights::missing(&way.node, servers, "").await;
+                return Err(lacks_rights(error, &missing.unwrap_or_default()));
             }
             way = self.next(&way, error, hops)?;
             (form, hops) = (Form::Hash, hops + 1);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use lock_core::BackendError;
+use futures_util::future::{BoxFuture, FutureExt, ready};
+use lock_core::{BackendError, Finding};
 
 use crate::batch::Manner;
 use crate::error::RequestError;
@@ -26,6 +27,11 @@ pub(crate) trait Topology: Send + Sync {
     /// How many servers there are.
     fn servers(&self) -> Servers {
         Servers::Several
+    }
+
+    /// Looks at what tells of the servers, if that are others.
+    fn examine(&self) -> BoxFuture<'_, Option<Finding>> {
+        ready(None).boxed()
     }
 
     /// Splits `count` keys into those that may go in one request each, by their numbers.

@@ -7,6 +7,7 @@ mod bounds;
 mod cluster;
 mod companions;
 mod doctor;
+mod failover;
 mod faults;
 mod fence;
 mod foreign;
@@ -20,6 +21,7 @@ mod redis_renewals;
 mod redis_server;
 mod renewals;
 mod resources;
+mod rights;
 mod server;
 mod several;
 #[path = "../support/mod.rs"]

@@ -52,7 +52,7 @@ impl LockAdmin for QuorumBackend {
         let mut findings = vec![self.examine_set().await?];
         for voter in &*self.voters {
             let probe = self.take_and_give_back(prefix);
-            match doctor::examine(&voter.server, probe).await {
+            match doctor::examine(&voter.server, prefix, probe).await {
                 Ok(seen) => findings.extend(seen.into_iter().map(|finding| of(voter, finding))),
                 Err(error) => {
                     let remedy = "start it again: without it one server less may fail";

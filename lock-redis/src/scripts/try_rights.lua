@@ -1,0 +1,24 @@
+-- Tries each command that the scripts run. A server refuses what a user may not run before it looks at anything else.
+-- ARGV: a key that is nobody's, which is left to expire; a channel of the client
+-- -> the commands that the user may not run
+local key, channel = unpack(ARGV)
+local trials = {
+  -- The key is a string then, so that what is for other types changes nothing.
+  { 'SET', key, '1', 'PX', '1000' }, { 'GET', key }, { 'GETEX', key }, { 'MGET', key }, { 'SETRANGE', key, '0', '1' },
+  { 'INCR', key }, { 'INCRBY', key, '1' }, { 'DECR', key }, { 'EXISTS', key }, { 'TYPE', key }, { 'PTTL', key },
+  { 'ZADD', key, '1', 'x' }, { 'ZCARD', key }, { 'ZPOPMIN', key }, { 'ZRANGE', key, '0', '0' }, { 'ZRANK', key, 'x' },
+  { 'ZREM', key, 'x' }, { 'HGET', key, 'x' }, { 'HSET', key, 'x', 'x' }, { 'HDEL', key, 'x' }, { 'HVALS', key },
+  { 'PEXPIRE', key, '1000' }, { 'DEL', key }, { 'TIME' }, { 'PUBLISH', channel, '' },
+}
+if @several@ then trials[#trials + 1] = { 'PUBSUB', 'NUMSUB', channel } end
+
+local refused = {}
+for _, trial in ipairs(trials) do
+  local answer = redis.pcall(unpack(trial))
+  local text = type(answer) == 'table' and answer.err or ''
+  -- As Redis 6 and 7.0, and as later versions say it.
+  if string.find(text, "can't run this command", 1, true) or string.find(text, 'permissions to run', 1, true) then
+    refused[#refused + 1] = trial[1] == 'PUBSUB' and 'PUBSUB|NUMSUB' or trial[1]
+  end
+end
+return refused

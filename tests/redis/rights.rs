@@ -1,0 +1,72 @@
+//! What becomes of locks where a user lacks a right that the scripts need.
+
+use leasehold::core::backend::WaiterHandle;
+use leasehold::redis::RedisBackend;
+use leasehold::{DistributedLock, LockRequest, Outcome};
+use lock_testkit::{RedisServer, Reply};
+
+use crate::access::RIGHTS;
+use crate::queue::{claim, place};
+use crate::support::{SECRET, fresh_name};
+
+/// The URL of a user who has all rights but `missing`.
+pub(crate) fn user_without(server: &RedisServer, missing: &str) -> String {
+    let name = format!("user-{}", fresh_name());
+    let secret = format!(">{SECRET}");
+    let rights = RIGHTS.iter().copied().chain(["+info"]).filter(|right| *right != missing);
+    let rights: Vec<&str> = rights.collect();
+    let user = ["ACL", "SETUSER", &name, "on", &secret, "resetchannels"];
+    assert_eq!(server.cli(&[&user[..], &rights].concat()).to_string(), "OK");
+    format!("redis://{name}:{SECRET}@{}", server.addr())
+}
+
+/// C15: no retry helps. The hold is over all the same: who waits finds that by a look.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_release_that_lacks_a_right_names_it_and_ends_the_hold() {
+    let server = RedisServer::start().await;
+    for (missing, wanted, named) in [
+        ("+zpopmin", false, "ZPOPMIN"),
+        ("+zpopmin", true, "ZPOPMIN"),
+        ("+hget", true, "HGET"),
+        ("+hdel", true, "HDEL"),
+        ("+publish", true, "PUBLISH"),
+    ] {
+        let able = RedisBackend::connect(&server.url()).await.expect("a connection");
+        let url = user_without(&server, missing);
+        let unable = RedisBackend::connect(&url).await.expect("a connection");
+        let holder = claim(&fresh_name());
+        able.try_acquire(&holder, None).await.expect("it is free");
+        if wanted {
+            assert_eq!(place(&able, &claim(holder.name.as_str())).await, Some(0));
+        }
+        let refused = unable.release(&holder.name, holder.owner).await.expect_err(missing);
+        assert!(!refused.is_transient(), "{missing}: {refused}");
+        assert_eq!(refused.outcome(), Outcome::Unknown, "{missing}");
+        let text = refused.to_string();
+        let remedy = format!("+{}", named.to_lowercase());
+        assert!(text.contains(named) && text.contains(&remedy), "{missing}: {text}");
+        assert!(!text.contains(SECRET) && !text.contains(&holder.owner.expose()), "{text}");
+        let name = holder.name.as_str();
+        assert_eq!(server.cli(&["EXISTS", name]), Reply::Integer(0), "{missing}: it is held");
+    }
+}
+
+/// The command of any request that is refused is named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_request_that_lacks_a_right_names_it() {
+    let server = RedisServer::start().await;
+    for missing in ["+evalsha", "+zadd", "+hset", "+set", "+time"] {
+        let url = user_without(&server, missing);
+        let unable = RedisBackend::connect(&url).await.expect("a connection");
+        let name = fresh_name();
+        let (waiter, _events) = WaiterHandle::channel();
+        let mut refused = None;
+        for _ in 0..3 {
+            let claim = LockRequest::new(&name).claim().expect("a claim");
+            refused = refused.or(unable.try_acquire(&claim, Some(&waiter)).await.err());
+        }
+        let refused = refused.expect(missing);
+        assert!(!refused.is_transient(), "{missing}: {refused}");
+        assert!(refused.to_string().contains(missing), "{missing}: {refused}");
+    }
+}
