@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, IntoConnectionInfo, RedisError, Value};
+use tokio::sync::watch;
 
 use crate::batch::Manner;
 use crate::error::{RequestError, code_of};
@@ -53,6 +54,8 @@ pub(crate) struct Connection {
     client: Client,
     role: Role,
     state: Mutex<State>,
+    /// Told each time that a link is open.
+    opened: watch::Sender<()>,
 }
 
 #[derive(Default)]
@@ -65,7 +68,12 @@ struct State {
 
 impl Connection {
     pub(crate) fn new(client: Client, role: Role) -> Self {
-        Self { client, role, state: Mutex::default() }
+        Self { client, role, state: Mutex::default(), opened: watch::Sender::new(()) }
+    }
+
+    /// Changes each time that a link is open, which may lead to another server than the one before.
+    pub(crate) fn opened(&self) -> watch::Receiver<()> {
+        self.opened.subscribe()
     }
 
     /// The link that requests go over now. It is opened if there is none.
@@ -74,7 +82,7 @@ impl Connection {
         if let Some(current) = &state.current {
             return current.clone();
         }
-        let link = Arc::new(Link::open(self.client.clone(), self.role));
+        let link = Arc::new(Link::open(self.client.clone(), self.role, self.opened.clone()));
         state.current.insert(link).clone()
     }
 

@@ -97,13 +97,16 @@ struct Opened {
 }
 
 impl Link {
-    pub(crate) fn open(client: Client, role: Role) -> Self {
+    /// Opens it, and says so by `told_open` once it is.
+    pub(crate) fn open(client: Client, role: Role, told_open: watch::Sender<()>) -> Self {
         let (tell, opened) = watch::channel(None);
         let (queue, requests) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             let opened = connected(&client, role).await;
             tell.send_replace(Some(opened.clone()));
             if let Ok(opened) = opened {
+                told_open.send_replace(());
+                drop(told_open);
                 carry(&opened, requests).await;
             }
         });

@@ -30,9 +30,11 @@ impl Node {
     pub(crate) fn new(address: String, client: Client, role: Role, channel: Arc<str>) -> Self {
         let database = client.get_connection_info().redis_settings().db();
         let key_events = Arc::new(KeyEvents::new(database));
-        let subscriber = Subscriber::new(client.clone(), channel.clone(), key_events.clone());
+        let connection = Connection::new(client.clone(), role);
+        let subscriber =
+            Subscriber::new(client, channel.clone(), key_events.clone(), connection.opened());
         let push = Arc::new(Notifications::new(subscriber));
-        Self { address, connection: Connection::new(client, role), push, key_events, channel }
+        Self { address, connection, push, key_events, channel }
     }
 
     /// Sends it one command, and waits for its reply.

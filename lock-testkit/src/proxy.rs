@@ -83,6 +83,12 @@ impl Proxy {
         self.network.links().set_existing(mode);
     }
 
+    /// Leads new connections to the server at `upstream`, as a name does whose address changes. Those that exist stay
+    /// where they are.
+    pub fn lead_to(&self, upstream: SocketAddr) {
+        self.network.links().upstream = upstream;
+    }
+
     /// Closes all existing connections. New ones follow the mode.
     pub fn cut(&self) {
         self.network.links().cut();
@@ -109,7 +115,6 @@ impl Drop for Proxy {
 /// What the acceptor, the connections and the test share.
 #[derive(Debug)]
 struct Network {
-    upstream: SocketAddr,
     request_bytes: Arc<AtomicU64>,
     links: Mutex<Links>,
 }
@@ -117,9 +122,8 @@ struct Network {
 impl Network {
     fn before(upstream: SocketAddr) -> Self {
         Self {
-            upstream,
             request_bytes: Arc::default(),
-            links: Mutex::new(Links { mode_of_new: Mode::Pass, existing: Vec::new() }),
+            links: Mutex::new(Links { upstream, mode_of_new: Mode::Pass, existing: Vec::new() }),
         }
     }
 
@@ -130,6 +134,7 @@ impl Network {
 
 #[derive(Debug)]
 struct Links {
+    upstream: SocketAddr,
     mode_of_new: Mode,
     existing: Vec<Link>,
 }
@@ -178,7 +183,8 @@ fn admit(client: TcpStream, network: &Arc<Network>) {
         return;
     }
     let (mode, _) = watch::channel(links.mode_of_new);
-    let task = tokio::spawn(connect(client, network.clone(), mode.clone())).abort_handle();
+    let connection = connect(client, links.upstream, network.clone(), mode.clone());
+    let task = tokio::spawn(connection).abort_handle();
     links.open();
     links.existing.push(Link { mode, task });
 }
@@ -186,6 +192,7 @@ fn admit(client: TcpStream, network: &Arc<Network>) {
 /// Carries one connection until it ends. Dropping the halves closes it.
 async fn connect(
     client: TcpStream,
+    upstream: SocketAddr,
     network: Arc<Network>,
     mode: watch::Sender<Mode>,
 ) -> io::Result<()> {
@@ -193,7 +200,7 @@ async fn connect(
     if let Mode::SlowToOpen(delay) = opened {
         sleep(delay).await;
     }
-    let server = TcpStream::connect(network.upstream).await?;
+    let server = TcpStream::connect(upstream).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();

@@ -1,0 +1,103 @@
+//! A replica that takes over behind a name, by a failover that loses nothing.
+
+use std::time::Duration;
+
+use leasehold::LockClient;
+use lock_testkit::{Proxy, RedisServer, eventually};
+use tokio::time::timeout;
+
+use crate::redis_server::redis_connections;
+use crate::support::{LIMIT, client, fresh_name, held, patient, queued, released, served};
+
+/// Two servers, of which the second follows the first.
+async fn replicated() -> [RedisServer; 2] {
+    let first = RedisServer::start().await;
+    let port = first.port().to_string();
+    let second = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]).await;
+    until_it_follows(&second).await;
+    [first, second]
+}
+
+async fn until_it_follows(server: &RedisServer) {
+    eventually("it follows", LIMIT, async || {
+        server.cli(&["INFO", "replication"]).text().contains("master_link_status:up")
+    })
+    .await;
+}
+
+/// Returns once the replica has what was written.
+fn until_replicated(server: &RedisServer) {
+    let mut session = server.session();
+    session.call(&["SET", "written", "", "PX", "1"]);
+    assert_eq!(session.call(&["WAIT", "1", "4000"]).integer(), 1);
+}
+
+/// The second takes the place of the first, which follows it from then on. Clients that are connected stay so.
+async fn fail_over([first, second]: &[RedisServer; 2], name: &Proxy) {
+    until_replicated(first);
+    let port = second.port().to_string();
+    second.cli(&["REPLICAOF", "NO", "ONE"]);
+    name.lead_to(second.addr());
+    first.cli(&["REPLICAOF", "127.0.0.1", &port]);
+    until_it_follows(first).await;
+}
+
+async fn by_name(proxy: &Proxy, parameter: &str) -> LockClient {
+    client(&format!("{}{parameter}", proxy.url())).await
+}
+
+/// S3: the release at the new primary finds nobody who listens for the first waiter, and passes on to the second. The
+/// former primary hears of what is published as any replica does: the first waiter, which listens there still, must not
+/// believe it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_a_grant_for_another_that_a_replica_repeats_is_not_believed() {
+    for parameter in ["", "?failover=true"] {
+        let servers = replicated().await;
+        let proxy = Proxy::start(servers[0].addr()).await;
+        let (holder, first, lock) =
+            (by_name(&proxy, parameter).await, by_name(&proxy, parameter).await, fresh_name());
+        let guard = held(&holder, &lock).await;
+        let first = queued(&first, &holder, patient(&lock), &lock).await;
+        fail_over(&servers, &proxy).await;
+        let second = by_name(&proxy, parameter).await;
+        let second = tokio::spawn(async move { second.acquire(patient(&lock)).await });
+        eventually("the second listens", LIMIT, async || {
+            redis_connections(&servers[1], "pubsub") > 0
+        })
+        .await;
+        released(guard).await;
+        let mut waiting = [first, second];
+        eventually("one is served", LIMIT, async || {
+            waiting.iter().any(|waiting| waiting.is_finished())
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        waiting.sort_by_key(|waiting| !waiting.is_finished());
+        let [granted, other] = waiting;
+        assert!(!other.is_finished(), "two believe");
+        released(served(granted).await).await;
+        released(served(other).await).await;
+    }
+}
+
+/// C27, C28: a client listens where it asks, so that the first waiter is served first, and by push.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_who_waits_listens_at_the_new_primary() {
+    let servers = replicated().await;
+    let proxy = Proxy::start(servers[0].addr()).await;
+    let (holder, waiter, lock) =
+        (by_name(&proxy, "").await, by_name(&proxy, "").await, fresh_name());
+    let guard = held(&holder, &lock).await;
+    let waiting = queued(&waiter, &holder, patient(&lock), &lock).await;
+    assert_eq!(redis_connections(&servers[0], "pubsub"), 1);
+    fail_over(&servers, &proxy).await;
+    eventually("it listens there", LIMIT, async || redis_connections(&servers[1], "pubsub") == 1)
+        .await;
+    eventually("and no more here", LIMIT, async || redis_connections(&servers[0], "pubsub") == 0)
+        .await;
+    let place = async || holder.inspect(&lock).await.expect("an answer").waiters;
+    eventually("it is queued", LIMIT, async || place().await == Some(1)).await;
+    released(guard).await;
+    let next = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
+    released(next.expect("granted")).await;
+}
