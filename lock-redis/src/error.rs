@@ -148,6 +148,9 @@ fn refused(error: RedisError, context: &'static str) -> BackendError {
 /// Whether the server, or our own configuration, keeps us out: no retry will help.
 fn is_refusal(error: &RedisError) -> bool {
     let kind = error.kind();
+    if error.detail().is_some_and(|text| text.contains("max number of clients")) {
+        return false;
+    }
     let refused = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM" | "ERR"));
     refused
         || kind == ErrorKind::AuthenticationFailed

@@ -179,7 +179,7 @@ async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
         match role {
             // C12: a box on the way may accept a connection before it has one to the server. It is waited for here,
             // for as long as opening may take, and not by the first request.
-            Role::Any => driver.send_packed_command(&cmd("PING")).await.map(drop),
+            Role::Any => driver.send_packed_command(&cmd("PING")).await?.extract_error().map(drop),
             Role::Primary => refuse_replica(&mut driver).await,
         }
     };

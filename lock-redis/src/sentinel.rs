@@ -1,24 +1,35 @@
 //! The primary that sentinels name: the one server that keeps all locks, until another takes over.
 //!
 //! ```text
-//!   sentinels ── "who is the primary called so?" ──▶ address ── ROLE: "master"? ──▶ the server
-//!       ▲                                                                               │
-//!       └──────────── it does not answer, or takes no writes any more ──────────────────┘
+//!   sentinels ── "who is the primary called so, since which epoch?" ──▶ the newest address ──▶ ROLE: "master"?
+//!       ▲                                                                                          │
+//!       └── a second has passed; or it does not answer, or takes no writes any more ───────────────┘
 //! ```
 //!
-//! A request that fails, or that a replica refuses, gives up its [connection](crate::connection), and is asked again
-//! (C15). Until a connection is open again, each request has the sentinels asked meanwhile. They name the old primary
-//! until they agree that it is gone. A server that does
-//! not say of itself that it is the primary is not taken: a sentinel may know less than the others.
+//! All sentinels are asked, each second for as long as the client lives. One may be cut off from the others, and name
+//! the former primary, which may be a primary still: after a planned failover for ten seconds. So the newest answer
+//! rules: that of the greatest epoch, which each failover increases. An epoch that is older than what is known rules
+//! only if a majority of the sentinels has answered: an operator has set them up anew.
+//!
+//! A primary that was replaced is asked no more, also if its successor does not answer yet. A request that fails, or
+//! that a replica refuses, gives up its [connection](crate::connection), and is asked again (C15). Until a connection is
+//! open again, each request has the sentinels asked meanwhile. A server that does not say of itself that it is the
+//! primary takes no request.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use lock_core::{BackendError, LockError};
-use redis::{Client, cmd};
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use lock_core::{BackendError, Finding, LockError};
+use redis::cmd;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
 
-use crate::discovery::{Lookout, ask_once, first_answer};
-use crate::error::{RequestError, no_server, unknown_primary};
+use crate::connection::Connection;
+use crate::error::{RequestError, classify, no_server, unknown_primary};
 use crate::hosts::{Hosts, host_and_port};
 use crate::link::Role;
 use crate::node::Node;
@@ -29,28 +40,63 @@ use crate::topology::{KeyText, Topology, Way};
 
 const DEFAULT_PORT: u16 = 26379;
 
+/// How often the sentinels are asked.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often they are asked at the most.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a sentinel is waited for once another has answered.
+const PATIENCE: Duration = Duration::from_millis(250);
+
 /// The sentinels, before any of them was asked.
 pub(crate) struct Sentinels {
-    /// What opens connections to each.
-    clients: Vec<Client>,
+    /// The connections, and the address of each.
+    all: Vec<(String, Connection)>,
     /// What they call the primary.
     name: String,
     /// What is the same for all servers that may be the primary.
     servers: Hosts,
     channel: Arc<str>,
-    /// How often they were asked.
-    looks: AtomicUsize,
+}
+
+/// What one sentinel tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Named {
+    /// The address of the primary.
+    address: String,
+    /// The number of the failover that made it the primary.
+    epoch: u64,
+    /// How many sentinels there are.
+    sentinels: usize,
+}
+
+/// What the sentinels told when they were asked.
+struct Told {
+    /// In the order in which they answered, with the address of each.
+    named: Vec<(String, Named)>,
+    /// Why the first of the others did not answer.
+    error: Option<BackendError>,
 }
 
 /// The primary, as far as it is known.
 pub(crate) struct Watched {
     known: Arc<Known>,
-    lookout: Lookout,
+    /// The task that asks the sentinels.
+    watch: Mutex<Option<AbortHandle>>,
 }
 
 struct Known {
     sentinels: Sentinels,
-    primary: Mutex<Arc<Node>>,
+    primary: Mutex<Primary>,
+    /// Told when the sentinels are to be asked at once.
+    doubt: Notify,
+}
+
+#[derive(Clone)]
+struct Primary {
+    node: Arc<Node>,
+    epoch: u64,
 }
 
 impl Sentinels {
@@ -67,78 +113,187 @@ impl Sentinels {
             ));
         }
         let sentinels = hosts.clone().with_login(&user, &password);
-        let clients: Result<_, _> =
-            hosts.addresses.iter().map(|address| sentinels.client(address)).collect();
+        let connection = |address: &String| {
+            Ok((address.clone(), Connection::new(sentinels.client(address)?, Role::Any)))
+        };
+        let all: Result<_, LockError> = hosts.addresses.iter().map(connection).collect();
         let servers = hosts.with_database(&database);
         servers.addresses.iter().try_for_each(|address| servers.client(address).map(drop))?;
-        let channel = new_channel();
-        Ok(Self { clients: clients?, name, servers, channel, looks: AtomicUsize::new(0) })
+        Ok(Self { all: all?, name, servers, channel: new_channel() })
     }
 
     /// Asks for the primary, without which nothing can be done.
     pub(crate) async fn find(self) -> Result<Watched, BackendError> {
-        let primary = Mutex::new(Arc::new(self.primary().await?));
-        let known = Arc::new(Known { sentinels: self, primary });
-        Ok(Watched { known, lookout: Lookout::default() })
+        let Named { address, epoch, .. } = self.ask().await.newest(None)?;
+        let node = self.node_at(address)?;
+        node.send(cmd("PING")).await?;
+        let primary = Mutex::new(Primary { node: Arc::new(node), epoch });
+        let known = Arc::new(Known { sentinels: self, primary, doubt: Notify::new() });
+        let watched = Watched { known, watch: Mutex::default() };
+        watched.keep_watching();
+        Ok(watched)
     }
 
-    /// The primary that a sentinel names, and that says so itself: first another sentinel each time, since one
-    /// may be the last to learn of a change.
-    async fn primary(&self) -> Result<Node, BackendError> {
-        let first = self.looks.fetch_add(1, Ordering::Relaxed) % self.clients.len().max(1);
-        let sentinels = self.clients.iter().cycle().skip(first).take(self.clients.len());
-        first_answer(sentinels.map(|sentinel| self.primary_by(sentinel)).collect()).await
+    /// Asks all of them. Those that are slow are not waited for.
+    async fn ask(&self) -> Told {
+        let mut asked: FuturesUnordered<_> = self.all.iter().map(|one| self.ask_one(one)).collect();
+        let (mut named, mut error) = (Vec::new(), None);
+        let mut patience = std::pin::pin!(sleep(PATIENCE));
+        loop {
+            tokio::select! {
+                biased;
+                answer = asked.next() => match answer {
+                    Some(Ok(answer)) => named.push(answer),
+                    // A refusal tells more than silence.
+                    Some(Err(failed)) if error.is_none() || !failed.is_transient() => {
+                        error = Some(failed);
+                    }
+                    Some(Err(_)) => {}
+                    None => return Told { named, error },
+                },
+                () = &mut patience, if !named.is_empty() => return Told { named, error },
+            }
+        }
     }
 
-    async fn primary_by(&self, sentinel: &Client) -> Result<Node, BackendError> {
-        let mut question = cmd("SENTINEL");
-        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
-        let answer = ask_once(sentinel.clone(), question).await?;
-        let answer: Option<(String, u16)> = reply::read(answer, "the address of the primary")?;
-        let (host, port) = answer.ok_or_else(unknown_primary)?;
-        let address = host_and_port(&host, port);
+    async fn ask_one(
+        &self,
+        (address, sentinel): &(String, Connection),
+    ) -> Result<(String, Named), BackendError> {
+        let ask = async |question: &str| {
+            let mut command = cmd("SENTINEL");
+            command.arg(question).arg(&self.name);
+            sentinel.send(command).await.map_err(refused)
+        };
+        // The epoch comes first: while a failover is under way, it may be older than the address, and never newer.
+        let state = ask("MASTER").await?;
+        let state: HashMap<String, String> = reply::read(state, "the state of the primary")?;
+        let number = |key| state.get(key).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let named = ask("GET-MASTER-ADDR-BY-NAME").await?;
+        let named: Option<(String, u16)> = reply::read(named, "the address of the primary")?;
+        let (host, port) = named.ok_or_else(unknown_primary)?;
+        let sentinels = usize::try_from(number("num-other-sentinels")).unwrap_or(0) + 1;
+        let named =
+            Named { address: host_and_port(&host, port), epoch: number("config-epoch"), sentinels };
+        Ok((address.clone(), named))
+    }
+
+    fn node_at(&self, address: String) -> Result<Node, BackendError> {
         let unusable =
             |error| no_server("the sentinels name an address that cannot be used", error);
         let client = self.servers.client(&address).map_err(unusable)?;
-        let node = Node::new(address, client, Role::Primary, self.channel.clone());
-        node.send(cmd("PING")).await?;
-        Ok(node)
+        Ok(Node::new(address, client, Role::Primary, self.channel.clone()))
     }
 }
 
-impl Known {
-    async fn look(&self) -> Result<(), BackendError> {
-        let found = self.sentinels.primary().await?;
-        let mut primary = self.primary();
-        // The same server keeps its connections, unless they failed.
-        if primary.address != found.address || primary.connection.is_in_doubt() {
-            *primary = Arc::new(found);
+/// The error of a sentinel.
+fn refused(error: RequestError) -> BackendError {
+    match &error {
+        RequestError::Execute(refused)
+            if refused.detail().is_some_and(|text| text.contains("No such master")) =>
+        {
+            unknown_primary()
         }
+        _ => classify(error),
+    }
+}
+
+impl Told {
+    /// The answer that rules, where `known` is the address and the epoch that ruled before.
+    fn newest(self, known: Option<(&str, u64)>) -> Result<Named, BackendError> {
+        let sentinels = self.named.iter().map(|(_, named)| named.sentinels).max().unwrap_or(0);
+        let has_majority = self.named.len() > sentinels / 2;
+        let is_known = |named: &Named| known.is_some_and(|(address, _)| named.address == address);
+        let newest = self.named.into_iter().map(|(_, named)| named);
+        let newest = newest.max_by_key(|named| (named.epoch, is_known(named)));
+        let rules = |named: &Named| {
+            let is_newer = known.is_none_or(|(_, epoch)| named.epoch > epoch);
+            is_newer || has_majority || is_known(named)
+        };
+        let stale = || no_server("the sentinels are behind", "too few of them answer");
+        newest.filter(rules).ok_or_else(|| self.error.unwrap_or_else(stale))
+    }
+
+    /// C31: whether they agree.
+    fn finding(&self, all: usize) -> Finding {
+        let answers = self.named.len();
+        let Some((_, first)) = self.named.first() else {
+            return Finding::risk("sentinels", "none answers: no failover is heard of", START);
+        };
+        if self.named.iter().any(|(_, named)| named.address != first.address) {
+            let each = self.named.iter().map(|(sentinel, Named { address, epoch, .. })| {
+                format!("{sentinel} names {address} since epoch {epoch}")
+            });
+            let seen = format!("they disagree: {}", each.collect::<Vec<_>>().join(", "));
+            let remedy = "find out which of them is cut off from the others, or from the servers; \
+                          examine again if a failover is under way";
+            return Finding::risk("sentinels", seen, remedy);
+        }
+        let seen = format!("{answers} of {all} answer, and name {}", first.address);
+        match answers == all && answers > first.sentinels / 2 {
+            true => Finding::good("sentinels", seen),
+            false => Finding::risk("sentinels", seen, START),
+        }
+    }
+}
+
+const START: &str =
+    "start the others, and name all of them in the URL: each failover takes a majority";
+
+impl Known {
+    async fn watch(&self) {
+        loop {
+            // Whichever comes first.
+            let _ = timeout(LOOK_INTERVAL, self.doubt.notified()).await;
+            // If it fails, the next look may succeed.
+            let _ = self.look().await;
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn look(&self) -> Result<(), BackendError> {
+        let known = self.primary().clone();
+        let told = self.sentinels.ask().await;
+        let Named { address, epoch, .. } = told.newest(Some((&known.node.address, known.epoch)))?;
+        // The same server keeps its connections, unless they failed.
+        let node = match address == known.node.address {
+            true if known.node.connection.is_in_doubt() => {
+                let node = Arc::new(self.sentinels.node_at(address)?);
+                node.send(cmd("PING")).await?;
+                node
+            }
+            true => known.node,
+            // P2: from now on the former primary grants and renews nothing, whatever it says of itself.
+            false => Arc::new(self.sentinels.node_at(address)?),
+        };
+        *self.primary() = Primary { node, epoch };
         Ok(())
     }
 
-    fn primary(&self) -> MutexGuard<'_, Arc<Node>> {
+    fn primary(&self) -> MutexGuard<'_, Primary> {
         self.primary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Watched {
-    /// Has the sentinels asked who is the primary now.
-    fn look_again(&self) {
-        let known = self.known.clone();
-        self.lookout.look(async move {
-            // If it fails, the next request that fails begins another look.
-            let _ = known.look().await;
-        });
+    /// Has the sentinels asked from now on, unless they are.
+    fn keep_watching(&self) {
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        // It ended if the runtime did that it was begun on.
+        if watch.as_ref().is_none_or(AbortHandle::is_finished) {
+            let known = self.known.clone();
+            *watch = Some(tokio::spawn(async move { known.watch().await }).abort_handle());
+        }
     }
 }
 
 impl Topology for Watched {
     fn node_of(&self, _key: KeyText<'_>) -> Result<Arc<Node>, BackendError> {
-        let primary = self.known.primary().clone();
+        self.keep_watching();
+        let primary = self.known.primary().node.clone();
         // It may be back without its data, while another has taken over: the sentinels know.
         if primary.connection.is_in_doubt() {
-            self.look_again();
+            self.known.doubt.notify_one();
             return Err(no_server("the primary failed", "the sentinels are asked for it"));
         }
         Ok(primary)
@@ -149,7 +304,56 @@ impl Topology for Watched {
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Arc<Node>)) {
-        let primary = self.known.primary().clone();
+        let primary = self.known.primary().node.clone();
         visitor(&primary);
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Option<Finding>> {
+        let sentinels = &self.known.sentinels;
+        async { Some(sentinels.ask().await.finding(sentinels.all.len())) }.boxed()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let watch = self.watch.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watch) = watch {
+            watch.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(answers: &[(&str, u64)]) -> Told {
+        let named = answers.iter().map(|(address, epoch)| {
+            let named = Named { address: (*address).to_owned(), epoch: *epoch, sentinels: 3 };
+            (String::new(), named)
+        });
+        Told { named: named.collect(), error: None }
+    }
+
+    #[test]
+    fn p2_the_newest_answer_rules() {
+        for (answers, known, expected) in [
+            (&[("a", 1), ("b", 2), ("b", 2)][..], Some(("a", 1)), Some("b")),
+            (&[("a", 1), ("b", 2), ("b", 2)], None, Some("b")),
+            // One sentinel may hear of a failover before the others do.
+            (&[("b", 2), ("a", 1), ("a", 1)], Some(("a", 1)), Some("b")),
+            // One that is stale, and alone to answer, takes nobody back.
+            (&[("a", 1)], Some(("b", 2)), None),
+            (&[("a", 1)], Some(("a", 1)), Some("a")),
+            (&[("a", 1)], None, Some("a")),
+            // While a failover is under way an address may come without its epoch.
+            (&[("b", 1), ("a", 1), ("a", 1)], Some(("a", 1)), Some("a")),
+            // They were set up anew.
+            (&[("b", 0), ("b", 0)], Some(("a", 5)), Some("b")),
+            (&[], Some(("a", 1)), None),
+        ] {
+            let newest = told(answers).newest(known).ok().map(|named| named.address);
+            assert_eq!(newest.as_deref(), expected, "{answers:?} after {known:?}");
+        }
     }
 }

@@ -52,6 +52,11 @@ impl RedisSentinel {
         format!("redis-sentinel://{}/{name}", self.address)
     }
 
+    /// Where clients connect.
+    pub fn addr(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Starts a sentinel with these settings, and those for TLS if it is to speak that.
     pub(super) fn launch(tls: Option<Vec<(&str, String)>>, settings: &str) -> Self {
         require("redis-server", "redis-server", "redis");

@@ -144,6 +144,34 @@ impl RedisSentinels {
         .await;
     }
 
+    /// Has the server `number` follow no other: the sentinels leave it a primary when they replace it.
+    pub fn keep_a_primary(&self, number: usize) {
+        self.servers[number].cli(&["ACL", "SETUSER", "default", "-replicaof", "-slaveof"]);
+    }
+
+    /// Starts one more sentinel, which is cut off from the others: it names the server `number` whatever they do.
+    ///
+    /// # Panics
+    /// If it does not answer within ten seconds.
+    pub async fn start_stale(&self, number: usize) -> RedisSentinel {
+        // It watches the servers as a user who hears nothing of other sentinels.
+        for server in &self.servers {
+            server.cli(&["ACL", "SETUSER", "deaf", "on", ">deaf", "+@all", "~*", "resetchannels"]);
+        }
+        let port = self.servers[number].announced_port().to_string();
+        let watching = watching(&port, LIMIT * 2);
+        let login = format!("sentinel auth-user {NAME} deaf\nsentinel auth-pass {NAME} deaf\n");
+        let stale = RedisSentinel::launch(None, &(watching + &login));
+        let names = || stale.try_session()?.try_call(&["SENTINEL", "MASTER", NAME]);
+        eventually("the sentinel answers", LIMIT, async || names().is_ok()).await;
+        stale
+    }
+
+    /// Runs one command on each sentinel.
+    pub fn ask_sentinels(&self, command: &[&str]) -> Vec<Reply> {
+        self.sentinels.iter().map(|sentinel| sentinel.session().call(command)).collect()
+    }
+
     /// Cuts the replicas of the server `number` off: they keep what they have, and hear of nothing more.
     pub fn cut_replicas_off(&self, number: usize) {
         let replicas = self

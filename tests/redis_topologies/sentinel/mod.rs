@@ -1,5 +1,7 @@
 //! A primary with two replicas, and three sentinels.
 
+mod planned;
+
 use std::sync::Arc;
 
 use leasehold::core::backend::async_trait;
