@@ -271,7 +271,7 @@ fn learns_by(events: &str) -> String {
 /// The commands that the user may not run on a server, of those that a client runs. What else is in the way is met by
 /// the probe.
 async fn missing_rights(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
-    let mut missing = rights::missing(node, servers, prefix).await.unwrap_or_default();
+    let mut missing = rights::missing(node, servers, prefix).await;
     let mut scan = cmd("SCAN");
     scan.arg(0).arg("COUNT").arg(1);
     if node.connection.send(scan).await.is_err_and(|error| lacks_right(&error)) {

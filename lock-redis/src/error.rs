@@ -118,7 +118,12 @@ pub(crate) fn lacks_rights(error: RequestError, missing: &[String]) -> BackendEr
 
 fn lacks(error: RedisError, missing: &[String]) -> BackendError {
     let named = command_of(error.detail().unwrap_or_default());
-    let missing: Vec<&str> = named.into_iter().chain(missing.iter().map(String::as_str)).collect();
+    let mut missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+    if let Some(named) = named
+        && !missing.iter().any(|command| command.eq_ignore_ascii_case(named))
+    {
+        missing.insert(0, named);
+    }
     let context = match &missing[..] {
         [] => {
             "the user lacks rights: it needs EVALSHA, EVAL, the commands of the scripts, PUBLISH \

@@ -195,7 +195,7 @@ impl Server {
             }
             if lacks_right(&error) {
                 let missing = rights::missing(&way.node, servers, "").await;
-                return Err(lacks_rights(error, &missing.unwrap_or_default()));
+                return Err(lacks_rights(error, &missing));
             }
             way = self.next(&way, error, hops)?;
             (form, hops) = (Form::Hash, hops + 1);

@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// What an ACL user needs.
-pub(crate) const RIGHTS: [&str; 33] = [
+pub(crate) const RIGHTS: [&str; 32] = [
     "~*",
     "&leasehold-*",
     "+ping",
@@ -46,7 +46,6 @@ pub(crate) const RIGHTS: [&str; 33] = [
     "+hget",
     "+hset",
     "+hdel",
-    "+hlen",
     "+hvals",
     "+scan",
 ];
@@ -222,6 +221,24 @@ async fn c49_parameters_that_have_no_effect_are_refused() {
     let _held = first.acquire(&*one).await.expect("a free lock");
     assert!(client(&url).await.try_acquire(&*one).await.expect("an answer").is_some());
     assert!(refusal(&format!("{url}?database=1")).await.contains("`database`"));
+}
+
+/// C15: a server that is full lets a client in later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_what_a_server_says_at_the_opening_is_told() {
+    let server = RedisServer::start().await;
+    let url = server.url();
+    let client = client(&url).await;
+    server.cli(&["CONFIG", "SET", "maxclients", "1"]);
+    let full = leasehold::connect(&url).await.expect_err("it is full");
+    let LockError::Backend { source, .. } = &full else { panic!("{full:?}") };
+    assert!(source.is_transient(), "{full}");
+    works(&client).await;
+    // A user whose rights end at that.
+    let locked = RedisServer::start().await;
+    locked.cli(&["ACL", "SETUSER", "mute", "on", "nopass", "-@all"]);
+    let text = refusal(&format!("redis://mute:any@{}", locked.addr())).await;
+    assert!(text.contains("'ping'"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

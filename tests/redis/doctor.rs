@@ -4,6 +4,7 @@ use leasehold::{Finding, Health};
 use lock_testkit::RedisServer;
 
 use crate::access::RIGHTS;
+use crate::rights::user_without;
 use crate::support::client;
 
 const SAFE: [&str; 2] = ["--appendonly", "yes"];
@@ -83,6 +84,40 @@ async fn c31_missing_rights_are_named() {
         assert_eq!(faults(&user(name, missing)).await, [("rights", Health::Risk)], "{missing}");
     }
     assert_eq!(faults(&user("f", "+info")).await, [("settings", Health::Unknown)]);
+}
+
+/// C31: each command is tried, also those that the probe needs only if others wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_each_command_that_a_user_may_not_run_is_named() {
+    let server = RedisServer::start_with(&SAFE).await;
+    // A script that the server knows is called by its hash.
+    findings(&server.url()).await;
+    let needed = RIGHTS.iter().filter(|right| right.starts_with('+') && **right != "+ping");
+    for missing in needed {
+        let url = user_without(&server, missing);
+        let findings = findings(&url).await;
+        let rights = findings.iter().find(|finding| finding.check == "rights").expect("it looks");
+        assert_eq!(rights.health, Health::Risk, "{missing}: {findings:?}");
+        assert!(rights.to_string().to_lowercase().contains(&missing[1..]), "{missing}: {rights}");
+    }
+}
+
+/// C31: a server that takes no writes is examined all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_what_keeps_a_server_from_writing_is_named() {
+    let server = RedisServer::start_with(&SAFE).await;
+    let client = client(&server.url()).await;
+    for (setting, value, code) in
+        [("maxmemory", "1", "OOM"), ("min-replicas-to-write", "1", "NOREPLICAS")]
+    {
+        server.cli(&["CONFIG", "SET", setting, value]);
+        let findings = client.doctor().await.expect("an answer");
+        let writes = findings.iter().find(|finding| finding.check == "writes").expect(code);
+        assert!(writes.health == Health::Risk && writes.seen.contains(code), "{writes}");
+        assert!(findings.iter().any(|finding| finding.check == "persistence"), "{findings:?}");
+        server.cli(&["CONFIG", "SET", setting, "0"]);
+    }
+    assert!(client.doctor().await.expect("an answer").iter().all(|one| one.check != "writes"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -67,6 +67,26 @@ async fn c22_no_range_goes_past_the_clock() {
     }
 }
 
+/// A counter at 0 has counted nothing: whichever script meets it, the token is the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_counter_at_zero_counts_as_missing() {
+    let server = RedisServer::start().await;
+    let client = client(&server.url()).await;
+    let names: Vec<String> = (0..8).map(|_| fresh_name()).collect();
+    for name in &names {
+        server.cli(&["SET", &format!("{{{name}}}:fence"), "0"]);
+    }
+    let micros = 1_000_000_000_000_000;
+    // Alone, of another kind, and in company.
+    assert!(turn(&client, &names[0]).await.get() > micros);
+    let shared = client.acquire(LockRequest::new(&names[1]).shared()).await.expect("it is free");
+    assert!(shared.token().get() > micros);
+    let together = names[2..].iter().map(|name| turn(&client, name));
+    for token in futures_util::future::join_all(together).await {
+        assert!(token.get() > micros, "{token}");
+    }
+}
+
 /// A damaged counter is refused before anything is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_damaged_counter_is_a_typed_error_and_takes_no_lock() {

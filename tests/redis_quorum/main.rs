@@ -22,6 +22,7 @@ macro_rules! on_three_and_five {
 mod access;
 mod failover;
 mod faults;
+mod formats;
 #[path = "../redis_topologies/load.rs"]
 mod load;
 mod membership;
