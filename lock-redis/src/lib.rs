@@ -49,7 +49,7 @@
 //! # Cluster and Sentinel
 //! All keys of a lock are in one slot. A client of a cluster has a connection to each primary, asks there, and follows
 //! `MOVED` and `ASK`. The holds of one primary are renewed a hundred at a time, whatever their slots are. A client of
-//! sentinels asks them for the primary, and again when it fails. A request that
+//! sentinels asks all of them for the primary, each second, and the newest answer rules. A request that
 //! fails because servers change is an error that is asked again.
 //!
 //! # Listing
