@@ -20,6 +20,14 @@ pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Resul
     from_redis_value(reply).map_err(|_| unreadable(what))
 }
 
+/// Reads which run of the server has answered `INFO`.
+#[cfg(any(feature = "quorum", feature = "sentinel"))]
+pub(crate) fn run_id(reply: Value) -> Result<String, BackendError> {
+    let info: String = read(reply, "INFO")?;
+    let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+    run.map(str::to_owned).ok_or_else(|| unreadable("the run_id of INFO"))
+}
+
 /// Reads the answer of the acquire script.
 pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendError> {
     const WHAT: &str = "the answer to an acquire";

@@ -11,6 +11,8 @@
 //! rules: that of the greatest epoch, which each failover increases. An epoch that is older than what is known rules
 //! only if a majority of the sentinels has answered: an operator has set them up anew.
 //!
+//! If none answers, the primary that is known goes on, and is opened again as long as it is the same run of the server.
+//!
 //! A primary that was replaced is asked no more, also if its successor does not answer yet. A request that fails, or
 //! that a replica refuses, gives up its [connection](crate::connection), and is asked again (C15). Until a connection is
 //! open again, each request has the sentinels asked meanwhile. A server that does not say of itself that it is the
@@ -97,6 +99,30 @@ struct Known {
 struct Primary {
     node: Arc<Node>,
     epoch: u64,
+    /// Which run of the server it is, once it was asked; nothing if it does not tell.
+    run: Option<String>,
+}
+
+impl Primary {
+    fn new(node: Node, epoch: u64) -> Self {
+        Self { node: Arc::new(node), epoch, run: None }
+    }
+
+    /// Asks once for the run of a server that answers.
+    async fn identify(&mut self) {
+        if self.run.is_none() && !self.node.connection.is_in_doubt() {
+            self.run = match run_of(&self.node).await {
+                Err(error) if error.is_transient() => None,
+                told => Some(told.unwrap_or_default()),
+            };
+        }
+    }
+}
+
+async fn run_of(node: &Node) -> Result<String, BackendError> {
+    let mut info = cmd("INFO");
+    info.arg("server");
+    reply::run_id(node.send(info).await?)
 }
 
 impl Sentinels {
@@ -127,7 +153,7 @@ impl Sentinels {
         let Named { address, epoch, .. } = self.ask().await.newest(None)?;
         let node = self.node_at(address)?;
         node.send(cmd("PING")).await?;
-        let primary = Mutex::new(Primary { node: Arc::new(node), epoch });
+        let primary = Mutex::new(Primary::new(node, epoch));
         let known = Arc::new(Known { sentinels: self, primary, doubt: Notify::new() });
         let watched = Watched { known, watch: Mutex::default() };
         watched.keep_watching();
@@ -253,21 +279,40 @@ impl Known {
 
     async fn look(&self) -> Result<(), BackendError> {
         let known = self.primary().clone();
-        let told = self.sentinels.ask().await;
-        let Named { address, epoch, .. } = told.newest(Some((&known.node.address, known.epoch)))?;
-        // The same server keeps its connections, unless they failed.
-        let node = match address == known.node.address {
-            true if known.node.connection.is_in_doubt() => {
-                let node = Arc::new(self.sentinels.node_at(address)?);
-                node.send(cmd("PING")).await?;
-                node
+        let told = self.sentinels.ask().await.newest(Some((&known.node.address, known.epoch)));
+        let is_in_doubt = known.node.connection.is_in_doubt();
+        let mut primary = match told {
+            // The same server keeps its connections, unless they failed.
+            Ok(Named { address, epoch, .. }) if address == known.node.address => {
+                match is_in_doubt {
+                    true => Primary::new(self.opened(address).await?, epoch),
+                    false => Primary { epoch, ..known },
+                }
             }
-            true => known.node,
             // P2: from now on the former primary grants and renews nothing, whatever it says of itself.
-            false => Arc::new(self.sentinels.node_at(address)?),
+            Ok(Named { address, epoch, .. }) => {
+                Primary::new(self.sentinels.node_at(address)?, epoch)
+            }
+            // Nobody says that it was replaced. It has its data if it is the same run.
+            Err(error) if is_in_doubt => {
+                let node = self.opened(known.node.address.clone()).await?;
+                let run = Some(run_of(&node).await?).filter(|run| known.run.as_ref() == Some(run));
+                Primary { run: Some(run.ok_or(error)?), ..Primary::new(node, known.epoch) }
+            }
+            Err(error) => return Err(error),
         };
-        *self.primary() = Primary { node, epoch };
+        *self.primary() = primary.clone();
+        // Not before requests may go there: it takes a reply.
+        primary.identify().await;
+        *self.primary() = primary;
         Ok(())
+    }
+
+    /// A server that says of itself that it is the primary.
+    async fn opened(&self, address: String) -> Result<Node, BackendError> {
+        let node = self.sentinels.node_at(address)?;
+        node.send(cmd("PING")).await?;
+        Ok(node)
     }
 
     fn primary(&self) -> MutexGuard<'_, Primary> {

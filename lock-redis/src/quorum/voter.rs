@@ -320,9 +320,7 @@ impl Voter {
         let mut info = cmd("INFO");
         info.arg("server");
         let reply = self.node.connection.send_over(&link, info.into(), Manner::Plain).await;
-        let info: String = reply::read(reply.map_err(classify)?, "INFO")?;
-        let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
-        let run = run.ok_or_else(|| unreadable("the run_id of INFO"))?.to_owned();
+        let run = reply::run_id(reply.map_err(classify)?)?;
         *self.run_known() = Some((link.id, run.clone()));
         Ok((link.id, run))
     }

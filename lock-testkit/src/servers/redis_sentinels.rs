@@ -167,6 +167,11 @@ impl RedisSentinels {
         stale
     }
 
+    /// Ends all sentinels.
+    pub fn end_sentinels(&mut self) {
+        self.sentinels.clear();
+    }
+
     /// Runs one command on each sentinel.
     pub fn ask_sentinels(&self, command: &[&str]) -> Vec<Reply> {
         self.sentinels.iter().map(|sentinel| sentinel.session().call(command)).collect()

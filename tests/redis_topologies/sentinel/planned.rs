@@ -116,3 +116,29 @@ async fn a_user_of_the_sentinels_needs_the_rights_that_the_docs_name() {
     let text = crate::support::shown(&refused);
     assert!(text.contains("+sentinel|master") && !text.contains(SECRET), "{text}");
 }
+
+/// Nobody says that the primary was replaced: one that is well goes on, and one that may have lost its data does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hiccup_while_the_sentinels_are_away_costs_no_hold() {
+    let mut sentinels = RedisSentinels::start(NEVER).await;
+    let (client, name) = (client(&sentinels.url()).await, fresh_name());
+    let guard = held(&client, &name).await;
+    // Each look asks for the run until it is known.
+    let asked = |server: &RedisServer| {
+        let stats = server.cli(&["CLIENT", "LIST", "TYPE", "normal"]);
+        stats
+            .text()
+            .lines()
+            .any(|client| client.contains("cmd=info") && !client.contains("name=sentinel"))
+    };
+    eventually("its run is known", LIMIT, async || asked(&sentinels.servers()[0])).await;
+    sentinels.end_sentinels();
+    sentinels.servers()[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    eventually("it is opened again", LIMIT, async || guard.extend(MINUTE * 2).await.is_ok()).await;
+    assert!(sentinels.servers()[0].cli(&["PTTL", &name]).integer() > 60_000);
+    sentinels.server(0).restart().await;
+    for _ in 0..3 {
+        let request = patient(&fresh_name()).wait(leasehold::Wait::AtMost(MINUTE / 60));
+        client.acquire(request).await.expect_err("it has lost its data");
+    }
+}
