@@ -108,12 +108,13 @@ impl Primary {
         Self { node: Arc::new(node), epoch, run: None }
     }
 
-    /// Asks once for the run of a server that answers.
+    /// Asks once for the run of a server that answers. One that is silent holds up no look at the sentinels.
     async fn identify(&mut self) {
         if self.run.is_none() && !self.node.connection.is_in_doubt() {
-            self.run = match run_of(&self.node).await {
-                Err(error) if error.is_transient() => None,
-                told => Some(told.unwrap_or_default()),
+            self.run = match timeout(PATIENCE, run_of(&self.node)).await {
+                Ok(Err(error)) if error.is_transient() => None,
+                Ok(told) => Some(told.unwrap_or_default()),
+                Err(_) => None,
             };
         }
     }
@@ -153,8 +154,10 @@ impl Sentinels {
         let Named { address, epoch, .. } = self.ask().await.newest(None)?;
         let node = self.node_at(address)?;
         node.send(cmd("PING")).await?;
-        let primary = Mutex::new(Primary::new(node, epoch));
-        let known = Arc::new(Known { sentinels: self, primary, doubt: Notify::new() });
+        let mut primary = Primary::new(node, epoch);
+        primary.identify().await;
+        let (primary, doubt) = (Mutex::new(primary), Notify::new());
+        let known = Arc::new(Known { sentinels: self, primary, doubt });
         let watched = Watched { known, watch: Mutex::default() };
         watched.keep_watching();
         Ok(watched)
