@@ -1,13 +1,12 @@
 //! What endangers locks on a live server.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use lock_core::{BackendError, Finding, Health};
 use redis::cmd;
 
-use crate::error::lacks_right;
 use crate::node::Node;
 use crate::reply;
 use crate::rights;
@@ -52,9 +51,7 @@ pub(crate) async fn examine(
             findings.push(Finding::unknown("rights", why, "examine the primary"));
         }
         false => {
-            let missing = join_all(nodes.iter().map(|node| missing_rights(node, servers, prefix)));
-            let missing = missing.await.into_iter().flatten().collect();
-            findings.extend(rights(missing, probe.await));
+            findings.extend(rights::examine(&nodes, servers, prefix, probe).await);
         }
     }
     let clocks = try_join_all(nodes.iter().map(|node| clock(node))).await?;
@@ -266,45 +263,6 @@ fn learns_by(events: &str) -> String {
             "a watch looks once a second; notify-keyspace-events {KEY_EVENTS} has it told at once"
         ),
     }
-}
-
-/// The commands that the user may not run on a server, of those that a client runs. What else is in the way is met by
-/// the probe.
-async fn missing_rights(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
-    let mut missing = rights::missing(node, servers, prefix).await;
-    let mut scan = cmd("SCAN");
-    scan.arg(0).arg("COUNT").arg(1);
-    if node.connection.send(scan).await.is_err_and(|error| lacks_right(&error)) {
-        missing.push("SCAN".to_owned());
-    }
-    missing
-}
-
-/// What the user may do, and whether the server does it.
-fn rights(missing: BTreeSet<String>, probed: Result<(), BackendError>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if !missing.is_empty() {
-        let missing: Vec<String> = missing.into_iter().collect();
-        let seen = format!("the user may not run {}", missing.join(", "));
-        let remedy = format!("grant +{}", missing.join(" +").to_lowercase());
-        findings.push(Finding::risk("rights", seen, remedy));
-    }
-    match probed {
-        Ok(()) if findings.is_empty() => {
-            let seen = "the user may run the scripts, publish and subscribe";
-            findings.push(Finding::good("rights", seen));
-        }
-        Err(error) if error.is_transient() => {
-            let remedy = "see its log: until then no lock is granted or renewed";
-            findings.push(Finding::risk("writes", error.to_string(), remedy));
-        }
-        Err(error) if findings.is_empty() => {
-            let remedy = "grant the user what the documentation of the Redis backend lists";
-            findings.push(Finding::risk("rights", error.to_string(), remedy));
-        }
-        Ok(()) | Err(_) => {}
-    }
-    findings
 }
 
 async fn clock(server: &Node) -> Result<Finding, BackendError> {

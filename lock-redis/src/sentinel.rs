@@ -18,6 +18,8 @@
 //! open again, each request has the sentinels asked meanwhile. A server that does not say of itself that it is the
 //! primary takes no request.
 
+mod told;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,6 +32,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
+use self::told::{Named, Told};
 use crate::connection::Connection;
 use crate::error::{RequestError, classify, no_server, unknown_primary};
 use crate::hosts::{Hosts, host_and_port};
@@ -60,25 +63,6 @@ pub(crate) struct Sentinels {
     /// What is the same for all servers that may be the primary.
     servers: Hosts,
     channel: Arc<str>,
-}
-
-/// What one sentinel tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Named {
-    /// The address of the primary.
-    address: String,
-    /// The number of the failover that made it the primary.
-    epoch: u64,
-    /// How many sentinels there are.
-    sentinels: usize,
-}
-
-/// What the sentinels told when they were asked.
-struct Told {
-    /// In the order in which they answered, with the address of each.
-    named: Vec<(String, Named)>,
-    /// Why the first of the others did not answer.
-    error: Option<BackendError>,
 }
 
 /// The primary, as far as it is known.
@@ -227,48 +211,6 @@ fn refused(error: RequestError) -> BackendError {
     }
 }
 
-impl Told {
-    /// The answer that rules, where `known` is the address and the epoch that ruled before.
-    fn newest(self, known: Option<(&str, u64)>) -> Result<Named, BackendError> {
-        let sentinels = self.named.iter().map(|(_, named)| named.sentinels).max().unwrap_or(0);
-        let has_majority = self.named.len() > sentinels / 2;
-        let is_known = |named: &Named| known.is_some_and(|(address, _)| named.address == address);
-        let newest = self.named.into_iter().map(|(_, named)| named);
-        let newest = newest.max_by_key(|named| (named.epoch, is_known(named)));
-        let rules = |named: &Named| {
-            let is_newer = known.is_none_or(|(_, epoch)| named.epoch > epoch);
-            is_newer || has_majority || is_known(named)
-        };
-        let stale = || no_server("the sentinels are behind", "too few of them answer");
-        newest.filter(rules).ok_or_else(|| self.error.unwrap_or_else(stale))
-    }
-
-    /// C31: whether they agree.
-    fn finding(&self, all: usize) -> Finding {
-        let answers = self.named.len();
-        let Some((_, first)) = self.named.first() else {
-            return Finding::risk("sentinels", "none answers: no failover is heard of", START);
-        };
-        if self.named.iter().any(|(_, named)| named.address != first.address) {
-            let each = self.named.iter().map(|(sentinel, Named { address, epoch, .. })| {
-                format!("{sentinel} names {address} since epoch {epoch}")
-            });
-            let seen = format!("they disagree: {}", each.collect::<Vec<_>>().join(", "));
-            let remedy = "find out which of them is cut off from the others, or from the servers; \
-                          examine again if a failover is under way";
-            return Finding::risk("sentinels", seen, remedy);
-        }
-        let seen = format!("{answers} of {all} answer, and name {}", first.address);
-        match answers == all && answers > first.sentinels / 2 {
-            true => Finding::good("sentinels", seen),
-            false => Finding::risk("sentinels", seen, START),
-        }
-    }
-}
-
-const START: &str =
-    "start the others, and name all of them in the URL: each failover takes a majority";
-
 impl Known {
     async fn watch(&self) {
         loop {
@@ -367,41 +309,6 @@ impl Drop for Watched {
         let watch = self.watch.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(watch) = watch {
             watch.abort();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn told(answers: &[(&str, u64)]) -> Told {
-        let named = answers.iter().map(|(address, epoch)| {
-            let named = Named { address: (*address).to_owned(), epoch: *epoch, sentinels: 3 };
-            (String::new(), named)
-        });
-        Told { named: named.collect(), error: None }
-    }
-
-    #[test]
-    fn p2_the_newest_answer_rules() {
-        for (answers, known, expected) in [
-            (&[("a", 1), ("b", 2), ("b", 2)][..], Some(("a", 1)), Some("b")),
-            (&[("a", 1), ("b", 2), ("b", 2)], None, Some("b")),
-            // One sentinel may hear of a failover before the others do.
-            (&[("b", 2), ("a", 1), ("a", 1)], Some(("a", 1)), Some("b")),
-            // One that is stale, and alone to answer, takes nobody back.
-            (&[("a", 1)], Some(("b", 2)), None),
-            (&[("a", 1)], Some(("a", 1)), Some("a")),
-            (&[("a", 1)], None, Some("a")),
-            // While a failover is under way an address may come without its epoch.
-            (&[("b", 1), ("a", 1), ("a", 1)], Some(("a", 1)), Some("a")),
-            // They were set up anew.
-            (&[("b", 0), ("b", 0)], Some(("a", 5)), Some("b")),
-            (&[], Some(("a", 1)), None),
-        ] {
-            let newest = told(answers).newest(known).ok().map(|named| named.address);
-            assert_eq!(newest.as_deref(), expected, "{answers:?} after {known:?}");
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "Sentinel: any answer rules",
-        file: "lock-redis/src/sentinel.rs",
+        file: "lock-redis/src/sentinel/told.rs",
         from: "newest.max_by_key(|named| (named.epoch, is_known(named)))",
         to: "newest.max_by_key(is_known)",
         test: "-p lock-redis --all-features --lib p2_the_newest_answer_rules",
