@@ -99,7 +99,6 @@
 //! companions. Else run what [`PostgresOptions::schema_sql`] returns as its owner, and grant the users
 //! of locks `USAGE` on the schema and `EXECUTE` on its functions. These work with the rights of their
 //! owner, and with a `search_path` of their own, so that nothing which others create is ever called.
-//! Clients of version 1 of the schema work on beside those of this version.
 //!
 //! Postgres 13 or newer; tested with 15.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -126,11 +125,3 @@ pub use crate::connect::connect;
 pub use crate::fence::PostgresFence;
 pub use crate::options::{Mode, PostgresOptions};
 pub use crate::table::PostgresBackend;
-
-/// The former name of [`PostgresBackend`]: it is a store of locks, not a lock.
-#[deprecated(note = "it is called `PostgresBackend` now")]
-pub type PostgresLock = PostgresBackend;
-
-/// The former name of [`AdvisoryBackend`]: it is a store of locks, not a lock.
-#[deprecated(note = "it is called `AdvisoryBackend` now")]
-pub type AdvisoryLock = AdvisoryBackend;

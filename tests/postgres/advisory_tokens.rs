@@ -114,9 +114,9 @@ async fn c27_a_grant_and_a_release_whose_tokens_are_reserved_commit_at_once() {
         ))
     };
     let take =
-        "leasehold.locks_advisory_v2_take('a', 7, gen_random_uuid(), 1000, '', 9007199254740991)";
+        "leasehold.locks_advisory_v1_take('a', 7, gen_random_uuid(), 1000, '', 9007199254740991)";
     assert!(after(take).ends_with("off"), "a grant");
-    assert!(after("leasehold.locks_advisory_v2_release('a', 7, 1)").ends_with("off"), "a release");
+    assert!(after("leasehold.locks_advisory_v1_release('a', 7, 1)").ends_with("off"), "a release");
 }
 
 /// C22: a counter at its end is refused, and nothing is taken.
@@ -188,20 +188,4 @@ async fn r4_advisory_locks_that_are_no_longer_used_are_forgotten() {
     let floor = "SELECT max(token) FROM leasehold.locks_advisory_grants WHERE name = ''";
     assert!(number(&server, floor) >= 1_000_000);
     released(guard).await;
-}
-
-/// A client of version 1 of the schema takes no advisory lock any more, and is told why. Its tokens are below
-/// all that come.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c22_advisory_locks_of_version_1_are_migrated() {
-    let server = PostgresServer::start().await;
-    let version_1 = include_str!("version_1.sql").replace("locks", "locks_advisory");
-    server.psql(&version_1);
-    server
-        .psql(&format!("INSERT INTO leasehold.locks_advisory (name, token) VALUES ('a', {AHEAD})"));
-    let last = number(&server, "SELECT token FROM leasehold.locks_advisory");
-    let new = advisory(&server).await;
-    assert!(turn(&new, "a").await.get() > last);
-    let old = server.try_psql("SELECT leasehold.locks_advisory_v1_enter('a')");
-    assert!(old.is_err_and(|text| text.contains("upgrade this client")));
 }

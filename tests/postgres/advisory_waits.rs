@@ -11,7 +11,7 @@ use crate::support::{LIMIT, SLACK, fresh_name, held, patient, released};
 /// The sessions that wait for a lock, or are about to.
 fn waiting(server: &PostgresServer) -> String {
     let sessions = "SELECT string_agg(pid::text, ' ') FROM pg_stat_activity \
-        WHERE query LIKE '%_v2_take%' AND state = 'active' AND pid <> pg_backend_pid()";
+        WHERE query LIKE '%_v1_take%' AND state = 'active' AND pid <> pg_backend_pid()";
     server.psql(sessions)
 }
 
@@ -63,7 +63,7 @@ async fn c27_one_who_asks_again_before_it_waits_keeps_its_place() {
     server.psql(
         "DO $$ BEGIN EXECUTE (SELECT replace(pg_get_functiondef(oid), \
             'RAISE DEBUG ''waiting'';', 'RAISE DEBUG ''waiting''; PERFORM pg_sleep(0.5);') \
-            FROM pg_proc WHERE proname LIKE '%_v2_wait'); END $$",
+            FROM pg_proc WHERE proname LIKE '%_v1_wait'); END $$",
     );
     let lock = AdvisoryBackend::connect(&server.url()).await.expect("a connection");
     let claim = patient(&name).claim().expect("a good claim");

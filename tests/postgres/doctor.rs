@@ -28,7 +28,7 @@ async fn c31_what_endangers_locks_is_named() {
     assert_eq!(ills(&server.url()).await, [("durability", Health::Risk)]);
 
     let client = client(&server.url()).await;
-    server.psql("DROP FUNCTION leasehold.locks_v2_withdraw");
+    server.psql("DROP FUNCTION leasehold.locks_v1_withdraw");
     let findings = client.doctor().await.expect("an answer");
     let schema = findings.iter().find(|finding| finding.check == "schema").expect("looked at");
     assert!(schema.to_string().contains("leasehold schema postgres"), "{schema}");

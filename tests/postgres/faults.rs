@@ -113,7 +113,7 @@ async fn c28_a_client_that_is_gone_costs_nothing() {
     until_waiting(&holder, &name, 2).await;
     runtime.shutdown_background();
     let session = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND \
-         (classid::bigint << 32 | objid::bigint) IN (SELECT leasehold.locks_v2_key(convert_to(\
+         (classid::bigint << 32 | objid::bigint) IN (SELECT leasehold.locks_v1_key(convert_to(\
          'leasehold_' || to_hex(listener), 'UTF8')) FROM leasehold.locks_queue WHERE name = ";
     let alive = format!("{session}'{name}')");
     eventually("its session has ended", LIMIT, async || server.psql(&alive) == "1").await;
@@ -129,7 +129,7 @@ async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place()
     drop(client(&server.url()).await);
     let owner = |n: u32| format!("'00000000-0000-0000-{n:04}-{:012}'", std::process::id());
     let call = |function: &str, n, rest: &str| {
-        let call = format!("leasehold.locks_v2_{function}('{name}', {}{rest})", owner(n));
+        let call = format!("leasehold.locks_v1_{function}('{name}', {}{rest})", owner(n));
         server.psql(&format!("SELECT * FROM {call}"))
     };
     let queued_at = |n, listener: &str| {

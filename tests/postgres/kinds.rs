@@ -172,7 +172,7 @@ async fn c38_an_eviction_that_comes_too_late_ends_nobody_else() {
             next.expose()
         ),
     ] {
-        let call = format!("SELECT FROM leasehold.locks_v2_{call}");
+        let call = format!("SELECT FROM leasehold.locks_v1_{call}");
         meanwhile.execute(AssertSqlSafe(call)).await.expect("done");
     }
     meanwhile.commit().await.expect("committed");

@@ -14,6 +14,7 @@ mod faults;
 mod fence;
 mod kinds;
 mod migration;
+mod old_rows;
 mod resources;
 mod security;
 mod server;
@@ -25,7 +26,6 @@ mod support;
 mod together;
 mod tokens;
 mod transactions;
-mod versions;
 
 use lock_testkit::child;
 

@@ -10,9 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::server::number;
-use crate::support::{
-    LIMIT, SLACK, client, fresh_name, held, patient, queued, released, served, shown, works,
-};
+use crate::support::{LIMIT, SLACK, shown, works};
 
 /// What a migration locks.
 const LOCK: &str = "SELECT pg_advisory_lock(5508217395121431910)";
@@ -99,35 +97,4 @@ async fn a_late_migrator_has_nothing_to_do() {
     first.execute(UNLOCK).await.expect("done");
     late.await.expect("no panic").expect("nothing to do");
     works(&leasehold::connect(&url).await.expect("let in")).await;
-}
-
-/// C27: places that began anew, after a crash before this migration, go on above those that were served.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c27_places_that_began_anew_are_made_up_for() {
-    let server = PostgresServer::start().await;
-    if server.psql("SELECT current_setting('server_version_num')::int >= 150000") == "f" {
-        // A table that a crash empties has a sequence that it keeps.
-        return;
-    }
-    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
-    let name = fresh_name();
-    let guard = held(&holder, &name).await;
-    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
-    released(guard).await;
-    released(served(waiting).await).await;
-    server.psql("ALTER SEQUENCE leasehold.locks_queue_place_seq SET UNLOGGED");
-    server.psql("ALTER SEQUENCE leasehold.locks_queue_place_seq RESTART");
-    server.psql(&format!(
-        "INSERT INTO leasehold.locks_queue (owner, name, ttl_ms, label, seen_at) \
-         VALUES (gen_random_uuid(), '{name}', 60000, '', now())"
-    ));
-    server.psql("ALTER SEQUENCE leasehold.locks_queue_place_seq RESTART");
-    let backend = PostgresBackend::connect(&server.url()).await.expect("a connection");
-    backend.migrate().await.expect("it is made up for");
-    assert_eq!(server.psql("SELECT count(*) FROM leasehold.locks_queue"), "0");
-    let persistence = "SELECT relpersistence FROM pg_class WHERE relname = 'locks_queue_place_seq'";
-    assert_eq!(server.psql(persistence), "p");
-    let next = "nextval('leasehold.locks_queue_place_seq')";
-    let goes_on = format!("SELECT {next} > max(served) FROM leasehold.locks_grants");
-    assert_eq!(server.psql(&goes_on), "t");
 }

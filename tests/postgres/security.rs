@@ -162,9 +162,9 @@ async fn c32_users_of_locks_have_no_rights_on_the_tables() {
         "SET ROLE app; SELECT owner FROM leasehold.locks_holders",
         "SET ROLE app; SELECT owner FROM leasehold.locks_holds",
         "SET ROLE app; UPDATE leasehold.locks_grants SET owner = NULL",
-        "SET ROLE app; SELECT leasehold.locks_v2_grant('a', NULL, gen_random_uuid(), now(), '', 9223372036854775807)",
+        "SET ROLE app; SELECT leasehold.locks_v1_grant('a', NULL, gen_random_uuid(), now(), '', 9223372036854775807)",
         "GRANT USAGE ON SCHEMA leasehold TO stranger; SET ROLE stranger; \
-         SELECT leasehold.locks_v2_release('a', gen_random_uuid(), 1)",
+         SELECT leasehold.locks_v1_release('a', gen_random_uuid(), 1)",
     ] {
         let answer = server.try_psql(refused);
         assert!(answer.is_err_and(|text| text.contains("permission denied")), "{refused}");
@@ -181,10 +181,10 @@ async fn c32_users_of_locks_may_call_what_a_newer_script_adds() {
     server.psql("CREATE ROLE app LOGIN; CREATE ROLE stranger LOGIN");
     let_in(&server, "app");
     server.psql(
-        "DROP FUNCTION leasehold.locks_v2_release_together, \
-         leasehold.locks_advisory_v2_was_ended",
+        "DROP FUNCTION leasehold.locks_v1_release_together, \
+         leasehold.locks_advisory_v1_was_ended",
     );
-    server.psql("REVOKE EXECUTE ON FUNCTION leasehold.locks_v2_evict FROM app");
+    server.psql("REVOKE EXECUTE ON FUNCTION leasehold.locks_v1_evict FROM app");
     server.psql(&script);
     let count = |whose: &str| {
         let may = format!("has_function_privilege('{whose}', oid, 'EXECUTE')");
@@ -195,7 +195,7 @@ async fn c32_users_of_locks_may_call_what_a_newer_script_adds() {
         let function = format!("SELECT oid FROM pg_proc WHERE proname = '{function}'");
         server.psql(&format!("SELECT has_function_privilege('app', ({function}), 'EXECUTE')"))
     };
-    assert_eq!((may("locks_v2_release_together"), may("locks_v2_evict")), ("t".into(), "f".into()));
-    assert_eq!(may("locks_advisory_v2_was_ended"), "t");
+    assert_eq!((may("locks_v1_release_together"), may("locks_v1_evict")), ("t".into(), "f".into()));
+    assert_eq!(may("locks_advisory_v1_was_ended"), "t");
     assert_eq!(count("stranger"), "0");
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{Holder, LockClient, OwnerId};
+use leasehold::{Holder, LockClient};
 use lock_testkit::PostgresServer;
 
 use crate::server::{number, shared};
@@ -67,22 +67,4 @@ async fn c45_a_token_ahead_of_the_clock_tells_no_time() {
     let seen = holder(&client, &name).await;
     assert_eq!((seen.token, seen.since), (Some(guard.token()), None));
     released(guard).await;
-}
-
-/// A hold that another version of the library was granted, by the functions of the schema.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c45_a_hold_of_another_version_tells_since_when() {
-    let server = shared().await;
-    let (client, name, owner) = (client(&server.url()).await, fresh_name(), OwnerId::random());
-    let (before, owner) = (now(server), owner.expose());
-    server.psql(&format!(
-        "SELECT leasehold.locks_v1_acquire(\
-         '{name}', '{owner}', 60000, '', false, NULL, 9223372036854775807)"
-    ));
-    let since = holder(&client, &name).await.since.expect("the server tells");
-    assert!(before <= since && since <= now(server), "{since:?}");
-    let listed =
-        server.psql(&format!("SELECT count(*) FROM leasehold.locks_v1_list('{name}', true, 1)"));
-    assert_eq!(listed, "1");
-    client.evict(&name).await.expect("an answer").pop().expect("it was held");
 }

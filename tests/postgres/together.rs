@@ -91,7 +91,7 @@ async fn used() -> (&'static PostgresServer, String) {
 const LIMIT: i64 = i64::MAX;
 
 fn call(server: &PostgresServer, function: &str) -> String {
-    server.psql(&format!("SELECT * FROM leasehold.locks_v2_{function}"))
+    server.psql(&format!("SELECT * FROM leasehold.locks_v1_{function}"))
 }
 
 fn acquire(name: &str, owner: OwnerId, queues: bool) -> String {
@@ -134,7 +134,7 @@ async fn c19_a_late_request_in_company_is_refused() {
     assert_eq!(carried_out(server, &release_together(&[&one, &other], &owners)), [2]);
     // Nor does it alone, on a lock that was used before.
     let alone = acquire(&one, owners[0], false);
-    let refused = server.try_psql(&format!("SELECT FROM leasehold.locks_v2_{alone}"));
+    let refused = server.try_psql(&format!("SELECT FROM leasehold.locks_v1_{alone}"));
     assert!(refused.is_err_and(|text| text.contains("withdrawn")));
 }
 
@@ -199,7 +199,7 @@ async fn c19_a_wait_in_company_ends_soon() {
         [acquire_together(&[&free, &new], &owners), release_together(&[&held, &free], &owners)]
     {
         let refused = server.try_psql(&format!(
-            "SET statement_timeout = '5s'; SELECT FROM leasehold.locks_v2_{together}"
+            "SET statement_timeout = '5s'; SELECT FROM leasehold.locks_v1_{together}"
         ));
         assert!(refused.as_ref().is_err_and(|text| text.contains("lock timeout")), "{refused:?}");
     }
@@ -228,7 +228,7 @@ async fn c19_a_company_keeps_no_held_lock_from_others() {
     let mut company = PgConnection::connect(&server.url()).await.expect("a connection");
     let mut keeps = company.begin().await.expect("begun");
     let asked = acquire_together(&[&held, &free], &owners);
-    let asked = format!("SELECT part FROM leasehold.locks_v2_{asked}");
+    let asked = format!("SELECT part FROM leasehold.locks_v1_{asked}");
     let parts = sqlx::query_scalar::<_, i64>(AssertSqlSafe(asked)).fetch_all(&mut *keeps).await;
     assert_eq!(parts.expect("an answer"), [2]);
     assert_eq!(carried_out(server, &release_together(&[&held], &owners[1..])), [1]);
@@ -243,7 +243,7 @@ async fn c22_grants_in_company_wait_for_the_disk_and_releases_do_not() {
     let commits = |default: &str, together: &str| {
         let answer = server.psql(&format!(
             "BEGIN; SET LOCAL synchronous_commit = {default}; \
-             SELECT FROM leasehold.locks_v2_{together}; \
+             SELECT FROM leasehold.locks_v1_{together}; \
              SELECT current_setting('synchronous_commit'); COMMIT"
         ));
         answer.lines().find(|line| ["on", "off"].contains(line)).map(str::to_owned)

@@ -229,7 +229,7 @@ async fn withdrawals_that_clear_away_do_not_deadlock() {
         let (mut session, owner) = (connection(&server).await, owner.expose());
         withdrawals.push(tokio::spawn(async move {
             let withdraw = format!(
-                "SELECT leasehold.locks_v2_withdraw('{name}', '{owner}', 9223372036854775807)"
+                "SELECT leasehold.locks_v1_withdraw('{name}', '{owner}', 9223372036854775807)"
             );
             session.execute(AssertSqlSafe(withdraw)).await
         }));
@@ -249,7 +249,7 @@ async fn a_migration_waits_for_no_transaction() {
     let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
     let mut worker = connection(&server).await;
     let mut busy = worker.begin().await.expect("begun");
-    let withdraw = "SELECT leasehold.locks_v2_withdraw('a', gen_random_uuid(), 0)";
+    let withdraw = "SELECT leasehold.locks_v1_withdraw('a', gen_random_uuid(), 0)";
     busy.execute(withdraw).await.expect("withdrawn");
     lock.migrate().await.expect("nothing to wait for");
     busy.commit().await.expect("committed");

@@ -1,5 +1,5 @@
 -- The greatest token that a resource has seen; null if it has seen none.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_seen"(of_resource text)
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_seen"(of_resource text)
 RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -8,14 +8,14 @@ $$;
 
 -- Lets a token pass that is not below the greatest seen, and remembers it. A token below is an error, so
 -- that the transaction of the caller fails as a whole (C24).
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_advance"(of_resource text, token bigint)
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_advance"(of_resource text, token bigint)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     greatest_seen bigint;
 BEGIN
-    PERFORM "@schema@"."@table@_v2_durably"();
+    PERFORM "@schema@"."@table@_v1_durably"();
     INSERT INTO "@schema@"."@table@_fences" AS f (resource, seen) VALUES (of_resource, token)
         ON CONFLICT (resource) DO UPDATE SET seen = greatest(f.seen, excluded.seen)
         RETURNING f.seen INTO greatest_seen;

@@ -10,8 +10,7 @@ pub(crate) use self::names::TableNames;
 
 /// Begins a migration. One runs at a time, and none waits for long.
 const BEGIN: &str = "\
--- Leasehold's locks on Postgres, version 2. It may be run again, and beside clients of version 1, which go
--- on to work.
+-- Leasehold's locks on Postgres. It may be run again, and beside clients at work.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL lock_timeout = '5s';
@@ -34,7 +33,6 @@ fn parts(names: &TableNames) -> Vec<&'static str> {
             include_str!("table/extend.sql"),
             include_str!("table/release.sql"),
             include_str!("table/admin.sql"),
-            include_str!("table/version_1.sql"),
             include_str!("table/runs.sql"),
             include_str!("table/several.sql"),
             include_str!("table/follow.sql"),

@@ -45,7 +45,7 @@ impl TableNames {
 
     /// One of the functions, as SQL calls it.
     pub(crate) fn function(&self, name: &str) -> String {
-        format!("\"{}\".\"{}_v2_{name}\"", self.schema, self.table)
+        format!("\"{}\".\"{}_v1_{name}\"", self.schema, self.table)
     }
 
     /// The table of the same schema that advisory locks have to themselves.
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn c02_identifiers_are_checked_and_quoted() {
         let names = TableNames::new("leasehold", "locks_2").expect("good names");
-        assert_eq!(names.function("acquire"), "\"leasehold\".\"locks_2_v2_acquire\"");
+        assert_eq!(names.function("acquire"), "\"leasehold\".\"locks_2_v1_acquire\"");
         for bad in ["", "2a", "A", "a-b", "a\"b", "a b", "a.b", "ä", &"a".repeat(38)] {
             assert!(TableNames::new("leasehold", bad).is_err(), "{bad:?}");
         }

@@ -11,7 +11,7 @@
 -- all that were reserved before, and so all that were told (C22). This goes on once the clock has passed those, unless
 -- the clock was set back: so no token is ahead of a clock that is right, and what a failover forgets is behind the clock
 -- as ever.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_reserve"(wanted bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_reserve"(wanted bigint) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -28,7 +28,7 @@ BEGIN
     END IF;
     ahead := wanted + 1000000;
     -- Others see it once it is on disk.
-    PERFORM "@schema@"."@table@_v2_durably"();
+    PERFORM "@schema@"."@table@_v1_durably"();
     INSERT INTO "@schema@"."@table@_tokens" VALUES (ahead) ON CONFLICT DO NOTHING;
     DELETE FROM "@schema@"."@table@_tokens" t WHERE t.reserved < ahead;
     RETURN ahead;
@@ -38,7 +38,7 @@ $$;
 -- What this transaction writes is in no log, so that its commit need wait for no disk and no standby. It would
 -- wait all the same if the server logs something of its own in it, such as a page of its catalogue that it
 -- tidies up on the way.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_hastily"() RETURNS void
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hastily"() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -49,7 +49,7 @@ $$;
 
 -- The server ends a session that is silent for so long: its process is stopped, or its machine is gone.
 -- Servers before 14 cannot. Zero is without end.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_bear_silence"(ms bigint) RETURNS void
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_bear_silence"(ms bigint) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -65,7 +65,7 @@ $$;
 -- time in microseconds, whichever is greater (C22). While the clock is ahead of the last token, the token is
 -- therefore the time of the grant (C45). A table that somebody keeps is waited for no longer than by any other
 -- request.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant"(
     lock_name text, lock_key bigint, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
     OUT token bigint, OUT now_us bigint
 )
@@ -98,20 +98,20 @@ BEGIN
             RETURNING g.token INTO token;
         EXIT WHEN FOUND;
         is_reserved := true;
-        PERFORM "@schema@"."@table@_v2_reserve"(greatest(now_us, (
+        PERFORM "@schema@"."@table@_v1_reserve"(greatest(now_us, (
             SELECT g.token + 1 FROM "@schema@"."@table@_grants" g
             WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1), (
             SELECT g.token + 1 FROM "@schema@"."@table@_grants" g
             WHERE g.name = '' ORDER BY g.token DESC LIMIT 1)));
     END LOOP;
     IF NOT is_reserved THEN
-        done := "@schema@"."@table@_v2_hastily"();
+        done := "@schema@"."@table@_v1_hastily"();
     END IF;
 END
 $$;
 
 -- Takes the lock if it is free. `token` is null if it is not; then the rest says what is known.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_take"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_take"(
     lock_name text, lock_key bigint, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
     OUT process integer, OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text
 )
@@ -127,14 +127,14 @@ BEGIN
             MESSAGE = 'the server is a standby, whose advisory locks are its own';
     END IF;
     IF pg_try_advisory_lock(lock_key) THEN
-        granted := "@schema@"."@table@_v2_grant"(
+        granted := "@schema@"."@table@_v1_grant"(
             lock_name, lock_key, me, ttl_ms, my_label, clock_limit);
         token := granted.token;
         now_us := granted.now_us;
-        done := "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
+        done := "@schema@"."@table@_v1_bear_silence"(ttl_ms + 1000);
     ELSE
         SELECT s.now_us, s.left_us, s.holder INTO now_us, left_us, holder
-            FROM "@schema@"."@table@_v2_look"(lock_name, lock_key, NULL) s;
+            FROM "@schema@"."@table@_v1_look"(lock_name, lock_key, NULL) s;
     END IF;
 END
 $$;
@@ -143,7 +143,7 @@ $$;
 -- same statement, has taken it. A time-out could leave it taken, so there is none: a wait is given up by
 -- `leave`, and the connection is then closed. What need not be done between the release of another and this
 -- grant is done before.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_wait"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_wait"(
     lock_name text, lock_key bigint, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
     OUT process integer, OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text
 ) RETURNS SETOF record
@@ -160,11 +160,11 @@ BEGIN
     THEN
         RETURN;
     END IF;
-    done := "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
+    done := "@schema@"."@table@_v1_bear_silence"(ttl_ms + 1000);
     -- A message is sent at once, and with it the answer of `take`: that the lock is busy.
     RAISE DEBUG 'waiting';
     done := pg_advisory_lock(lock_key);
-    granted := "@schema@"."@table@_v2_grant"(
+    granted := "@schema@"."@table@_v1_grant"(
         lock_name, lock_key, me, ttl_ms, my_label, clock_limit);
     token := granted.token;
     now_us := granted.now_us;
@@ -173,7 +173,7 @@ END
 $$;
 
 -- The sessions that hold the lock, or wait for it.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_sessions"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_sessions"(
     lock_key bigint, OUT process integer, OUT holds boolean
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE
@@ -186,20 +186,20 @@ $$;
 
 -- The grant of the lock, if it is in force: the newest one, if the process that it names holds the lock right
 -- now. If another process holds the lock, that one is about to write its own grant.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_held"(lock_name text)
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_held"(lock_name text)
 RETURNS SETOF "@schema@"."@table@_grants"
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT g.* FROM (SELECT * FROM "@schema@"."@table@_grants" t
         WHERE t.name = lock_name ORDER BY t.token DESC LIMIT 1) g
     WHERE g.owner IS NOT NULL AND EXISTS (
-        SELECT FROM "@schema@"."@table@_v2_sessions"(g.lock_key) s
+        SELECT FROM "@schema@"."@table@_v1_sessions"(g.lock_key) s
         WHERE s.process = g.process AND s.holds)
 $$;
 
 -- What is known of the holder, and whether the session of this process still waits for the lock, or has it. One that
 -- was told that the lock is busy may be about to wait.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_look"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_look"(
     lock_name text, lock_key bigint, of_process bigint,
     OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT is_there boolean
 )
@@ -210,13 +210,13 @@ BEGIN
     FOR looks IN 1..200 LOOP
         EXIT WHEN of_process IS NULL;
         is_there := EXISTS (
-            SELECT FROM "@schema@"."@table@_v2_sessions"(lock_key) s WHERE s.process = of_process);
+            SELECT FROM "@schema@"."@table@_v1_sessions"(lock_key) s WHERE s.process = of_process);
         PERFORM pg_stat_clear_snapshot();
         EXIT WHEN is_there
             OR NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = of_process);
         PERFORM pg_sleep(0.005);
     END LOOP;
-    now_us := "@schema@"."@table@_v2_now_us"();
+    now_us := "@schema@"."@table@_v1_now_us"();
     SELECT g.label, (extract(epoch FROM g.expires_at - clock_timestamp()) * 1000000)::bigint
         INTO holder, left_us FROM (SELECT * FROM "@schema@"."@table@_grants" t
             WHERE t.name = lock_name ORDER BY t.token DESC LIMIT 1) g
@@ -226,7 +226,7 @@ $$;
 
 -- Ends a session of the caller's own that waits for the lock, or is about to: it may have been told that the lock is
 -- busy, and not wait yet. Returns once it has left the queue.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_leave"(lock_key bigint, of_process bigint)
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_leave"(lock_key bigint, of_process bigint)
 RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
@@ -234,8 +234,8 @@ BEGIN
     FOR looks IN 1..200 LOOP
         PERFORM pg_stat_clear_snapshot();
         IF NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = of_process
-                AND strpos(a.query, '@table@_v2_take') > 0)
-            AND NOT EXISTS (SELECT FROM "@schema@"."@table@_v2_sessions"(lock_key) s
+                AND strpos(a.query, '@table@_v1_take') > 0)
+            AND NOT EXISTS (SELECT FROM "@schema@"."@table@_v1_sessions"(lock_key) s
                 WHERE s.process = of_process)
         THEN
             RETURN true;
@@ -248,7 +248,7 @@ END
 $$;
 
 -- Extends a hold that lives, from its own session or another; false if it is over.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_extend"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
     lock_name text, me uuid, of_token bigint, ttl_ms bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
@@ -262,23 +262,23 @@ BEGIN
         WHERE g.name = lock_name AND g.token = of_token AND g.owner = me
             AND g.expires_at > clock_timestamp()
             AND (g.process = pg_backend_pid() OR EXISTS (
-                SELECT FROM "@schema@"."@table@_v2_held"(lock_name) h WHERE h.token = of_token))
+                SELECT FROM "@schema@"."@table@_v1_held"(lock_name) h WHERE h.token = of_token))
         RETURNING g.process INTO held_by;
     IF held_by = pg_backend_pid() THEN
-        PERFORM "@schema@"."@table@_v2_bear_silence"(ttl_ms + 1000);
+        PERFORM "@schema@"."@table@_v1_bear_silence"(ttl_ms + 1000);
     END IF;
     RETURN held_by IS NOT NULL;
 END
 $$;
 
 -- How long a hold lasts, in microseconds, and whether its session holds the lock; no row if the hold is over.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_left"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_left"(
     lock_name text, me uuid, of_token bigint, OUT left_us bigint, OUT holds boolean
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT (extract(epoch FROM g.expires_at - clock_timestamp()) * 1000000)::bigint,
-        EXISTS (SELECT FROM "@schema@"."@table@_v2_held"(lock_name) h WHERE h.token = of_token)
+        EXISTS (SELECT FROM "@schema@"."@table@_v1_held"(lock_name) h WHERE h.token = of_token)
     FROM "@schema@"."@table@_grants" g
     WHERE g.name = lock_name AND g.token = of_token AND g.owner = me
         AND g.expires_at > clock_timestamp()
@@ -286,14 +286,14 @@ $$;
 
 -- Ends the hold of this session; true if it had the lock. The lock is free first, so that the next one need
 -- not wait for the rest. The grant is over before this session can take the lock again.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_release"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release"(
     lock_name text, lock_key bigint, of_token bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     released boolean := pg_advisory_unlock(lock_key);
-    done text := "@schema@"."@table@_v2_hastily"();
+    done text := "@schema@"."@table@_v1_hastily"();
 BEGIN
     UPDATE "@schema@"."@table@_grants" g
         SET owner = NULL, label = '', expires_at = '-infinity'
@@ -301,18 +301,18 @@ BEGIN
     DELETE FROM "@schema@"."@table@_grants" g WHERE g.name = lock_name AND g.token = (
         SELECT b.token FROM "@schema@"."@table@_grants" b
         WHERE b.name = lock_name AND b.token < of_token ORDER BY b.token DESC LIMIT 1);
-    done := "@schema@"."@table@_v2_bear_silence"(0);
+    done := "@schema@"."@table@_v1_bear_silence"(0);
     RETURN released;
 END
 $$;
 
 -- Forgets the locks that nobody has used for a week. Their tokens are below the floor from then on.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_forget"() RETURNS void
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"() RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
     WITH forgotten AS (
         DELETE FROM "@schema@"."@table@_grants" g
-        WHERE g.token < "@schema@"."@table@_v2_now_us"() - 7 * 86400000000 AND g.name <> ''
+        WHERE g.token < "@schema@"."@table@_v1_now_us"() - 7 * 86400000000 AND g.name <> ''
             AND NOT (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())
         RETURNING g.token)
     INSERT INTO "@schema@"."@table@_grants" (name, token)
@@ -322,7 +322,7 @@ $$;
 
 -- The locks that are held and whose names start with `prefix`, or the one lock called `prefix`. No more
 -- than 8 digits of an owner are told.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_list"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
     prefix text, whole boolean, at_most bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
     OUT waiters bigint
@@ -332,11 +332,11 @@ SET search_path = pg_catalog, pg_temp AS $$
     SELECT h.name, left(h.owner::text, 8), h.token,
         greatest(0, (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint),
         h.label,
-        (SELECT count(*) FROM "@schema@"."@table@_v2_sessions"(h.lock_key) s WHERE NOT s.holds)
+        (SELECT count(*) FROM "@schema@"."@table@_v1_sessions"(h.lock_key) s WHERE NOT s.holds)
     FROM (SELECT prefix WHERE whole
         UNION SELECT t.name FROM "@schema@"."@table@_grants" t
         WHERE NOT whole AND t.owner IS NOT NULL AND starts_with(t.name, prefix)) n (name),
-    LATERAL (SELECT * FROM "@schema@"."@table@_v2_held"(n.name)) h
+    LATERAL (SELECT * FROM "@schema@"."@table@_v1_held"(n.name)) h
     ORDER BY h.name COLLATE "C" LIMIT at_most
 $$;
 
@@ -344,7 +344,7 @@ $$;
 -- ended so. Returns whose it was, and the process whose session the caller is to end. The row stays locked
 -- until the caller's statement is done. So a release of that session is not done before, and the session
 -- cannot come to hold something else.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_end"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_end"(
     lock_name text, me uuid, digits text,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
     OUT process integer
@@ -356,7 +356,7 @@ DECLARE
 BEGIN
     UPDATE "@schema@"."@table@_grants" g
         SET owner = NULL, label = '', expires_at = '-infinity'
-        FROM "@schema@"."@table@_v2_held"(lock_name) h
+        FROM "@schema@"."@table@_v1_held"(lock_name) h
         WHERE g.name = h.name AND g.token = h.token AND g.owner = h.owner
             AND h.owner = coalesce(me, h.owner)
             AND left(h.owner::text, 8) = coalesce(digits, left(h.owner::text, 8))
@@ -380,7 +380,7 @@ END
 $$;
 
 -- Whether somebody ended the hold of `me`. One who is about to is waited for.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_was_ended"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_was_ended"(
     lock_name text, me uuid, of_token bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER

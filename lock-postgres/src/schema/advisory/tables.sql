@@ -24,26 +24,3 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_grants" (
 CREATE TABLE IF NOT EXISTS "@schema@"."@table@_tokens" (
     reserved bigint PRIMARY KEY
 );
-
--- A set of locks that version 1 of this script made has its tokens in another table. Nobody reserves less
--- than those. Clients of version 1 take no lock any more, and are told why. One of their functions that is
--- under way amid this finds its column gone, and fails.
-DO $migration$
-BEGIN
-    IF EXISTS (SELECT FROM pg_attribute a WHERE a.attname = 'token' AND NOT a.attisdropped
-        AND a.attrelid = to_regclass('"@schema@"."@table@"'))
-    THEN
-        LOCK TABLE "@schema@"."@table@" IN ACCESS EXCLUSIVE MODE;
-        INSERT INTO "@schema@"."@table@_tokens"
-            SELECT max(l.token) FROM "@schema@"."@table@" l HAVING count(*) > 0;
-        ALTER TABLE "@schema@"."@table@" DROP COLUMN token;
-        CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_enter"(lock_name text) RETURNS void
-        LANGUAGE plpgsql
-        SET search_path = pg_catalog, pg_temp AS $refusal$
-        BEGIN
-            RAISE EXCEPTION 'these advisory locks are of version 2 now: upgrade this client';
-        END
-        $refusal$;
-    END IF;
-END
-$migration$;

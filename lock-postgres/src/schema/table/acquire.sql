@@ -1,5 +1,5 @@
 -- Tries to take the lock for an exclusive hold. `token` is null if it is busy; then the rest says what is known.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_acquire"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, queues boolean, my_listener bigint,
     clock_limit bigint,
     OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint
@@ -26,7 +26,7 @@ BEGIN
     IF my_place IS NULL THEN
         PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
         IF NOT FOUND THEN
-            PERFORM "@schema@"."@table@_v2_enter"(lock_name);
+            PERFORM "@schema@"."@table@_v1_enter"(lock_name);
         END IF;
         IF held.owner IS NULL THEN
             -- The common case is one statement: it was released, nobody waits, and nothing is against a grant. All
@@ -81,18 +81,18 @@ BEGIN
         IF held.owner IS NULL OR held.expires_at <= clock_timestamp() THEN
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
             IF held.permits IS NOT NULL THEN
-                held := "@schema@"."@table@_v2_expire"(lock_name, held);
+                held := "@schema@"."@table@_v1_expire"(lock_name, held);
             END IF;
             IF EXISTS (SELECT FROM "@schema@"."@table@_queue" q
                 WHERE q.name = lock_name AND q.place > coalesce(held.served, 0))
             THEN
                 SELECT * INTO turn
-                    FROM "@schema@"."@table@_v2_hand_over"(lock_name, held, me, clock_limit);
+                    FROM "@schema@"."@table@_v1_hand_over"(lock_name, held, me, clock_limit);
                 held := turn.last;
                 winners := turn.winners;
             END IF;
             IF winners IS NULL AND held.permits IS NULL THEN
-                token := "@schema@"."@table@_v2_grant"(
+                token := "@schema@"."@table@_v1_grant"(
                     lock_name, held, me, clock_timestamp() + ttl_ms * interval '1 millisecond',
                     my_label, clock_limit);
                 RETURN;

@@ -1,7 +1,7 @@
 -- Takes the lock for a shared hold (`my_permits` is 0), or for one of n, of which `wanted` are asked for, if it
 -- fits and nobody waits before. `lets_in` says whether others were granted the lock, and `conflict` is the
 -- number of permits that the lock has if it has another number.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_take_beside"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_take_beside"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
     clock_limit bigint,
     OUT token bigint, OUT now_us bigint, OUT slots bigint[], OUT conflict bigint,
@@ -31,11 +31,11 @@ BEGIN
             WHERE h.owner = me AND h.name = lock_name AND h.expires_at > clock_timestamp()
             RETURNING h.token, h.slots INTO token, slots;
         IF FOUND THEN
-            PERFORM "@schema@"."@table@_v2_durably"();
+            PERFORM "@schema@"."@table@_v1_durably"();
             RETURN;
         END IF;
         IF held.expires_at <= clock_timestamp() THEN
-            held := "@schema@"."@table@_v2_expire"(lock_name, held);
+            held := "@schema@"."@table@_v1_expire"(lock_name, held);
         END IF;
     END IF;
     -- Those who wait go first. One of them may have come back to its place, or be gone from it, since the last
@@ -45,7 +45,7 @@ BEGIN
         WHERE q.name = lock_name AND q.place > coalesce(held.served, 0))
     THEN
         SELECT * INTO turn
-            FROM "@schema@"."@table@_v2_hand_over"(lock_name, held, me, clock_limit);
+            FROM "@schema@"."@table@_v1_hand_over"(lock_name, held, me, clock_limit);
         held := turn.last;
         is_blocked := turn.is_blocked;
         lets_in := turn.winners IS NOT NULL;
@@ -60,9 +60,9 @@ BEGIN
     IF least(held.permits, my_permits) > 0 AND held.permits <> my_permits THEN
         conflict := held.permits;
     ELSIF NOT is_blocked THEN
-        slots := "@schema@"."@table@_v2_slots"(lock_name, held, my_permits, wanted);
+        slots := "@schema@"."@table@_v1_slots"(lock_name, held, my_permits, wanted);
         IF slots IS NOT NULL THEN
-            held := "@schema@"."@table@_v2_grant_beside"(
+            held := "@schema@"."@table@_v1_grant_beside"(
                 lock_name, held, me, ttl_ms, my_label, my_permits, slots, clock_limit);
             token := held.token;
         END IF;
@@ -72,7 +72,7 @@ $$;
 
 -- Tries to take the lock for a hold of another kind than exclusive. It answers as `acquire` does, and beside the
 -- token which `slots` the hold has; neither if there is a `conflict`, as with `take_beside` (C33).
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_acquire_beside"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire_beside"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
     queues boolean, my_listener bigint, clock_limit bigint,
     OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint,
@@ -97,12 +97,12 @@ BEGIN
         END IF;
     END IF;
     IF my_place IS NULL THEN
-        PERFORM "@schema@"."@table@_v2_enter"(lock_name);
+        PERFORM "@schema@"."@table@_v1_enter"(lock_name);
         -- C19: as in `acquire`.
         IF EXISTS (SELECT FROM "@schema@"."@table@_withdrawn" w WHERE w.owner = me) THEN
             RAISE EXCEPTION USING ERRCODE = 'LH001', MESSAGE = 'the claim was withdrawn';
         END IF;
-        SELECT * INTO tried FROM "@schema@"."@table@_v2_take_beside"(
+        SELECT * INTO tried FROM "@schema@"."@table@_v1_take_beside"(
             lock_name, me, ttl_ms, my_label, my_permits, wanted, clock_limit);
         token := tried.token;
         now_us := tried.now_us;

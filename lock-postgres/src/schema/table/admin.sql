@@ -1,6 +1,6 @@
 -- The holds of the locks whose names start with `prefix`, `at_most` as many locks, or of the one lock called
 -- `prefix`, held or not. No more than 8 digits of an owner are told.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_list"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
     prefix text, whole boolean, at_most bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
     OUT permits bigint, OUT slots bigint[], OUT waiters bigint
@@ -37,7 +37,7 @@ $$;
 
 -- Ends the holds of those whose owner begins with these 8 digits, or of all if there are none, and lets in the
 -- waiters who fit then (C38). Returns whose they were.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_evict"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_evict"(
     lock_name text, digits text, clock_limit bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
     OUT permits bigint, OUT slots bigint[]
@@ -71,16 +71,16 @@ BEGIN
     UPDATE "@schema@"."@table@_holders" h SET expires_at = '-infinity'
         WHERE h.name = lock_name AND h.owner = ANY (owners[:cardinality(owners) - 1]);
     PERFORM pg_notify(t.channel, t.message)
-        FROM "@schema@"."@table@_v2_release"(lock_name, owners[cardinality(owners)], clock_limit) r,
+        FROM "@schema@"."@table@_v1_release"(lock_name, owners[cardinality(owners)], clock_limit) r,
         unnest(r.channels, r.messages) t (channel, message);
     -- It is on disk before it is told, also where nobody was let in.
-    PERFORM "@schema@"."@table@_v2_durably"();
+    PERFORM "@schema@"."@table@_v1_durably"();
 END
 $$;
 
 -- Forgets some locks that nobody has used for a week. Their next tokens start from the time, which is
 -- greater than a token of a week ago. A token that is ahead of the clock is kept.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_forget"() RETURNS bigint
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -89,7 +89,7 @@ DECLARE
 BEGIN
     FOR unused IN SELECT l.name FROM "@schema@"."@table@" l WHERE NOT EXISTS (
             SELECT FROM "@schema@"."@table@_grants" g WHERE g.name = l.name AND (
-                g.token > "@schema@"."@table@_v2_now_us"() - 7 * 86400000000
+                g.token > "@schema@"."@table@_v1_now_us"() - 7 * 86400000000
                 OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())))
         AND NOT EXISTS (SELECT FROM "@schema@"."@table@_holders" h
             WHERE h.name = l.name AND h.expires_at > clock_timestamp())
@@ -100,7 +100,7 @@ BEGIN
         DELETE FROM "@schema@"."@table@_holders" h
             WHERE h.name = unused AND h.expires_at <= clock_timestamp();
         DELETE FROM "@schema@"."@table@_grants" g WHERE g.name = unused AND NOT (
-            g.token > "@schema@"."@table@_v2_now_us"() - 7 * 86400000000
+            g.token > "@schema@"."@table@_v1_now_us"() - 7 * 86400000000
             OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())
             OR EXISTS (SELECT FROM "@schema@"."@table@_holders" h WHERE h.name = unused));
         DELETE FROM "@schema@"."@table@" l WHERE l.name = unused AND NOT EXISTS (

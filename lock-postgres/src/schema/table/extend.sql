@@ -1,6 +1,6 @@
 -- Answers for each hold 1 if it lasts that long from now, or 0 if it is over. It never shortens a hold.
 -- Rows are taken in the order of their names, so that batches do not wait for each other in a circle.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_extend"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
     names text[], owners uuid[], tokens bigint[], ttls_ms bigint[]
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
@@ -38,7 +38,7 @@ $$;
 
 -- Reserves tokens for the hold of `me`, from `first` on: as many as are wanted, but none that is ahead of the clock.
 -- `more` is 0 if there is none, if the hold is over, or if it yields to those who wait.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_reserve"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_reserve"(
     lock_name text, me uuid, wanted bigint, yields boolean,
     OUT first bigint, OUT more bigint
 )

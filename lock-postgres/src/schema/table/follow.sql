@@ -16,13 +16,13 @@
 -- key that stands for the claim, or null if this session has it already. `listens` is false if that took too long;
 -- then it is to be called again, so that no old snapshot is kept. `message` tells of a grant that was made meanwhile.
 -- It may commit because it has no rights of its own, nor settings.
-CREATE OR REPLACE PROCEDURE "@schema@"."@table@_v2_follow"(
+CREATE OR REPLACE PROCEDURE "@schema@"."@table@_v1_follow"(
     lock_name text, me uuid, my_key bigint, my_listener bigint, places bigint,
     INOUT listens boolean, INOUT message text
 )
 LANGUAGE plpgsql AS $$
 DECLARE
-    key_ahead bigint := "@schema@"."@table@_v2_key_ahead"(lock_name, me, places);
+    key_ahead bigint := "@schema@"."@table@_v1_key_ahead"(lock_name, me, places);
 BEGIN
     PERFORM pg_catalog.pg_advisory_lock(my_key);
     IF key_ahead IS NOT NULL THEN
@@ -39,12 +39,12 @@ BEGIN
     COMMIT;
     -- What was told before that was not heard.
     listens := true;
-    message := "@schema@"."@table@_v2_message"(lock_name, me);
+    message := "@schema@"."@table@_v1_message"(lock_name, me);
 END
 $$;
 
 -- What tells `me` of its grant, if it has one.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_message"(lock_name text, me uuid) RETURNS text
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_message"(lock_name text, me uuid) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off AS $$
@@ -64,7 +64,7 @@ $$;
 
 -- The key of the claim that waits so many places before that of `me`; null if there is none. Anyone may see which keys
 -- are held, so it is a hash of the owner.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_key_ahead"(lock_name text, me uuid, places bigint)
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_key_ahead"(lock_name text, me uuid, places bigint)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

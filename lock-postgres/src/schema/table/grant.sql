@@ -6,7 +6,7 @@
 -- that hold many dead ones beside a long transaction. Where a statement has none it would be compiled first.
 
 -- Makes sure that the lock has a row, and locks it.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_enter"(lock_name text) RETURNS void
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_enter"(lock_name text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off AS $$
@@ -22,7 +22,7 @@ $$;
 -- Grants the lock, whose newest grant is `last`, until then, and returns the new token: one more than the last
 -- that was granted or reserved, or the time in microseconds, whichever is greater (C22). While the clock is
 -- ahead of the last token, the token is therefore the time of the grant (C45).
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant"(
     lock_name text, last "@schema@"."@table@_grants", new_owner uuid, until timestamptz,
     new_label text, clock_limit bigint
 ) RETURNS bigint
@@ -56,7 +56,7 @@ END
 $$;
 
 -- C33: grants the lock beside those who hold it, if anybody does.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_grant_beside"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant_beside"(
     lock_name text, INOUT last "@schema@"."@table@_grants", new_owner uuid, ttl_ms bigint,
     new_label text, new_permits bigint, new_slots bigint[], clock_limit bigint
 )
@@ -74,7 +74,7 @@ BEGIN
         last.expires_at := until;
     END IF;
     last.expires_at := least(last.expires_at, until);
-    last.token := "@schema@"."@table@_v2_grant"(
+    last.token := "@schema@"."@table@_v1_grant"(
         lock_name, last, last.owner, last.expires_at, last.label, clock_limit);
     last.reserved := 0;
     INSERT INTO "@schema@"."@table@_holders" (owner, name, token, slots, label, expires_at)

@@ -1,6 +1,6 @@
 -- The key of the advisory lock that stands for a channel. Anyone may see which keys are held, so the key is a
 -- hash, which does not tell the channel.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_listener_key"(listener bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_listener_key"(listener bigint) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE STRICT
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -21,7 +21,7 @@ $$;
 -- C28: a waiter whose session is gone is passed over. It keeps its place until it was not seen for too long,
 -- since its client may only have lost a connection. A pushed grant is short until its holder renews it.
 -- C33: a waiter for another number of permits than the lock has is taken out. It learns why when it looks.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_hand_over"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hand_over"(
     lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, clock_limit bigint,
     OUT winners uuid[], OUT is_blocked boolean, OUT channels text[], OUT messages text[]
 )
@@ -50,13 +50,13 @@ BEGIN
             OR waiter.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds';
         IF waiter.owner IS DISTINCT FROM me AND is_alive AND waiter.listener IS NOT NULL
             AND pg_try_advisory_xact_lock_shared(
-                "@schema@"."@table@_v2_listener_key"(waiter.listener))
+                "@schema@"."@table@_v1_listener_key"(waiter.listener))
         THEN
             passed_over := coalesce(passed_over, looked_at);
             CONTINUE;
         END IF;
         slots := CASE
-            WHEN waiter.permits IS NOT NULL THEN "@schema@"."@table@_v2_slots"(
+            WHEN waiter.permits IS NOT NULL THEN "@schema@"."@table@_v1_slots"(
                 lock_name, last, waiter.permits, waiter.taken)
             WHEN last.owner IS NULL THEN '{}' END;
         IF slots IS NULL AND is_alive AND NOT coalesce(
@@ -74,11 +74,11 @@ BEGIN
         now_us := extract(epoch FROM clock_timestamp()) * 1000000;
         IF waiter.permits IS NULL THEN
             last.owner := waiter.owner;
-            last.token := "@schema@"."@table@_v2_grant"(
+            last.token := "@schema@"."@table@_v1_grant"(
                 lock_name, last, waiter.owner,
                 clock_timestamp() + ttl_ms * interval '1 millisecond', waiter.label, clock_limit);
         ELSE
-            last := "@schema@"."@table@_v2_grant_beside"(
+            last := "@schema@"."@table@_v1_grant_beside"(
                 lock_name, last, waiter.owner, ttl_ms, waiter.label, waiter.permits, slots,
                 clock_limit);
         END IF;

@@ -2,7 +2,7 @@
 
 -- Takes out those whose time is over, of those who hold the lock beside each other. It is free if nobody is left.
 -- An extension under way is waited for.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_expire"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_expire"(
     lock_name text, INOUT last "@schema@"."@table@_grants"
 )
 LANGUAGE plpgsql
@@ -30,7 +30,7 @@ $$;
 
 -- The slots of a request that fits beside those who hold the lock, if anybody does; null if it does not fit
 -- (C33). One of n has the lowest slots that are free (C36), any other none.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_slots"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_slots"(
     lock_name text, last "@schema@"."@table@_grants", permits bigint, taken bigint
 ) RETURNS bigint[]
 LANGUAGE plpgsql
@@ -53,7 +53,7 @@ $$;
 
 -- Ends the hold of `me`, of those who hold the lock beside each other (C38). `released` says whether it was held, and
 -- `last` what is left.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_leave"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_leave"(
     lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, OUT released boolean
 )
 LANGUAGE plpgsql
@@ -63,6 +63,6 @@ BEGIN
     DELETE FROM "@schema@"."@table@_holders" h WHERE h.owner = me AND h.name = lock_name
         RETURNING h.expires_at > clock_timestamp() INTO released;
     released := coalesce(released, false);
-    last := "@schema@"."@table@_v2_expire"(lock_name, last);
+    last := "@schema@"."@table@_v1_expire"(lock_name, last);
 END
 $$;

@@ -1,7 +1,7 @@
 -- Ends the hold of `me` and hands the lock over, to all who fit then (C34). `released` says whether it was held. If
 -- there are `messages`, the waiters that were granted the lock are to be told them on their `channels`, once this is
 -- committed.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_release"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release"(
     lock_name text, me uuid, clock_limit bigint,
     OUT released boolean, OUT channels text[], OUT messages text[]
 )
@@ -39,7 +39,7 @@ BEGIN
         IF held.permits IS NULL THEN
             RETURN;
         END IF;
-        SELECT * INTO turn FROM "@schema@"."@table@_v2_leave"(lock_name, held, me);
+        SELECT * INTO turn FROM "@schema@"."@table@_v1_leave"(lock_name, held, me);
         released := turn.released;
         held := turn.last;
     END IF;
@@ -49,7 +49,7 @@ BEGIN
         AND extract(epoch FROM clock_timestamp()) * 1000000 <= clock_limit
     THEN
         SELECT * INTO turn
-            FROM "@schema@"."@table@_v2_hand_over"(lock_name, held, NULL, clock_limit);
+            FROM "@schema@"."@table@_v1_hand_over"(lock_name, held, NULL, clock_limit);
         IF turn.winners IS NOT NULL THEN
             channels := turn.channels;
             messages := turn.messages;
@@ -69,7 +69,7 @@ $$;
 
 -- Ends a hold, and tells those who hold it next once that is committed, by one request. It may commit because it has
 -- no rights of its own, nor settings: whoever calls it needs those of `release`.
-CREATE OR REPLACE PROCEDURE "@schema@"."@table@_v2_release_and_tell"(
+CREATE OR REPLACE PROCEDURE "@schema@"."@table@_v1_release_and_tell"(
     lock_name text, me uuid, clock_limit bigint, INOUT released boolean
 )
 LANGUAGE plpgsql AS $$
@@ -77,7 +77,7 @@ DECLARE
     ended pg_catalog.record;
 BEGIN
     -- As a value: to select from a function costs a statement more.
-    ended := "@schema@"."@table@_v2_release"(lock_name, me, clock_limit);
+    ended := "@schema@"."@table@_v1_release"(lock_name, me, clock_limit);
     released := ended.released;
     IF ended.messages IS NOT NULL THEN
         COMMIT;
@@ -89,7 +89,7 @@ $$;
 
 -- C19: takes back a grant and a place in the queue, and lets a request that is still on its way be
 -- refused.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_withdraw"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_withdraw"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
@@ -97,12 +97,12 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     ended record;
 BEGIN
-    PERFORM "@schema@"."@table@_v2_enter"(lock_name);
+    PERFORM "@schema@"."@table@_v1_enter"(lock_name);
     INSERT INTO "@schema@"."@table@_withdrawn" (owner, forget_at)
         VALUES (me, clock_timestamp() + interval '@withdrawal_remembered_ms@ milliseconds')
         ON CONFLICT (owner) DO UPDATE SET forget_at = excluded.forget_at;
     DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = me;
-    SELECT * INTO ended FROM "@schema@"."@table@_v2_release"(lock_name, me, clock_limit);
+    SELECT * INTO ended FROM "@schema@"."@table@_v1_release"(lock_name, me, clock_limit);
     PERFORM pg_notify(t.channel, t.message)
         FROM unnest(ended.channels, ended.messages) t (channel, message);
     -- What others left behind goes as well, except for rows that somebody else has locked. It goes last,

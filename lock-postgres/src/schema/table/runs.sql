@@ -19,14 +19,14 @@ $migration$;
 -- Ends the hold of `me` for its owner, and keeps everybody out for `delay_ms`, under an owner that nobody is
 -- (C41). True if it was held, or was released so before. It is on disk before it is told: a crash would else end
 -- the hold with its TTL, which may be earlier.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_release_after"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release_after"(
     lock_name text, me uuid, retired uuid, delay_ms bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off AS $$
 BEGIN
-    PERFORM "@schema@"."@table@_v2_durably"();
+    PERFORM "@schema@"."@table@_v1_durably"();
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
     UPDATE "@schema@"."@table@_grants" g
         SET owner = retired, expires_at = clock_timestamp() + delay_ms * interval '1 millisecond'
@@ -39,13 +39,13 @@ $$;
 -- Records a run, if the hold of `me` under this token is in force; false if it is over. The row of the lock is
 -- locked from the check to the commit, so that nobody is granted the lock in between. Its statements go by costs: with
 -- `enable_seqscan = off` the last one would be compiled first, which takes longer than a request may.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_record"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_record"(
     lock_name text, me uuid, of_token bigint, of_occurrence text, remember_ms bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM "@schema@"."@table@_v2_durably"();
+    PERFORM "@schema@"."@table@_v1_durably"();
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
     PERFORM FROM "@schema@"."@table@_grants" g
         WHERE g.name = lock_name AND g.token = of_token AND g.owner = me
@@ -67,7 +67,7 @@ END
 $$;
 
 -- The token of a run that is recorded, null if none is.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_recorded"(lock_name text, of_occurrence text)
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_recorded"(lock_name text, of_occurrence text)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

@@ -49,23 +49,6 @@ CREATE OR REPLACE VIEW "@schema@"."@table@_holds" AS
         FROM "@schema@"."@table@_grants" g JOIN "@schema@"."@table@_holders" h
         ON h.name = g.name AND h.token >= g.oldest WHERE g.permits IS NOT NULL;
 
--- A set of locks that version 1 of this script made holds its grants in the other table. Those move over,
--- with their tokens and holders. A function of version 1 that is under way amid this finds its columns gone, and
--- fails: it grants nothing that this version would not know of.
-DO $migration$
-BEGIN
-    IF EXISTS (SELECT FROM pg_attribute a WHERE a.attname = 'token' AND NOT a.attisdropped
-        AND a.attrelid = to_regclass('"@schema@"."@table@"'))
-    THEN
-        LOCK TABLE "@schema@"."@table@" IN ACCESS EXCLUSIVE MODE;
-        INSERT INTO "@schema@"."@table@_grants" (name, token, owner, label, expires_at)
-            SELECT l.name, l.token, l.owner, l.label, l.expires_at FROM "@schema@"."@table@" l;
-        ALTER TABLE "@schema@"."@table@" DROP COLUMN token, DROP COLUMN owner, DROP COLUMN label,
-            DROP COLUMN expires_at, DROP COLUMN process;
-    END IF;
-END
-$migration$;
-
 -- The waiters, in order of place. A crash may empty it: waiters come back by themselves.
 CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     owner uuid PRIMARY KEY,
@@ -86,26 +69,12 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
 DO $migration$
 DECLARE
     places regclass;
-    served bigint;
 BEGIN
-    -- The queue of version 1 knew of exclusive holds alone.
-    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attname = 'permits'
-        AND a.attrelid = to_regclass('"@schema@"."@table@_queue"'))
-    THEN
-        ALTER TABLE "@schema@"."@table@_queue"
-            ADD COLUMN permits bigint, ADD COLUMN taken bigint NOT NULL DEFAULT 0;
-    END IF;
     -- A crash or a failover empties the queue, but the places go on from where they were: one that is not above
     -- the last that was served is no place. From Postgres 15 on, the sequence of such a table would begin anew.
     places := pg_get_serial_sequence('"@schema@"."@table@_queue"', 'place');
     IF (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = places) THEN
-        served := (SELECT max(g.served) FROM "@schema@"."@table@_grants" g);
         EXECUTE format('ALTER SEQUENCE %s SET LOGGED', places);
-        PERFORM setval(places, greatest(nextval(places), served));
-        -- Who waits there comes back, to a place at the end.
-        DELETE FROM "@schema@"."@table@_queue" q WHERE q.place <= (
-            SELECT g.served FROM "@schema@"."@table@_grants" g
-            WHERE g.name = q.name ORDER BY g.token DESC LIMIT 1);
     END IF;
     IF to_regclass('"@schema@"."@table@_queue_place"') IS NULL THEN
         CREATE INDEX "@table@_queue_place" ON "@schema@"."@table@_queue" (name, place);

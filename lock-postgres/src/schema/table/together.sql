@@ -10,7 +10,7 @@
 
 -- Takes those locks that are free and for which nobody waits, for exclusive holds. There is a row for each that was
 -- granted: which part of the request it is, its token, and the time.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_acquire_together"(
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire_together"(
     names text[], owners uuid[], ttls_ms bigint[], labels text[], clock_limit bigint,
     OUT part bigint, OUT token bigint, OUT now_us bigint
 ) RETURNS SETOF record
@@ -43,7 +43,7 @@ BEGIN
     LOOP
         part := i;
         IF names[i] = ANY (new_ones) THEN
-            SELECT a.token, a.now_us INTO token, now_us FROM "@schema@"."@table@_v2_acquire"(
+            SELECT a.token, a.now_us INTO token, now_us FROM "@schema@"."@table@_v1_acquire"(
                 names[i], owners[i], ttls_ms[i], labels[i], false, NULL, clock_limit) a;
         ELSIF names[i] = ANY (ours) THEN
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
@@ -69,7 +69,7 @@ BEGIN
         END IF;
     END LOOP;
     IF is_one_granted THEN
-        PERFORM "@schema@"."@table@_v2_durably"();
+        PERFORM "@schema@"."@table@_v1_durably"();
     ELSIF new_ones IS NULL THEN
         -- Nothing was written that has to be on disk.
         PERFORM set_config('synchronous_commit', 'off', true);
@@ -79,7 +79,7 @@ $$;
 
 -- Ends those holds that are exclusive, and for which nobody waits. There is a row for each that it ended: which part of
 -- the request it is. As in `release`, the commit does not wait for the disk.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v2_release_together"(names text[], owners uuid[])
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release_together"(names text[], owners uuid[])
 RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

@@ -55,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the server waits for a stopped process for ever",
         file: "lock-postgres/src/schema/advisory/functions.sql",
-        from: "done := \"@schema@\".\"@table@_v2_bear_silence\"(ttl_ms + 1000);
+        from: "done := \"@schema@\".\"@table@_v1_bear_silence\"(ttl_ms + 1000);
     ELSE",
         to: "NULL;
     ELSE",
@@ -79,7 +79,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a crash forgets what was reserved",
         file: "lock-postgres/src/schema/advisory/functions.sql",
-        from: "    PERFORM \"@schema@\".\"@table@_v2_durably\"();
+        from: "    PERFORM \"@schema@\".\"@table@_v1_durably\"();
     INSERT INTO",
         to: "    INSERT INTO",
         test: "-p leasehold --all-features --test postgres advisory_tokens::c22_tokens_of_advisory_locks_grow_through_a_crash",

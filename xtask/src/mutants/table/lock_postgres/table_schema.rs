@@ -52,7 +52,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "marks that a crash forgets",
         file: "lock-postgres/src/schema/fence.sql",
-        from: "PERFORM \"@schema@\".\"@table@_v2_durably\"();
+        from: "PERFORM \"@schema@\".\"@table@_v1_durably\"();
     INSERT INTO",
         to: "INSERT INTO",
         test: "-p leasehold --all-features --test postgres tokens::c24_the_mark_of_a_fence_survives_a_crash",
@@ -104,13 +104,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         WHERE g.name = lock_name AND g.token = last.token;",
         to: "permits = last.permits, oldest = last.oldest
         WHERE g.name = lock_name AND g.token < 0;",
-        test: "-p leasehold --all-features --test postgres versions::r4_locks_that_are_no_longer_used_are_forgotten",
+        test: "-p leasehold --all-features --test postgres old_rows::r4_locks_that_are_no_longer_used_are_forgotten",
     },
     Mutant {
         name: "a lock is forgotten with a token ahead of the clock",
         file: "lock-postgres/src/schema/table/admin.sql",
         from: "SELECT FROM \"@schema@\".\"@table@_grants\" g WHERE g.name = l.name AND (
-                g.token > \"@schema@\".\"@table@_v2_now_us\"() - 7 * 86400000000
+                g.token > \"@schema@\".\"@table@_v1_now_us\"() - 7 * 86400000000
                 OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())))
         AND NOT EXISTS (SELECT FROM \"@schema@\".\"@table@_holders\" h
             WHERE h.name = l.name AND h.expires_at > clock_timestamp())
@@ -123,7 +123,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         DELETE FROM \"@schema@\".\"@table@_grants\" g WHERE g.name = unused AND NOT (
             g.token > ",
         to: "SELECT FROM \"@schema@\".\"@table@_grants\" g WHERE g.name = l.name AND (
-                0 > \"@schema@\".\"@table@_v2_now_us\"() - 7 * 86400000000
+                0 > \"@schema@\".\"@table@_v1_now_us\"() - 7 * 86400000000
                 OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())))
         AND NOT EXISTS (SELECT FROM \"@schema@\".\"@table@_holders\" h
             WHERE h.name = l.name AND h.expires_at > clock_timestamp())
@@ -135,22 +135,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             WHERE h.name = unused AND h.expires_at <= clock_timestamp();
         DELETE FROM \"@schema@\".\"@table@_grants\" g WHERE g.name = unused AND NOT (
             0 > ",
-        test: "-p leasehold --all-features --test postgres versions::r4_locks_that_are_no_longer_used_are_forgotten",
-    },
-    Mutant {
-        name: "holds of version 1 are left behind",
-        file: "lock-postgres/src/schema/table/tables.sql",
-        from: "SELECT l.name, l.token, l.owner, l.label, l.expires_at FROM",
-        to: "SELECT l.name, l.token, NULL, l.label, l.expires_at FROM",
-        test: "-p leasehold --all-features --test postgres versions::c22_clients_of_two_versions_share_their_locks",
-    },
-    Mutant {
-        name: "a function of version 1 goes on with its old columns",
-        file: "lock-postgres/src/schema/table/tables.sql",
-        from: "ALTER TABLE \"@schema@\".\"@table@\" DROP COLUMN token, DROP COLUMN owner, DROP COLUMN label,
-            DROP COLUMN expires_at, DROP COLUMN process;",
-        to: "ALTER TABLE \"@schema@\".\"@table@\" ALTER COLUMN token SET DEFAULT 0;",
-        test: "-p leasehold --all-features --test postgres versions::p1_a_call_of_version_1_amid_the_migration_takes_nothing_unseen",
+        test: "-p leasehold --all-features --test postgres old_rows::r4_locks_that_are_no_longer_used_are_forgotten",
     },
     Mutant {
         name: "a stale transaction passes the fence",
@@ -268,19 +253,5 @@ SET enable_seqscan = off AS $$",
         from: "(SELECT c.relpersistence = 'u' FROM",
         to: "(SELECT c.relpersistence = 'x' FROM",
         test: "-p leasehold --all-features --test postgres tokens::c27_the_order_is_kept_after_a_crash",
-    },
-    Mutant {
-        name: "places that began anew are not made up for",
-        file: "lock-postgres/src/schema/table/tables.sql",
-        from: "PERFORM setval(places, greatest(nextval(places), served));",
-        to: "",
-        test: "-p leasehold --all-features --test postgres migration::c27_places_that_began_anew_are_made_up_for",
-    },
-    Mutant {
-        name: "who waits at a place that began anew stays there",
-        file: "lock-postgres/src/schema/table/tables.sql",
-        from: "DELETE FROM \"@schema@\".\"@table@_queue\" q WHERE q.place <= (",
-        to: "DELETE FROM \"@schema@\".\"@table@_queue\" q WHERE -q.place > (",
-        test: "-p leasehold --all-features --test postgres migration::c27_places_that_began_anew_are_made_up_for",
     },
 ];

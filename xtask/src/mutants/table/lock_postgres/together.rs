@@ -80,7 +80,7 @@ DECLARE
     Mutant {
         name: "grants in company that a crash forgets",
         file: "lock-postgres/src/schema/table/together.sql",
-        from: "PERFORM \"@schema@\".\"@table@_v2_durably\"();",
+        from: "PERFORM \"@schema@\".\"@table@_v1_durably\"();",
         to: "NULL;",
         test: "-p leasehold --all-features --test postgres together::c22_grants_in_company_wait_for_the_disk_and_releases_do_not",
     },
