@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::{BackendError, Finding, OwnerId};
 
+use crate::error::classify;
 use crate::reply;
 use crate::server::Server;
 
@@ -32,6 +33,7 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendErro
         logging(server.is_direct(), &facts),
         encoding(&facts),
         schema(server, &facts).await?,
+        rights(server).await?,
         connections(&facts),
         clock(server).await?,
     ])
@@ -232,6 +234,15 @@ async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError>
             "run what `leasehold schema postgres` prints, and grant the user its use",
         )),
     }
+}
+
+/// Whether the user may call each routine that clients call.
+async fn rights(server: &Server) -> Result<Finding, BackendError> {
+    let found = server.found().await.map_err(classify)?;
+    Ok(match found.missing_rights() {
+        None => Finding::good("rights", "the user may call what clients call"),
+        Some((seen, remedy)) => Finding::risk("rights", seen, remedy),
+    })
 }
 
 fn connections(facts: &Facts) -> Finding {

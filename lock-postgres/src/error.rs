@@ -11,6 +11,7 @@ pub(crate) const BACKEND: &str = "postgres";
 const WITHDRAWN: &str = "LH001";
 const CLOCK: &str = "LH002";
 pub(crate) const STALE: &str = "LH003";
+pub(crate) const NOT_OURS: &str = "LH004";
 
 /// What the server raises where no message fits into its queue.
 const QUEUE_FULL: &str = "54000";
@@ -21,6 +22,11 @@ pub(crate) type RequestError = lock_core::backend::RequestError<Error>;
 /// The server's error code, if it is the server's error.
 pub(crate) fn code_of(error: &RequestError) -> Option<String> {
     error.error().as_database_error()?.code().map(|code| code.into_owned())
+}
+
+/// What the server says, if it is the server's error.
+pub(crate) fn message_of(error: &RequestError) -> String {
+    error.error().as_database_error().map(|error| error.message().to_owned()).unwrap_or_default()
 }
 
 /// Whether the session is over: the server said so, or the connection failed or was silent for too long.
@@ -101,11 +107,13 @@ fn meaning(code: &str) -> &'static str {
         // requests need is missing on a server that could make the schema.
         "0A000" => "the server cannot do this: it is a standby, or not Postgres",
         "42501" => {
-            "the user lacks rights: it needs USAGE on the schema and EXECUTE on its functions"
+            "the user lacks rights: GRANT USAGE ON SCHEMA leasehold TO app; GRANT EXECUTE ON ALL ROUTINES IN \
+             SCHEMA leasehold TO app, with the names of the schema and the user"
         }
         "26000" | "42P05" | "2D000" => "a pooler gives each transaction another session",
         "3F000" | "42P01" | "42883" => {
-            "the schema of the locks is missing: run what `leasehold schema postgres` prints"
+            "the schema of the locks is missing or of another format: run what `leasehold schema postgres` of \
+             the newest version in use prints, and use that version"
         }
         QUEUE_FULL => {
             "the server has no room for messages: a session that listens does not read them"

@@ -10,10 +10,10 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 use tokio::time::{Instant, timeout_at};
 
 use crate::connections::Connections;
-use crate::error::{BACKEND, RequestError, classify, code_of, not_connected};
+use crate::error::{BACKEND, NOT_OURS, RequestError, classify, code_of, message_of, not_connected};
 use crate::options::{Mode, PostgresOptions};
 use crate::reply;
-use crate::schema::{self, TableNames};
+use crate::schema::{self, Found, Making, TableNames};
 use crate::sql::Call;
 use crate::transaction::Form;
 
@@ -85,12 +85,23 @@ impl Server {
 
     /// Makes the schema, unless it is there.
     async fn ensure_schema(&self, end: Instant) -> Result<(), LockError> {
-        let looking =
-            async { self.connections.request(&self.probe()).await.map_err(not_connected) };
-        match is_true(&by(end, "looking for the schema of the locks", looking).await?) {
-            true => Ok(()),
-            false => by(end, MAKING, self.make_schema(Made::UnlessThere)).await,
+        let looking = async { self.found().await.map_err(not_connected) };
+        let found = by(end, "looking for the schema of the locks", looking).await?;
+        match found.making()? {
+            Making::NotNeeded => found.refuse_half_of_the_rights(),
+            Making::Needed => by(end, MAKING, self.make_schema(Made::UnlessThere)).await,
         }
+    }
+
+    /// Looks at the schema, and at the rights of our user.
+    pub(crate) async fn found(&self) -> Result<Found, RequestError> {
+        let rows = self.connections.request(&Found::question(&self.names)).await?;
+        self.read_found(&rows)
+    }
+
+    fn read_found(&self, rows: &[PgRow]) -> Result<Found, RequestError> {
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound);
+        row.and_then(|row| Found::read(&self.names, row)).map_err(RequestError::Execute)
     }
 
     /// Has the server forget some locks that nobody has used for a week. On a standby, or if something
@@ -104,11 +115,6 @@ impl Server {
         by(end_of_connecting(), MAKING, self.make_schema(Made::Anyway)).await
     }
 
-    /// Asks whether the schema is there.
-    fn probe(&self) -> String {
-        format!("SELECT to_regproc('{}') IS NOT NULL", schema::made_last(&self.names))
-    }
-
     async fn make_schema(&self, made: Made) -> Result<(), LockError> {
         let mut connection = self.connections.open().await.map_err(not_connected)?;
         let mut run = async |script: String| {
@@ -119,8 +125,11 @@ impl Server {
         run(begin).await?;
         // Another may have made it while we waited for our turn. Then there may be nothing left to do,
         // and nothing that we may do.
-        if made == Made::UnlessThere && is_true(&run(self.probe()).await?) {
-            return Ok(());
+        if made == Made::UnlessThere {
+            let found = self.read_found(&run(Found::question(&self.names)).await?);
+            if found.map_err(not_made)?.making()? == Making::NotNeeded {
+                return Ok(());
+            }
         }
         run(rest).await.map(drop)
     }
@@ -198,10 +207,11 @@ async fn by<T>(
 fn not_made(failure: RequestError) -> LockError {
     match code_of(&failure).as_deref() {
         Some("42501" | "25006") => LockError::Config {
-            message: "the schema of the locks is missing, and this user cannot make it here: run \
-                      what `leasehold schema postgres` prints, as its owner"
+            message: "the schema of the locks is missing or of an older format, and this user cannot make it \
+                      here: run what `leasehold schema postgres` prints, as its owner"
                 .to_owned(),
         },
+        Some(NOT_OURS) => LockError::Config { message: message_of(&failure) },
         // It waits for the migration of another, or for a use of what it would change.
         Some("55P03" | "57014") => {
             let context = "others kept us from making the schema of the locks for too long";

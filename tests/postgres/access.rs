@@ -29,7 +29,7 @@ async fn by_password_and_with_the_rights_that_the_docs_name() {
     let text = refusal(&server.url_as(&format!("able:{SECRET}"), "nowhere")).await;
     assert!(text.contains("refuses to let us in"), "{text}");
     let text = refusal(&server.url_as(&format!("unable:{SECRET}"), "postgres")).await;
-    assert!(text.contains("USAGE on the schema"), "{text}");
+    assert!(text.contains("GRANT USAGE ON SCHEMA"), "{text}");
 
     server.psql("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA leasehold FROM able");
     let client = client(&server.url_as(&format!("able:{SECRET}"), "postgres")).await;

@@ -92,7 +92,7 @@ async fn a_late_migrator_has_nothing_to_do() {
     let script = PostgresOptions::new(server.url()).schema_sql().expect("good names");
     first.execute(sqlx::raw_sql(AssertSqlSafe(script))).await.expect("made");
     let grants = "GRANT USAGE ON SCHEMA leasehold TO late; \
-         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA leasehold TO late";
+         GRANT EXECUTE ON ALL ROUTINES IN SCHEMA leasehold TO late";
     first.execute(sqlx::raw_sql(grants)).await.expect("granted");
     first.execute(UNLOCK).await.expect("done");
     late.await.expect("no panic").expect("nothing to do");

@@ -14,7 +14,7 @@ use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released
 pub(crate) fn let_in(server: &PostgresServer, user: &str) {
     server.psql(&format!(
         "GRANT USAGE ON SCHEMA leasehold TO {user}; \
-         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA leasehold TO {user}"
+         GRANT EXECUTE ON ALL ROUTINES IN SCHEMA leasehold TO {user}"
     ));
 }
 
@@ -60,7 +60,7 @@ async fn c32_what_others_create_in_public_is_never_called() {
 }
 
 /// Takes, hands over, extends, shows, evicts and gives back locks.
-async fn use_all(url: &str) {
+pub(crate) async fn use_all(url: &str) {
     let (first, second) = (client(url).await, client(url).await);
     let name = fresh_name();
     let guard = held(&first, &name).await;

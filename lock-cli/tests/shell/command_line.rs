@@ -215,7 +215,7 @@ async fn the_schema_that_is_printed_is_one_that_works() {
     server.psql(&printed.stdout);
     // A user who may use what is there, and make nothing.
     server.psql("CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA ops TO app");
-    server.psql("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ops TO app");
+    server.psql("GRANT EXECUTE ON ALL ROUTINES IN SCHEMA ops TO app");
     let url = server.url_as("app", "postgres") + "?lock_schema=ops&lock_table=jobs";
     let run = Shell::with_url(&url).run(&["run", "a", "--", "true"]).await;
     assert_eq!(run.code, 0, "{}", run.stderr);

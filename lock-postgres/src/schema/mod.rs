@@ -1,12 +1,17 @@
 //! What the locks need in the database: tables and functions, as scripts.
 
+mod found;
 mod names;
 
 use std::time::Duration;
 
 use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
 
+pub(crate) use self::found::{Found, Making};
 pub(crate) use self::names::TableNames;
+
+/// The format of the tables and functions that this version makes and knows.
+pub(crate) const FORMAT: i64 = 1;
 
 /// Begins a migration. One runs at a time, and none waits for long.
 const BEGIN: &str = "\
@@ -18,8 +23,8 @@ SET LOCAL statement_timeout = '5s';
 DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
 ";
 
-/// What one mode needs, in this order: a function stands behind what it uses. The last one is made last,
-/// so that it tells whether all is there.
+/// What one mode needs, in this order: a function stands behind what it uses. The format is told last, so that it
+/// tells whether all is there.
 fn parts(names: &TableNames) -> Vec<&'static str> {
     let mode: &[&str] = match names.is_advisory() {
         true => &[include_str!("advisory/tables.sql"), include_str!("advisory/functions.sql")],
@@ -39,13 +44,13 @@ fn parts(names: &TableNames) -> Vec<&'static str> {
             include_str!("table/together.sql"),
         ],
     };
-    let both = [include_str!("tables.sql"), include_str!("common.sql"), include_str!("fence.sql")];
-    [&both[..], mode, &[include_str!("rights.sql")]].concat()
-}
-
-/// The function that is made last.
-pub(crate) fn made_last(names: &TableNames) -> String {
-    names.function(if names.is_advisory() { "was_ended" } else { "release_together" })
+    let both = [
+        include_str!("begin.sql"),
+        include_str!("tables.sql"),
+        include_str!("common.sql"),
+        include_str!("fence.sql"),
+    ];
+    [&both[..], mode, &[include_str!("rights.sql"), include_str!("format.sql")]].concat()
 }
 
 /// Everything that is to be created, as one script.
@@ -59,6 +64,7 @@ pub(crate) fn migration(names: &TableNames) -> [String; 2] {
         parts(names).join("\n").replace("@schema@", &names.schema).replace("@table@", &names.table);
     // C19, C28: the server keeps the bounds of the contract.
     let rest = rest
+        .replace("@format@", &FORMAT.to_string())
         .replace("@waiter_liveness_ms@", &millis(WAITER_LIVENESS))
         .replace("@unclaimed_grant_ttl_ms@", &millis(UNCLAIMED_GRANT_TTL))
         .replace("@withdrawal_remembered_ms@", &millis(WITHDRAWAL_REMEMBERED));
@@ -85,7 +91,7 @@ mod tests {
         for names in [names.for_advisory_locks(), names] {
             let script = script(&names);
             let last = script.rsplit("CREATE OR REPLACE FUNCTION ").next().expect("a function");
-            assert!(last.starts_with(&made_last(&names)), "{last}");
+            assert!(last.starts_with(&names.format()), "{last}");
         }
     }
 }

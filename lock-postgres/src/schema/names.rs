@@ -48,6 +48,11 @@ impl TableNames {
         format!("\"{}\".\"{}_v1_{name}\"", self.schema, self.table)
     }
 
+    /// The function that tells the format, as SQL calls it.
+    pub(crate) fn format(&self) -> String {
+        format!("\"{}\".\"{}_format\"", self.schema, self.table)
+    }
+
     /// The table of the same schema that advisory locks have to themselves.
     pub(crate) fn for_advisory_locks(&self) -> Self {
         Self { schema: self.schema.clone(), table: format!("{}{ADVISORY}", self.table).into() }

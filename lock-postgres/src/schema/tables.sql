@@ -6,7 +6,6 @@ BEGIN
     IF to_regnamespace('"@schema@"') IS NULL THEN
         CREATE SCHEMA "@schema@";
     END IF;
-    PERFORM set_config('client_min_messages', 'warning', true);
 END
 $migration$;
 

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_grants" (
     -- For a lock that several may hold beside each other: 0 if they share it, n if each has some of n permits. They are
     -- rows of the table below. The owner here is then one that nobody is, the label that of the first of
     -- them, and before `expires_at` the time of none of them is over. Null for an exclusive hold.
-    permits bigint,
+    permits bigint CHECK (permits BETWEEN 0 AND 65535),
     -- No token of theirs is below this one.
     oldest bigint,
     PRIMARY KEY (name, token)
@@ -61,7 +61,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     listener bigint,
     seen_at timestamptz NOT NULL,
     -- As in the table of the grants.
-    permits bigint,
+    permits bigint CHECK (permits BETWEEN 0 AND 65535),
     -- How many of the permits it asks for.
     taken bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);

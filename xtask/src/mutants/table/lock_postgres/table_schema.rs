@@ -162,7 +162,7 @@ SET enable_seqscan = off AS $$",
     Mutant {
         name: "anybody may call the functions",
         file: "lock-postgres/src/schema/rights.sql",
-        from: "EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', ours);",
+        from: "EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', ours);",
         to: "NULL;",
         test: "-p leasehold --all-features --test postgres security::c32_users_of_locks_have_no_rights_on_the_tables",
     },

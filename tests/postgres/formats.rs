@@ -1,0 +1,78 @@
+//! What a client does that finds a schema of another format.
+
+use leasehold::LockError;
+use leasehold::postgres::{PostgresBackend, PostgresOptions};
+use lock_testkit::PostgresServer;
+
+use crate::rights::script;
+use crate::support::{client, fresh_name, refusal, turn};
+
+/// Marks a schema as one of another format.
+fn mark(server: &PostgresServer, format: &str) {
+    server.psql(&format!(
+        "CREATE OR REPLACE FUNCTION leasehold.locks_format() RETURNS bigint \
+         LANGUAGE sql IMMUTABLE AS 'SELECT {format}'"
+    ));
+}
+
+/// P2: a client that does not know a format takes none of its locks for free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_a_schema_of_a_later_format_is_refused_and_left_alone() {
+    let server = PostgresServer::start().await;
+    let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
+    for (later, named) in [("2", "format 2"), ("2 + 0", "format unknown")] {
+        mark(&server, later);
+        let text = refusal(&server.url()).await;
+        assert!(text.contains(named) && text.contains("knows format 1"), "{text}");
+        assert!(text.contains("newer version of leasehold"), "{text}");
+    }
+    // Nor does the owner's script bring it back to ours.
+    let said = server.try_psql(&script(&server)).expect_err("a later format");
+    assert!(said.contains("format 2") && said.contains("format 1"), "{said}");
+    let Err(LockError::Config { message }) = lock.migrate().await else { panic!("migrated") };
+    assert!(message.contains("format 2"), "{message}");
+    assert_eq!(server.psql("SELECT leasehold.locks_format()"), "2");
+}
+
+/// A schema of an earlier format is brought to ours by who may, and else refused with the remedy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_of_an_earlier_format_is_brought_to_ours_or_the_remedy_named() {
+    let server = PostgresServer::start().await;
+    drop(client(&server.url()).await);
+    server.psql("CREATE ROLE app LOGIN");
+    crate::security::let_in(&server, "app");
+    mark(&server, "0");
+    let text = refusal(&server.url_as("app", "postgres")).await;
+    assert!(text.contains("older format") && text.contains("leasehold schema postgres"), "{text}");
+    turn(&client(&server.url()).await, &fresh_name()).await;
+    assert_eq!(server.psql("SELECT leasehold.locks_format()"), "1");
+    turn(&client(&server.url_as("app", "postgres")).await, &fresh_name()).await;
+}
+
+/// P2: what has the name of our table, and is none of ours, is left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_a_table_that_is_not_ours_is_refused() {
+    let server = PostgresServer::start().await;
+    server.psql("CREATE TABLE public.locks (name text, door int)");
+    let text = refusal(&format!("{}?lock_schema=public", server.url())).await;
+    assert!(text.contains("not one of leasehold") && text.contains("lock_table"), "{text}");
+    assert_eq!(server.psql("SELECT count(*) FROM pg_proc WHERE proname ~ '^locks_'"), "0");
+}
+
+/// P2: no row can be written of a kind that is not understood, and so none is taken for a lock that is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_a_row_of_an_unknown_kind_cannot_be_written() {
+    let server = PostgresServer::start().await;
+    turn(&client(&server.url()).await, &fresh_name()).await;
+    for row in [
+        "UPDATE leasehold.locks_grants SET permits = -1, owner = gen_random_uuid()",
+        "UPDATE leasehold.locks_grants SET permits = 70000, owner = gen_random_uuid()",
+        "INSERT INTO leasehold.locks_queue (owner, name, ttl_ms, label, seen_at, permits) \
+         VALUES (gen_random_uuid(), 'a', 1, '', now(), -1)",
+    ] {
+        let refused = server.try_psql(row);
+        assert!(refused.is_err_and(|text| text.contains("check constraint")), "{row}");
+    }
+    let options = PostgresOptions::new(server.url());
+    server.psql(&options.schema_sql().expect("good names"));
+}
