@@ -25,6 +25,7 @@ mod since;
 mod standby;
 #[path = "../support/mod.rs"]
 mod support;
+mod synchronous;
 mod together;
 mod tokens;
 mod transactions;

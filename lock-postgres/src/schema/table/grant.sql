@@ -4,6 +4,8 @@
 -- microseconds, and a call of another function more. Where each statement has an index,
 -- `enable_seqscan = off` lets it go by that: the server counts live rows alone, and so takes tables for small
 -- that hold many dead ones beside a long transaction. Where a statement has none it would be compiled first.
+--
+-- Each function that clients call has the settings that it needs, so that sessions keep theirs.
 
 -- Makes sure that the lock has a row, and locks it.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_enter"(lock_name text) RETURNS void

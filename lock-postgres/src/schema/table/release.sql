@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release"(
     OUT released boolean, OUT channels text[], OUT messages text[]
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off AS $$
 DECLARE
     held "@schema@"."@table@_grants";
@@ -67,22 +67,43 @@ BEGIN
 END
 $$;
 
+-- Whether a commit that began at `since`, in the statement that runs, cannot have been cut short. A time-out or a cancel
+-- ends the wait of a commit for synchronous standbys, and the server goes on as if they had what was committed.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_is_surely_committed"(since timestamptz)
+RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    time_out interval := current_setting('statement_timeout');
+BEGIN
+    RETURN clock_timestamp() - since < interval '500 milliseconds'
+        AND (time_out = '0' OR clock_timestamp() - statement_timestamp() < time_out / 2);
+END
+$$;
+
 -- Ends a hold, and tells those who hold it next once that is committed, by one request. It may commit because it has
 -- no rights of its own, nor settings: whoever calls it needs those of `release`.
+--
+-- P2: a hand-off that a standby may lack is not told. The waiter asks for itself, and what it is told then waits for the
+-- standby by a commit that no time-out ends.
 CREATE OR REPLACE PROCEDURE "@schema@"."@table@_v1_release_and_tell"(
     lock_name text, me uuid, clock_limit bigint, INOUT released boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     ended pg_catalog.record;
+    since pg_catalog.timestamptz;
 BEGIN
     -- As a value: to select from a function costs a statement more.
     ended := "@schema@"."@table@_v1_release"(lock_name, me, clock_limit);
     released := ended.released;
     IF ended.messages IS NOT NULL THEN
+        since := pg_catalog.clock_timestamp();
         COMMIT;
-        PERFORM pg_catalog.pg_notify(t.channel, t.message)
-            FROM unnest(ended.channels, ended.messages) t (channel, message);
+        IF "@schema@"."@table@_v1_is_surely_committed"(since) THEN
+            PERFORM pg_catalog.pg_notify(t.channel, t.message)
+                FROM unnest(ended.channels, ended.messages) t (channel, message);
+        END IF;
     END IF;
 END
 $$;
@@ -93,7 +114,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_withdraw"(
     lock_name text, me uuid, clock_limit bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     ended record;
 BEGIN

@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a token ahead of the clock is shown as a time",
         file: "lock-postgres/src/sql.rs",
-        from: "CASE WHEN {token} <= {now} THEN {token} END",
+        from: "CASE WHEN {token} OPERATOR(pg_catalog.<=) {now} THEN {token} END",
         to: "CASE WHEN {now} > 0 THEN {token} END",
         test: "-p leasehold --all-features --test postgres since::c45_a_token_ahead_of_the_clock_tells_no_time",
     },

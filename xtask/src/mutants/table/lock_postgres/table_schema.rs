@@ -85,9 +85,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "nobody is told of a grant",
         file: "lock-postgres/src/schema/table/release.sql",
         from: "PERFORM pg_catalog.pg_notify(t.channel, t.message)
-            FROM unnest(ended.channels, ended.messages) t (channel, message);",
+                FROM unnest(ended.channels, ended.messages) t (channel, message);",
         to: "NULL;",
         test: "-p leasehold --all-features --test postgres conformance::table::c28_a_waiter_is_queued_by_its_first_attempt",
+    },
+    Mutant {
+        name: "a hand-off is told that no synchronous standby has",
+        file: "lock-postgres/src/schema/table/release.sql",
+        from: "IF \"@schema@\".\"@table@_v1_is_surely_committed\"(since) THEN",
+        to: "IF true THEN",
+        test: "-p leasehold --all-features --test postgres synchronous::p2_a_hand_off_that_no_synchronous_standby_has_is_not_told",
+    },
+    Mutant {
+        name: "the routines of a newer script are for nobody where default rights are hardened",
+        file: "lock-postgres/src/schema/rights.sql",
+        from: "CONTINUE WHEN ours::oid = ANY (current_setting('leasehold.routines')::oid[]);",
+        to: "CONTINUE WHEN (SELECT p.proacl IS NOT NULL FROM pg_proc p WHERE p.oid = ours);",
+        test: "-p leasehold --all-features --test postgres rights::c14_with_hardened_defaults_the_documented_grants_let_users_release",
+    },
+    Mutant {
+        name: "the script overwrites a later format",
+        file: "lock-postgres/src/schema/begin.sql",
+        from: "IF found > @format@ THEN",
+        to: "IF false THEN",
+        test: "-p leasehold --all-features --test postgres formats::p2_a_schema_of_a_later_format_is_refused_and_left_alone",
     },
     Mutant {
         name: "grants that a crash forgets",
@@ -150,12 +171,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "OUT holder text, OUT ahead bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off AS $$",
         to: "OUT holder text, OUT ahead bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = public
+SET search_path = public SET lock_timeout = '1s'
 SET enable_seqscan = off AS $$",
         test: "-p leasehold --all-features --test postgres security::c32_what_others_create_in_public_is_never_called",
     },
