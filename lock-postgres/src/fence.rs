@@ -75,13 +75,15 @@ impl PostgresFence {
 #[async_trait]
 impl Fence for PostgresFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
-        let answer = self.server.connections.call(&self.call(token)).await;
+        // As text, which bounds its wait for another's transaction: the function leaves that to its callers.
+        let answer = self.server.connections.request(&self.call(token).as_text()).await;
         answer.map(drop).map_err(|error| classify_refusal(token, error))
     }
 
     async fn seen(&self) -> Result<Option<FencingToken>, FenceError> {
         const WHAT: &str = "the mark of a fence";
-        let row = self.server.row(&self.server.call("seen").text(&self.resource), WHAT).await?;
+        let call = self.server.call("seen").text(&self.resource);
+        let row = reply::only(self.server.ask(&call.as_text()).await?, WHAT)?;
         let seen: Option<i64> = row.try_get(0).map_err(|_| unreadable(WHAT))?;
         Ok(seen.map(reply::fencing_token).transpose()?)
     }

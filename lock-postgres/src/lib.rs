@@ -65,11 +65,14 @@
 //! - **Jams**: an operation waits at most 1 s for the row of its lock. Attempts at one lock use at most a
 //!   quarter of the client's connections, and one is left to renewals. So a lock whose row somebody else
 //!   keeps costs no other lock.
-//! - **Sessions**: over a connection with a session of its own, settings are made once, and requests are
-//!   prepared statements. Their values go apart from their text, so that no owner id stands in
+//! - **Synchronous standbys**: the server ends the wait of a commit for them by a time-out or a cancel, and goes on as if
+//!   they had it. No time-out is around a commit but that of a hand-off, in a procedure. If that commit took long, the
+//!   next holder is not told: it asks for itself, and the commit of its request waits for the standbys.
+//! - **Sessions**: over a connection with a session of its own requests are prepared statements, and settings are those of
+//!   the functions. Their values go apart from their text, so that no owner id stands in
 //!   `pg_stat_activity` or in the log. Behind a pooler that gives each transaction another session,
 //!   requests go as text with their settings before them, and no notification arrives. `connect` sees that
-//!   two connections share a session, and says so in `capabilities()`. Waiters then keep their places in
+//!   two connections share a session or one of them changes it, and says so in `capabilities()`. Waiters then keep their places in
 //!   the queue, and poll every 100 ms.
 //!
 //! # Protocol of advisory locks

@@ -20,9 +20,9 @@ use crate::transaction::Form;
 /// How long it may take to connect, or to make the schema. A migration gives up its own waits sooner.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often two connections are compared to see whether they share a session. An idle pooler shows it
-/// at once. One that is busy with others shows it after a few comparisons.
-const COMPARISONS: usize = 6;
+/// How often two connections are looked at to see whether they have a session each. An idle pooler shows it at once. One
+/// that is busy with others shows it after a few looks.
+const LOOKS: usize = 4;
 
 /// One database, and the tables of one mode in it. Clones share their connections.
 #[derive(Clone)]
@@ -149,20 +149,24 @@ impl Server {
     }
 }
 
-/// Sees whether two connections share a session. Then a pooler stands between that gives each
+/// Sees whether each of two connections has a session of its own. Else a pooler stands between that gives each
 /// transaction another session: it keeps no lock, no setting and no prepared statement of a session, and
-/// delivers no notification.
+/// delivers no notification. Until that is certain nothing is set or prepared, since the session may be that of another
+/// application by the next request.
 async fn form_for(options: &PgConnectOptions) -> Result<Form, RequestError> {
     let connections = Connections::new(options.clone(), Form::Text, 2);
     let (mut one, mut other) = tokio::try_join!(connections.open(), connections.open())?;
-    let mut first = None;
-    for _ in 0..COMPARISONS {
-        let (mine, others) = (session_of(&mut one).await?, session_of(&mut other).await?);
-        if mine == others || *first.get_or_insert(mine) != mine {
-            return Ok(Form::Text);
+    let (mine, others) = (session_of(&mut one).await?, session_of(&mut other).await?);
+    let mut is_direct = mine != others;
+    for _ in 0..LOOKS {
+        // Twice in a row: two sessions that take turns look like one each to two connections that do.
+        for (connection, session) in [(&mut one, mine), (&mut other, others)] {
+            for _ in 0..2 {
+                is_direct = is_direct && session_of(connection).await? == session;
+            }
         }
     }
-    Ok(Form::Prepared)
+    Ok(if is_direct { Form::Prepared } else { Form::Text })
 }
 
 /// The process of the server that serves a connection.

@@ -198,7 +198,7 @@ fn text_literal(text: &str) -> String {
 /// A token is the time of its grant, unless the lock's last token was not below that time, as after the
 /// server's clock was set back. Such a token is ahead of the clock, which is `now`.
 pub(crate) fn granted_at(token: &str, now: &str) -> String {
-    format!("CASE WHEN {token} <= {now} THEN {token} END")
+    format!("CASE WHEN {token} OPERATOR(pg_catalog.<=) {now} THEN {token} END")
 }
 
 /// The key of the advisory lock that stands for something, as the function `key` has it.

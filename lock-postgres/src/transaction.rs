@@ -16,7 +16,7 @@ pub(crate) enum Request<'a> {
 /// How requests are sent over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As prepared statements, in a session of our own that was [set up](set_up).
+    /// Calls as prepared statements, in a session of our own that was [set up](set_up); plain texts as below.
     Prepared,
     /// As text, each behind a preamble: the next request may run in another session.
     Text,
@@ -31,11 +31,11 @@ const PREAMBLE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
     SET LOCAL search_path = pg_catalog, pg_temp; \
     SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 1000; ";
 
-/// The same settings, made once for a session of our own. The values of a prepared statement are not
-/// logged either, where the user may say so.
-const SETTINGS: &str = "SET search_path = pg_catalog, pg_temp; \
-    SET default_transaction_isolation = 'read committed'; \
-    SET statement_timeout = 2000; SET lock_timeout = 1000; \
+/// What a session of our own has to itself, for prepared calls: the rest is set by each function. Nothing is set that is
+/// so by default. The values of a prepared statement are not logged either, where the user may say so.
+const SETTINGS: &str = "SET LOCAL search_path = pg_catalog, pg_temp; \
+    DO $$ BEGIN IF current_setting('default_transaction_isolation') <> 'read committed' THEN \
+    SET default_transaction_isolation = 'read committed'; END IF; END $$; \
     DO $$ BEGIN PERFORM set_config('log_parameter_max_length', '0', false); \
     EXCEPTION WHEN insufficient_privilege THEN NULL; END $$";
 
@@ -53,11 +53,10 @@ pub(crate) async fn send(
     match (form, request) {
         // C3: the values go apart from the text.
         (Form::Prepared, Request::Call(call)) => connection.fetch_all(call.as_query()).await,
-        (Form::Prepared, Request::Plain(sql)) => send_text(connection, (*sql).to_owned()).await,
         (Form::Text, Request::Call(call)) => {
             send_text(connection, PREAMBLE.to_owned() + &call.as_text()).await
         }
-        (Form::Text, Request::Plain(sql)) => send_text(connection, PREAMBLE.to_owned() + sql).await,
+        (_, Request::Plain(sql)) => send_text(connection, PREAMBLE.to_owned() + sql).await,
     }
 }
 

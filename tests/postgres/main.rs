@@ -16,6 +16,7 @@ mod formats;
 mod kinds;
 mod migration;
 mod old_rows;
+mod pooler;
 mod resources;
 mod rights;
 mod security;

@@ -41,11 +41,22 @@ impl PgBouncer {
     /// If `pgbouncer` is not installed, with what to install; if it does not answer within ten
     /// seconds, with its log.
     pub async fn start(server: &PostgresServer) -> Self {
+        Self::start_with(server, &[]).await
+    }
+
+    /// Starts a pooler with more settings, such as `default_pool_size = 2`. They go after our own, so they win.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_with(server: &PostgresServer, more: &[&str]) -> Self {
         for _ in 0..PORTS_TRIED {
             let (folder, port) = (folder_of_the_user(), free_port());
             let log = folder.path().join("pgbouncer.log");
-            fs::write(folder.path().join("pgbouncer.ini"), settings(server, port))
-                .expect("the settings are written");
+            fs::write(
+                folder.path().join("pgbouncer.ini"),
+                settings(server, port) + &more.join("\n"),
+            )
+            .expect("the settings are written");
             let command = as_someone_else(program());
             let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
             let settings = folder.path().join("pgbouncer.ini").display().to_string();

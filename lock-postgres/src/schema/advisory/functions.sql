@@ -116,7 +116,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_take"(
     OUT process integer, OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     granted record;
     done text;
@@ -204,7 +204,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_look"(
     OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT is_there boolean
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 BEGIN
     is_there := false;
     FOR looks IN 1..200 LOOP
@@ -252,7 +252,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
     lock_name text, me uuid, of_token bigint, ttl_ms bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     held_by integer;
 BEGIN
@@ -276,7 +276,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_left"(
     lock_name text, me uuid, of_token bigint, OUT left_us bigint, OUT holds boolean
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
     SELECT (extract(epoch FROM g.expires_at - clock_timestamp()) * 1000000)::bigint,
         EXISTS (SELECT FROM "@schema@"."@table@_v1_held"(lock_name) h WHERE h.token = of_token)
     FROM "@schema@"."@table@_grants" g
@@ -290,7 +290,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release"(
     lock_name text, lock_key bigint, of_token bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     released boolean := pg_advisory_unlock(lock_key);
     done text := "@schema@"."@table@_v1_hastily"();
@@ -309,7 +309,7 @@ $$;
 -- Forgets the locks that nobody has used for a week. Their tokens are below the floor from then on.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"() RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
     WITH forgotten AS (
         DELETE FROM "@schema@"."@table@_grants" g
         WHERE g.token < "@schema@"."@table@_v1_now_us"() - 7 * 86400000000 AND g.name <> ''
@@ -328,7 +328,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
     OUT waiters bigint
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
     SELECT h.name, left(h.owner::text, 8), h.token,
         greatest(0, (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint),
         h.label,
@@ -350,7 +350,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_end"(
     OUT process integer
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     held "@schema@"."@table@_grants";
 BEGIN
@@ -384,7 +384,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_was_ended"(
     lock_name text, me uuid, of_token bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 BEGIN
     PERFORM FROM "@schema@"."@table@_grants" g
         WHERE g.name = lock_name AND g.token = of_token FOR SHARE;

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
     OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off AS $$
 DECLARE
     held "@schema@"."@table@_grants";

@@ -79,7 +79,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire_beside"(
     OUT slots bigint[], OUT conflict bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off AS $$
 DECLARE
     held "@schema@"."@table@_grants";

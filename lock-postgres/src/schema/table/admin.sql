@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
     OUT permits bigint, OUT slots bigint[], OUT waiters bigint
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
     SELECT n.name, left(h.owner::text, 8), h.token,
         (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, h.label,
         h.permits, h.slots,
@@ -43,7 +43,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_evict"(
     OUT permits bigint, OUT slots bigint[]
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     hold "@schema@"."@table@_holds";
     owners uuid[] := '{}';
@@ -82,7 +82,7 @@ $$;
 -- greater than a token of a week ago. A token that is ahead of the clock is kept.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     unused text;
     forgotten bigint := 0;

@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release_after"(
     lock_name text, me uuid, retired uuid, delay_ms bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off AS $$
 BEGIN
     PERFORM "@schema@"."@table@_v1_durably"();
@@ -43,7 +43,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_record"(
     lock_name text, me uuid, of_token bigint, of_occurrence text, remember_ms bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 BEGIN
     PERFORM "@schema@"."@table@_v1_durably"();
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
@@ -70,7 +70,7 @@ $$;
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_recorded"(lock_name text, of_occurrence text)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off AS $$
 BEGIN
     RETURN (SELECT r.token FROM "@schema@"."@table@_runs" r

@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire_while_free"(
     OUT token bigint, OUT now_us bigint, OUT slots bigint[]
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off AS $$
 BEGIN
     FOR i IN 1 .. cardinality(names) LOOP
