@@ -15,7 +15,7 @@
 //! | | table | advisory |
 //! | --- | --- | --- |
 //! | a held lock is | a row | a session, with a connection of its own |
-//! | a holder that dies frees it | at its TTL | at once |
+//! | a holder that dies frees it | at its TTL | 3.5 s after its session, at its TTL at the latest |
 //! | waiters | first come, first served, by push | the same, each with a connection of its own |
 //! | through a transaction pooler | yes; waiters poll | refused |
 //! | a restart of the server | keeps holds | ends all holds |
@@ -80,8 +80,9 @@
 //! tries `pg_try_advisory_lock`, tells that the lock is busy, waits in `pg_advisory_lock`, first come, first
 //! served, and appends the grant with its token. A wait has no time-out in the server, which may grant a lock
 //! whose wait it gave up: its session is ended. The hold ends with its session. The connection is read all the
-//! time, so that its end is told at once; it is asked for a sign of life once a second, and given up after 2 s
-//! of silence. A request that fails is no loss. If our process is stopped, the server ends the session a second
+//! time, so that its end is told when it arrives; it is asked for a sign of life once a second, and given up after 2 s
+//! of silence. A session that ends without a release leaves its row in force: whoever has the lock next waits for 3.5 s,
+//! until the holder has noticed. A request that fails is no loss. If our process is stopped, the server ends the session a second
 //! after its TTL (`idle_session_timeout`, Postgres 14 or newer).
 //!
 //! Grants are rows of a table that a crash empties, as it ends all holds. So neither a grant nor a release waits

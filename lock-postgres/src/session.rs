@@ -1,4 +1,4 @@
-//! A session of the server that is read all the time, so that its end is seen at once.
+//! A session of the server that is read all the time, so that its end is seen when it arrives.
 //!
 //! The driver reads a connection only while it waits for an answer, except for connections that listen for
 //! notifications. So that is what these are, also where no notification is awaited.

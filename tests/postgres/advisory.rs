@@ -64,12 +64,12 @@ async fn c08_a_session_that_ends_is_told_as_disconnected() {
     assert!(next.token() > guard.token());
 }
 
-/// A process that is killed frees its locks at once, one that is stopped within its TTL and a second.
+/// A process that is killed or stopped frees its locks within its TTL and a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_process_that_dies_or_stops_frees_its_locks() {
     let server = shared().await;
     let client = advisory(&server.url()).await;
-    for (dies, bound) in [(true, 1), (false, 4)] {
+    for dies in [true, false] {
         let name = fresh_name();
         let role = [("LOCK_URL", &*server.url()), ("LOCK_NAME", &*name)];
         let mut holder = child::spawn("advisory holder", &role);
@@ -84,7 +84,7 @@ async fn c28_a_process_that_dies_or_stops_frees_its_locks() {
         }
         client.acquire(patient(&name)).await.expect("it is free").release().await.expect("freed");
         let took = ended.elapsed();
-        assert!(took < Duration::from_secs(bound) + SLACK * 2, "freed after {took:?}");
+        assert!(took < Duration::from_secs(4) + SLACK * 2, "freed after {took:?}");
     }
 }
 
@@ -246,13 +246,12 @@ async fn c08_a_half_open_connection_is_told_within_three_seconds() {
     server.psql(
         "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted",
     );
-    let second = served(waiting).await;
     // Long before the deadline of a minute.
     let reason = timeout(LIMIT, guard.lost()).await.expect("it is seen");
     let took = ended.elapsed();
     assert_eq!(reason, LostReason::Disconnected);
     assert!(took < Duration::from_secs(3) + SLACK, "told after {took:?}");
-    released(second).await;
+    released(served(waiting).await).await;
 }
 
 /// C8: an eviction is told as such, and at once.

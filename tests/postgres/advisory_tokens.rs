@@ -113,8 +113,7 @@ async fn c27_a_grant_and_a_release_whose_tokens_are_reserved_commit_at_once() {
             "BEGIN; SELECT FROM {request}; SELECT current_setting('synchronous_commit'); COMMIT"
         ))
     };
-    let take =
-        "leasehold.locks_advisory_v1_take('a', 7, gen_random_uuid(), 1000, '', 9007199254740991)";
+    let take = "leasehold.locks_advisory_v1_take('a', 7, gen_random_uuid(), 1000, '', 9007199254740991, false)";
     assert!(after(take).ends_with("off"), "a grant");
     assert!(after("leasehold.locks_advisory_v1_release('a', 7, 1)").ends_with("off"), "a release");
 }

@@ -4,6 +4,7 @@
 
 mod access;
 mod advisory;
+mod advisory_ends;
 mod advisory_tokens;
 mod advisory_waits;
 mod conformance;

@@ -27,8 +27,8 @@ use crate::server::{Server, end_of_connecting};
 
 /// Locks that are session-level advisory locks of a Postgres server.
 ///
-/// Each hold has a connection of its own, and ends with it: a process that dies frees its locks at
-/// once. The lock's key is the first 8 bytes of the SHA-256 of `schema.table`, a zero byte and the
+/// Each hold has a connection of its own, and ends with it: a process that dies frees its locks 3.5 s after the server sees
+/// its session end, when a holder that lives has noticed as well. The lock's key is the first 8 bytes of the SHA-256 of `schema.table`, a zero byte and the
 /// name; two names that share one by chance exclude each other, and nothing worse. A waiter has a
 /// connection of its own as well, and waits in the server: first come, first served.
 ///
@@ -164,8 +164,9 @@ impl DistributedLock for AdvisoryBackend {
             Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
-            "a restart of the server ends all holds at once; a failover to a standby that lacks the \
-             last commits grants them anew, with greater tokens unless its clock is behind",
+            "a crash of the server or a failover ends all holds: others are let in at once, and two may \
+             believe for up to 3 s, until the holders before have noticed; tokens still grow unless the \
+             new server's clock is behind",
         )
     }
 

@@ -185,7 +185,7 @@ impl ClaimTask {
                 false
             }
             Command::Release(reply) => {
-                let left = self.shared.rows.leave(&self.claim.name, process).await;
+                let left = self.shared.rows.leave(&self.claim, process).await;
                 let has_left = left.is_ok();
                 let _ = reply.send(left.map(|()| Release::Released));
                 has_left

@@ -18,16 +18,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::command::{Command, Tried};
-use super::rows::{ANSWER_LIMIT, Rows, millis};
+use super::rows::{ANSWER_LIMIT, PING_EVERY, Rows, millis};
 use super::sessions::Sessions;
 use crate::error::{RequestError, classify, ends_session, unreadable};
 use crate::reply::micros;
 use crate::session::LockSession;
 use crate::sql::Call;
-
-/// How often the server is asked for a sign of life. A connection that is cut is seen at once; one that
-/// has gone silent is seen by this.
-const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// What is done before a loss is told may delay it for so long.
 const TELL_WITHIN: Duration = Duration::from_millis(50);
@@ -83,7 +79,7 @@ impl<'a> Hold<'a> {
                         return self.end().await;
                     },
                 },
-                // C8: the connection is the lock, so its end is told at once.
+                // C8: the connection is the lock, so its end is told when it arrives.
                 () = self.session.ended() => return self.reason().await,
                 () = sleep_until(ping_at) => match self.session.answers_within(ANSWER_LIMIT).await {
                     true => ping_at = Instant::now() + PING_EVERY,

@@ -9,3 +9,4 @@ mod rows;
 mod sessions;
 
 pub use self::backend::AdvisoryBackend;
+pub(crate) use self::rows::SESSION_GRACE;

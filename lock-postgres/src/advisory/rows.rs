@@ -22,6 +22,15 @@ use crate::sql::{Call, Flag, digits, granted_at};
 /// How long the server may take to answer what is asked of a hold.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
+/// How often the server is asked for a sign of life. A connection that is cut is seen at once; one that
+/// has gone silent is seen by this.
+pub(super) const PING_EVERY: Duration = Duration::from_secs(1);
+
+/// How long after the end of its session a holder may believe that it holds the lock: until it notices the silence, and
+/// a moment more.
+pub(crate) const SESSION_GRACE: Duration =
+    PING_EVERY.saturating_add(ANSWER_LIMIT).saturating_add(Duration::from_millis(500));
+
 /// How often a client that attached the lease of another looks at the hold.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -39,7 +48,7 @@ impl Rows {
     pub(super) fn call_to_take(&self, claim: &Claim, waits: Waits) -> Call {
         let call = self.call_about("take", &claim.name).number(self.key(&claim.name));
         let call = call.owner(claim.owner).number(millis(claim.ttl)).text(claim.label.as_str());
-        let call = call.number(self.server.clock_limit());
+        let call = call.number(self.server.clock_limit()).flag(Flag(waits.0));
         match waits {
             Waits(true) => call.then(&self.server.names.function("wait")),
             Waits(false) => call,
@@ -88,8 +97,9 @@ impl Rows {
     }
 
     /// Ends a session of ours that waits.
-    pub(super) async fn leave(&self, name: &LockName, process: i32) -> Result<(), BackendError> {
-        let call = self.server.call("leave").number(self.key(name)).number(process.into());
+    pub(super) async fn leave(&self, claim: &Claim, process: i32) -> Result<(), BackendError> {
+        let call = self.call_about("leave", &claim.name).number(self.key(&claim.name));
+        let call = call.owner(claim.owner).number(process.into());
         self.server.rows(&call).await.map(drop)
     }
 

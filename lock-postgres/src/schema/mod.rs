@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
 
+use crate::advisory::SESSION_GRACE;
+
 pub(crate) use self::found::{Found, Making};
 pub(crate) use self::names::TableNames;
 
@@ -67,6 +69,7 @@ pub(crate) fn migration(names: &TableNames) -> [String; 2] {
         .replace("@format@", &FORMAT.to_string())
         .replace("@waiter_liveness_ms@", &millis(WAITER_LIVENESS))
         .replace("@unclaimed_grant_ttl_ms@", &millis(UNCLAIMED_GRANT_TTL))
+        .replace("@session_grace_ms@", &millis(SESSION_GRACE))
         .replace("@withdrawal_remembered_ms@", &millis(WITHDRAWAL_REMEMBERED));
     [BEGIN.to_owned(), rest + "\nCOMMIT;\n"]
 }

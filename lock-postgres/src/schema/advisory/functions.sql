@@ -113,12 +113,14 @@ $$;
 -- Takes the lock if it is free. `token` is null if it is not; then the rest says what is known.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_take"(
     lock_name text, lock_key bigint, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
+    waits boolean,
     OUT process integer, OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     granted record;
+    until timestamptz;
     done text;
 BEGIN
     process := pg_backend_pid();
@@ -127,12 +129,25 @@ BEGIN
             MESSAGE = 'the server is a standby, whose advisory locks are its own';
     END IF;
     IF pg_try_advisory_lock(lock_key) THEN
-        granted := "@schema@"."@table@_v1_grant"(
-            lock_name, lock_key, me, ttl_ms, my_label, clock_limit);
-        token := granted.token;
-        now_us := granted.now_us;
-        done := "@schema@"."@table@_v1_bear_silence"(ttl_ms + 1000);
-    ELSE
+        until := "@schema@"."@table@_v1_believed_until"(lock_name, me);
+        IF until IS NULL THEN
+            granted := "@schema@"."@table@_v1_grant"(
+                lock_name, lock_key, me, ttl_ms, my_label, clock_limit);
+            token := granted.token;
+            now_us := granted.now_us;
+            done := "@schema@"."@table@_v1_bear_silence"(ttl_ms + 1000);
+        ELSIF NOT waits THEN
+            -- Whoever tries next waits from now on, and not once more. Who waits keeps no row meanwhile.
+            UPDATE "@schema@"."@table@_grants" g SET expires_at = until WHERE g.name = lock_name
+                AND g.token = (SELECT t.token FROM "@schema@"."@table@_grants" t
+                    WHERE t.name = lock_name ORDER BY t.token DESC LIMIT 1);
+            done := "@schema@"."@table@_v1_hastily"();
+        END IF;
+    END IF;
+    IF token IS NULL THEN
+        IF until IS NOT NULL THEN
+            done := pg_advisory_unlock(lock_key);
+        END IF;
         SELECT s.now_us, s.left_us, s.holder INTO now_us, left_us, holder
             FROM "@schema@"."@table@_v1_look"(lock_name, lock_key, NULL) s;
     END IF;
@@ -145,6 +160,7 @@ $$;
 -- grant is done before.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_wait"(
     lock_name text, lock_key bigint, me uuid, ttl_ms bigint, my_label text, clock_limit bigint,
+    waits boolean,
     OUT process integer, OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
@@ -164,11 +180,37 @@ BEGIN
     -- A message is sent at once, and with it the answer of `take`: that the lock is busy.
     RAISE DEBUG 'waiting';
     done := pg_advisory_lock(lock_key);
+    done := pg_sleep(coalesce(extract(epoch FROM "@schema@"."@table@_v1_believed_until"(
+        lock_name, me) - clock_timestamp()), 0));
     granted := "@schema@"."@table@_v1_grant"(
         lock_name, lock_key, me, ttl_ms, my_label, clock_limit);
     token := granted.token;
     now_us := granted.now_us;
     RETURN NEXT;
+END
+$$;
+
+-- Until when the last holder may believe that it holds the lock, for one who has the advisory lock; null if it does not. A
+-- hold that was released or evicted is over in its row. Else its session was killed or cut, and its holder hears of
+-- that at once, or notices the silence. A release whose commit is under way is waited for. An owner has one hold at a time.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_believed_until"(lock_name text, me uuid)
+RETURNS timestamptz
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    held "@schema@"."@table@_grants";
+BEGIN
+    SELECT * INTO held FROM "@schema@"."@table@_grants" g
+        WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
+    IF held.owner <> me AND held.expires_at > clock_timestamp() THEN
+        SELECT * INTO held FROM "@schema@"."@table@_grants" g
+            WHERE g.name = lock_name AND g.token = held.token FOR SHARE;
+        IF held.owner IS NOT NULL THEN
+            RETURN least(held.expires_at,
+                clock_timestamp() + interval '@session_grace_ms@ milliseconds');
+        END IF;
+    END IF;
+    RETURN NULL;
 END
 $$;
 
@@ -224,14 +266,29 @@ BEGIN
 END
 $$;
 
+-- Ends a hold in its row of which its client knows that nobody believes in it.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forgo"(lock_name text, me uuid) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+DECLARE
+    done text := "@schema@"."@table@_v1_hastily"();
+BEGIN
+    UPDATE "@schema@"."@table@_grants" g SET owner = NULL, label = '', expires_at = '-infinity'
+        WHERE g.name = lock_name AND g.owner = me;
+END
+$$;
+
 -- Ends a session of the caller's own that waits for the lock, or is about to: it may have been told that the lock is
--- busy, and not wait yet. Returns once it has left the queue.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_leave"(lock_key bigint, of_process bigint)
-RETURNS boolean
+-- busy, and not wait yet. Returns once it has left the queue, and what it may just have been granted is over.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_leave"(
+    lock_name text, lock_key bigint, me uuid, of_process bigint
+) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     FOR looks IN 1..200 LOOP
+        -- Before its session ends: the next one looks at the row, and waits for this.
+        PERFORM "@schema@"."@table@_v1_forgo"(lock_name, me);
         PERFORM pg_stat_clear_snapshot();
         IF NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = of_process
                 AND strpos(a.query, '@table@_v1_take') > 0)
@@ -284,20 +341,21 @@ SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
         AND g.expires_at > clock_timestamp()
 $$;
 
--- Ends the hold of this session; true if it had the lock. The lock is free first, so that the next one need
--- not wait for the rest. The grant is over before this session can take the lock again.
+-- Ends the hold of this session; true if it had the lock. Its row is over first, so that the next one sees that its holder
+-- let go. The lock is free next, so that the next one need not wait for the rest.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release"(
     lock_name text, lock_key bigint, of_token bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
-    released boolean := pg_advisory_unlock(lock_key);
+    released boolean;
     done text := "@schema@"."@table@_v1_hastily"();
 BEGIN
     UPDATE "@schema@"."@table@_grants" g
         SET owner = NULL, label = '', expires_at = '-infinity'
         WHERE g.name = lock_name AND g.token = of_token;
+    released := pg_advisory_unlock(lock_key);
     DELETE FROM "@schema@"."@table@_grants" g WHERE g.name = lock_name AND g.token = (
         SELECT b.token FROM "@schema@"."@table@_grants" b
         WHERE b.name = lock_name AND b.token < of_token ORDER BY b.token DESC LIMIT 1);

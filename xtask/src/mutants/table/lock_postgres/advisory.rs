@@ -26,10 +26,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "nobody asks a session for a sign of life",
-        file: "lock-postgres/src/advisory/hold.rs",
+        file: "lock-postgres/src/advisory/rows.rs",
         from: "const PING_EVERY: Duration = Duration::from_secs(1);",
         to: "const PING_EVERY: Duration = Duration::from_secs(3600);",
         test: "-p leasehold --all-features --test postgres advisory::c08_a_half_open_connection_is_told_within_three_seconds",
+    },
+    Mutant {
+        name: "a waiter is let in beside the holder of a killed session",
+        file: "lock-postgres/src/schema/advisory/functions.sql",
+        from: "done := pg_sleep(coalesce(",
+        to: "done := (coalesce(",
+        test: "-p leasehold --all-features --test postgres advisory_ends::p2_nobody_is_let_in_beside_the_holder_of_a_killed_session",
+    },
+    Mutant {
+        name: "each who tries waits anew for the holder of a killed session",
+        file: "lock-postgres/src/schema/advisory/functions.sql",
+        from: "ELSIF NOT waits THEN",
+        to: "ELSIF false THEN",
+        test: "-p leasehold --all-features --test postgres advisory_ends::c28_a_killed_session_keeps_nobody_out_for_long",
     },
     Mutant {
         name: "an eviction leaves no mark",
@@ -56,9 +70,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "the server waits for a stopped process for ever",
         file: "lock-postgres/src/schema/advisory/functions.sql",
         from: "done := \"@schema@\".\"@table@_v1_bear_silence\"(ttl_ms + 1000);
-    ELSE",
+        ELSIF",
         to: "NULL;
-    ELSE",
+        ELSIF",
         test: "-p leasehold --all-features --test postgres advisory::c28_a_process_that_dies_or_stops_frees_its_locks",
     },
     Mutant {
