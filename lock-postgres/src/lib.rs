@@ -72,8 +72,8 @@
 //!   the functions. Their values go apart from their text, so that no owner id stands in
 //!   `pg_stat_activity` or in the log. Behind a pooler that gives each transaction another session,
 //!   requests go as text with their settings before them, and no notification arrives. `connect` sees that
-//!   two connections share a session or one of them changes it, and says so in `capabilities()`. Waiters then keep their places in
-//!   the queue, and poll every 100 ms.
+//!   two connections share a session or one of them changes it, and says so in `capabilities()`. Waiters then keep their
+//!   places in the queue, and poll every 100 ms.
 //!
 //! # Protocol of advisory locks
 //! Each claim that waits or holds has a connection of its own, and takes the lock by one request. That

@@ -141,6 +141,12 @@ impl PostgresOptions {
             }
         };
         let names = TableNames::new(&schema, &table)?;
+        // The driver keeps the brackets of an IPv6 address, and then looks for a host of that name.
+        let address = server.get_host().strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let server = match address.map(str::to_owned) {
+            Some(address) => server.host(&address),
+            None => server,
+        };
         // Poolers do not know the parameter that the driver would set.
         Ok(Settings { server: server.extra_float_digits(None), names, mode })
     }
@@ -215,6 +221,12 @@ mod tests {
         assert_eq!(read.mode, Mode::Advisory);
         assert_eq!(read.names, TableNames::new("leasehold", "t_2").expect("good names"));
         assert_eq!((read.server.get_host(), read.server.get_port()), ("h", 1));
+    }
+
+    #[test]
+    fn an_ipv6_address_is_read_without_its_brackets() {
+        let read = PostgresOptions::new("postgres://u@[::1]:7/d").read().expect("a good URL");
+        assert_eq!((read.server.get_host(), read.server.get_port()), ("::1", 7));
     }
 
     #[test]

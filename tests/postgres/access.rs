@@ -56,6 +56,18 @@ async fn a_missing_schema_is_made_or_the_remedy_named() {
     works(&advisory.expect("its tables are made as well")).await;
 }
 
+/// A database of another encoding takes the schema, and the names that it can hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_in_latin1_takes_the_schema() {
+    let server = PostgresServer::start_with(&["listen_addresses=127.0.0.1,::1"]).await;
+    server.psql("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+    let url = server.url_as("postgres", "latin");
+    for url in [url.clone(), format!("{url}?lock_mode=advisory"), url.replace("127.0.0.1", "[::1]")]
+    {
+        works(&client(&url).await).await;
+    }
+}
+
 /// Many that find an empty database at once make its schema once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_empty_database_may_be_found_by_many_at_once() {

@@ -61,3 +61,27 @@ async fn c27_an_open_snapshot_does_not_slow_a_hot_lock() {
     tokio::time::timeout(Duration::from_secs(1), turn(&client, &name)).await.expect("as quick");
     open.rollback().await.expect("rolled back");
 }
+
+/// C17: what connecting clears away on its way does not grow with the locks that there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c17_connecting_looks_at_few_of_many_locks() {
+    let server = PostgresServer::start().await;
+    for mode in ["table", "advisory"] {
+        drop(client(&format!("{}?lock_mode={mode}", server.url())).await);
+    }
+    server
+        .psql("INSERT INTO leasehold.locks SELECT 'used-' || n FROM generate_series(1, 100000) n");
+    for grants in ["locks_grants", "locks_advisory_grants"] {
+        server.psql(&format!(
+            "INSERT INTO leasehold.{grants} (name, token) SELECT 'used-' || n, \
+             (extract(epoch FROM now()) * 1000000)::bigint FROM generate_series(1, 100000) n"
+        ));
+    }
+    for function in ["locks_v1_forget", "locks_advisory_v1_forget"] {
+        let explain = "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) SELECT leasehold";
+        let explained = server.psql(&format!("{explain}.{function}()"));
+        let read = explained.split("shared hit=").nth(1).expect("buffers are told");
+        let read: u64 = read.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
+        assert!(read < 20_000, "{function} reads {read} pages:\n{explained}");
+    }
+}

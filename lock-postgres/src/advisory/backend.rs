@@ -28,7 +28,8 @@ use crate::server::{Server, end_of_connecting};
 /// Locks that are session-level advisory locks of a Postgres server.
 ///
 /// Each hold has a connection of its own, and ends with it: a process that dies frees its locks 3.5 s after the server sees
-/// its session end, when a holder that lives has noticed as well. The lock's key is the first 8 bytes of the SHA-256 of `schema.table`, a zero byte and the
+/// its session end, when a holder that lives has noticed as well. The lock's key is the first 8 bytes of the SHA-256 of
+/// `schema.table`, a zero byte and the
 /// name; two names that share one by chance exclude each other, and nothing worse. A waiter has a
 /// connection of its own as well, and waits in the server: first come, first served.
 ///

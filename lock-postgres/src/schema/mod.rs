@@ -89,6 +89,12 @@ mod tests {
     }
 
     #[test]
+    fn the_script_is_text_in_any_encoding() {
+        let names = TableNames::new("leasehold", "locks").expect("good names");
+        assert!((script(&names) + &script(&names.for_advisory_locks())).is_ascii());
+    }
+
+    #[test]
     fn the_last_function_of_the_script_tells_that_all_is_there() {
         let names = TableNames::new("leasehold", "locks").expect("good names");
         for names in [names.for_advisory_locks(), names] {

@@ -5,9 +5,9 @@
 -- some places before it holds until that one has its turn:
 --
 --   place   1   2   3   4   5   6   7   8
---           └── listen ───┘   └── wait ───┘
---           ▲                 │ in the server, each for the one four places before it
---           └─────────────────┘
+--           +-- listen ---+   +-- wait ---+
+--           ^                 | in the server, each for the one four places before it
+--           +-----------------+
 --
 -- A wait that ends too early makes one more session listen, and nothing worse. A wait that ends too late costs a poll
 -- (C28), since each waiter also looks at the lock once a second.
