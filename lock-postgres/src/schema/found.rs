@@ -85,8 +85,7 @@ impl Found {
     /// Refuses a user who may take locks and not keep them or give them back: each lock would stay for its TTL.
     pub(crate) fn refuse_half_of_the_rights(&self) -> Result<(), LockError> {
         let lacks = |routine: &&str| self.missing.contains(&format!("{}{routine}", self.prefix));
-        let takes = !["acquire", "take"].iter().any(|routine| lacks(&routine));
-        if !takes || !GIVE_BACK.iter().any(|routine| lacks(&routine)) {
+        if ["acquire", "take"].iter().any(lacks) || !GIVE_BACK.iter().any(lacks) {
             return Ok(());
         }
         match self.missing_rights() {
