@@ -18,8 +18,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::command::{Command, Tried};
-use super::rows::{ANSWER_LIMIT, PING_EVERY, Rows, millis};
+use super::rows::{Rows, millis};
 use super::sessions::Sessions;
+use super::silence::{ANSWER_LIMIT, PING_EVERY};
 use crate::error::{RequestError, classify, ends_session, unreadable};
 use crate::reply::micros;
 use crate::session::LockSession;

@@ -7,6 +7,7 @@ mod command;
 mod hold;
 mod rows;
 mod sessions;
+mod silence;
 
 pub use self::backend::AdvisoryBackend;
-pub(crate) use self::rows::SESSION_GRACE;
+pub(crate) use self::silence::SESSION_GRACE;

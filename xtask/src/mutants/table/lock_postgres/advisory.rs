@@ -26,9 +26,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "nobody asks a session for a sign of life",
-        file: "lock-postgres/src/advisory/rows.rs",
-        from: "const PING_EVERY: Duration = Duration::from_secs(1);",
-        to: "const PING_EVERY: Duration = Duration::from_secs(3600);",
+        file: "lock-postgres/src/advisory/silence.rs",
+        from: "pub(super) const PING_EVERY: Duration = Duration::from_secs(1);",
+        to: "pub(super) const PING_EVERY: Duration = Duration::from_secs(3600);",
         test: "-p leasehold --all-features --test postgres advisory::c08_a_half_open_connection_is_told_within_three_seconds",
     },
     Mutant {
