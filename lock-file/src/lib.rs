@@ -92,7 +92,3 @@ mod testing;
 
 pub use crate::backend::FileBackend;
 pub use crate::fence::FileFence;
-
-/// The former name of [`FileBackend`]: it is a store of locks, not a lock.
-#[deprecated(note = "it is called `FileBackend` now")]
-pub type FileLock = FileBackend;

@@ -20,7 +20,7 @@
 
 use std::ops::Range;
 
-use lock_core::{BackendError, Kind, OwnerId};
+use lock_core::{BackendError, OwnerId};
 
 use crate::locked_file::LockedFile;
 use crate::machine::Now;
@@ -42,13 +42,7 @@ pub(crate) struct Queue {
     head: u64,
     tail: u64,
     limit: u64,
-    /// Whether somebody asks, or asked, for a hold that is not exclusive. A version that knows of no others is
-    /// then to refuse the record.
-    has_kinds: bool,
 }
-
-/// How the record says that a queue has kinds.
-const KINDS: &str = "kinds";
 
 /// A waiter, and its place.
 #[derive(Clone, Debug)]
@@ -101,8 +95,7 @@ impl Queue {
         }
         let queue = if self.tail < self.limit { self } else { self.moved(file, now, parts)? };
         write(file, queue.tail, &entry.encode())?;
-        let has_kinds = self.has_kinds || entry.kind != Kind::Exclusive;
-        Ok((Self { tail: queue.tail + 1, has_kinds, ..queue }, before))
+        Ok((Self { tail: queue.tail + 1, ..queue }, before))
     }
 
     /// The queue when `served`, and all before it, are no longer in it.
@@ -130,7 +123,7 @@ impl Queue {
         for queued in own.iter().filter(|own| (first.place..last.place).contains(&own.place)) {
             write(file, queued.place, &[0; ENTRY_BYTES])?;
         }
-        Ok(Self { head: first.place, tail: last.place + 1, ..self })
+        Ok(Self { head: first.place, tail: last.place + 1, limit: self.limit })
     }
 
     /// Those that are alive, in a part of the file that is free, with room for as many again.
@@ -141,7 +134,7 @@ impl Queue {
         let head = parts.take(room);
         let bytes: Vec<u8> = alive.iter().flat_map(|queued| queued.entry.encode()).collect();
         write(file, head, &bytes)?;
-        Ok(Self { head, tail: head + length, limit: head + room, ..self })
+        Ok(Self { head, tail: head + length, limit: head + room })
     }
 
     fn unless_empty(self) -> Self {
@@ -150,8 +143,7 @@ impl Queue {
 
     /// As the record says it.
     pub(crate) fn to_line(self) -> String {
-        let kinds = if self.has_kinds { format!(" {KINDS}") } else { String::new() };
-        format!("{} {} {}{kinds}", self.head, self.tail, self.limit)
+        format!("{} {} {}", self.head, self.tail, self.limit)
     }
 
     /// Reads what [`to_line`](Self::to_line) wrote; `None` if it is something else.
@@ -159,9 +151,8 @@ impl Queue {
         let mut words = line.split(' ');
         let mut next = || words.next()?.parse::<u32>().ok().map(u64::from);
         let (head, tail, limit) = (next()?, next()?, next()?);
-        let has_kinds = words.next().map_or(Some(false), |word| (word == KINDS).then_some(true))?;
         let whole = head < tail && tail <= limit && words.next().is_none();
-        whole.then_some(Self { head, tail, limit, has_kinds })
+        whole.then_some(Self { head, tail, limit })
     }
 }
 

@@ -24,9 +24,9 @@ const SEVERAL: &str = "several";
 /// | one, exclusively | name, token, owner, deadline in ns, boot id, label, since when in µs |
 /// | others | name, token, `several`, boot id, where the [table](HoldTable) of the holds lies |
 ///
-/// If somebody waits, a last line says which entries of the file are the queue. Earlier versions know only
-/// some of this. They refuse what they do not know, and so leave it as it is: one version knows of no queue,
-/// another of no holds but exclusive ones.
+/// If somebody waits, a last line says which entries of the file are the queue.
+///
+/// A later format may change anything behind the [mark](crate::slots) of the slots, and then has another mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record {
     pub(crate) name: LockName,
@@ -77,8 +77,7 @@ impl Holders {
         let expires = Duration::from_nanos(lines.next()?.parse().ok()?);
         let boot = lines.next()?.into();
         let label = Label::new(lines.next()?).ok()?;
-        // An earlier version wrote no such line.
-        let since = time_of_micros(lines.next().map_or(Some(0), |since| since.parse().ok())?);
+        let since = time_of_micros(lines.next()?.parse().ok()?);
         let (kind, slots) = (Kind::Exclusive, Slots::NONE);
         Some(Self::One(Held { owner, token, kind, slots, label, since, expires }, boot))
     }
@@ -121,7 +120,7 @@ mod tests {
             name: LockName::new("n".repeat(MAX_NAME_BYTES)).expect("a name"),
             token: FencingToken::MAX,
             holders,
-            queue: Queue::from_line(&format!("{} {1} {1} kinds", u32::MAX - 1, u32::MAX))
+            queue: Queue::from_line(&format!("{} {1} {1}", u32::MAX - 1, u32::MAX))
                 .expect("a queue"),
         }
     }
@@ -162,25 +161,19 @@ mod tests {
         let whole = String::from_utf8(largest(one()).encode()).expect("text");
         let without_queue = whole.rsplit_once('\n').expect("lines").0;
         let without_since = without_queue.rsplit_once('\n').expect("lines").0;
-        let without_label = without_since.rsplit_once('\n').expect("lines").0;
-        for earlier in [without_since, without_queue] {
-            let read = Record::decode(earlier.as_bytes()).expect("a record of an earlier version");
-            assert_eq!((read.holders.boot(), read.queue), (Some(BOOT), Queue::default()));
-        }
-        let unsound =
-            ["2 1 3", "0 2 1", "1 1 1", "0 1", "0 1 1 1", "0 1 1 kinds ", "0 1 4294967296", ""];
+        let unsound = ["2 1 3", "0 2 1", "1 1 1", "0 1", "0 1 1 1", "0 1 1 ", "0 1 4294967296", ""];
         let unsound = unsound.map(|queue| format!("{without_queue}\n{queue}"));
         let longer = format!("{whole}\n");
-        let bad = ["", "a", "a\n", "a\n0", "a\n1\n", "a\n1\nseveral", without_label, &longer];
+        let bad = ["", "a", "a\n", "a\n0", "a\n1\n", "a\n1\nseveral", without_since, &longer];
         for bad in bad.into_iter().chain(unsound.iter().map(|bad| &**bad)) {
             assert_eq!(Record::decode(bad.as_bytes()), None, "{bad:?}");
         }
         assert_eq!(Record::decode(b"\xff\n1"), None);
     }
 
-    /// The version before this one reads a token, and then an owner or nothing; a queue is three numbers.
+    /// The first format. Whoever changes it gives the slots another mark.
     #[test]
-    fn an_exclusive_hold_is_written_as_before_and_what_is_new_is_refused_by_earlier_versions() {
+    fn an_exclusive_hold_is_written_like_this() {
         let owner: OwnerId = "00112233445566778899aabbccddeeff".parse().expect("an owner");
         let Holders::One(held, _) = one() else { unreachable!() };
         let held = Held { owner, label: Label::new("me").expect("a label"), ..held };
@@ -191,8 +184,5 @@ mod tests {
         let text = String::from_utf8(record.encode()).expect("text");
         let owner = owner.expose();
         assert_eq!(text, format!("a\n9007199254740991\n{owner}\n7\nb\nme\n9\n0 1 16"));
-        assert!(SEVERAL.parse::<OwnerId>().is_err(), "an earlier version takes it for an owner");
-        let of_kinds = Queue::from_line("0 1 16 kinds").expect("a queue");
-        assert_eq!(of_kinds.to_line().split(' ').count(), 4, "an earlier version reads three");
     }
 }

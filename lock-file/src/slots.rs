@@ -15,7 +15,7 @@ pub(crate) const FILE_BYTES: usize = 2 * SLOT_BYTES;
 /// The largest payload.
 pub(crate) const MAX_PAYLOAD_BYTES: usize = SLOT_BYTES - HEADER_BYTES;
 
-/// The kind and version of the format; another version is not ours to change.
+/// The mark of the format, of its kind and version. A format with another mark is not ours to change.
 const MAGIC: [u8; 8] = *b"lease-1\n";
 
 const HEADER_BYTES: usize = 24;
