@@ -246,7 +246,7 @@ impl Directory {
                 "run as its owner, or choose another directory",
             ),
         };
-        vec![mount, rights]
+        vec![mount, rights, self.machine.examined()]
     }
 
     /// The files that may be of locks.

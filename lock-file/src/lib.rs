@@ -40,7 +40,7 @@
 //!
 //! Nothing is synced to the disk, on purpose. What a process wrote is seen by all others at once,
 //! and stays when that process dies: the page cache belongs to the kernel. Only a crash of the
-//! machine can lose it, and that ends every hold anyway: a record names the boot in which it was
+//! machine can lose it, and that ends every hold anyway: a record says when and in which boot it was
 //! written, and the hold of another boot is over. Tokens go on all the same, because a token is
 //! the greater of the last one plus one and the wall clock in microseconds.
 //!
@@ -51,8 +51,8 @@
 //! # What is assumed
 //! - A **local** file system. [`FileBackend::open`] refuses what is visibly a network mount, where
 //!   file locks and caches are not shared by all machines and boots are not the same.
-//! - Linux, for the clock that counts suspend and the id of the boot.
-//! - Processes of one user, in one time namespace: directory and files are private, because a
+//! - Linux, for the clock that counts suspend, and `/proc`, for the id of the boot and the time namespace.
+//! - Processes of one user on one kernel, in any containers: directory and files are private, because a
 //!   record holds the owner id, which is a capability.
 //! - Files are left alone while any process uses them. Each name that was ever used keeps a file of
 //!   2 KiB, since the token must go on; delete them only when nobody uses the directory.

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::fault;
 use crate::hold_table::HoldTable;
 use crate::locked_file::LockedFile;
-use crate::machine::Now;
+use crate::machine::{Now, Written};
 use crate::notification::Notification;
 use crate::parts::Parts;
 use crate::queue::{LONGEST_IDLE_FILE, Queue};
@@ -59,7 +59,10 @@ impl Lock {
         let token = Some(record.token);
         let lock = Self { token, ..Self::never_granted(&record.name, file, now) };
         // Nobody outlives a boot, be it a holder or a waiter.
-        if record.holders.boot() == Some(&lock.now.boot) { lock.filled(record) } else { Ok(lock) }
+        match record.holders.written() {
+            Some(written) if lock.now.is_in_boot_of(written) => lock.filled(record),
+            _ => Ok(lock),
+        }
     }
 
     fn never_granted(name: &LockName, file: LockedFile, now: Now) -> Self {
@@ -176,13 +179,13 @@ impl Lock {
     /// Writes the lock as it is now: the record last, since what it names must be there.
     pub(crate) fn write(mut self) -> Result<(), BackendError> {
         let Some(token) = self.token else { return Ok(()) };
-        let boot = self.now.boot.clone();
+        let written = Written::at(&self.now);
         let holders = match self.holds.as_slice() {
             [] => Holders::Nobody,
-            [held] if held.kind == Kind::Exclusive => Holders::One(held.clone(), boot),
+            [held] if held.kind == Kind::Exclusive => Holders::One(held.clone(), written),
             several => {
                 let table = HoldTable::write(several, &self.file, &mut self.parts)?;
-                Holders::Several(table, boot)
+                Holders::Several(table, written)
             }
         };
         let is_short = self.queue.is_empty() && !matches!(holders, Holders::Several(..));

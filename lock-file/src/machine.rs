@@ -1,9 +1,16 @@
 //! The machine's time: the clock by which holds end, and the boot that the clock counts from.
+//!
+//! The clock is the uptime of the kernel, which all containers on it share. A process in a time namespace sees
+//! another uptime, so the namespace's offset is taken off.
+//!
+//! After a reboot the uptime begins at 0 again. A record of an earlier boot is told by the boot id. A container may
+//! have a boot id of its own, and says nothing by it. Then a record that was written at a later uptime than now is
+//! of an earlier boot; any other may be of this boot, and counts.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::LockError;
+use lock_core::{Finding, LockError};
 use lock_core::backend::ServerTime;
 
 use crate::platform;
@@ -11,7 +18,10 @@ use crate::platform;
 /// Where the time is read. Tests put another boot and other clocks here.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    pub(crate) boot: Arc<str>,
+    /// The kernel's own id of this boot, if it can be read.
+    pub(crate) boot: Option<Arc<str>>,
+    /// How far `uptime` is ahead of the machine's, in ns.
+    pub(crate) offset: i128,
     pub(crate) uptime: fn() -> Duration,
     pub(crate) wall: fn() -> Duration,
 }
@@ -19,9 +29,9 @@ pub(crate) struct Machine {
 /// One reading of all clocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Now {
-    /// The boot that `uptime` counts from.
-    pub(crate) boot: Arc<str>,
-    /// The time since the boot, suspend included.
+    /// The kernel's own id of this boot, if it can be read.
+    pub(crate) boot: Option<Arc<str>>,
+    /// The time since the machine's boot, suspend included.
     pub(crate) uptime: Duration,
     /// The wall clock in microseconds. It feeds tokens, and decides nothing.
     pub(crate) wall_micros: u64,
@@ -30,25 +40,82 @@ pub(crate) struct Now {
 impl Machine {
     /// The machine we run on.
     pub(crate) fn this() -> Result<Self, LockError> {
-        let boot = platform::boot_id().map_err(|error| LockError::Config {
+        let offset = platform::time_offset().map_err(|error| LockError::Config {
             message: format!(
-                "locks in files need the boot id and boot clock of Linux: {error}; \
+                "locks in files need the machine's uptime as Linux tells it in /proc: {error}; \
                  choose another backend here"
             ),
         })?;
-        Ok(Self { boot: boot.into(), uptime: platform::uptime, wall: wall_time })
+        let boot = platform::boot_id().map(Arc::from);
+        Ok(Self { boot, offset, uptime: platform::uptime, wall: wall_time })
+    }
+
+    /// Looks at the time namespace again, which may be another one since the directory was opened.
+    pub(crate) fn examined(&self) -> Finding {
+        match platform::time_offset() {
+            Ok(offset) if offset == self.offset => {
+                Finding::good("clock", "holds end by the machine's uptime, in every container alike")
+            }
+            Ok(_) => Finding::risk(
+                "clock",
+                "this process was moved into another time namespace",
+                "start it anew",
+            ),
+            Err(error) => Finding::risk(
+                "clock",
+                format!("the machine's uptime cannot be told: {error}"),
+                "mount /proc, and start the process in its time namespace",
+            ),
+        }
     }
 
     pub(crate) fn now(&self) -> Now {
+        let uptime = (self.uptime)().as_nanos() as i128 - self.offset;
         Now {
             boot: self.boot.clone(),
-            uptime: (self.uptime)(),
+            uptime: Duration::from_nanos(uptime.max(0) as u64),
             wall_micros: (self.wall)().as_micros() as u64,
         }
     }
 }
 
+/// When a record was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    boot: Option<Arc<str>>,
+    uptime: Duration,
+}
+
+/// In the place of a boot id that says nothing.
+const NO_BOOT: &str = "-";
+
+impl Written {
+    pub(crate) fn at(now: &Now) -> Self {
+        Self { boot: now.boot.clone(), uptime: now.uptime }
+    }
+
+    /// As the record says it.
+    pub(crate) fn to_line(&self) -> String {
+        format!("{} {}", self.boot.as_deref().unwrap_or(NO_BOOT), self.uptime.as_nanos())
+    }
+
+    /// Reads what [`to_line`](Self::to_line) wrote; `None` if it is something else.
+    pub(crate) fn from_line(line: &str) -> Option<Self> {
+        let (boot, nanos) = line.split_once(' ')?;
+        let boot = (boot != NO_BOOT).then(|| boot.into());
+        Some(Self { boot, uptime: Duration::from_nanos(nanos.parse().ok()?) })
+    }
+}
+
 impl Now {
+    /// Whether what was written then may be of this boot. S3: in doubt it is, which costs time alone.
+    pub(crate) fn is_in_boot_of(&self, written: &Written) -> bool {
+        match (&written.boot, &self.boot) {
+            (Some(then), Some(now)) => then == now,
+            _ => written.uptime <= self.uptime,
+        }
+    }
+
     /// When a hold begins that is granted now, on the wall clock.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         time_of_micros(self.wall_micros)

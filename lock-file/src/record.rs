@@ -1,13 +1,12 @@
 //! What the record in a lock's file says: the last token, who holds the lock, and where the rest of it lies.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::Held;
 use lock_core::{FencingToken, Kind, Label, LockName, Slots};
 
 use crate::hold_table::HoldTable;
-use crate::machine::{micros_since_1970, time_of_micros};
+use crate::machine::{Written, micros_since_1970, time_of_micros};
 use crate::queue::Queue;
 
 /// In the place of an owner: several hold the lock.
@@ -21,8 +20,8 @@ const SEVERAL: &str = "several";
 /// | held by | lines |
 /// | --- | --- |
 /// | nobody | name, token |
-/// | one, exclusively | name, token, owner, deadline in ns, boot id, label, since when in µs |
-/// | others | name, token, `several`, boot id, where the [table](HoldTable) of the holds lies |
+/// | one, exclusively | name, token, owner, deadline in ns, when it was written, label, since when in µs |
+/// | others | name, token, `several`, when it was written, where the [table](HoldTable) of the holds lies |
 ///
 /// If somebody waits, a last line says which entries of the file are the queue.
 ///
@@ -37,31 +36,33 @@ pub(crate) struct Record {
     pub(crate) queue: Queue,
 }
 
-/// Who holds a lock, with holds that may be over, and in which boot they were granted.
+/// Who holds a lock, with holds that may be over, and when that was written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Holders {
     Nobody,
-    One(Held<Duration>, Arc<str>),
-    Several(HoldTable, Arc<str>),
+    One(Held<Duration>, Written),
+    Several(HoldTable, Written),
 }
 
 impl Holders {
-    pub(crate) fn boot(&self) -> Option<&str> {
+    pub(crate) fn written(&self) -> Option<&Written> {
         match self {
             Self::Nobody => None,
-            Self::One(_, boot) | Self::Several(_, boot) => Some(boot),
+            Self::One(_, written) | Self::Several(_, written) => Some(written),
         }
     }
 
     fn encode(&self) -> String {
         match self {
             Self::Nobody => String::new(),
-            Self::One(held, boot) => {
+            Self::One(held, written) => {
                 let (owner, nanos) = (held.owner.expose(), held.expires.as_nanos());
                 let (label, since) = (held.label.as_str(), micros_since_1970(held.since));
-                format!("\n{owner}\n{nanos}\n{boot}\n{label}\n{since}")
+                format!("\n{owner}\n{nanos}\n{}\n{label}\n{since}", written.to_line())
             }
-            Self::Several(table, boot) => format!("\n{SEVERAL}\n{boot}\n{}", table.to_line()),
+            Self::Several(table, written) => {
+                format!("\n{SEVERAL}\n{}\n{}", written.to_line(), table.to_line())
+            }
         }
     }
 
@@ -69,17 +70,17 @@ impl Holders {
         let owner = match lines.next() {
             None => return Some(Self::Nobody),
             Some(SEVERAL) => {
-                let boot = lines.next()?.into();
-                return Some(Self::Several(HoldTable::from_line(lines.next()?)?, boot));
+                let written = Written::from_line(lines.next()?)?;
+                return Some(Self::Several(HoldTable::from_line(lines.next()?)?, written));
             }
             Some(owner) => owner.parse().ok()?,
         };
         let expires = Duration::from_nanos(lines.next()?.parse().ok()?);
-        let boot = lines.next()?.into();
+        let written = Written::from_line(lines.next()?)?;
         let label = Label::new(lines.next()?).ok()?;
         let since = time_of_micros(lines.next()?.parse().ok()?);
         let (kind, slots) = (Kind::Exclusive, Slots::NONE);
-        Some(Self::One(Held { owner, token, kind, slots, label, since, expires }, boot))
+        Some(Self::One(Held { owner, token, kind, slots, label, since, expires }, written))
     }
 }
 
@@ -112,7 +113,10 @@ mod tests {
     use super::*;
     use crate::slots::MAX_PAYLOAD_BYTES;
 
-    const BOOT: &str = "b1946ac9-2492-4d23-8d3b-6f1e1d5f9a10";
+    fn written() -> Written {
+        let line = format!("b1946ac9-2492-4d23-8d3b-6f1e1d5f9a10 {}", u64::MAX);
+        Written::from_line(&line).expect("when it was written")
+    }
 
     /// As large as a record can be, or its holders are.
     fn largest(holders: Holders) -> Record {
@@ -135,12 +139,12 @@ mod tests {
             since: time_of_micros(u64::MAX / 1000),
             expires: Duration::from_nanos(u64::MAX),
         };
-        Holders::One(held, BOOT.into())
+        Holders::One(held, written())
     }
 
     fn several() -> Holders {
         let table = HoldTable::from_line(&format!("{0} {0}", u32::MAX)).expect("a table");
-        Holders::Several(table, BOOT.into())
+        Holders::Several(table, written())
     }
 
     #[test]
@@ -165,7 +169,8 @@ mod tests {
         let unsound = unsound.map(|queue| format!("{without_queue}\n{queue}"));
         let longer = format!("{whole}\n");
         let bad = ["", "a", "a\n", "a\n0", "a\n1\n", "a\n1\nseveral", without_since, &longer];
-        for bad in bad.into_iter().chain(unsound.iter().map(|bad| &**bad)) {
+        let no_time = whole.replacen(&format!(" {}", u64::MAX), "", 1);
+        for bad in bad.into_iter().chain([&*no_time]).chain(unsound.iter().map(|bad| &**bad)) {
             assert_eq!(Record::decode(bad.as_bytes()), None, "{bad:?}");
         }
         assert_eq!(Record::decode(b"\xff\n1"), None);
@@ -179,10 +184,11 @@ mod tests {
         let held = Held { owner, label: Label::new("me").expect("a label"), ..held };
         let held = Held { expires: Duration::from_nanos(7), since: time_of_micros(9), ..held };
         let queue = Queue::from_line("0 1 16").expect("a queue");
-        let (name, holders) = (LockName::new("a").expect("a name"), Holders::One(held, "b".into()));
+        let written = Written::from_line("- 5").expect("when it was written");
+        let (name, holders) = (LockName::new("a").expect("a name"), Holders::One(held, written));
         let record = Record { name, token: FencingToken::MAX, holders, queue };
         let text = String::from_utf8(record.encode()).expect("text");
         let owner = owner.expose();
-        assert_eq!(text, format!("a\n9007199254740991\n{owner}\n7\nb\nme\n9\n0 1 16"));
+        assert_eq!(text, format!("a\n9007199254740991\n{owner}\n7\n- 5\nme\n9\n0 1 16"));
     }
 }

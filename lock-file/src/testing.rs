@@ -54,14 +54,14 @@ pub(crate) async fn holder(lock: &FileBackend, name: &str) -> Option<Holder> {
     lock.inspect(&claim(name).name).await.expect("an answer").holder().cloned()
 }
 
-/// The locks in `dir` on a machine whose clocks stand still.
+/// The locks in `dir` on a machine whose clocks stand still. `-` is the boot of a container whose boot id says nothing.
 pub(crate) fn on(
     dir: &Path,
     boot: &str,
     uptime: fn() -> Duration,
     wall: fn() -> Duration,
 ) -> FileBackend {
-    let boot = boot.into();
-    let machine = Machine { boot, uptime, wall };
+    let boot = (boot != "-").then(|| boot.into());
+    let machine = Machine { boot, offset: 0, uptime, wall };
     FileBackend::on(machine, dir).expect("a directory")
 }

@@ -12,8 +12,9 @@ async fn s3_a_waiter_that_found_its_grant_before_it_could_not_be_told_keeps_it()
     let home = tempdir().expect("a directory");
     let start = on(home.path(), "boot", || Duration::ZERO, || Duration::ZERO);
     let later = on(home.path(), "boot", || Duration::from_micros(1), || Duration::ZERO);
-    let machine =
-        Machine { boot: "boot".into(), uptime: || Duration::ZERO, wall: || Duration::ZERO };
+    let boot = Some("boot".into());
+    let (uptime, wall) = (|| Duration::ZERO, || Duration::ZERO);
+    let machine = Machine { boot, offset: 0, uptime, wall };
     let directory = Directory::open(home.path(), machine).expect("opens");
     for claims in [false, true] {
         let (held, waiter) = (claim("a"), claim("a"));

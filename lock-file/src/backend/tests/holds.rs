@@ -83,6 +83,37 @@ async fn a_reboot_ends_a_hold_though_the_clock_is_behind_its_deadline() {
     assert_eq!(released.expect("an answer"), Release::NotHeld);
 }
 
+/// A container with a boot id of its own sees holds of other containers, and tells a reboot by the uptime alone.
+#[tokio::test]
+async fn s3_without_a_boot_id_a_hold_lives_from_when_it_was_written_to_its_deadline() {
+    const START: Duration = Duration::from_secs(1000);
+    for (writer, reader) in [("-", "-"), ("-", "boot"), ("boot", "-")] {
+        let home = tempdir().expect("a directory");
+        let at = |boot, uptime| on(home.path(), boot, uptime, ZERO);
+        granted(&at(writer, || START), &claim("a")).await;
+        assert!(is_busy(&at(reader, || START), &claim("a")).await, "written now");
+        let last = at(reader, || START + TTL - Duration::from_nanos(1));
+        assert!(is_busy(&last, &claim("a")).await, "before its deadline");
+        let holds = async |lock: &FileBackend| {
+            lock.inspect(&claim("a").name).await.expect("an answer").holder().is_some()
+        };
+        assert!(!holds(&at(reader, || START + TTL)).await, "at its deadline");
+        assert!(
+            !holds(&at(reader, || START - Duration::from_nanos(1))).await,
+            "of an earlier boot"
+        );
+        granted(&at(reader, || Duration::ZERO), &claim("a")).await;
+    }
+}
+
+/// Two boots that are told apart for certain: a crash soon after a start costs nothing.
+#[tokio::test]
+async fn a_reboot_ends_a_hold_though_the_uptime_is_within_it() {
+    let home = tempdir().expect("a directory");
+    granted(&on(home.path(), "one", || Duration::from_secs(10), ZERO), &claim("a")).await;
+    granted(&on(home.path(), "two", || Duration::from_secs(11), ZERO), &claim("a")).await;
+}
+
 #[tokio::test]
 async fn a_hold_ends_at_its_deadline_and_not_before() {
     let home = tempdir().expect("a directory");

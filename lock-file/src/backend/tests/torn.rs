@@ -27,7 +27,7 @@ fn view(path: &Path) -> View {
     let file = LockedFile::find(&state_file, LockTimeout::new()).expect("readable");
     let file = file.expect("there");
     let record = Record::decode(file.value().expect("a value")).expect("a record");
-    let now = Now { boot: "boot".into(), uptime: Duration::ZERO, wall_micros: 0 };
+    let now = Now { boot: Some("boot".into()), uptime: Duration::ZERO, wall_micros: 0 };
     let waiters = record.queue.alive(&file, &now);
     let waiters = waiters.map(|queued| queued.expect("readable").entry.owner).collect();
     let lock = Lock::recorded(record, file, now).expect("readable");

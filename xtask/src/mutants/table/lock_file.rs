@@ -64,9 +64,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a reboot keeps holds and waiters",
         file: "lock-file/src/lock.rs",
-        from: "record.holders.boot() == Some(&lock.now.boot)",
-        to: "record.holders.boot().is_some()",
+        from: "if lock.now.is_in_boot_of(written) =>",
+        to: "if lock.now.is_in_boot_of(written) || record.token.get() > 0 =>",
         test: "-p lock-file --lib a_reboot_ends_a_hold_though_the_clock_is_behind_its_deadline",
+    },
+    Mutant {
+        name: "a container with a boot id of its own sees no holds of others",
+        file: "lock-file/src/machine.rs",
+        from: "_ => written.uptime <= self.uptime,",
+        to: "_ => written.boot == self.boot,",
+        test: "-p lock-file --lib s3_without_a_boot_id_a_hold_lives_from_when_it_was_written_to_its_deadline",
+    },
+    Mutant {
+        name: "the boot id of a container is taken for the kernel's",
+        file: "lock-file/src/platform/linux.rs",
+        from: "== PROC && told && !mounted;",
+        to: "!= 1 && (told || mounted);",
+        test: "-p lock-file --test containers s3_containers_of_one_kernel_exclude_each_other",
+    },
+    Mutant {
+        name: "the offset of a time namespace is not taken off",
+        file: "lock-file/src/machine.rs",
+        from: "(self.uptime)().as_nanos() as i128 - self.offset;",
+        to: "(self.uptime)().as_nanos() as i128 - self.offset.min(0).max(0);",
+        test: "-p lock-file --test containers s3_containers_of_one_kernel_exclude_each_other",
     },
     Mutant {
         name: "a release leaves the lock to whoever comes",
