@@ -11,7 +11,7 @@ use crate::connector::Connector;
 /// | --- | --- | --- |
 /// | `memory:` | of this client alone | |
 /// | `memory:NAME` | of this process, shared by all who use the name | |
-/// | `file:DIRECTORY` | of the processes of this machine | |
+/// | `file:DIRECTORY` | of the processes of this machine; with `?filesystem=local` on a file system that is not known to be local | |
 /// | `etcd://[user:password@]host[:port][,host[:port]…][/root]` | of an etcd cluster | `etcd` |
 /// | `etcds://…` | the same, by TLS | `etcd-tls` |
 /// | `postgres://[user[:password]@]host[:port][/database]` | of a Postgres database, as rows of a table; with `?lock_mode=advisory` as advisory locks | `postgres` |

@@ -22,7 +22,7 @@ async fn each_scheme_chooses_its_backend() {
         guard.release().await.expect("an answer");
     }
     assert!(folder.path().join("a b").is_dir(), "a URL is percent-decoded");
-    let whole = format!("file://{}/c", folder.path().display());
+    let whole = format!("file://{}/c?filesystem=local", folder.path().display());
     connect(&whole).await.expect("a file URL with an empty host");
 }
 
@@ -45,6 +45,8 @@ async fn a_bad_url_is_refused_with_what_to_do_and_without_its_password() {
         ("zookeeper://localhost", "no backend is called `zookeeper`"),
         ("file:", "names a directory"),
         ("file://elsewhere/locks", "names a directory"),
+        ("file:/nowhere?filesystem=nfs", "filesystem of a file URL is `local`"),
+        ("file:/sys/kernel", "?filesystem=local"),
     ] {
         let text = refusal(url).await;
         assert!(text.contains(says), "{url:?}: {text}");

@@ -20,6 +20,7 @@ use crate::fault::BACKEND;
 use crate::listener::Listener;
 use crate::locked_file::LockTimeout;
 use crate::machine::Machine;
+use crate::path::FileSystem;
 
 /// Locks in a directory, for the processes of one machine.
 ///
@@ -76,8 +77,10 @@ impl FileBackend {
     ///
     /// # Errors
     /// - [`LockError::Backend`], which names the path, if the directory cannot be made, read and
-    ///   written, be it for rights or for a mount that is missing. No lock was changed.
-    /// - [`LockError::Config`] if it is visibly on a network mount, or if this is not Linux.
+    ///   written, be it for rights or for a mount that is missing; or if it is a symbolic link, somebody
+    ///   else's, or others may write it. No lock was changed.
+    /// - [`LockError::Config`] if its file system is not known to be local ([`FileOptions`](crate::FileOptions)), if
+    ///   the time namespace of this process cannot be told, or if this is not Linux.
     ///
     /// ```
     /// use lock_core::LockError;
@@ -87,11 +90,15 @@ impl FileBackend {
     /// assert!(matches!(refused, Err(LockError::Backend { .. })));
     /// ```
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, LockError> {
-        Self::on(Machine::this()?, dir.as_ref())
+        Self::on(Machine::this()?, dir.as_ref(), FileSystem::default())
     }
 
-    pub(crate) fn on(machine: Machine, dir: &Path) -> Result<Self, LockError> {
-        let directory = Arc::new(Directory::open(dir, machine)?);
+    pub(crate) fn on(
+        machine: Machine,
+        dir: &Path,
+        file_system: FileSystem,
+    ) -> Result<Self, LockError> {
+        let directory = Arc::new(Directory::open(dir, machine, file_system)?);
         let listener = Listener::new(directory.sockets().clone());
         Ok(Self { directory, notifications: Arc::new(Notifications::new(listener)) })
     }

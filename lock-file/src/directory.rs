@@ -20,7 +20,7 @@ use crate::lock::Lock;
 use crate::locked_file::{LockTimeout, LockedFile};
 use crate::machine::Machine;
 use crate::notification::Notification;
-use crate::path::{absolute, refuse_network_mount, unusable};
+use crate::path::{FileSystem, absolute, check_folder, unusable};
 use crate::platform;
 use crate::record::Record;
 use crate::runs::Runs;
@@ -35,6 +35,7 @@ const EXTENSION: &str = "lock";
 pub(crate) struct Directory {
     path: PathBuf,
     machine: Machine,
+    file_system: FileSystem,
     sockets: Arc<Sockets>,
     /// C19: only this process has requests of these claims, so its memory is enough.
     withdrawn: Mutex<Withdrawals>,
@@ -51,13 +52,17 @@ pub(crate) enum Queueing {
 
 impl Directory {
     /// Opens a directory, and makes it if it is not there.
-    pub(crate) fn open(path: &Path, machine: Machine) -> Result<Self, LockError> {
-        let path = &absolute(path)?;
-        platform::create_directory(path).map_err(|error| unusable("create", path, error))?;
-        refuse_network_mount(path)?;
-        platform::check_rights(path).map_err(|error| unusable("read and write", path, error))?;
-        let sockets = Arc::new(Sockets::of(path));
-        Ok(Self { path: path.clone(), machine, sockets, withdrawn: Mutex::default() })
+    pub(crate) fn open(
+        path: &Path,
+        machine: Machine,
+        file_system: FileSystem,
+    ) -> Result<Self, LockError> {
+        let path = absolute(path)?;
+        platform::create_directory(&path).map_err(|error| unusable("create", &path, error))?;
+        file_system.refuse_foreign(&path)?;
+        check_folder(&path)?;
+        let sockets = Arc::new(Sockets::of(&path));
+        Ok(Self { path, machine, file_system, sockets, withdrawn: Mutex::default() })
     }
 
     /// The sockets by which waiters hear.
@@ -151,8 +156,11 @@ impl Directory {
         if !lock.holds.has(record.owner, record.token) {
             return Ok(Recording::Lost);
         }
-        written.put_in_place()?;
+        let placed = written.put_in_place()?;
         runs.sweep(lock.now());
+        // Not under the lock, for a disk may be slow.
+        drop(lock);
+        placed.sync()?;
         Ok(Recording::Recorded)
     }
 
@@ -234,15 +242,20 @@ impl Directory {
 
     /// Looks again: what was true when the directory was opened may have changed.
     pub(crate) fn doctor(&self) -> Vec<Finding> {
-        let mount = match refuse_network_mount(&self.path) {
+        let mount = match FileSystem::default().refuse_foreign(&self.path) {
             Ok(()) => Finding::good("mount", "the directory is on a local file system"),
+            Err(_) if self.file_system == FileSystem::SaidToBeLocal => Finding::risk(
+                "mount",
+                "the URL says that the file system is local, which it is not known to be",
+                "see that no other machine can reach the directory, or use a local one",
+            ),
             Err(error) => Finding::risk("mount", error.to_string(), "use a local directory"),
         };
-        let rights = match platform::check_rights(&self.path) {
-            Ok(()) => Finding::good("rights", "this user may read and write the directory"),
+        let rights = match platform::check_folder(&self.path) {
+            Ok(()) => Finding::good("rights", "this user alone may write the directory"),
             Err(error) => Finding::risk(
                 "rights",
-                format!("the directory cannot be read and written: {error}"),
+                format!("the directory cannot be used: {error}"),
                 "run as its owner, or choose another directory",
             ),
         };

@@ -8,10 +8,12 @@ use async_trait::async_trait;
 use lock_core::{BackendError, Fence, FenceError, FencingToken, LockError, Outcome};
 
 use crate::blocking::blocking;
+use crate::creation::Creation;
 use crate::fault;
 use crate::locked_file::{LockTimeout, LockedFile};
-use crate::path::{absolute, refuse_network_mount, unusable};
-use crate::replacement::Replacement;
+use crate::path::{FileSystem, absolute, unusable};
+use crate::platform;
+use crate::replacement::{Privacy, Replacement};
 use crate::state_file::{StateFile, StateOf};
 
 /// A fence for resources that are files of one machine, shared by its processes.
@@ -76,13 +78,18 @@ impl FileFence {
     /// It looks at the file system before it returns.
     ///
     /// # Errors
-    /// - [`LockError::Backend`], which names the path, if the file cannot be made, read and written.
-    ///   Nothing was changed.
-    /// - [`LockError::Config`] if it is visibly on a network mount.
+    /// - [`LockError::Backend`], which names the path, if the file cannot be made, read and written, or if
+    ///   it is a symbolic link. Nothing was changed.
+    /// - [`LockError::Config`] if it is on a file system that is not known to be local
+    ///   ([`FileOptions`](crate::FileOptions)).
     pub fn open(path: impl AsRef<Path>) -> Result<Self, LockError> {
-        let path = &absolute(path.as_ref())?;
-        LockedFile::make(path).map_err(|error| unusable("open", path, error))?;
-        refuse_network_mount(path)?;
+        Self::on(path.as_ref(), FileSystem::default())
+    }
+
+    pub(crate) fn on(path: &Path, file_system: FileSystem) -> Result<Self, LockError> {
+        let path = &absolute(path)?;
+        make(path).map_err(|error| unusable("open", path, error))?;
+        file_system.refuse_foreign(path)?;
         Ok(Self { path: path.as_path().into() })
     }
 
@@ -114,10 +121,13 @@ impl FileFence {
             let mut fence = LockedFence::open(&path)?;
             caller.check()?;
             fence.check(token)?;
-            let replacement = Replacement::write(&path, &target, &contents)?;
+            let replacement = Replacement::write(&path, &target, &contents, Privacy::Usual)?;
             // C25: the fence advances before the write.
             fence.remember(token)?;
-            Ok(replacement.put_in_place()?)
+            let placed = replacement.put_in_place()?;
+            // The next holder need not wait for the disk.
+            drop(fence);
+            Ok(placed.sync()?)
         })
         .await
     }
@@ -138,6 +148,17 @@ impl Fence for FileFence {
     async fn seen(&self) -> Result<Option<FencingToken>, FenceError> {
         let path = self.path.clone();
         blocking(move |_| Ok(LockedFence::open(&path)?.greatest)).await
+    }
+}
+
+/// Makes the file of a fence if it is not there, and sees that it can be read and written.
+fn make(path: &Path) -> io::Result<()> {
+    match platform::open_anywhere(path, Creation::Never) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            platform::open_anywhere(path, Creation::Create)?;
+            path.parent().map_or(Ok(()), platform::sync_folder)
+        }
+        opened => opened.map(drop),
     }
 }
 

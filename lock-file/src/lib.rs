@@ -49,8 +49,8 @@
 //! wall clock, and removed when later runs of the same lock are recorded.
 //!
 //! # What is assumed
-//! - A **local** file system. [`FileBackend::open`] refuses what is visibly a network mount, where
-//!   file locks and caches are not shared by all machines and boots are not the same.
+//! - A **local** file system. On others file locks and caches are not shared by all machines, whose boots are not the
+//!   same. [`FileBackend::open`] refuses those that it does not know to be local; [`FileOptions`] may say that one is.
 //! - Linux, for the clock that counts suspend, and `/proc`, for the id of the boot and the time namespace.
 //! - Processes of one user on one kernel, in any containers: directory and files are private, because a
 //!   record holds the owner id, which is a capability.
@@ -62,6 +62,7 @@
 
 mod backend;
 mod blocking;
+mod creation;
 mod digest;
 mod directory;
 mod fault;
@@ -72,6 +73,7 @@ mod lock;
 mod locked_file;
 mod machine;
 mod notification;
+mod options;
 mod parts;
 mod path;
 #[cfg_attr(target_os = "linux", path = "platform/linux.rs")]
@@ -92,3 +94,4 @@ mod testing;
 
 pub use crate::backend::FileBackend;
 pub use crate::fence::FileFence;
+pub use crate::options::FileOptions;

@@ -1,13 +1,13 @@
 //! A value in a file, read and changed under the operating system's lock on that file.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lock_core::{BackendError, Outcome};
 
+use crate::creation::Creation;
 use crate::fault;
 use crate::platform;
 use crate::slots::{self, FILE_BYTES, Version};
@@ -55,13 +55,6 @@ impl LockTimeout {
     }
 }
 
-/// What to do about a file that is not there.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Absent {
-    Create,
-    Leave,
-}
-
 /// A file that is locked for as long as this lives, and the value in it.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
@@ -73,17 +66,12 @@ pub(crate) struct LockedFile {
 }
 
 impl LockedFile {
-    /// Makes a file if it is not there, and sees that it can be read and written.
-    pub(crate) fn make(path: &Path) -> io::Result<()> {
-        open(path, Absent::Create).map(drop)
-    }
-
     /// Opens and locks a file, which is created if it is not there.
     pub(crate) fn create(
         state_file: &StateFile,
         timeout: LockTimeout,
     ) -> Result<Self, BackendError> {
-        let file = lock_current(state_file, Absent::Create, timeout);
+        let file = lock_current(state_file, Creation::Create, timeout);
         let file = file.map_err(|error| error.into_backend(state_file))?;
         Self::read(state_file, file)
     }
@@ -93,7 +81,7 @@ impl LockedFile {
         state_file: &StateFile,
         timeout: LockTimeout,
     ) -> Result<Option<Self>, BackendError> {
-        match lock_current(state_file, Absent::Leave, timeout) {
+        match lock_current(state_file, Creation::Never, timeout) {
             Ok(file) => Self::read(state_file, file).map(Some),
             Err(OpenError::Open(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into_backend(state_file)),
@@ -206,24 +194,17 @@ impl OpenError {
 /// that took its place.
 fn lock_current(
     state_file: &StateFile,
-    absent: Absent,
+    creation: Creation,
     timeout: LockTimeout,
 ) -> Result<(File, u64), OpenError> {
     loop {
-        let file = open(&state_file.path, absent).map_err(OpenError::Open)?;
+        let file = state_file.open(creation).map_err(OpenError::Open)?;
         lock(&file, timeout)?;
         let metadata = file.metadata().map_err(OpenError::Lock)?;
         if !platform::is_deleted(&metadata) {
             return Ok((file, metadata.len()));
         }
     }
-}
-
-fn open(path: &Path, absent: Absent) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    options.create(absent == Absent::Create);
-    platform::make_private(&mut options).open(path)
 }
 
 fn lock(file: &File, timeout: LockTimeout) -> Result<(), OpenError> {

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::{Finding, LockError};
 use lock_core::backend::ServerTime;
+use lock_core::{Finding, LockError};
 
 use crate::platform;
 
@@ -53,9 +53,10 @@ impl Machine {
     /// Looks at the time namespace again, which may be another one since the directory was opened.
     pub(crate) fn examined(&self) -> Finding {
         match platform::time_offset() {
-            Ok(offset) if offset == self.offset => {
-                Finding::good("clock", "holds end by the machine's uptime, in every container alike")
-            }
+            Ok(offset) if offset == self.offset => Finding::good(
+                "clock",
+                "holds end by the machine's uptime, in every container alike",
+            ),
             Ok(_) => Finding::risk(
                 "clock",
                 "this process was moved into another time namespace",

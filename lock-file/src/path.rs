@@ -6,24 +6,44 @@ use lock_core::{LockError, Outcome};
 
 use crate::{fault, platform};
 
-/// Refuses a path whose file locks another machine would not see, or not at once.
-pub(crate) fn refuse_network_mount(path: &Path) -> Result<(), LockError> {
-    let mount = platform::network_mount(path);
-    match mount.map_err(|error| unusable("examine", path, error))? {
-        None => Ok(()),
-        Some(kind) => Err(LockError::Config {
-            message: format!(
-                "{} is on a network mount ({kind}): choose a directory on a local disk, \
-                 or a backend with a server",
+/// What file systems are fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FileSystem {
+    /// Those that are known to be of one machine.
+    #[default]
+    KnownToBeLocal,
+    /// Any: somebody who knows has said that no other machine can reach the directory.
+    SaidToBeLocal,
+}
+
+impl FileSystem {
+    /// Refuses a path whose file locks another machine may not see, or not at once.
+    pub(crate) fn refuse_foreign(self, path: &Path) -> Result<(), LockError> {
+        let foreign = match self {
+            Self::KnownToBeLocal => platform::foreign_file_system(path),
+            Self::SaidToBeLocal => Ok(None),
+        };
+        match foreign.map_err(|error| unusable("examine", path, error))? {
+            None => Ok(()),
+            Some(kind) => Err(config(format!(
+                "{} is on {kind}, which is not known to be this machine's alone: choose a directory on a local \
+                 disk, or a backend with a server; if no other machine can reach it, say so by \
+                 `?filesystem=local` in the URL, or by `FileOptions::local_file_system`",
                 path.display()
-            ),
-        }),
+            ))),
+        }
     }
 }
 
-/// The path that means the same file wherever the process goes.
+/// Refuses a directory that this user cannot use, or others as well.
+pub(crate) fn check_folder(path: &Path) -> Result<(), LockError> {
+    platform::check_folder(path).map_err(|error| unusable("use", path, error))
+}
+
+/// The path that means the same file wherever the process goes, without a slash at its end.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, LockError> {
-    std::path::absolute(path).map_err(|error| unusable("find", path, error))
+    let path = std::path::absolute(path).map_err(|error| unusable("find", path, error))?;
+    Ok(path.components().collect())
 }
 
 /// A path that cannot be used, at least not now.
@@ -31,4 +51,8 @@ pub(crate) fn unusable(doing: &str, path: &Path, error: std::io::Error) -> LockE
     let what = format!("{}, which this user has to be able to write", path.display());
     let source = fault::refused(doing, &what, Outcome::NotApplied, error);
     LockError::Backend { operation: "open the locks", name: None, source }
+}
+
+fn config(message: String) -> LockError {
+    LockError::Config { message }
 }

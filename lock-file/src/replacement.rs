@@ -8,6 +8,20 @@ use lock_core::{BackendError, Outcome};
 
 use crate::digest::hex_digest;
 use crate::fault;
+use crate::platform;
+
+/// Who may read a file that was not there before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Privacy {
+    /// Its owner alone.
+    Private,
+    /// As the process makes its files.
+    Usual,
+}
+
+/// A file that was replaced.
+#[must_use = "a crash of the machine may undo what was not synced"]
+pub(crate) struct Placed(PathBuf);
 
 /// The new contents of a file, beside it. Dropped, they are removed.
 #[derive(Debug)]
@@ -23,23 +37,30 @@ impl Replacement {
         writer: &Path,
         target: &Path,
         contents: &[u8],
+        privacy: Privacy,
     ) -> Result<Self, BackendError> {
         let replacement =
             Self { beside: target.with_file_name(hidden_name(writer)), target: target.to_owned() };
-        let filled = replacement.fill(contents);
+        let filled = replacement.fill(contents, privacy);
         filled.map_err(|error| replacement.refused("write beside", error))?;
         Ok(replacement)
     }
 
     /// Replaces the target.
-    pub(crate) fn put_in_place(self) -> Result<(), BackendError> {
+    pub(crate) fn put_in_place(self) -> Result<Placed, BackendError> {
         let renamed = fs::rename(&self.beside, &self.target);
-        renamed.map_err(|error| self.refused("replace", error))
+        renamed.map_err(|error| self.refused("replace", error))?;
+        Ok(Placed(self.target.clone()))
     }
 
-    fn fill(&self, contents: &[u8]) -> io::Result<()> {
+    fn fill(&self, contents: &[u8], privacy: Privacy) -> io::Result<()> {
         remove_if_there(&self.beside)?;
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&self.beside)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        if privacy == Privacy::Private {
+            platform::make_private(&mut options);
+        }
+        let mut file = options.open(&self.beside)?;
         // Before the contents, which may be private.
         if let Some(old) = metadata_if_there(&self.target)? {
             file.set_permissions(old.permissions())?;
@@ -51,6 +72,18 @@ impl Replacement {
     fn refused(&self, doing: &str, error: io::Error) -> BackendError {
         let target = self.target.display();
         fault::refused(doing, &target, Outcome::NotApplied, error)
+    }
+}
+
+impl Placed {
+    /// Makes the replacement outlast a crash of the machine.
+    pub(crate) fn sync(self) -> Result<(), BackendError> {
+        let Self(target) = self;
+        let synced = target.parent().map_or(Ok(()), platform::sync_folder);
+        let outcome = Outcome::Unknown;
+        synced.map_err(|error| {
+            fault::refused("sync the folder of", &target.display(), outcome, error)
+        })
     }
 }
 

@@ -9,19 +9,23 @@
 //! Until when it is kept is told by the wall clock, since a record outlasts a boot.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use lock_core::backend::Record;
 use lock_core::{BackendError, FencingToken, LockName, Occurrence, Outcome};
 use uuid::Uuid;
 
+use crate::creation::Creation;
 use crate::digest::hex_digest;
 use crate::fault;
 use crate::machine::Now;
 use crate::platform;
-use crate::replacement::Replacement;
+use crate::replacement::{Privacy, Replacement};
 use crate::state_file::{StateFile, StateOf};
+
+/// The folder of all runs in a directory of locks.
+const RUNS: &str = "runs";
 
 /// How many files of a lock are looked at when a further one is made, whether they are still to be kept: so
 /// there are hardly more files than runs to remember, and no call takes long.
@@ -29,9 +33,13 @@ const SWEPT: usize = 16;
 
 /// The runs of one lock.
 pub(crate) struct Runs {
+    directory: PathBuf,
     folder: PathBuf,
     name: LockName,
 }
+
+/// The first line of a file: its format. A later one has another mark, and is not ours to read.
+const MARK: &str = "run-1";
 
 /// What a file says of a run.
 #[derive(Debug, PartialEq)]
@@ -43,22 +51,37 @@ struct Run {
 
 impl Runs {
     pub(crate) fn of(directory: &Path, name: &LockName) -> Self {
-        let folder = directory.join("runs").join(hex_digest(name.as_str()));
-        Self { folder, name: name.clone() }
+        let folder = directory.join(RUNS).join(hex_digest(name.as_str()));
+        Self { directory: directory.to_owned(), folder, name: name.clone() }
     }
 
     /// Writes what is to be said of a run, to be put in its place once it is known that it is so.
     pub(crate) fn write(&self, record: &Record, now: &Now) -> Result<Replacement, BackendError> {
-        let made = platform::create_directory(&self.folder);
-        made.map_err(|error| {
-            fault::refused("create", &self.folder.display(), Outcome::NotApplied, error)
+        self.make_folder().map_err(|error| {
+            fault::refused("use", &self.folder.display(), Outcome::NotApplied, error)
         })?;
         let forget_at = now.wall_micros.saturating_add(record.remember_millis() * 1000);
         let (name, occurrence) = (self.name.as_str(), record.occurrence.as_str());
-        let text = format!("{name}\n{occurrence}\n{}\n{forget_at}", record.token);
+        let text = format!("{MARK}\n{name}\n{occurrence}\n{}\n{forget_at}", record.token);
         // A name of its own: an earlier request for the same run may be under way yet.
         let writer = self.folder.join(Uuid::new_v4().to_string());
-        Replacement::write(&writer, &self.path_of(&record.occurrence), text.as_bytes())
+        let target = self.path_of(&record.occurrence);
+        Replacement::write(&writer, &target, text.as_bytes(), Privacy::Private)
+    }
+
+    /// Makes the folder if it is not there. It is ours alone, as all folders of a directory of locks are.
+    fn make_folder(&self) -> io::Result<()> {
+        let runs = self.directory.join(RUNS);
+        let is_new = !self.folder.exists();
+        for folder in [&runs, &self.folder] {
+            platform::create_directory(folder)?;
+            platform::check_folder(folder)?;
+        }
+        if is_new {
+            platform::sync_folder(&runs)?;
+            platform::sync_folder(&self.directory)?;
+        }
+        Ok(())
     }
 
     /// The token of a run that is to be remembered.
@@ -69,13 +92,14 @@ impl Runs {
     ) -> Result<Option<FencingToken>, BackendError> {
         let of = StateOf::Run(self.name.clone());
         let file = StateFile { path: self.path_of(occurrence), of };
-        let text = match fs::read_to_string(&file.path) {
+        let text = match read(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(fault::refused("read", &file, Outcome::NotApplied, error)),
         };
-        let start = format!("{}\n{}\n", self.name.as_str(), occurrence.as_str());
-        let run = text.strip_prefix(&start).and_then(Run::decode);
+        let start = format!("{MARK}\n{}\n{}\n", self.name.as_str(), occurrence.as_str());
+        let run = str::from_utf8(&text).ok().and_then(|text| text.strip_prefix(&start));
+        let run = run.and_then(Run::decode);
         let run = run.ok_or_else(|| fault::unusable(&file, "it is not the record of this run"))?;
         Ok((!run.is_forgotten(now)).then_some(run.token))
     }
@@ -88,8 +112,12 @@ impl Runs {
         // From anywhere on, so that all have their turn.
         let start = Uuid::new_v4().as_u128() % (files.len().max(1) as u128);
         for file in files.iter().cycle().skip(start as usize).take(SWEPT.min(files.len())) {
-            let text = fs::read_to_string(file).unwrap_or_default();
-            if Run::decode_whole(&text).is_some_and(|run| run.is_forgotten(now)) {
+            let found = StateFile { path: file.clone(), of: StateOf::Run(self.name.clone()) };
+            let text = read(&found).ok().and_then(|text| String::from_utf8(text).ok());
+            if text
+                .and_then(|text| Run::decode_whole(&text))
+                .is_some_and(|run| run.is_forgotten(now))
+            {
                 // One that cannot be removed costs its room.
                 let _ = fs::remove_file(file);
             }
@@ -109,10 +137,18 @@ impl Run {
     }
 
     fn decode_whole(text: &str) -> Option<Self> {
-        Self::decode(text.splitn(3, '\n').nth(2)?)
+        let mut lines = text.splitn(4, '\n');
+        let is_ours = lines.next() == Some(MARK);
+        Self::decode(lines.nth(2).filter(|_| is_ours)?)
     }
 
     fn is_forgotten(&self, now: &Now) -> bool {
         self.forget_at_micros <= now.wall_micros
     }
+}
+
+fn read(file: &StateFile) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.open(Creation::Never)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

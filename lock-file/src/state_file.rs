@@ -1,9 +1,14 @@
 //! The files that locks and fences are kept in.
 
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 
 use lock_core::LockName;
+
+use crate::creation::Creation;
+use crate::platform;
 
 /// A file that keeps the state of a lock or of a fence: where it is, and what messages call it.
 #[derive(Clone, Debug)]
@@ -25,6 +30,15 @@ pub(crate) enum StateOf {
 }
 
 impl StateFile {
+    /// Opens the file. That of a lock is this user's alone to change, as its folder is.
+    pub(crate) fn open(&self, creation: Creation) -> io::Result<File> {
+        match (&self.of, self.path.parent(), self.path.file_name()) {
+            (StateOf::Fence, _, _) => platform::open_anywhere(&self.path, creation),
+            (_, Some(folder), Some(name)) => platform::open_folder(folder)?.open(name, creation),
+            _ => Err(io::ErrorKind::InvalidFilename.into()),
+        }
+    }
+
     /// What to do about a file that cannot be read.
     pub(crate) fn remedy(&self) -> &'static str {
         match self.of {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::FileBackend;
 use crate::directory::Queueing;
 use crate::machine::Machine;
+use crate::path::FileSystem;
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
@@ -63,5 +64,5 @@ pub(crate) fn on(
 ) -> FileBackend {
     let boot = (boot != "-").then(|| boot.into());
     let machine = Machine { boot, offset: 0, uptime, wall };
-    FileBackend::on(machine, dir).expect("a directory")
+    FileBackend::on(machine, dir, FileSystem::default()).expect("a directory")
 }

@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use lock_core::backend::UrlParameters;
 use lock_core::{LockError, MemoryBackend};
-use lock_file::FileBackend;
+use lock_file::{FileBackend, FileOptions};
 use percent_encoding::percent_decode_str;
 
 use super::schemes::{Schemes, config};
@@ -15,7 +15,7 @@ use super::schemes::{Schemes, config};
 pub(super) fn all() -> Schemes {
     let schemes = Schemes::default()
         .with("memory", |url| async move { memory(&url) })
-        .with("file", |url| async move { FileBackend::open(directory(&url)?) });
+        .with("file", |url| async move { files(&url) });
     redis_quorum(redis(postgres(etcd(schemes))))
 }
 
@@ -113,6 +113,17 @@ fn memory(url: &str) -> Result<MemoryBackend, LockError> {
     Ok(shared.entry(name).or_default().clone())
 }
 
+/// The locks in a directory; `filesystem=local` says that no other machine can reach it.
+fn files(url: &str) -> Result<FileBackend, LockError> {
+    let mut parameters = UrlParameters::of(url);
+    let options = match parameters.take("filesystem").as_deref() {
+        None => FileOptions::new(),
+        Some("local") => FileOptions::new().local_file_system(),
+        Some(_) => return Err(config("the parameter filesystem of a file URL is `local`")),
+    };
+    options.open(directory(&parameters.url())?)
+}
+
 /// The directory of `file:DIRECTORY`, `file:///DIRECTORY` or `file://localhost/DIRECTORY`.
 fn directory(url: &str) -> Result<PathBuf, LockError> {
     let rest = &*bare(url)?;
@@ -130,7 +141,7 @@ fn directory(url: &str) -> Result<PathBuf, LockError> {
     Ok(PathBuf::from(path.into_owned()))
 }
 
-/// What stands behind the scheme of a URL that takes no parameters.
+/// What stands behind the scheme of a URL that takes no further parameters.
 fn bare(url: &str) -> Result<String, LockError> {
     // C49: neither reads any.
     let parameters = UrlParameters::of(url);

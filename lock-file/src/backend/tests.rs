@@ -7,6 +7,7 @@ mod kinds;
 mod queue;
 mod runs;
 mod torn;
+mod trust;
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;

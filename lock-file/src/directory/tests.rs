@@ -15,7 +15,7 @@ async fn s3_a_waiter_that_found_its_grant_before_it_could_not_be_told_keeps_it()
     let boot = Some("boot".into());
     let (uptime, wall) = (|| Duration::ZERO, || Duration::ZERO);
     let machine = Machine { boot, offset: 0, uptime, wall };
-    let directory = Directory::open(home.path(), machine).expect("opens");
+    let directory = Directory::open(home.path(), machine, FileSystem::default()).expect("opens");
     for claims in [false, true] {
         let (held, waiter) = (claim("a"), claim("a"));
         granted(&start, &held).await;

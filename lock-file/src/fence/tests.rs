@@ -67,7 +67,7 @@ async fn a_target_keeps_its_permissions_and_leftovers_of_a_crash_are_cleared() {
     fs::write(&target, "old").expect("written");
     fs::set_permissions(&target, fs::Permissions::from_mode(0o440)).expect("set");
     let path = home.path().join("fence");
-    let torn = Replacement::write(&path, &target, b"torn").expect("written beside");
+    let torn = Replacement::write(&path, &target, b"torn", Privacy::Usual).expect("written beside");
     std::mem::forget(torn);
     fence.write(token(1), &target, b"new").await.expect("written");
     assert_eq!(fs::read(&target).expect("readable"), b"new");

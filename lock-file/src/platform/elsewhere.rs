@@ -1,9 +1,13 @@
 //! Other systems than Linux: fences work, locks say that they do not.
 
-use std::fs::{Metadata, OpenOptions};
+use std::convert::Infallible;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
+
+use crate::creation::Creation;
 
 pub(crate) fn boot_id() -> Option<String> {
     None
@@ -22,7 +26,26 @@ pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-pub(crate) fn check_rights(_directory: &Path) -> io::Result<()> {
+/// Never had: no directory of locks can be opened.
+#[derive(Debug)]
+pub(crate) struct Folder(Infallible);
+
+pub(crate) fn open_folder(_path: &Path) -> io::Result<Folder> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+impl Folder {
+    pub(crate) fn open(&self, _name: &OsStr, _creation: Creation) -> io::Result<File> {
+        match self.0 {}
+    }
+}
+
+pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
+    open_folder(path).map(drop)
+}
+
+/// Not every system can.
+pub(crate) fn sync_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
@@ -30,10 +53,15 @@ pub(crate) fn make_private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
+pub(crate) fn open_anywhere(path: &Path, creation: Creation) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(creation == Creation::Create).open(path)
+}
+
 pub(crate) fn is_deleted(_file: &Metadata) -> bool {
     false
 }
 
-pub(crate) fn network_mount(_path: &Path) -> io::Result<Option<&'static str>> {
+pub(crate) fn foreign_file_system(_path: &Path) -> io::Result<Option<String>> {
     Ok(None)
 }

@@ -1,20 +1,49 @@
 //! What only Linux tells: its boot, the time since then, rights, and what a path is mounted from.
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Access, AtFlags, StatxAttributes, StatxFlags, access, fstatfs, statfs, statx};
+use rustix::fs::{
+    Access, AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags, accessat, fstatfs, openat,
+    statfs, statx,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use rustix::time::{ClockId, clock_gettime};
 use uuid::Uuid;
+
+use crate::creation::Creation;
 
 /// The `f_type` of `/proc`.
 const PROC: u32 = 0x9fa0;
 
-/// File systems whose files are also another machine's, by `statfs(2)`'s `f_type`.
-const NETWORK: [(u32, &str); 17] = [
+/// File systems whose files are of one machine, by `statfs(2)`'s `f_type`. What is not here is not known to be.
+const LOCAL: [u32; 15] = [
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // XFS
+    0x9123_683e, // Btrfs
+    0x2fc1_2fc1, // ZFS
+    0xca45_1a4e, // bcachefs
+    0xf2f5_2010, // F2FS
+    0x3153_464a, // JFS
+    0x5265_4973, // ReiserFS
+    0x3434,      // NILFS2
+    0x2405_1905, // UBIFS
+    0x72b6,      // JFFS2
+    0x0102_1994, // tmpfs
+    0x8584_58f6, // ramfs
+    0x794c_7630, // overlayfs
+    0x6175_6673, // aufs
+];
+
+/// What others are called.
+const FOREIGN: [(u32, &str); 19] = [
+    (0x6573_5546, "FUSE (as GlusterFS, CephFS, JuiceFS, virtiofs and sshfs are)"),
     (0x6969, "NFS"),
     (0x517b, "SMB"),
     (0xfe53_4d42, "SMB2"),
@@ -28,10 +57,11 @@ const NETWORK: [(u32, &str); 17] = [
     (0x0bd0_0bd0, "Lustre"),
     (0x4750_4653, "GPFS"),
     (0x1983_0326, "BeeGFS"),
+    (0x2003_0528, "OrangeFS"),
     (0x0116_1970, "GFS2"),
     (0x7461_636f, "OCFS2"),
-    (0xbacb_acbc, "VMware shared folder"),
-    (0x786f_4256, "VirtualBox shared folder"),
+    (0xbacb_acbc, "a VMware shared folder"),
+    (0x786f_4256, "a VirtualBox shared folder"),
 ];
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -90,15 +120,99 @@ pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Checks that files of a directory can be listed, created and changed.
-pub(crate) fn check_rights(directory: &Path) -> io::Result<()> {
-    let all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-    Ok(access(directory, all)?)
+/// A directory that is this user's alone to change, and that stays the same whatever becomes of its path.
+#[derive(Debug)]
+pub(crate) struct Folder(File);
+
+/// Opens the directory at `path`. One that is a symbolic link, that is somebody else's, or that others may write is
+/// refused: whoever may write it may put other files in the place of ours.
+pub(crate) fn open_folder(path: &Path) -> io::Result<Folder> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder =
+        openat(CWD, path, flags, Mode::empty()).map_err(|error| match path.is_symlink() {
+            true => not_followed(),
+            false => error.into(),
+        })?;
+    let folder = File::from(folder);
+    refuse_others(&folder.metadata()?)?;
+    Ok(Folder(folder))
 }
 
-/// Makes files that are created through `options` their owner's alone.
+/// Checks that files of the directory at `path` can be listed, created and changed, by this user alone.
+pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
+    let Folder(folder) = open_folder(path)?;
+    let all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    Ok(accessat(folder, ".", all, AtFlags::empty())?)
+}
+
+/// Makes names that were made or changed in a directory outlast a crash of the machine.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Makes a file that is created through `options` its owner's alone.
 pub(crate) fn make_private(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
+}
+
+impl Folder {
+    /// Opens a file of ours in it, and creates it for this user alone. What is no file, or somebody else's, is
+    /// refused: it may have been put there before the folder was ours.
+    pub(crate) fn open(&self, name: &OsStr, creation: Creation) -> io::Result<File> {
+        let file = open_file(&self.0, name.as_ref(), creation)?;
+        refuse_others(&file.metadata()?)?;
+        Ok(file)
+    }
+
+    /// The path of what is called so in it, for calls that take no descriptor.
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        format!("/proc/self/fd/{}/{name}", self.0.as_raw_fd()).into()
+    }
+}
+
+/// Opens a file, wherever it is and whosoever it is, and creates it for this user alone.
+pub(crate) fn open_anywhere(path: &Path, creation: Creation) -> io::Result<File> {
+    open_file(CWD, path, creation)
+}
+
+fn open_file(folder: impl AsFd, path: &Path, creation: Creation) -> io::Result<File> {
+    // A pipe must not block us.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let flags = flags | if creation == Creation::Create { OFlags::CREATE } else { OFlags::empty() };
+    let file = openat(folder, path, flags, Mode::from_raw_mode(0o600));
+    let file = File::from(file.map_err(|errno| match errno {
+        Errno::LOOP => not_followed(),
+        other => other.into(),
+    })?);
+    if !file.metadata()?.is_file() {
+        return Err(refused("it is no file"));
+    }
+    Ok(file)
+}
+
+fn refuse_others(found: &Metadata) -> io::Result<()> {
+    let (owner, user) = (found.uid(), geteuid().as_raw());
+    if owner != user {
+        return Err(refused(format!(
+            "it belongs to user {owner}, and this process is user {user}: \
+             run it as the owner, or choose another directory"
+        )));
+    }
+    let mode = found.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return Err(refused(format!(
+            "others may write it (its mode is {mode:o}): `chmod go-w` it"
+        )));
+    }
+    Ok(())
+}
+
+fn not_followed() -> io::Error {
+    refused("it is a symbolic link, which is not followed")
+}
+
+fn refused(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why.into())
 }
 
 /// Whether an open file has no name any more.
@@ -106,15 +220,23 @@ pub(crate) fn is_deleted(file: &Metadata) -> bool {
     file.nlink() == 0
 }
 
-/// What kind of network file system a path is on; `None` if it is not visibly on one.
-pub(crate) fn network_mount(path: &Path) -> io::Result<Option<&'static str>> {
+/// What kind of file system a path is on; `None` if it is known to be of one machine.
+pub(crate) fn foreign_file_system(path: &Path) -> io::Result<Option<String>> {
     // The width and sign of `f_type` differ between architectures; its magic numbers have 32 bits.
-    Ok(network_kind(statfs(path)?.f_type as u32))
+    Ok(foreign_kind(statfs(path)?.f_type as u32))
 }
 
-fn network_kind(magic: u32) -> Option<&'static str> {
-    let known = NETWORK.iter().find(|(network, _)| *network == magic);
-    known.map(|(_, kind)| *kind)
+fn foreign_kind(magic: u32) -> Option<String> {
+    if LOCAL.contains(&magic) {
+        return None;
+    }
+    let known = FOREIGN.iter().find(|(foreign, _)| *foreign == magic);
+    Some(
+        known.map_or_else(
+            || format!("a file system of type {magic:#x}"),
+            |(_, kind)| (*kind).into(),
+        ),
+    )
 }
 
 #[cfg(test)]
@@ -122,12 +244,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn network_mounts_are_known_and_local_ones_are_not() {
-        for (magic, kind) in [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0x0102_1997, "9P")] {
-            assert_eq!(network_kind(magic), Some(kind));
+    fn a_file_system_is_known_to_be_local_or_refused_by_its_name() {
+        for (magic, kind) in
+            [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0x6573_5546, "FUSE"), (0x1234, "type 0x1234")]
+        {
+            assert!(foreign_kind(magic).is_some_and(|told| told.contains(kind)), "{kind}");
         }
         for local in [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630] {
-            assert_eq!(network_kind(local), None, "{local:#x}");
+            assert_eq!(foreign_kind(local), None, "{local:#x}");
         }
     }
 

@@ -7,9 +7,8 @@
 //! The folder is private, as the directory is: nobody else can send to a socket. And a datagram proves
 //! itself: it names the owner id of a waiter, which is a capability. Any other is passed over.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net;
 use std::panic::catch_unwind;
@@ -20,6 +19,8 @@ use std::time::Duration;
 use tokio::net::UnixDatagram;
 use uuid::Uuid;
 
+use crate::platform;
+
 /// A process that does not read for longer is not waited for: its waiter looks for itself, within a poll.
 const SEND_TIMEOUT: Duration = Duration::from_millis(5);
 
@@ -28,9 +29,6 @@ const SETTLED: Duration = Duration::from_secs(10);
 
 /// More than any message of ours has: one with all the slots that a hold can have takes some 4 KiB.
 const LONGEST_MESSAGE: usize = 8192;
-
-/// The path of a socket is shorter.
-const PATH_LIMIT: usize = 108;
 
 /// The sockets in a directory of locks.
 #[derive(Debug)]
@@ -140,14 +138,11 @@ impl Sockets {
         self.folder.join(name.as_simple().to_string())
     }
 
-    /// Does something at the path of a socket; by way of the open folder, if the path is too long for one.
+    /// Does something at the path of a socket, by way of the open folder: that path is never too long for a socket,
+    /// and the folder is ours.
     fn at_path_of<T>(&self, name: Uuid, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-        let path = self.path_of(name);
-        if path.as_os_str().len() < PATH_LIMIT {
-            return act(&path);
-        }
-        let folder = File::open(&self.folder)?;
-        act(format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), name.as_simple()).as_ref())
+        let folder = platform::open_folder(&self.folder)?;
+        act(&folder.path_of(&name.as_simple().to_string()))
     }
 }
 

@@ -48,7 +48,15 @@ async fn c42_what_is_no_record_is_named() {
     let token = granted(&lock, &held).await.token;
     lock.record(&record("a", held.owner, token, "x")).await.expect("an answer");
     let file = files(&home).pop().expect("a record");
-    for content in ["", "a\nx\n", "a\ny\n1\n1", "b\nx\n1\n1", "a\nx\n0\n1"] {
+    for content in [
+        "",
+        "run-1\na\nx\n",
+        "run-1\na\ny\n1\n1",
+        "run-1\nb\nx\n1\n1",
+        "run-1\na\nx\n0\n1",
+        "run-1\na\nx\n1\n1\nmore",
+        "run-2\na\nx\n1\n1",
+    ] {
         fs::write(&file, content).expect("written");
         let occurrence = Occurrence::new("x").expect("an occurrence");
         let refused = lock.recorded(&held.name, &occurrence).await.expect_err("no record");

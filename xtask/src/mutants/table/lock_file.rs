@@ -55,13 +55,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-file --lib r01_dead_sockets_are_removed_by_the_next_that_listens_unless_they_are_young",
     },
     Mutant {
-        name: "the path of a socket is as long as its directory's",
-        file: "lock-file/src/sockets/linux.rs",
-        from: "path.as_os_str().len() < PATH_LIMIT",
-        to: "path.as_os_str().len() < PATH_LIMIT * 100",
-        test: "-p lock-file --lib a_directory_may_be_deep",
-    },
-    Mutant {
         name: "a reboot keeps holds and waiters",
         file: "lock-file/src/lock.rs",
         from: "if lock.now.is_in_boot_of(written) =>",
@@ -88,6 +81,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "(self.uptime)().as_nanos() as i128 - self.offset;",
         to: "(self.uptime)().as_nanos() as i128 - self.offset.min(0).max(0);",
         test: "-p lock-file --test containers s3_containers_of_one_kernel_exclude_each_other",
+    },
+    Mutant {
+        name: "others may write the directory",
+        file: "lock-file/src/platform/linux.rs",
+        from: "if mode & 0o022 != 0 {",
+        to: "if mode & 0o002 != 0 {",
+        test: "-p lock-file --lib s3_a_directory_that_others_may_write_is_refused",
+    },
+    Mutant {
+        name: "a planted file is followed",
+        file: "lock-file/src/platform/linux.rs",
+        from: "let flags = OFlags::RDWR | OFlags::NOFOLLOW",
+        to: "let flags = OFlags::RDWR",
+        test: "-p lock-file --lib a_planted_file_is_refused_and_what_it_points_at_is_untouched",
+    },
+    Mutant {
+        name: "FUSE is local",
+        file: "lock-file/src/platform/linux.rs",
+        from: "if LOCAL.contains(&magic) {",
+        to: "if LOCAL.contains(&magic) || magic == 0x6573_5546 {",
+        test: "-p lock-file --lib a_file_system_is_known_to_be_local_or_refused_by_its_name",
     },
     Mutant {
         name: "a release leaves the lock to whoever comes",

@@ -1,0 +1,161 @@
+//! Directories and files that others may change, or that another machine may reach, are refused.
+
+use std::os::unix::fs::{chown, symlink};
+use std::path::Path;
+
+use lock_core::backend::Record;
+use lock_core::{Lease, Occurrence};
+
+use super::*;
+
+/// Nobody's user id.
+const SOMEBODY: u32 = 54321;
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+}
+
+fn give_away(path: &Path) {
+    chown(path, Some(SOMEBODY), None)
+        .expect("NOT TESTED: this test gives a file away, as root alone may");
+}
+
+/// What opening the directory is refused with.
+fn refusal(path: &Path) -> String {
+    let error = FileBackend::open(path).expect_err("refused").to_string();
+    assert!(error.contains(&path.display().to_string()), "{error}");
+    error
+}
+
+#[test]
+fn s3_a_file_system_that_is_not_known_to_be_local_is_refused() {
+    // Of the kernel itself, on every machine that these tests run on.
+    let refused = refusal(Path::new("/sys/kernel"));
+    assert!(refused.contains("0x62656572") && refused.contains("?filesystem=local"), "{refused}");
+}
+
+#[tokio::test]
+async fn s3_a_directory_that_others_may_write_is_refused() {
+    let home = tempdir().expect("a directory");
+    for mode in [0o777, 0o1777, 0o770, 0o702] {
+        set_mode(home.path(), mode);
+        let refused = refusal(home.path());
+        assert!(
+            refused.contains(&format!("{mode:o}")) && refused.contains("chmod go-w"),
+            "{refused}"
+        );
+    }
+    for mode in [0o700, 0o755] {
+        set_mode(home.path(), mode);
+        let lock = FileBackend::open(home.path()).expect("opens");
+        granted(&lock, &claim(&format!("{mode}"))).await;
+        set_mode(home.path(), 0o777);
+        let refused = lock.try_acquire(&claim("a"), None).await.expect_err("refused");
+        assert!(!refused.is_transient() && refused.outcome() == Outcome::NotApplied, "{refused}");
+        let doctor = lock.doctor().await.expect("findings");
+        assert!(
+            doctor.iter().any(|finding| finding.seen.contains("others may write it")),
+            "{doctor:?}"
+        );
+    }
+}
+
+#[test]
+fn s3_a_directory_of_somebody_else_is_refused() {
+    let home = tempdir().expect("a directory");
+    give_away(home.path());
+    let refused = refusal(home.path());
+    assert!(refused.contains(&format!("user {SOMEBODY}")), "{refused}");
+}
+
+#[test]
+fn a_directory_that_is_a_symbolic_link_is_refused() {
+    let home = tempdir().expect("a directory");
+    let (locks, link) = (home.path().join("locks"), home.path().join("link"));
+    FileBackend::open(&locks).expect("opens");
+    symlink(&locks, &link).expect("linked");
+    assert!(refusal(&link).contains("symbolic link"));
+    let refused = FileBackend::open(home.path().join("link/")).expect_err("refused");
+    assert!(refused.to_string().contains("symbolic link"), "{refused}");
+}
+
+/// Files that were put there before the directory was ours.
+#[tokio::test]
+async fn a_planted_file_is_refused_and_what_it_points_at_is_untouched() {
+    let elsewhere = tempdir().expect("a directory");
+    let victim = elsewhere.path().join("victim");
+    fs::write(&victim, "").expect("written");
+    let plants: [(&dyn Fn(&Path), &str); 4] = [
+        (&|path| symlink(&victim, path).expect("linked"), "symbolic link"),
+        (
+            &|path| {
+                fs::write(path, "").expect("written");
+                give_away(path);
+            },
+            "user 54321",
+        ),
+        (
+            &|path| {
+                fs::write(path, "").expect("written");
+                set_mode(path, 0o666);
+            },
+            "others may write",
+        ),
+        (
+            &|path| {
+                let made = std::process::Command::new("mkfifo").arg(path).status().expect("runs");
+                assert!(made.success());
+            },
+            "no file",
+        ),
+    ];
+    for (plant, why) in plants {
+        let (home, lock) = home();
+        granted(&lock, &claim("precious")).await;
+        let path = only_file(&home);
+        fs::remove_file(&path).expect("removed");
+        plant(&path);
+        let refused = lock.try_acquire(&claim("precious"), None).await.expect_err("refused");
+        let text = refused.to_string();
+        assert!(text.contains("precious") && text.contains(why), "{text}");
+        assert!(!refused.is_transient() && refused.outcome() == Outcome::NotApplied, "{text}");
+    }
+    assert_eq!(fs::read(victim).expect("readable"), b"");
+}
+
+#[tokio::test]
+async fn a_folder_that_is_a_symbolic_link_is_not_followed() {
+    let (home, elsewhere) = (tempdir().expect("a directory"), tempdir().expect("a directory"));
+    for folder in ["waiters", "runs"] {
+        symlink(elsewhere.path(), home.path().join(folder)).expect("linked");
+    }
+    let lock = FileBackend::open(home.path()).expect("opens");
+    let held = claim("a");
+    let token = granted(&lock, &held).await.token;
+    let text = format!("lease1:{}:{token}:1000:a", held.owner.expose());
+    let lease = Lease::import(&text).expect("a lease");
+    let occurrence = Occurrence::new("monday").expect("an occurrence");
+    let record = Record::new(&lease, occurrence, Duration::from_secs(60));
+    let refused = lock.record(&record).await.expect_err("refused").to_string();
+    assert!(refused.contains("runs"), "{refused}");
+    lock.directory.sockets().bind().expect_err("refused");
+    assert_eq!(fs::read_dir(elsewhere.path()).expect("readable").count(), 0);
+}
+
+#[tokio::test]
+async fn the_record_of_a_run_is_private() {
+    let (home, lock) = home();
+    let held = claim("a");
+    let token = granted(&lock, &held).await.token;
+    let text = format!("lease1:{}:{token}:1000:a", held.owner.expose());
+    let lease = Lease::import(&text).expect("a lease");
+    let occurrence = Occurrence::new("monday").expect("an occurrence");
+    lock.record(&Record::new(&lease, occurrence, TTL)).await.expect("recorded");
+    let mut folder = home.path().join("runs");
+    while folder.is_dir() {
+        assert_eq!(fs::metadata(&folder).expect("there").permissions().mode() & 0o777, 0o700);
+        folder =
+            fs::read_dir(&folder).expect("readable").next().expect("a file").expect("one").path();
+    }
+    assert_eq!(fs::metadata(&folder).expect("there").permissions().mode() & 0o777, 0o600);
+}
