@@ -14,7 +14,7 @@ use lock_core::{
     Wakeup, Whom,
 };
 
-use crate::blocking::blocking;
+use crate::blocking::{blocking, on_own_thread};
 use crate::directory::{Directory, Queueing};
 use crate::fault::BACKEND;
 use crate::listener::Listener;
@@ -113,7 +113,8 @@ impl FileBackend {
     }
 }
 
-/// Every method works on a thread of Tokio's that may block, never on the caller's.
+/// Every method works on a thread of Tokio's that may block, never on the caller's. Renewals have a thread of their
+/// own: an application may fill Tokio's for longer than a TTL.
 #[async_trait]
 impl DistributedLock for FileBackend {
     fn capabilities(&self) -> Capabilities {
@@ -156,7 +157,7 @@ impl DistributedLock for FileBackend {
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let (directory, batch) = (self.directory.clone(), renewals.to_vec());
-        let answers = blocking(move |caller| {
+        let answers = on_own_thread(move |caller| {
             let timeout = LockTimeout::new();
             // Checked before each renewal: on a slow disk a batch that nobody waits for would delay the
             // batches after it.

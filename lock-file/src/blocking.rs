@@ -2,8 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
+use std::thread;
 
 use lock_core::{BackendError, BoxError, Outcome};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use crate::fault::BACKEND;
@@ -45,6 +47,21 @@ where
     let done = started.await;
     drop(here);
     done.unwrap_or_else(|stopped| Err(not_done("the runtime is shutting down", stopped).into()))
+}
+
+/// Does `work` on a thread of its own, which ends with it.
+pub(crate) async fn on_own_thread<T: Send + 'static>(
+    work: impl FnOnce(&Caller) -> Result<T, BackendError> + Send + 'static,
+) -> Result<T, BackendError> {
+    let here = Arc::new(());
+    let caller = Caller(Arc::downgrade(&here));
+    let (answer, answered) = oneshot::channel();
+    let work = move || drop(answer.send(work(&caller)));
+    let started = thread::Builder::new().name("leasehold-renew".into()).spawn(work);
+    started.map_err(|refused| not_done("no thread can be had", refused))?;
+    let answered = answered.await;
+    drop(here);
+    answered.unwrap_or_else(|stopped| Err(not_done("the renewal stopped", stopped)))
 }
 
 fn not_done(context: &str, source: impl Into<BoxError>) -> BackendError {

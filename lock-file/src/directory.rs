@@ -273,8 +273,8 @@ impl Directory {
         Ok(paths.filter(|path| is_lock_file(path)).collect())
     }
 
-    /// The lock in the file at `path`; `None` if it is not the file of the lock that it names, such as a
-    /// copy that somebody made.
+    /// The lock in the file at `path`; `None` if none was ever in it, or if it is not the file of the lock that it
+    /// names, such as a copy that somebody made. What is not understood may be a lock, and is an error.
     fn state_in(
         &self,
         path: PathBuf,
@@ -284,10 +284,13 @@ impl Directory {
         let Some(file) = LockedFile::find(&state_file, timeout)? else {
             return Ok(None);
         };
-        let record = file.value().and_then(Record::decode);
-        match record.filter(|record| self.path_of(&record.name) == state_file.path) {
-            Some(record) => state(&Lock::recorded(record, file, self.machine.now())?).map(Some),
-            None => Ok(None),
+        let Some(value) = file.value() else { return Ok(None) };
+        match Record::decode(value) {
+            None => Err(fault::no_record(&state_file)),
+            Some(record) if self.path_of(&record.name) == state_file.path => {
+                state(&Lock::recorded(record, file, self.machine.now())?).map(Some)
+            }
+            Some(_) => Ok(None),
         }
     }
 

@@ -64,6 +64,11 @@ pub(crate) fn unusable(file: &StateFile, why: &'static str) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, why)
 }
 
+/// The file holds a whole value, which is not that of a lock, as far as this version knows.
+pub(crate) fn no_record(file: &StateFile) -> BackendError {
+    unusable(file, "it is not the record of a lock")
+}
+
 /// The wall clock, or a token before, has come to the end of all tokens.
 pub(crate) fn out_of_tokens(error: InvalidToken) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, "out of tokens", error)

@@ -39,9 +39,12 @@ impl HoldTable {
 
     pub(crate) fn read(self, file: &LockedFile) -> Result<Holds<Duration>, BackendError> {
         let bytes = file.read_at(offset(self.place), self.bytes as usize)?;
-        let text = std::str::from_utf8(&bytes).ok();
-        let holds = text.and_then(|text| text.lines().map(decode).collect());
-        holds.ok_or_else(|| fault::unusable(file.state_file(), "its holds cannot be read"))
+        let text = std::str::from_utf8(&bytes).ok().filter(|text| text.len() as u64 == self.bytes);
+        let holds = text.and_then(|text| text.lines().map(decode).collect::<Option<Holds<_>>>());
+        // A record names no table of nobody.
+        holds
+            .filter(|holds| !holds.is_empty())
+            .ok_or_else(|| fault::unusable(file.state_file(), "its holds cannot be read"))
     }
 
     /// The part of the file that it takes.

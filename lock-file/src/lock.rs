@@ -46,7 +46,7 @@ impl Lock {
             Some(Some(_)) => {
                 Err(fault::unusable(file.state_file(), "it is the record of another lock"))
             }
-            Some(None) => Err(fault::unusable(file.state_file(), "it is not the record of a lock")),
+            Some(None) => Err(fault::no_record(file.state_file())),
         }
     }
 

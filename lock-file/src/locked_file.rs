@@ -98,7 +98,7 @@ impl LockedFile {
             .read_to_end(&mut bytes)
             .map_err(|error| locked.refused("read", Outcome::NotApplied, error))?;
         locked.version = slots::newest(&bytes)
-            .map_err(|_| fault::unusable(state_file, "neither of its records is whole"))?;
+            .map_err(|unusable| fault::unusable(state_file, unusable.why()))?;
         Ok(locked)
     }
 

@@ -22,6 +22,7 @@ use std::ops::Range;
 
 use lock_core::{BackendError, OwnerId};
 
+use crate::fault;
 use crate::locked_file::LockedFile;
 use crate::machine::Now;
 use crate::parts::{Parts, offset};
@@ -161,10 +162,13 @@ fn read(file: &LockedFile, places: Range<u64>) -> Result<Vec<Queued>, BackendErr
     let count = (places.end - places.start) as usize;
     let bytes = file.read_at(offset(places.start), count * ENTRY_BYTES)?;
     let (entries, _) = bytes.as_chunks();
-    let queued = places
-        .zip(entries)
-        .filter_map(|(place, entry)| Some(Queued { place, entry: QueueEntry::decode(entry)? }));
-    Ok(queued.collect())
+    let whole = places.zip(entries).filter(|(_, entry)| QueueEntry::is_whole(entry));
+    let queued =
+        whole.map(|(place, entry)| Some(Queued { place, entry: QueueEntry::decode(entry)? }));
+    // C34: a waiter that is not understood is not passed.
+    queued
+        .collect::<Option<_>>()
+        .ok_or_else(|| fault::unusable(file.state_file(), "a waiter in it is not understood"))
 }
 
 fn write(file: &LockedFile, place: u64, entries: &[u8]) -> Result<(), BackendError> {

@@ -80,10 +80,14 @@ impl QueueEntry {
         bytes
     }
 
+    /// Whether an entry was written here, and whole. Else it was erased, or its waiter was killed as it wrote.
+    pub(crate) fn is_whole(bytes: &EntryBytes) -> bool {
+        bytes[..4] == checksum(bytes).to_le_bytes()
+    }
+
     /// Reads what [`encode`](Self::encode) wrote; `None` if it is something else.
     pub(crate) fn decode(bytes: &EntryBytes) -> Option<Self> {
-        let crc = u32::from_le_bytes(bytes[..4].try_into().ok()?);
-        if crc != checksum(bytes) {
+        if !Self::is_whole(bytes) {
             return None;
         }
         let length = u32::from_le_bytes(bytes[4..8].try_into().ok()?) as usize;

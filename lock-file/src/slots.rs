@@ -27,18 +27,35 @@ pub(crate) struct Version {
     pub(crate) payload: Vec<u8>,
 }
 
-/// The file holds something, but no whole value: nothing can be said of it.
+/// The file holds something of which nothing can be said.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Damaged;
+pub(crate) enum Unusable {
+    /// No value is whole.
+    Damaged,
+    /// A slot has another mark. It may be in force, whatever the other slot says.
+    Foreign,
+}
+
+impl Unusable {
+    pub(crate) fn why(&self) -> &'static str {
+        match self {
+            Self::Damaged => "neither of its records is whole",
+            Self::Foreign => "its format is not known, and may be a later one",
+        }
+    }
+}
 
 /// The value in force; `None` if none was ever written.
-pub(crate) fn newest(file: &[u8]) -> Result<Option<Version>, Damaged> {
+pub(crate) fn newest(file: &[u8]) -> Result<Option<Version>, Unusable> {
+    if file.chunks(SLOT_BYTES).take(2).any(is_foreign) {
+        return Err(Unusable::Foreign);
+    }
     let slots = file.chunks(SLOT_BYTES).zip([0, 1]);
     let whole = slots.filter_map(|(slot, index)| decode(slot).filter(|v| v.sequence % 2 == index));
     match whole.max_by_key(|version| version.sequence) {
         Some(version) => Ok(Some(version)),
         None if is_unwritten(file) => Ok(None),
-        None => Err(Damaged),
+        None => Err(Unusable::Damaged),
     }
 }
 
@@ -70,6 +87,13 @@ fn checksum(header: &[u8], payload: &[u8]) -> u32 {
     hasher.update(&header[..20]);
     hasher.update(payload);
     hasher.finalize()
+}
+
+/// Whether a slot begins with anything but our mark, a part of it that a torn write left, or nothing.
+fn is_foreign(slot: &[u8]) -> bool {
+    let start = &slot[..slot.len().min(MAGIC.len())];
+    let written = start.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    !MAGIC.starts_with(&start[..written])
 }
 
 /// Whether no value was ever in force: the file is empty, or its very first write was cut short
@@ -136,17 +160,26 @@ mod tests {
         assert_eq!(newest(&[0; FILE_BYTES]), Ok(None));
         assert_eq!(newest(b"lease-1\ntorn"), Ok(None));
         for garbage in [&b"hello"[..], &[7; SLOT_BYTES], &[7; FILE_BYTES], b"lease-2\n"] {
-            assert_eq!(newest(garbage), Err(Damaged));
+            assert_eq!(newest(garbage), Err(Unusable::Foreign));
         }
         let mut rotten = written(&[version(0, 10)]);
         rotten[HEADER_BYTES] ^= 1;
-        assert_eq!(newest(&rotten), Err(Damaged));
+        assert_eq!(newest(&rotten), Err(Unusable::Damaged));
+    }
+
+    #[test]
+    fn a_slot_of_a_later_format_is_never_passed_over() {
+        for later in [0, 1] {
+            let mut file = written(&[version(0, 10), version(1, 10)]);
+            file[later * SLOT_BYTES..][..8].copy_from_slice(b"lease-2\n");
+            assert_eq!(newest(&file), Err(Unusable::Foreign), "{later}");
+        }
     }
 
     #[test]
     fn a_value_in_the_wrong_slot_is_none() {
         let (_, slot) = encode(&version(1, 10));
-        assert_eq!(newest(&slot), Err(Damaged));
+        assert_eq!(newest(&slot), Err(Unusable::Damaged));
     }
 
     #[test]

@@ -43,10 +43,15 @@ impl StateFile {
     pub(crate) fn remedy(&self) -> &'static str {
         match self.of {
             StateOf::Lock(_) | StateOf::UnknownLock => {
-                "remove the file when no process uses the lock"
+                "use the version that wrote it, or remove the file when no process uses the lock"
             }
-            StateOf::Run(_) => "remove the file, and the run may run again",
-            StateOf::Fence => "give the fence a file of its own that outlives its holders",
+            StateOf::Run(_) => {
+                "use the version that wrote it, or remove the file, and the run may run again"
+            }
+            StateOf::Fence => {
+                "use the version that wrote it, or give the fence a file of its own that outlives \
+                 its holders"
+            }
         }
     }
 }

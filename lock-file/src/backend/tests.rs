@@ -4,6 +4,7 @@ mod clients;
 mod files;
 mod holds;
 mod kinds;
+mod later;
 mod queue;
 mod runs;
 mod torn;

@@ -93,3 +93,27 @@ async fn a_client_renews_waits_and_gives_back() {
     let next = waiting.await.expect("no panic").expect("acquired");
     assert!(next.token() > token);
 }
+
+/// An application may fill the pool of threads that block for longer than a TTL.
+#[test]
+fn c12_a_hold_is_renewed_though_the_application_takes_all_blocking_threads() {
+    const TTL: Duration = Duration::from_millis(600);
+    let (_home, lock) = home();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).max_blocking_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = std::sync::Arc::new(std::sync::Mutex::new(blocked));
+    runtime.block_on(async {
+        let client = LockClient::new(lock);
+        let guard = client.acquire(LockRequest::new("a").ttl(TTL)).await.expect("acquired");
+        for _ in 0..8 {
+            let blocked = blocked.clone();
+            tokio::task::spawn_blocking(move || drop(blocked.lock().map(|end| end.recv())));
+        }
+        let lost = timeout(TTL * 4, guard.lost()).await;
+        assert!(lost.is_err() && guard.is_held(), "{lost:?}");
+        drop(release);
+        guard.release().await.expect("held to the end");
+    });
+}

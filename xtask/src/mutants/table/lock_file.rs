@@ -35,8 +35,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a torn entry counts",
         file: "lock-file/src/queue_entry.rs",
-        from: "if crc != checksum(bytes) {",
-        to: "if crc == 0 {",
+        from: "bytes[..4] == checksum(bytes).to_le_bytes()",
+        to: "bytes[..4] != [0; 4]",
         test: "-p lock-file --lib an_entry_that_is_torn_at_any_byte_is_the_old_one_the_new_one_or_nobodys",
     },
     Mutant {
@@ -81,6 +81,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         from: "(self.uptime)().as_nanos() as i128 - self.offset;",
         to: "(self.uptime)().as_nanos() as i128 - self.offset.min(0).max(0);",
         test: "-p lock-file --test containers s3_containers_of_one_kernel_exclude_each_other",
+    },
+    Mutant {
+        name: "renewals wait for the application's blocking work",
+        file: "lock-file/src/backend.rs",
+        from: "let answers = on_own_thread(move |caller| {",
+        to: "let answers = blocking(move |caller| {",
+        test: "-p lock-file --lib c12_a_hold_is_renewed_though_the_application_takes_all_blocking_threads",
+    },
+    Mutant {
+        name: "a record of a later format counts as torn",
+        file: "lock-file/src/slots.rs",
+        from: "if file.chunks(SLOT_BYTES).take(2).any(is_foreign) {",
+        to: "if file.chunks(SLOT_BYTES).take(1).any(is_foreign) {",
+        test: "-p lock-file --lib s3_a_hold_of_a_later_format_is_never_overwritten",
+    },
+    Mutant {
+        name: "a waiter that is not understood is passed over",
+        file: "lock-file/src/queue.rs",
+        from: "QueueEntry::is_whole(entry)",
+        to: "QueueEntry::decode(entry).is_some()",
+        test: "-p lock-file --lib c34_a_waiter_of_a_later_kind_is_not_passed_over",
     },
     Mutant {
         name: "others may write the directory",
