@@ -46,6 +46,7 @@ type Opening = Pin<Box<dyn Future<Output = Result<Client, Error>> + Send>>;
 
 /// What an item holds: a lock, and until when the server keeps the item, in seconds since 1970.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Item {
     kept_until: u64,
     register: Register,
@@ -95,8 +96,14 @@ impl Server {
         let flags = Some(&["v", "c", "t"][..]);
         let item = self.client().await?.meta_get(key, false, None, flags).await;
         let item = item.map_err(failure(Outcome::NotApplied))?;
-        // C49: whatever else has our key is no lock.
-        let no_register = || BackendError::not_a_lock(BACKEND, "an item that is no register");
+        // C49: whatever else has our key is no lock of ours, and is never taken for a free one.
+        let no_register = || {
+            let what = format!(
+                "the item {key}, which is no register that this version knows (use the version that wrote \
+                 it, or delete the item when nobody uses the lock)"
+            );
+            BackendError::not_a_lock(BACKEND, what)
+        };
         item.map(|item| seen(item).ok_or_else(no_register)).transpose()
     }
 

@@ -27,8 +27,10 @@ use crate::model::{
 /// ```
 ///
 /// The value must outlast holds and withdrawals: the store may forget it [`kept_for`](Self::kept_for) after
-/// it was written, and not before. With the feature `serde` it is serialised whole. It holds owner ids,
-/// which are capabilities: whoever can read the store can act as a holder.
+/// it was written, and not before. With the feature `serde` it is serialised whole, with a
+/// mark of its format. A value that is not understood does not deserialise: it may be that of a later version, under
+/// which the lock is held. A backend refuses it ([`BackendError::not_a_lock`]), and never begins with a new register in its
+/// place. The value holds owner ids, which are capabilities: whoever can read the store can act as a holder.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,19 +46,43 @@ use crate::model::{
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Register {
+    format: Format,
     name: LockName,
     last_token: Option<FencingToken>,
     hold: Option<Hold>,
     withdrawn: Vec<Withdrawn>,
-    /// Missing in what an earlier version wrote.
-    #[cfg_attr(feature = "serde", serde(default))]
     runs: Vec<Run>,
+}
+
+/// The format in which a register is stored: 1, the first. A later format may change anything, and has another number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "u32", try_from = "u32"))]
+struct Format;
+
+#[cfg(feature = "serde")]
+impl From<Format> for u32 {
+    fn from(_: Format) -> Self {
+        1
+    }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<u32> for Format {
+    type Error = String;
+
+    fn try_from(number: u32) -> Result<Self, String> {
+        let is_ours = number == u32::from(Self);
+        is_ours.then_some(Self).ok_or_else(|| format!("format {number} of a register is not known"))
+    }
 }
 
 /// Moments are spans since 1970 on the store's clock.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 struct Hold {
     /// In full.
     owner: String,
@@ -68,6 +94,7 @@ struct Hold {
 
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 struct Withdrawn {
     owner: String,
     until: Duration,
@@ -76,6 +103,7 @@ struct Withdrawn {
 /// A run that ended well.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 struct Run {
     occurrence: Occurrence,
     token: FencingToken,
@@ -108,7 +136,8 @@ impl ClockReading {
 impl Register {
     /// A lock of which the store knows nothing.
     pub fn new(name: LockName) -> Self {
-        Self { name, last_token: None, hold: None, withdrawn: Vec::new(), runs: Vec::new() }
+        let (withdrawn, runs) = (Vec::new(), Vec::new());
+        Self { format: Format, name, last_token: None, hold: None, withdrawn, runs }
     }
 
     /// The lock.

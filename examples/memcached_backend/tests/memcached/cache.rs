@@ -63,10 +63,30 @@ async fn c49_an_item_that_is_no_register_is_told_of() {
     client.shutdown().await;
     let dump = server.say("lru_crawler metadump all").await;
     let key = dump.strip_prefix("key=").and_then(|line| line.split(' ').next()).expect("a key");
-    assert!(server.say(&format!("ms {key} 3\r\nabc\r\nmn")).await.starts_with("HD"));
+    let put = async |value: &str, ttl: u32| {
+        let item = format!("ms {key} {} T{ttl}\r\n{value}\r\nmn", value.len());
+        assert!(server.say(&item).await.starts_with("HD"));
+    };
     let client = LockClient::new(backend(&server).await);
-    let refused = client.acquire("a").await.expect_err("it is no lock");
-    assert!(matches!(refused, LockError::NotALock { .. }), "{refused}");
+    // No register, and those of later formats.
+    for value in [
+        "abc",
+        r#"{"kept_until":9999999999,"register":{"format":1,"name":"a","last_token":1,"hold":null,"withdrawn":[],"runs":[],"shared":[1]}}"#,
+        r#"{"kept_until":9999999999,"register":{"format":2,"name":"a","last_token":1,"hold":null,"withdrawn":[],"runs":[]}}"#,
+        r#"{"kept_until":9999999999,"readers":1,"register":{"format":1,"name":"a","last_token":1,"hold":null,"withdrawn":[],"runs":[]}}"#,
+    ] {
+        put(value, 1000).await;
+        let listed = client.list("", 9).await.map(drop);
+        for refused in [client.acquire("a").await.map(drop), client.inspect("a").await.map(drop)] {
+            let refused = refused.expect_err("it is no lock of ours");
+            assert!(matches!(refused, LockError::NotALock { .. }), "{refused}");
+            let text = refused.to_string();
+            assert!(text.contains(key) && text.contains("delete the item"), "{text}");
+        }
+        assert!(listed.is_err(), "{value}");
+        let kept = server.say(&format!("mg {key} s\r\nmn")).await;
+        assert_eq!(kept, format!("HD s{}\r\nMN", value.len()), "it was overwritten");
+    }
 }
 
 /// Without compare-and-swap no change is safe, and none is made.

@@ -129,3 +129,39 @@ fn c42_a_run_is_recorded_by_its_holder_alone_and_for_its_time() {
     let next = granted(lock.acquire("test", &one, at(102)));
     assert!(next > token && lock.record(&record, at(103)) == Recording::Lost);
 }
+
+/// S3: what is not wholly understood may be a lock that is held.
+#[cfg(feature = "serde")]
+#[test]
+fn s3_a_register_of_a_later_format_is_not_read() {
+    use serde_json::{Value, from_value, json, to_value};
+
+    let (mut lock, claim) = (lock(), claim(10));
+    let token = granted(lock.acquire("test", &claim, at(100)));
+    lock.withdraw(OwnerId::random(), at(101));
+    let text = format!("lease1:{}:{token}:1000:a", claim.owner.expose());
+    let lease = Lease::import(&text).expect("a lease");
+    let day = Occurrence::new("monday").expect("an occurrence");
+    lock.record(&Record::new(&lease, day, Duration::from_secs(60)), at(101));
+    let whole = to_value(&lock).expect("JSON");
+    assert_eq!(whole["format"], 1);
+    assert!(from_value::<Register>(whole.clone()).is_ok_and(|read| read == lock));
+
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut value = whole.clone();
+        change(&mut value);
+        from_value::<Register>(value)
+    };
+    let changes: [&dyn Fn(&mut Value); 7] = [
+        &|value| value["format"] = json!(2),
+        &|value| drop(value.as_object_mut().map(|fields| fields.remove("format"))),
+        &|value| value["shared"] = json!([]),
+        &|value| value["hold"]["slots"] = json!([0]),
+        &|value| value["withdrawn"][0]["why"] = json!(""),
+        &|value| value["runs"][0]["by"] = json!(""),
+        &|value| drop(value.as_object_mut().map(|fields| fields.remove("runs"))),
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        assert!(changed(change).is_err(), "{index}");
+    }
+}
