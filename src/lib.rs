@@ -76,10 +76,6 @@ pub mod testing {
     pub use lock_testkit::{Fault, Faulty, Operation};
 }
 
-/// The former name of [`MemoryBackend`].
-#[deprecated(note = "it is called `MemoryBackend` now")]
-pub type MemoryLock = MemoryBackend;
-
 // Each is a module of ours, because the docs of a crate that is re-exported as a whole have a dead link.
 
 /// What authors of backends need beside [`DistributedLock`]: the crate `lock_core`.
@@ -94,8 +90,7 @@ pub mod etcd {
     #[doc(hidden)]
     pub use lock_etcd::etcd_client;
     #[doc(inline)]
-    #[allow(deprecated)]
-    pub use lock_etcd::{EtcdBackend, EtcdFence, EtcdLock, EtcdOptions, FenceComparison};
+    pub use lock_etcd::{EtcdBackend, EtcdFence, EtcdOptions, FenceComparison};
 }
 
 /// Locks and fences in a directory, for the processes of one machine: the crate `lock_file`, which tells

@@ -65,7 +65,3 @@ pub use crate::primitives::{
     Election, Leader, Leadership, ListWatch, LockWatch, MAX_NAMES, MultiGuard, MultiRequest,
     Observer, Once, OnceOutcome,
 };
-
-/// The former name of [`MemoryBackend`]: it is a store of locks, not a lock.
-#[deprecated(note = "it is called `MemoryBackend` now")]
-pub type MemoryLock = MemoryBackend;

@@ -149,6 +149,15 @@ pub(crate) fn unreadable(what: &'static str) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
 }
 
+/// The value of this key is not what it should be, as far as this version knows. `then` says what comes of deleting it.
+pub(crate) fn not_understood(key: &str, what: &str, then: &str) -> BackendError {
+    let context = format!(
+        "the key {key:?} is not {what} that this version understands: use the version that wrote it, or delete the \
+         key; {then}"
+    );
+    BackendError::refusal(BACKEND, context)
+}
+
 /// A claim that was taken back.
 pub(crate) fn withdrawn() -> BackendError {
     BackendError::withdrawn(BACKEND)

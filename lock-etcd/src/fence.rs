@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use etcd_client::{Client, Compare, CompareOp, KeyValue, Txn, TxnOp, TxnOpResponse};
 use lock_core::{BackendError, Fence, FenceError, FencingToken};
 
-use crate::error::unreadable;
+use crate::answer::Answer;
+use crate::error::{not_understood, unreadable};
 use crate::server::Server;
 
 /// The fence of a resource in an etcd cluster: the greatest token it has seen, under a key of its
@@ -82,32 +83,47 @@ impl EtcdFence {
         let greater = Compare::value(&*self.mark, CompareOp::Greater, written(token));
         let mut accepted = vec![TxnOp::put(&*self.mark, written(token), None)];
         accepted.extend(writes);
-        let txn =
-            Txn::new().when([greater]).and_then([TxnOp::get(&*self.mark, None)]).or_else(accepted);
+        let read = || [TxnOp::get(&*self.mark, None)];
+        // S1: what is no mark, and yet less than any, is not overwritten.
+        let is_there = Compare::create_revision(&*self.mark, CompareOp::Greater, 0);
+        let is_less = Compare::value(&*self.mark, CompareOp::Less, LEAST);
+        let accept = Txn::new().when([is_there, is_less]).and_then(read()).or_else(accepted);
+        let accept = TxnOp::txn(accept);
+        let txn = Txn::new().when([greater]).and_then(read()).or_else([accept]);
         let answer = self.server.txn(txn).await?;
-        if !answer.succeeded {
-            return Ok(());
-        }
-        match answer.parts.first() {
-            Some(TxnOpResponse::Get(mark)) => Err(stale(token, mark.kvs().first())?),
-            _ => Err(unreadable("the answer of a fence").into()),
+        let accept = if answer.succeeded { None } else { answer.of_each()?.pop() };
+        match accept.as_ref().unwrap_or(&answer) {
+            Answer { succeeded: false, .. } => Ok(()),
+            Answer { parts, .. } => match parts.first() {
+                Some(TxnOpResponse::Get(mark)) => Err(self.stale(token, mark.kvs().first())?),
+                _ => Err(unreadable("the answer of a fence").into()),
+            },
         }
     }
+
+    fn stale(
+        &self,
+        token: FencingToken,
+        mark: Option<&KeyValue>,
+    ) -> Result<FenceError, BackendError> {
+        let mark = mark.ok_or_else(|| unreadable("the mark of a fence"))?;
+        Ok(FenceError::Stale { token, seen: self.seen_in(mark)? })
+    }
+
+    fn seen_in(&self, mark: &KeyValue) -> Result<FencingToken, BackendError> {
+        let seen = mark.value_str().ok().and_then(|seen| Some((seen, seen.parse().ok()?)));
+        let seen = seen.filter(|(seen, token)| *seen == written(*token)).map(|(_, token)| token);
+        let then = "the fence then knows of no token";
+        seen.ok_or_else(|| not_understood(&self.mark, "the mark of a fence", then))
+    }
 }
+
+/// The least of all marks. A later format begins with a letter, which is greater than all of ours.
+const LEAST: &str = "0000000000000001";
 
 /// Of one length, so that etcd's comparison of bytes compares the numbers.
 fn written(token: FencingToken) -> String {
     format!("{:016}", token.get())
-}
-
-fn stale(token: FencingToken, mark: Option<&KeyValue>) -> Result<FenceError, BackendError> {
-    let mark = mark.ok_or_else(|| unreadable("the mark of a fence"))?;
-    Ok(FenceError::Stale { token, seen: seen_in(mark)? })
-}
-
-fn seen_in(mark: &KeyValue) -> Result<FencingToken, BackendError> {
-    let seen = mark.value_str().ok().and_then(|seen| seen.parse().ok());
-    seen.ok_or_else(|| unreadable("the mark of a fence"))
 }
 
 #[async_trait]
@@ -120,7 +136,7 @@ impl Fence for EtcdFence {
         let mark = self.mark.clone();
         let get = |mut client: Client| async move { client.get(mark, None).await };
         let answer = self.server.on_store(get).await?;
-        Ok(answer.kvs().first().map(seen_in).transpose()?)
+        Ok(answer.kvs().first().map(|mark| self.seen_in(mark)).transpose()?)
     }
 }
 

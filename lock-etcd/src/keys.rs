@@ -6,21 +6,15 @@
 //! The mark of a withdrawn claim is `{root}/withdrawn/{owner}`, that of a fence
 //! `{root}/fences/{resource}`, and the record of a run that ended well
 //! `{root}/runs/{name}/{occurrence}`, encoded alike.
-//!
-//! Clients up to version 0.1 wrote `{owner}` alone, on a lease of its own. The order is the same, so that
-//! both kinds exclude each other. To those clients a claim of ours is a foreign key. That is as it must be:
-//! they end the lease of a claim that they evict, and our lease carries other claims.
 
 use lock_core::{LockName, Occurrence, OwnerId};
 use percent_encoding::percent_decode_str;
 
-use crate::stored_claim::StoredClaim;
-
 /// The parts of our keys that follow the root.
 const OURS: [&str; 4] = ["locks", "withdrawn", "fences", "runs"];
 
-/// What stands before the seat of a claim whose lease carries other claims as well.
-const ON_SESSION: &str = "s-";
+/// What stands before the seat of a claim.
+const SEAT: &str = "s-";
 
 /// The root of the key space of those who exclude each other: all their keys are below it.
 #[derive(Clone, Debug)]
@@ -54,7 +48,7 @@ impl Root {
 
     /// The key of the claim with this seat.
     pub(crate) fn claim(&self, name: &LockName, seat: &str) -> String {
-        self.claims(name) + ON_SESSION + seat
+        self.claims(name) + SEAT + seat
     }
 
     /// The mark that the claim of `owner` was withdrawn.
@@ -77,19 +71,11 @@ impl Root {
         format!("{}/runs/{}/{}", self.0, encode(name.as_str()), encode(occurrence.as_str()))
     }
 
-    /// Whose claim it is; `None` if somebody else put the key among ours. A client of version 0.1 wrote its owner
-    /// into the key alone.
-    pub(crate) fn owner(&self, claim: &StoredClaim) -> Option<OwnerId> {
-        claim.value.owner.or_else(|| self.read(&claim.key)?.1)
-    }
-
-    /// The lock of a claim's key, and what may be its owner.
-    pub(crate) fn read(&self, key: &[u8]) -> Option<(LockName, Option<OwnerId>)> {
+    /// The lock of a claim's key.
+    pub(crate) fn read(&self, key: &[u8]) -> Option<LockName> {
         let key = str::from_utf8(key).ok()?.strip_prefix(&self.0)?.strip_prefix("/locks/")?;
-        let (name, owner) = key.split_once('/')?;
-        let name = percent_decode_str(name).decode_utf8().ok()?;
-        let owner = owner.strip_prefix(ON_SESSION).unwrap_or(owner);
-        Some((LockName::new(name).ok()?, owner.parse().ok()))
+        let (name, _) = key.split_once('/')?;
+        LockName::new(percent_decode_str(name).decode_utf8().ok()?).ok()
     }
 }
 
@@ -139,26 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn c02_a_key_tells_its_name_and_owner() {
+    fn c02_a_key_tells_its_name() {
         for text in ["a", "a/b", "%2F", "%252F", "ü", "a b/%c"] {
-            let owner = OwnerId::random();
-            let key = root().claim(&name(text), &owner.expose());
-            assert_eq!(root().read(key.as_bytes()), Some((name(text), Some(owner))), "{text}");
+            let key = root().claim(&name(text), &OwnerId::random().expose());
+            assert_eq!(root().read(key.as_bytes()), Some(name(text)), "{text}");
         }
-        let owner = OwnerId::random();
-        let old = format!("p/locks/a/{}", owner.expose());
-        assert_eq!(root().read(old.as_bytes()), Some((name("a"), Some(owner))), "of version 0.1");
-        assert_eq!(root().read(b"p/locks/a/x"), Some((name("a"), None)));
+        assert_eq!(root().read(b"p/locks/a/x"), Some(name("a")));
         assert_eq!(root().read(b"p/locks/a"), None);
         assert_eq!(root().read(b"q/locks/a/0123456789abcdef0123456789abcdef"), None);
-    }
-
-    /// Clients of version 0.1 end the lease of a claim that they evict, if they can read its owner.
-    #[test]
-    fn version_0_1_takes_our_claims_for_foreign_keys() {
-        let key = root().claim(&name("a"), &OwnerId::random().expose());
-        let last = key.rsplit('/').next().expect("a part");
-        assert!(last.parse::<OwnerId>().is_err(), "{last}");
     }
 
     #[test]

@@ -82,14 +82,10 @@
 //! the revision. A client that saw newer tokens refuses such a store; one that was started since cannot
 //! know.
 //!
-//! # Clients of version 0.1
-//! They wrote `{owner}` alone, each claim on a lease of its own. Both kinds exclude each other, in the order
-//! in which they came, so that clients may be updated one by one. To the old ones a new claim is a foreign
-//! key: they wait for it, list it without its owner, and may evict it. A lease that was exported by one
-//! kind cannot be attached by the other: it is lost there.
-//!
-//! A client that knows no kinds of hold takes a claim of any kind for an exclusive one, without label. It
-//! waits until all of them are gone, and all kinds wait for its own.
+//! # Formats
+//! This is the first. A value of a claim that is not wholly understood is that of an exclusive claim of somebody else's:
+//! it is waited for. A later format begins the values of its claims with a byte from `0xF8` to `0xFB`, and those of its
+//! marks and records with a letter, which this version refuses.
 //!
 //! etcd 3.4 or newer. A user needs `readwrite` on the keys below the root.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -135,7 +131,3 @@ pub use crate::options::EtcdOptions;
 /// changes as it likes.
 #[doc(hidden)]
 pub use etcd_client;
-
-/// The former name of [`EtcdBackend`]: it is a store of locks, not a lock.
-#[deprecated(note = "it is called `EtcdBackend` now")]
-pub type EtcdLock = EtcdBackend;

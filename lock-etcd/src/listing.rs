@@ -64,7 +64,7 @@ impl Cluster {
     ) -> Result<Option<StoredClaim>, BackendError> {
         let claims = self.claims_of(self.root.claims(name)).await?.remove(name);
         let mut claims = claims.unwrap_or_default().into_iter();
-        Ok(claims.find(|claim| self.root.owner(claim) == Some(owner)))
+        Ok(claims.find(|claim| claim.value.owner == Some(owner)))
     }
 
     /// The first of the claims on a lock, and how many there are.
@@ -86,7 +86,7 @@ impl Cluster {
     /// Who holds a lock, by a claim that holds it, and how long leases have `left`.
     pub(crate) fn holder(&self, entry: &StoredClaim, left: &Left) -> Holder {
         let left = left.get(&entry.lease).copied().flatten();
-        match self.root.owner(entry) {
+        match entry.value.owner {
             Some(owner) => {
                 let (left, value) = (left.unwrap_or(Duration::ZERO), entry.value.clone());
                 let mut holder = Holder::ours(owner, entry.token, left, value.label);
@@ -148,7 +148,7 @@ impl Cluster {
             for pair in page.kvs() {
                 let entry = StoredClaim::of(pair)?;
                 // Beside all locks, or of a name that no lock has.
-                if let Some((name, _)) = self.root.read(&entry.key) {
+                if let Some(name) = self.root.read(&entry.key) {
                     found.entry(name).or_default().push(entry);
                 }
             }

@@ -17,7 +17,7 @@ use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, Ttl};
 use crate::answer::Answer;
 use crate::claims::whole_seconds;
 use crate::cluster::Cluster;
-use crate::error::unreadable;
+use crate::error::not_understood;
 use crate::requests;
 use crate::session::Session;
 use crate::view::{only, unless_retired};
@@ -34,7 +34,7 @@ impl Cluster {
         let Some(key) = self.key_of(name, owner).await? else { return Ok(Release::NotHeld) };
         let get = |mut client: Client| async move { client.get(&*key, None).await };
         let held = only(&self.server.on_store(get).await?)?;
-        let Some(held) = held.filter(|held| self.root.owner(held) == Some(owner)) else {
+        let Some(held) = held.filter(|held| held.value.owner == Some(owner)) else {
             self.claims.forget(owner, &self.root.claims(name));
             return Ok(Release::NotHeld);
         };
@@ -72,11 +72,13 @@ impl Cluster {
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
         let run = self.root.run(name, occurrence);
-        let get = |mut client: Client| async move { client.get(run, None).await };
+        let key = run.clone();
+        let get = |mut client: Client| async move { client.get(key, None).await };
         let found = self.server.on_store(get).await?;
-        let Some(run) = found.kvs().first() else { return Ok(None) };
-        let token = run.value_str().ok().and_then(|token| token.parse().ok());
-        token.map(Some).ok_or_else(|| unreadable("the record of a run"))
+        let Some(record) = found.kvs().first() else { return Ok(None) };
+        let token = record.value_str().ok().and_then(|token| token.parse().ok());
+        let remedy = "the run may then run again";
+        token.map(Some).ok_or_else(|| not_understood(&run, "the record of a run", remedy))
     }
 
     /// Carries out what puts a key on a lease of its own, which lasts for `span` from now at least. Tells whether

@@ -9,12 +9,15 @@
 //! ```
 //!
 //! The first byte lets the server itself compare: a value above `0xFE 0xFF` is that of a shared claim
-//! (C34), and in the order of values the shared claims are the last. A client that knows no kinds cannot
-//! read such a value, and takes the claim for an exclusive one: it waits for the claim, and is waited for.
+//! (C34), and in the order of values the shared claims are the last.
+//!
+//! A value that is not wholly understood, be it of a later format or somebody else's, is that of an exclusive claim of
+//! nobody's: it is waited for. A later format begins its values with a byte from 0xF8 to 0xFB: less than the values of
+//! shared and retired claims, and no text.
 //!
 //! etcd tells no wall time. So the holder writes its own, in ms since 1970, behind the label on a line of
 //! its own: a label has no line breaks. A claim that had to queue writes no time, since nobody writes to
-//! its key when its turn comes; one of n does, since it writes its slots then. A further line tells the owner.
+//! its key when its turn comes; one of n does, since it writes its slots then. The third line tells the owner.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -48,7 +51,7 @@ pub(crate) struct Value {
     pub(crate) label: Label,
     /// When the claim was granted, on the holder's wall clock, where it says so (C45).
     pub(crate) since: Option<SystemTime>,
-    /// Whose claim it is, where it says so.
+    /// Whose claim it is; `None` if it is none that we understand.
     pub(crate) owner: Option<OwnerId>,
 }
 
@@ -91,14 +94,15 @@ fn start(kind: Kind, slots: &Slots) -> Vec<u8> {
     }
 }
 
-/// Reads the value of a claim. One that nobody of us wrote is that of an exclusive claim (C37).
+/// Reads the value of a claim. One that is not wholly understood is that of an exclusive claim (C37).
 pub(crate) fn read(value: &[u8]) -> Value {
-    match value {
-        [SHARED, text @ ..] => Value { kind: Kind::Shared, ..read_text(text) },
-        [PERMITS, text @ ..] => read_permits(text).unwrap_or_default(),
+    let read = match value {
+        [SHARED, text @ ..] => read_text(text).map(|value| Value { kind: Kind::Shared, ..value }),
+        [PERMITS, text @ ..] => read_permits(text),
         [RETIRED, text @ ..] => read_text(text),
         text => read_text(text),
-    }
+    };
+    read.unwrap_or_default()
 }
 
 fn read_permits(text: &[u8]) -> Option<Value> {
@@ -109,18 +113,25 @@ fn read_permits(text: &[u8]) -> Option<Value> {
     let permits = Permits::new(taken.parse().ok()?, of.parse().ok()?).ok()?;
     let slots = slots.split(',').filter(|slot| !slot.is_empty()).map(|slot| slot.parse().ok());
     let slots = Slots::new(slots.collect::<Option<Vec<u16>>>()?);
-    Some(Value { kind: Kind::OneOf(permits), slots, ..read_text(&text[end + 1..]) })
+    let taken = slots.as_slice();
+    let is_whole = taken.is_empty() || taken.len() == usize::from(permits.taken());
+    let is_sound = is_whole && taken.iter().all(|slot| *slot < permits.of());
+    let value = read_text(&text[end + 1..]).filter(|_| is_sound)?;
+    Some(Value { kind: Kind::OneOf(permits), slots, ..value })
 }
 
-/// The label of a claim, since when it holds the lock, and whose it is, where the text says so.
-fn read_text(text: &[u8]) -> Value {
-    let Ok(text) = str::from_utf8(text) else { return Value::default() };
-    let (label, rest) = text.split_once('\n').unwrap_or((text, ""));
-    let (since, owner) = rest.split_once('\n').unwrap_or((rest, ""));
-    let since = since.parse().ok().map(Duration::from_millis);
-    let since = since.and_then(|since| UNIX_EPOCH.checked_add(since));
-    let label = Label::new(label).unwrap_or_default();
-    Value { label, since, owner: owner.parse().ok(), ..Value::default() }
+/// The label of a claim, since when it holds the lock, where it says so, and whose it is; `None` if the text says
+/// anything else.
+fn read_text(text: &[u8]) -> Option<Value> {
+    let mut lines = str::from_utf8(text).ok()?.split('\n');
+    let (label, since, owner) = (lines.next()?, lines.next()?, lines.next()?);
+    let since = match since {
+        "" => None,
+        millis => Some(UNIX_EPOCH.checked_add(Duration::from_millis(millis.parse().ok()?))?),
+    };
+    let (label, owner) = (Label::new(label).ok()?, owner.parse().ok()?);
+    let is_whole = lines.next().is_none();
+    is_whole.then_some(Value { label, since, owner: Some(owner), ..Value::default() })
 }
 
 #[cfg(test)]
@@ -189,12 +200,37 @@ mod tests {
         }
     }
 
+    /// S3: what is not wholly understood is an exclusive claim of nobody's, whatever it begins with.
     #[test]
-    fn c45_a_value_that_nobody_of_us_wrote_tells_no_time() {
-        for foreign in ["x\n", "x\ny", "x\n-1", "x\n\n2", "x\n99999999999999999999"] {
-            assert_eq!(read(foreign.as_bytes()).since, None, "{foreign:?}");
+    fn s3_a_value_that_is_not_understood_is_that_of_an_exclusive_claim() {
+        let owner = OwnerId::random().expose();
+        let good = format!("a host\n1795251431457\n{owner}");
+        assert!(read(good.as_bytes()).owner.is_some());
+        let texts = [
+            String::new(),
+            "a host".into(),
+            "a host\n1".into(),
+            format!("a host\n\n{}", &owner[1..]),
+            format!("a host\n-1\n{owner}"),
+            format!("a host\n99999999999999999999\n{owner}"),
+            format!("{good}\nand more"),
+            format!("{}\n\n{owner}", "x".repeat(999)),
+        ];
+        for text in texts {
+            for start in [&b""[..], b"\xfc", b"\xff", b"\xfe1/5\n", b"\xfe1/5:0\n"] {
+                let value = [start, text.as_bytes()].concat();
+                assert_eq!(read(&value), Value::default(), "{value:?}");
+            }
         }
-        assert_eq!(read(b"\xfa\n1"), Value::default());
+        for start in
+            ["\u{0}2/5:0\n", "2/5:0,1,2\n", "2/5:0,5\n", "2/5:0,x\n", "6/5\n", "5\n", "2/5;3:0,1\n"]
+        {
+            let value = [&[PERMITS], start.as_bytes(), good.as_bytes()].concat();
+            assert_eq!(read(&value), Value::default(), "{start:?}");
+        }
+        for later in [0xf8, 0xf9, 0xfa, 0xfb, 0xfd] {
+            assert_eq!(read(&[&[later], good.as_bytes()].concat()), Value::default());
+        }
     }
 
     /// C34: the server compares values alone.
@@ -209,20 +245,6 @@ mod tests {
                     assert_eq!(*value > BELOW_SHARED[..], is_shared, "{kind} {value:?}");
                 }
             }
-        }
-    }
-
-    /// C37: who does not know the kind is to take the claim for an exclusive one.
-    #[test]
-    fn c37_a_kind_is_no_text_that_an_older_client_reads() {
-        for (kind, slots) in kinds() {
-            let (claim, exclusive) = (claim(kind, "a host"), kind == Kind::Exclusive);
-            assert_eq!(str::from_utf8(&of_waiter(&claim)).is_ok(), exclusive);
-            let holder = of_holder(&claim, &slots, UNIX_EPOCH);
-            assert_eq!(str::from_utf8(&holder).is_ok(), exclusive);
-        }
-        for unknown in [&b"\xfe5\na"[..], b"\xfe6/5\na", b"\xfe2/5:x\na", b"\xfe2/5"] {
-            assert_eq!(read(unknown), Value::default(), "{unknown:?}");
         }
     }
 }

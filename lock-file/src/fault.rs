@@ -50,7 +50,9 @@ fn is_lasting(kind: ErrorKind) -> bool {
 /// Another process is inside its critical section for longer than a process needs that runs.
 pub(crate) fn stuck(file: &StateFile, waited: Duration) -> BackendError {
     let context = format!("cannot lock {file}");
-    let source = format!("another process has kept it locked for {waited:?}; it may be stopped");
+    let source = format!(
+        "another process has kept it locked for {waited:?}; it may be stopped, or a tool such as flock"
+    );
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
 }
 

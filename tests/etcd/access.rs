@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::etcd::EtcdOptions;
+use leasehold::etcd::etcd_client::Client;
 use leasehold::{Health, Holder, LockClient, LockError, LostReason, Wait};
 use lock_testkit::{EtcdServer, Proxy};
 use tokio::time::timeout;
@@ -145,27 +146,51 @@ async fn a_foreign_key_among_the_claims_is_a_foreign_holder() {
     served(waiting).await.release().await.expect("an answer");
 }
 
-/// Clients of version 0.1 wrote their claims on leases of their own. Both kinds exclude each other, in the
-/// order in which they came.
+/// S3: a claim of a later format, or a damaged one, is waited for by each kind, whatever it begins with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_of_version_0_1_is_one_of_the_queue() {
+async fn s3_a_claim_that_is_not_understood_is_waited_for() {
     let server = one_member().await;
-    let (observer, waiter) = (client(&server.url()).await, client(&server.url()).await);
-    let name = fresh_name();
-    let old = |i: u32| format!("leasehold/locks/{name}/{i:032x}");
-    server.ctl(&["put", &old(1), "an old one"]);
-    assert!(observer.try_acquire(patient(&name)).await.expect("an answer").is_none());
-    let holder = observer.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
-    assert_eq!((holder.label.as_str(), holder.owner.is_some()), ("an old one", true));
-    let waiting = queued(&waiter, &observer, patient(&name), &name).await;
-    server.ctl(&["put", &old(2), ""]);
-    server.ctl(&["del", &old(1)]);
-    let guard = served(waiting).await;
-    let seen = observer.inspect(&name).await.expect("an answer");
-    assert_eq!((seen.holder().expect("held").token, seen.waiters), (Some(guard.token()), Some(1)));
-    guard.release().await.expect("an answer");
-    assert!(observer.try_acquire(patient(&name)).await.expect("an answer").is_none(), "its turn");
-    observer.evict(&name).await.expect("an answer").pop().expect("it was held");
+    let client = client(&server.url()).await;
+    let mut raw = Client::connect([server.addr().to_string()], None).await.expect("connects");
+    let owner = "0123456789abcdef0123456789abcdef";
+    for (start, text) in [
+        (&b""[..], format!("a host\n\n{owner}\nand more")),
+        (b"\xfe1/5:0\n", format!("a host\n\n{owner}\nand more")),
+        (b"\xfe2/5:0\n", format!("a host\n\n{owner}")),
+        (b"\xfe1/5:0\n", "a host".to_owned()),
+        (b"\xf8", format!("a host\n\n{owner}")),
+    ] {
+        let name = fresh_name();
+        let (key, value) =
+            (format!("leasehold/locks/{name}/s-1"), [start, text.as_bytes()].concat());
+        raw.put(key.clone(), value.clone(), None).await.expect("put");
+        for request in [
+            patient(&name),
+            patient(&name).shared(),
+            patient(&name).one_of(5),
+            patient(&name).one_of(2),
+        ] {
+            let granted = client.try_acquire(request).await.expect("an answer");
+            assert!(granted.is_none(), "{value:?}: {granted:?}");
+        }
+        let seen = client.inspect(&name).await.expect("an answer");
+        assert_eq!(seen.holder().cloned(), Some(Holder::foreign(None)), "{value:?}");
+        let left = raw.get(key, None).await.expect("an answer");
+        assert_eq!(left.kvs().first().map(|pair| pair.value()), Some(&*value));
+        client.evict(&name).await.expect("an answer");
+    }
+}
+
+/// C42: the record of a run that is not understood is no run that did not happen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c42_a_record_that_is_not_understood_is_named() {
+    let server = one_member().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    let key = format!("leasehold/runs/{name}/monday");
+    server.ctl(&["put", &key, "later:7"]);
+    let once = client.once(&*name).occurrence("monday").run(async |_| ()).await;
+    let error = once.expect_err("it is not known whether it ran").to_string();
+    assert!(error.contains(&key) && error.contains("delete the key"), "{error}");
 }
 
 /// A connection on which nothing goes on is left open: a server closes one that sends it pings.

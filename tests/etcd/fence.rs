@@ -66,14 +66,28 @@ async fn c24_a_stale_holders_own_transaction_is_refused() {
     holder.release().await.expect("an answer");
 }
 
+/// S1: a mark that is not understood, as one of a later version or a damaged one, is neither overwritten nor passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_mark_is_a_typed_error() {
+async fn s1_a_mark_that_is_not_understood_refuses_every_token() {
     let server = one_member().await;
     let lock = EtcdBackend::connect(&server.url()).await.expect("a connection");
-    let name = fresh_name();
-    let guard = LockClient::new(lock.clone()).acquire(&*name).await.expect("a free lock");
-    server.ctl(&["put", &format!("leasehold/fences/{name}"), "garbage"]);
-    let refused = lock.fence(&name).set(guard.token(), &*name, "1").await;
-    assert!(matches!(refused, Err(FenceError::Backend(_))), "{refused:?}");
-    assert_eq!(server.ctl(&["get", &name]), "");
+    let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
+    let (fence, key) = (lock.fence(&name), format!("leasehold/fences/{name}"));
+    let guard = locks.acquire(patient(&name)).await.expect("a free lock");
+    for mark in ["", "-", "38", "later:9", "0000000000000000", "9999999999999999"] {
+        server.ctl(&["put", &key, "--", mark]);
+        let refused = [
+            fence.advance(guard.token()).await,
+            fence.set(guard.token(), format!("stock-{name}"), "1").await,
+            fence.seen().await.map(drop),
+        ];
+        for refused in refused {
+            let Err(FenceError::Backend(error)) = refused else { panic!("{mark:?}: {refused:?}") };
+            assert!(!error.is_transient() && error.to_string().contains(&key), "{mark:?}: {error}");
+        }
+        assert_eq!(server.ctl(&["get", "--print-value-only", &key]).trim(), mark);
+    }
+    server.ctl(&["del", &key]);
+    fence.advance(guard.token()).await.expect("it knows of none");
+    guard.release().await.expect("an answer");
 }

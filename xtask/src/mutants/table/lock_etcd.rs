@@ -18,11 +18,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         test: "-p lock-etcd --lib c02_no_lock_sees_anothers_claims",
     },
     Mutant {
-        name: "version 0.1 can read whose claim it is",
-        file: "lock-etcd/src/keys.rs",
-        from: "const ON_SESSION: &str = \"s-\";",
-        to: "const ON_SESSION: &str = \"\";",
-        test: "-p lock-etcd --lib version_0_1_takes_our_claims_for_foreign_keys",
+        name: "a claim of a later format is understood",
+        file: "lock-etcd/src/value.rs",
+        from: "is_whole.then_some(Value { label",
+        to: "(is_whole || since.is_none()).then_some(Value { label",
+        test: "-p lock-etcd --lib s3_a_value_that_is_not_understood_is_that_of_an_exclusive_claim",
     },
     Mutant {
         name: "a place in the queue outlives its waiter",
