@@ -3,7 +3,7 @@
 //! The namespaces are real ones, made by `unshare`. Where they cannot be made, these tests fail and say so.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};

@@ -79,13 +79,16 @@ fn a_directory_that_is_a_symbolic_link_is_refused() {
     assert!(refused.to_string().contains("symbolic link"), "{refused}");
 }
 
+/// Puts something at a path.
+type Plant<'a> = &'a dyn Fn(&Path);
+
 /// Files that were put there before the directory was ours.
 #[tokio::test]
 async fn a_planted_file_is_refused_and_what_it_points_at_is_untouched() {
     let elsewhere = tempdir().expect("a directory");
     let victim = elsewhere.path().join("victim");
     fs::write(&victim, "").expect("written");
-    let plants: [(&dyn Fn(&Path), &str); 4] = [
+    let plants: [(Plant<'_>, &str); 4] = [
         (&|path| symlink(&victim, path).expect("linked"), "symbolic link"),
         (
             &|path| {
