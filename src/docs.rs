@@ -23,6 +23,8 @@ mod cli {}
 mod coming_from {}
 #[doc = include_str!("../docs/comparison.md")]
 mod comparison {}
+#[doc = include_str!("../docs/compatibility.md")]
+mod compatibility {}
 #[doc = include_str!("../docs/contract.md")]
 mod contract {}
 #[doc = include_str!("../docs/fencing.md")]

@@ -6,6 +6,7 @@ mod examples;
 mod instructions;
 mod lint;
 mod mutants;
+mod package;
 mod setup;
 mod step;
 mod test;
@@ -44,6 +45,8 @@ enum Task {
         #[arg(long)]
         accept: bool,
     },
+    /// Pack and verify what is published, and build a service from the packages alone.
+    Package,
     /// Prove that named tests fail when the code is broken in named ways.
     Mutants {
         /// Only the mutants whose name contains one of these.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Task::Bench { args } => bench::run(&args),
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
+        Task::Package => package::run(),
         Task::Mutants { names, package } => mutants::run(&names, package.as_deref()),
     };
     match done {

@@ -1,0 +1,65 @@
+//! The packages as the registry would serve them, and a service that is built from them alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::step::{self, Done, Failure};
+use crate::workspace::{cargo, root, target};
+
+/// The source of the service.
+const SERVICE: &str = include_str!("package/service.rs");
+
+/// Files that every package has.
+const IN_EACH: &[&str] = &["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Packs and verifies all that is published, then builds and runs a service from the unpacked packages, offline.
+pub(crate) fn run() -> Done {
+    let folder = target().join("package");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    step::run(&mut cargo("publish --workspace --dry-run --allow-dirty"))?;
+    let packages = unpacked(&folder)?;
+    complete(&packages)?;
+    let service = folder.join("service");
+    fs::create_dir_all(service.join("src"))?;
+    fs::write(service.join("src/main.rs"), SERVICE)?;
+    fs::write(service.join("Cargo.toml"), manifest(&packages))?;
+    // The versions that the workspace is tested with; cargo drops those that the service does not need.
+    fs::copy(root().join("Cargo.lock"), service.join("Cargo.lock"))?;
+    let mut run = cargo("run --offline");
+    step::run(run.current_dir(&service).env("CARGO_TARGET_DIR", target()))
+}
+
+/// The folders in which cargo verified the packages.
+fn unpacked(folder: &Path) -> Done<Vec<PathBuf>> {
+    let folders = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let folders = folders.collect::<std::io::Result<Vec<_>>>()?;
+    let packages = folders.into_iter().filter(|folder| folder.join("Cargo.toml.orig").is_file());
+    Ok(packages.collect())
+}
+
+fn complete(packages: &[PathBuf]) -> Done {
+    for package in packages {
+        for file in IN_EACH.iter().filter(|file| !package.join(file).is_file()) {
+            return Err(Failure::new(format!("{} has no {file}", package.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Replaces each package of ours in the registry by the unpacked one, so that nothing comes from the workspace.
+fn manifest(packages: &[PathBuf]) -> String {
+    let mut text = format!(
+        "[package]\nname = \"package-service\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+         leasehold = {{ version = \"{}\", features = [\"full\", \"testing\"] }}\n\
+         tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n\n[patch.crates-io]\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    for package in packages {
+        let folder = package.file_name().unwrap_or_default().display().to_string();
+        let name = folder.rsplit_once('-').map_or("", |(name, _)| name);
+        text += &format!("{name} = {{ path = \"../{folder}\" }}\n");
+    }
+    text
+}
