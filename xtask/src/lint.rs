@@ -1,7 +1,6 @@
-//! Format, clauses, circles, links, lints and docs.
+//! Format, clauses, links, lints and docs.
 
 mod cases;
-mod circles;
 mod clauses;
 mod links;
 mod source;
@@ -58,14 +57,13 @@ fn docs(what: &str) -> Done {
     report(&links::dead_in_docs()?)
 }
 
-/// Checks that clauses and code agree, that every case of a suite is run, that files use each other in one
-/// direction only, and that the links of the pages lead somewhere. Tells all that is wrong at once.
+/// Checks that clauses and code agree, that every case of a suite is run, and that the links of the pages
+/// lead somewhere. Tells all that is wrong at once.
 fn house_rules() -> Done {
-    println!("+ clauses, cases, circles and links");
+    println!("+ clauses, cases and links");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
     let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
     problems.extend(cases::problems(&sources)?);
-    problems.extend(circles::problems(&sources)?);
     problems.extend(links::dead_in_pages(&source::with_endings(&[".md"])?));
     report(&problems)
 }
