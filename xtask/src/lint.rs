@@ -1,12 +1,13 @@
-//! Format, clauses, links, lints and docs.
+//! Format, spelling, links, dependencies, clauses, lints and docs.
 
 mod cases;
 mod clauses;
-mod links;
 mod source;
 
 use crate::step::{self, Done, Failure};
+use crate::tools::{self, tool};
 use crate::workspace::cargo;
+use crate::workspace;
 
 /// Every set of features somebody may build with, so that none breaks unseen. A library is built without its
 /// tests too, which ask for more of its dependencies than it may. What no test and no example asks for by itself is
@@ -33,42 +34,46 @@ const DOCS: &[&str] = &[
     "-p leasehold -p lock-core -p lock-file",
 ];
 
-/// Checks format, then what only this project demands, then lints with every set of features, then
-/// docs.
+/// What tools of others check. Advisories need the network, so they are left to whoever releases.
+const TOOLS: &[&str] = &[
+    "taplo fmt --check",
+    "typos",
+    "cargo-shear",
+    "cargo-deny --log-level error check bans licenses sources",
+];
+
+/// Checks format, then what tools of others and our own rules demand, then lints with every set of features, then docs.
 pub(crate) fn run() -> Done {
     require("fmt", "rustfmt")?;
     require("clippy", "clippy")?;
+    tools::install()?;
     step::run(&mut cargo("fmt --all --check"))?;
+    TOOLS.iter().try_for_each(|line| step::run(&mut tool(line)))?;
+    links()?;
     house_rules()?;
     for features in FEATURE_SETS {
         step::run(&mut cargo(&format!("clippy {features} -- -D warnings")))?;
     }
-    DOCS.iter().try_for_each(|what| docs(what))
+    for what in DOCS {
+        step::run(cargo(&format!("doc --no-deps {what}")).env("RUSTDOCFLAGS", "-Dwarnings"))?;
+    }
+    Ok(())
 }
 
-/// Builds docs, in which nothing may be warned of and no link may be dead.
-///
-/// One after the other: cargo takes the old docs of a crate away before it makes new ones, and a crate that is
-/// documented at that moment would find nothing to link to.
-fn docs(what: &str) -> Done {
-    links::empty_docs()?;
-    step::run(cargo(&format!("doc --jobs 1 --no-deps {what}")).env("RUSTDOCFLAGS", "-Dwarnings"))?;
-    println!("+ links of the docs");
-    report(&links::dead_in_docs()?)
+/// Checks that the links of all pages lead to a file, and to a heading of it. Links to other hosts are not followed.
+fn links() -> Done {
+    let pages = workspace::files()?
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "md"));
+    step::run(tool("lychee --offline --include-fragments --no-progress").args(pages))
 }
 
-/// Checks that clauses and code agree, that every case of a suite is run, and that the links of the pages
-/// lead somewhere. Tells all that is wrong at once.
+/// Checks that clauses and code agree, and that every case of a suite is run. Tells all that is wrong at once.
 fn house_rules() -> Done {
-    println!("+ clauses, cases and links");
+    println!("+ clauses and cases");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
     let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
     problems.extend(cases::problems(&sources)?);
-    problems.extend(links::dead_in_pages(&source::with_endings(&[".md"])?));
-    report(&problems)
-}
-
-fn report(problems: &[String]) -> Done {
     match problems.len() {
         0 => Ok(()),
         count => Err(Failure::new(format!("{count} house rules broken\n{}", problems.join("\n")))),

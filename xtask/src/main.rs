@@ -10,6 +10,7 @@ mod package;
 mod setup;
 mod step;
 mod test;
+mod tools;
 mod workspace;
 
 use std::process::ExitCode;
@@ -20,17 +21,17 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Install the servers and libraries that the tests need and that are missing.
+    /// Install the servers, libraries and tools that are missing for the tests and for `lint`.
     Setup,
     /// Set up, then run all tests and all examples.
     Test {
-        /// Handed to `cargo test` as they are; with any, no examples are run.
+        /// Handed to `cargo test` as they are; with any, no more than that is run.
         #[arg(last = true)]
         args: Vec<String>,
     },
     /// Run all examples, and those that take a URL on Redis too; see each succeed.
     Examples,
-    /// Check format, clauses, circles of files, links, lints with every set of features, and docs.
+    /// Check format, spelling, links, dependencies, clauses, lints with every set of features, and docs.
     Lint,
     /// Measure the project beside its peers, and beside the least that each store could do: `--help` tells how.
     #[command(disable_help_flag = true)]
@@ -59,7 +60,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let done = match Task::parse() {
-        Task::Setup => setup::run(),
+        Task::Setup => setup::run().and_then(|()| tools::install()),
         Task::Test { args } => test::run(&args),
         Task::Examples => examples::run(),
         Task::Bench { args } => bench::run(&args),

@@ -5,157 +5,108 @@ use std::path::{Path, PathBuf};
 
 use crate::step::{self, Done, Failure, command, succeeds};
 
-/// Something the tests need, and the packages that bring it. A manager with an empty list has no
-/// package for it, or needs none.
+/// Something the tests need, and the packages that bring it by each of [`MANAGERS`]: none where a manager has no package
+/// for it, or needs none.
 struct Need {
     what: &'static str,
     is_there: fn() -> bool,
-    apt: &'static [&'static str],
-    dnf: &'static [&'static str],
-    apk: &'static [&'static str],
-    pacman: &'static [&'static str],
-    brew: &'static [&'static str],
+    packages: [&'static str; 5],
 }
 
 const NEEDS: &[Need] = &[
     Need {
         what: "redis-server",
         is_there: || program("redis-server").is_some(),
-        apt: &["redis-server"],
-        dnf: &["redis"],
-        apk: &["redis"],
-        pacman: &["valkey"],
-        brew: &["redis"],
+        packages: ["redis-server", "redis", "redis", "valkey", "redis"],
     },
     Need {
         what: "etcd and etcdctl",
         is_there: || program("etcd").is_some() && program("etcdctl").is_some(),
-        apt: &["etcd-server", "etcd-client"],
-        dnf: &["etcd"],
-        apk: &["etcd", "etcd-ctl"],
-        pacman: &["etcd"],
-        brew: &["etcd"],
+        packages: ["etcd-server etcd-client", "etcd", "etcd etcd-ctl", "etcd", "etcd"],
     },
     Need {
         what: "PostgreSQL's server and psql",
         is_there: || has_postgres_server() && program("psql").is_some(),
-        apt: &["postgresql"],
-        dnf: &["postgresql-server"],
-        apk: &["postgresql"],
-        pacman: &["postgresql"],
-        brew: &["postgresql"],
+        packages: ["postgresql", "postgresql-server", "postgresql", "postgresql", "postgresql"],
     },
     Need {
         what: "pgbouncer",
         is_there: || program("pgbouncer").is_some(),
-        apt: &["pgbouncer"],
-        dnf: &["pgbouncer"],
-        apk: &["pgbouncer"],
-        pacman: &["pgbouncer"],
-        brew: &["pgbouncer"],
+        packages: ["pgbouncer", "pgbouncer", "pgbouncer", "pgbouncer", "pgbouncer"],
     },
     Need {
         what: "memcached",
         is_there: || program("memcached").is_some(),
-        apt: &["memcached"],
-        dnf: &["memcached"],
-        apk: &["memcached"],
-        pacman: &["memcached"],
-        brew: &["memcached"],
+        packages: ["memcached", "memcached", "memcached", "memcached", "memcached"],
     },
     Need {
         what: "protoc and its well-known types, for the feature etcd",
         is_there: has_protoc,
-        apt: &["protobuf-compiler", "libprotobuf-dev"],
-        dnf: &["protobuf-compiler", "protobuf-devel"],
-        apk: &["protobuf-dev"],
-        pacman: &["protobuf"],
-        brew: &["protobuf"],
+        packages: [
+            "protobuf-compiler libprotobuf-dev",
+            "protobuf-compiler protobuf-devel",
+            "protobuf-dev",
+            "protobuf",
+            "protobuf",
+        ],
     },
     Need {
         what: "tmux",
         is_there: || program("tmux").is_some(),
-        apt: &["tmux"],
-        dnf: &["tmux"],
-        apk: &["tmux"],
-        pacman: &["tmux"],
-        brew: &["tmux"],
+        packages: ["tmux", "tmux", "tmux", "tmux", "tmux"],
     },
     Need {
         what: "valgrind, for `cargo xtask instructions`",
         is_there: || !cfg!(target_os = "linux") || program("valgrind").is_some(),
-        apt: &["valgrind"],
-        dnf: &["valgrind"],
-        apk: &["valgrind"],
-        pacman: &["valgrind"],
-        brew: &[],
+        packages: ["valgrind", "valgrind", "valgrind", "valgrind", ""],
     },
     Need {
         what: "openssl, the command",
         is_there: || program("openssl").is_some(),
-        apt: &["openssl"],
-        dnf: &["openssl"],
-        apk: &["openssl"],
-        pacman: &["openssl"],
-        brew: &["openssl"],
+        packages: ["openssl", "openssl", "openssl", "openssl", "openssl"],
     },
     Need {
         what: "OpenSSL's headers and pkg-config, for the feature redis-native-tls",
         is_there: has_openssl_headers,
-        apt: &["libssl-dev", "pkg-config"],
-        dnf: &["openssl-devel", "pkgconf-pkg-config"],
-        apk: &["openssl-dev", "pkgconf"],
-        pacman: &["openssl", "pkgconf"],
-        brew: &[],
+        packages: [
+            "libssl-dev pkg-config",
+            "openssl-devel pkgconf-pkg-config",
+            "openssl-dev pkgconf",
+            "openssl pkgconf",
+            "",
+        ],
+    },
+    Need {
+        what: "Python with pip, which installs the tools of xtask/tools.txt",
+        is_there: || succeeds(&mut command("python3 -m pip --version")),
+        packages: ["python3-pip", "python3-pip", "py3-pip", "python-pip", "python"],
     },
 ];
 
-/// A package manager.
+/// A package manager: how it installs, after what, and whether only root may.
 struct Manager {
     program: &'static str,
-    /// Fetches the list of packages, where the install would not.
     update: Option<&'static str>,
     install: &'static str,
     as_root: bool,
-    packages: fn(&Need) -> &'static [&'static str],
 }
 
-const MANAGERS: &[Manager] = &[
+const fn manager(program: &'static str, install: &'static str) -> Manager {
+    Manager { program, update: None, install, as_root: true }
+}
+
+const MANAGERS: [Manager; 5] = [
     Manager {
-        program: "apt-get",
         update: Some("env DEBIAN_FRONTEND=noninteractive apt-get update"),
-        install: "env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends",
-        as_root: true,
-        packages: |need| need.apt,
+        ..manager(
+            "apt-get",
+            "env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends",
+        )
     },
-    Manager {
-        program: "dnf",
-        update: None,
-        install: "dnf install -y",
-        as_root: true,
-        packages: |need| need.dnf,
-    },
-    Manager {
-        program: "apk",
-        update: None,
-        install: "apk add --no-cache",
-        as_root: true,
-        packages: |need| need.apk,
-    },
-    Manager {
-        program: "pacman",
-        update: None,
-        install: "pacman -Sy --needed --noconfirm",
-        as_root: true,
-        packages: |need| need.pacman,
-    },
-    Manager {
-        program: "brew",
-        update: None,
-        install: "brew install",
-        as_root: false,
-        packages: |need| need.brew,
-    },
+    manager("dnf", "dnf install -y"),
+    manager("apk", "apk add --no-cache"),
+    manager("pacman", "pacman -Sy --needed --noconfirm"),
+    Manager { as_root: false, ..manager("brew", "brew install") },
 ];
 
 /// Installs what is missing; fails if something still is.
@@ -165,9 +116,7 @@ pub(crate) fn run() -> Done {
         println!("all servers and libraries for the tests are installed");
         return Ok(());
     }
-    let manager = MANAGERS
-        .iter()
-        .find(|manager| program(manager.program).is_some())
+    let manager = (MANAGERS.iter().position(|manager| program(manager.program).is_some()))
         .ok_or_else(|| by_hand(&missing, "no package manager that we know is here"))?;
     install(manager, &missing)?;
     match self::missing() {
@@ -180,8 +129,11 @@ fn missing() -> Vec<&'static Need> {
     NEEDS.iter().filter(|need| !(need.is_there)()).collect()
 }
 
-fn install(manager: &Manager, missing: &[&Need]) -> Done {
-    let packages: Vec<_> = missing.iter().flat_map(|need| (manager.packages)(need)).collect();
+/// Installs by the manager of this number.
+fn install(number: usize, missing: &[&Need]) -> Done {
+    let manager = &MANAGERS[number];
+    let packages: Vec<_> =
+        missing.iter().flat_map(|need| need.packages[number].split_whitespace()).collect();
     if packages.is_empty() {
         return Ok(());
     }
@@ -211,7 +163,7 @@ fn is_root() -> bool {
 fn by_hand(missing: &[&Need], why: &str) -> Failure {
     let mut text = format!("{why}; please install:");
     for need in missing {
-        text += &format!("\n  {} (Debian: {})", need.what, need.apt.join(" "));
+        text += &format!("\n  {} (Debian: {})", need.what, need.packages[0]);
     }
     Failure::new(text)
 }
