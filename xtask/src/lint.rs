@@ -7,7 +7,7 @@ mod source;
 use crate::step::{self, Done, Failure};
 use crate::tools::{self, tool};
 use crate::workspace::cargo;
-use crate::workspace;
+use crate::{mutants, workspace};
 
 /// Every set of features somebody may build with, so that none breaks unseen. A library is built without its
 /// tests too, which ask for more of its dependencies than it may. What no test and no example asks for by itself is
@@ -68,12 +68,14 @@ fn links() -> Done {
     step::run(tool("lychee --offline --include-fragments --no-progress").args(pages))
 }
 
-/// Checks that clauses and code agree, and that every case of a suite is run. Tells all that is wrong at once.
+/// Checks that clauses and code agree, that every case of a suite is run, and that the mutants fit the code. Tells all
+/// that is wrong at once.
 fn house_rules() -> Done {
-    println!("+ clauses and cases");
+    println!("+ clauses, cases and mutants");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
     let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
     problems.extend(cases::problems(&sources)?);
+    problems.extend(mutants::problems()?);
     match problems.len() {
         0 => Ok(()),
         count => Err(Failure::new(format!("{count} house rules broken\n{}", problems.join("\n")))),

@@ -50,11 +50,8 @@ enum Task {
     Package,
     /// Prove that named tests fail when the code is broken in named ways.
     Mutants {
-        /// Only the mutants whose name contains one of these.
+        /// Only the patches of `mutants/` whose file's name contains one of these.
         names: Vec<String>,
-        /// Only the mutants in the code of this package.
-        #[arg(long)]
-        package: Option<String>,
     },
 }
 
@@ -67,7 +64,7 @@ fn main() -> ExitCode {
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
         Task::Package => package::run(),
-        Task::Mutants { names, package } => mutants::run(&names, package.as_deref()),
+        Task::Mutants { names } => mutants::run(&names),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

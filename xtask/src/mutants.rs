@@ -1,73 +1,164 @@
-//! Proves that named tests notice faults: breaks the code in named ways, and demands that they fail.
+//! Proves that named tests notice faults: applies each patch of `mutants/` to a copy of the workspace, and demands that its
+//! test fails there.
 //!
-//! It works on a copy of the workspace. First every named test must run there, and pass: a test that
-//! always fails would otherwise look like one that notices the fault, and so would a name that fits no
-//! test. Then each mutant on its own must compile, and its test must fail.
+//! First every named test must run in the copy, and pass: a test that always fails would otherwise look like one that
+//! notices the fault, and so would a name that fits no test. `cargo mutants` makes the faults that follow a pattern; a patch
+//! is for those that it cannot make.
 
-mod bench;
-mod copy;
-mod mutant;
-mod table;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
 
-use crate::mutants::bench::{Bench, Verdict};
-use crate::mutants::mutant::Mutant;
-use crate::step::{Done, Failure};
-use crate::workspace;
+use crate::step::{self, Done, Failure, command};
+use crate::workspace::{root, target};
 
-/// Tries the mutants whose name contains one of `names`, if there are any, of those in the code of `package`.
-pub(crate) fn run(names: &[String], package: Option<&str>) -> Done {
-    let chosen = chosen(names, package)?;
-    // Before anything is built, because the table goes stale easily.
-    for mutant in &chosen {
-        mutant.apply_in(workspace::root())?;
-    }
-    let bench = Bench::set_up()?;
-    bench.control(&chosen)?;
-    let mut verdicts = Vec::new();
-    for mutant in &chosen {
-        let verdict = bench.judge(mutant)?;
-        println!("{}: {verdict}", mutant.name);
-        verdicts.push(verdict);
-    }
-    conclude(&chosen, &verdicts)
+/// The line of a patch that names its test, in the words that `cargo test` is told.
+const TEST: &str = "Test: ";
+
+/// A named test takes seconds, and a mutant may make it wait for ever. `timeout` ends what the test started as well.
+const LIMITED: &str = "timeout --kill-after=5 120 cargo test";
+
+struct Mutant {
+    patch: PathBuf,
+    test: String,
 }
 
-fn chosen(names: &[String], package: Option<&str>) -> Done<Vec<&'static Mutant>> {
-    let fits = |mutant: &&Mutant| {
-        let is_named = names.is_empty() || names.iter().any(|name| mutant.name.contains(name));
-        is_named && package.is_none_or(|package| mutant.is_in(package))
-    };
-    let chosen: Vec<_> = table::all().filter(fits).collect();
-    if chosen.is_empty() {
-        let names: Vec<_> = table::all().map(|mutant| mutant.name).collect();
-        let text = format!("there is no such mutant; there are:\n  {}", names.join("\n  "));
-        return Err(Failure::new(text));
+/// Tries the mutants whose file's name contains one of `names`, or all if there are none.
+pub(crate) fn run(names: &[String]) -> Done {
+    let mutants = all()?.into_iter().filter(|mutant| mutant.is_one_of(names)).collect::<Vec<_>>();
+    if mutants.is_empty() {
+        return Err(Failure::new("no patch in mutants/ is called so"));
     }
-    Ok(chosen)
+    report(stale(&mutants)?)?;
+    let tree = copy()?;
+    let tests: BTreeSet<_> = mutants.iter().map(|mutant| mutant.test.as_str()).collect();
+    tests.into_iter().try_for_each(|test| control(&tree, test))?;
+    let mut survivors = Vec::new();
+    for mutant in &mutants {
+        let verdict = judge(&tree, mutant)?;
+        println!("{verdict}  {}  {}", mutant.name(), mutant.test);
+        survivors.extend((verdict == "SURVIVED").then(|| mutant.name()));
+    }
+    println!("{} killed, {} survived", mutants.len() - survivors.len(), survivors.len());
+    report(survivors.into_iter().map(|name| format!("{name} survived")).collect())
 }
 
-/// Prints the table; fails if any mutant went unnoticed.
-fn conclude(mutants: &[&Mutant], verdicts: &[Verdict]) -> Done {
-    let width = mutants.iter().map(|mutant| mutant.name.len()).max().unwrap_or(0);
-    println!();
-    for (mutant, verdict) in mutants.iter().zip(verdicts) {
-        println!("{:width$}  {verdict:20}  {}", mutant.name, mutant.test);
+/// The patches that do not fit the code any more, or name no test, a sentence each.
+pub(crate) fn problems() -> Done<Vec<String>> {
+    stale(&all()?)
+}
+
+fn all() -> Done<Vec<Mutant>> {
+    let mut mutants = Vec::new();
+    for entry in fs::read_dir(root().join("mutants"))? {
+        let patch = entry?.path();
+        let text = fs::read_to_string(&patch)?;
+        let test = text.lines().find_map(|line| line.strip_prefix(TEST)).unwrap_or_default();
+        mutants.push(Mutant { patch, test: test.to_owned() });
     }
-    let survivors = verdicts.iter().filter(|verdict| **verdict == Verdict::Survived).count();
-    match survivors {
-        0 => Ok(()),
-        _ => Err(Failure::new(format!("{survivors} of {} mutants survived", mutants.len()))),
+    mutants.sort_by(|one, other| one.patch.cmp(&other.patch));
+    Ok(mutants)
+}
+
+fn stale(mutants: &[Mutant]) -> Done<Vec<String>> {
+    let mut problems = Vec::new();
+    for mutant in mutants {
+        let fits = mutant.git_apply("--check").current_dir(root()).output()?;
+        if mutant.test.is_empty() {
+            problems.push(format!("mutants/{}: no line `{TEST}…`", mutant.name()));
+        }
+        if !fits.status.success() {
+            let said = String::from_utf8_lossy(&fits.stderr);
+            problems.push(format!("mutants/{} does not fit the code: {said}", mutant.name()));
+        }
+    }
+    Ok(problems)
+}
+
+impl Mutant {
+    fn name(&self) -> String {
+        self.patch.file_name().unwrap_or_default().display().to_string()
+    }
+
+    fn is_one_of(&self, names: &[String]) -> bool {
+        names.is_empty() || names.iter().any(|name| self.name().contains(name))
+    }
+
+    fn git_apply(&self, option: &str) -> std::process::Command {
+        let mut apply = command(&format!("git apply {option}"));
+        apply.arg(&self.patch);
+        apply
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A work tree of git with what is committed and what is changed; a new file counts once git knows it.
+fn copy() -> Done<PathBuf> {
+    let tree = target().join("mutants/tree");
+    let changed = command("git stash create").current_dir(root()).output()?.stdout;
+    let changed = String::from_utf8_lossy(&changed);
+    let commit = if changed.trim().is_empty() { "HEAD" } else { changed.trim() };
+    if !tree.join(".git").is_file() {
+        step::run(command("git worktree prune").current_dir(root()))?;
+        step::run(command("git worktree add --quiet --detach").arg(&tree).current_dir(root()))?;
+    }
+    let commit = command(&format!("git rev-parse {commit}")).current_dir(root()).output()?.stdout;
+    let commit = String::from_utf8_lossy(&commit);
+    step::run(
+        command("git checkout --quiet --force --detach").arg(commit.trim()).current_dir(&tree),
+    )?;
+    Ok(tree)
+}
 
-    #[test]
-    fn every_mutant_finds_its_text() {
-        let stale = table::all().filter_map(|mutant| mutant.apply_in(workspace::root()).err());
-        let stale: Vec<_> = stale.collect();
-        assert!(stale.is_empty(), "{stale:#?}");
+/// Demands that a test passes on the code as it is, and that there is such a test.
+fn control(tree: &Path, test: &str) -> Done {
+    println!("+ cargo test {test} (unmutated)");
+    let output = cargo_test(tree, test)?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let counts = said.lines().filter_map(|line| line.strip_prefix("running "));
+    let ran = counts.into_iter().any(|count| !count.starts_with("0 "));
+    match output.status.success() && ran {
+        true => Ok(()),
+        false => {
+            Err(failure(&format!("`{test}` fails without any mutant, or fits no test"), &output))
+        }
+    }
+}
+
+/// Breaks the code, runs the mutant's test, and puts the code right again.
+fn judge(tree: &Path, mutant: &Mutant) -> Done<&'static str> {
+    step::run(mutant.git_apply("--quiet").current_dir(tree))?;
+    let output = cargo_test(tree, &mutant.test);
+    step::run(command("git checkout --quiet --force .").current_dir(tree))?;
+    Ok(match output?.status.code() {
+        Some(0) => "SURVIVED",
+        Some(124 | 137) => "timed out",
+        _ => "killed",
+    })
+}
+
+/// Compiles and runs a test. What does not compile is an error: a mutant must not count as noticed for that.
+fn cargo_test(tree: &Path, test: &str) -> Done<Output> {
+    let compiled = cargo(tree, &format!("cargo test --no-run {test}"))?;
+    match compiled.status.success() {
+        true => cargo(tree, &format!("{LIMITED} {test}")),
+        false => Err(failure(&format!("`{test}` does not compile"), &compiled)),
+    }
+}
+
+fn cargo(tree: &Path, line: &str) -> Done<Output> {
+    let build = target().join("mutants/build");
+    Ok(command(line).current_dir(tree).env("CARGO_TARGET_DIR", build).output()?)
+}
+
+fn failure(why: &str, output: &Output) -> Failure {
+    let said = [&output.stdout[..], &output.stderr].concat();
+    Failure::new(format!("{why}:\n{}", String::from_utf8_lossy(&said)))
+}
+
+fn report(problems: Vec<String>) -> Done {
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(problems.join("\n"))),
     }
 }
