@@ -33,6 +33,8 @@ mod fencing {}
 mod first_hour {}
 #[doc = include_str!("../docs/guarantees.md")]
 mod guarantees {}
+#[doc = include_str!("../docs/notes/performance.md")]
+mod notes_performance {}
 #[doc = include_str!("../docs/observability.md")]
 mod observability {}
 #[doc = include_str!("../docs/operating.md")]

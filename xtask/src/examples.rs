@@ -6,18 +6,16 @@ mod on_redis;
 use std::io;
 
 use self::example::{Example, entries};
-use crate::step::{self, Done};
+use crate::step::{self, Done, Failure};
 use crate::workspace::{cargo, root};
 
 /// Builds all examples as the tests do, and runs each without arguments; then runs those that take a
-/// URL once more, on a Redis server.
+/// URL once more, on a Redis server. A failure hides no other.
 pub(crate) fn run() -> Done {
     step::run(&mut cargo("build --workspace --all-features --examples"))?;
     let examples = all()?;
-    for example in &examples {
-        step::run(&mut example.command())?;
-    }
-    on_redis::run(&examples)
+    let alone = examples.iter().map(|example| step::run(&mut example.command()));
+    Failure::all_of(alone.chain(std::iter::once_with(|| on_redis::run(&examples))))
 }
 
 /// All examples, sorted by name.

@@ -40,12 +40,9 @@ fn unpacked(folder: &Path) -> Done<Vec<PathBuf>> {
 }
 
 fn complete(packages: &[PathBuf]) -> Done {
-    for package in packages {
-        for file in IN_EACH.iter().filter(|file| !package.join(file).is_file()) {
-            return Err(Failure::new(format!("{} has no {file}", package.display())));
-        }
-    }
-    Ok(())
+    let files = packages.iter().flat_map(|package| IN_EACH.iter().map(|file| package.join(file)));
+    let missing = files.filter(|file| !file.is_file());
+    Failure::all_of(missing.map(|file| Err(Failure::new(format!("no {}", file.display())))))
 }
 
 /// Replaces each package of ours in the registry by the unpacked one, so that nothing comes from the workspace.

@@ -1,7 +1,7 @@
 //! One command of a task.
 
 use std::io;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 /// Why a task stopped, and the exit code that says so.
 #[derive(Debug)]
@@ -14,6 +14,14 @@ impl Failure {
     pub(crate) fn new(why: impl Into<String>) -> Self {
         let (why, code) = (why.into(), 1);
         Self { why, code }
+    }
+
+    /// What came of several parts of a task, each of which is carried out. The exit code is that of the first failure.
+    pub(crate) fn all_of(parts: impl IntoIterator<Item = Done>) -> Done {
+        let failures: Vec<_> = parts.into_iter().filter_map(Done::err).collect();
+        let why =
+            failures.iter().map(|failure| failure.why.as_str()).collect::<Vec<_>>().join("\n");
+        failures.first().map_or(Ok(()), |first| Err(Self { why, code: first.code }))
     }
 
     pub(crate) fn report(self) -> ExitCode {
@@ -40,10 +48,30 @@ pub(crate) fn command(line: &str) -> Command {
 
 /// Prints a command and runs it. A failure carries the command's own exit code.
 pub(crate) fn run(command: &mut Command) -> Done {
+    let line = announce(command);
+    let status = command.status();
+    judge(&line, status)
+}
+
+/// As [`run`], but prints all that the command said when it is over, so that commands run side by side.
+pub(crate) fn run_and_tell_at_the_end(command: &mut Command) -> Done {
+    let line = announce(command);
+    let output = command.output();
+    if let Ok(output) = &output {
+        let said = [&output.stderr[..], &output.stdout].concat();
+        println!("+ {line} said:\n{}", String::from_utf8_lossy(&said));
+    }
+    judge(&line, output.map(|output| output.status))
+}
+
+fn announce(command: &Command) -> String {
     let line = shown(command);
     println!("+ {line}");
-    let status =
-        command.status().map_err(|error| Failure::new(format!("cannot run `{line}`: {error}")))?;
+    line
+}
+
+fn judge(line: &str, status: io::Result<ExitStatus>) -> Done {
+    let status = status.map_err(|error| Failure::new(format!("cannot run `{line}`: {error}")))?;
     match status.code() {
         Some(0) => Ok(()),
         code => Err(Failure {

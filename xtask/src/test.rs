@@ -1,35 +1,69 @@
 //! All tests, and all examples.
 
-use std::env;
-use std::thread::available_parallelism;
+use std::process::Command;
+use std::thread::{self, available_parallelism};
 
-use crate::step::{self, Done};
+use crate::step::{self, Done, Failure};
+use crate::tools::{self, tool};
 use crate::{examples, setup, workspace};
 
-/// How many tests of a program run side by side, where the environment does not say.
-const THREADS: &str = "RUST_TEST_THREADS";
+/// What each runner is told to build, so that nothing is built twice.
+const ALL: &str = "--workspace --all-features --no-fail-fast";
 
-/// Most tests wait for most of their time, so a test for each core would leave the cores idle.
+/// Programs whose tests share a server. They run under `cargo test`: a runner that gives each test a process would start
+/// the server anew for each, which takes eight times as long on Postgres and a disk full of folders on etcd.
+///
+/// Those that wait for a disk run one after the other. The others run beside them, after all that `cargo nextest` runs.
+const ON_DISK: &str = "--test etcd --test postgres";
+const IN_MEMORY: &str =
+    "--test memcached --test processes --test redis --test redis_quorum --test redis_topologies";
+
+/// How many tests of a program run side by side, for each core: most tests wait for most of their time.
 const TESTS_PER_CORE: usize = 3;
 
-/// The servers that tests share have room for so many.
-const MOST: usize = 16;
-
-/// Sets up, then runs all tests with these arguments more, and without any all examples.
+/// Sets up, then runs all tests, those in the docs, and all examples. With arguments it hands them to `cargo test`, and runs
+/// no more than that. A failure hides no other.
 pub(crate) fn run(args: &[String]) -> Done {
     setup::run()?;
-    let mut tests = workspace::cargo("test --workspace --all-features");
-    if env::var_os(THREADS).is_none() {
-        tests.env(THREADS, threads().to_string());
+    if !args.is_empty() {
+        return step::run(cargo_test("").args(args));
     }
-    step::run(tests.args(args))?;
-    match args {
-        [] => examples::run(),
-        _ => Ok(()),
-    }
+    let docs = std::iter::once_with(|| step::run(&mut cargo_test("--doc")));
+    let examples = std::iter::once_with(examples::run);
+    Failure::all_of(all()?.into_iter().chain(docs).chain(examples))
 }
 
-fn threads() -> usize {
-    let cores = available_parallelism().map_or(1, usize::from);
-    (TESTS_PER_CORE * cores).min(MOST)
+/// Two programs side by side, where `cargo nextest` is installed or can be; else one after the other by `cargo test`.
+fn all() -> Done<Vec<Done>> {
+    let has_nextest =
+        tools::install().is_ok() || step::succeeds(&mut tool("cargo-nextest nextest --version"));
+    if !has_nextest {
+        return Ok(vec![step::run(&mut cargo_test("--all-targets"))]);
+    }
+    step::run(&mut cargo_test("--all-targets --no-run"))?;
+    thread::scope(|scope| {
+        let on_disk = scope.spawn(|| step::run_and_tell_at_the_end(&mut cargo_test(ON_DISK)));
+        let others = vec![step::run(&mut nextest()), step::run(&mut cargo_test(IN_MEMORY))];
+        let on_disk = on_disk.join().map_err(|_| Failure::new("a runner panicked"))?;
+        Ok(others.into_iter().chain([on_disk]).collect())
+    })
+}
+
+fn nextest() -> Command {
+    let shared = [ON_DISK, IN_MEMORY].join(" ");
+    let shared = shared.split_whitespace().filter(|word| *word != "--test");
+    let others: Vec<_> = shared.map(|name| format!("not binary(={name})")).collect();
+    let mut nextest = tool(&format!("cargo-nextest nextest run {ALL} --test-threads"));
+    nextest.arg(side_by_side()).arg("-E").arg(others.join(" & "));
+    nextest
+}
+
+fn cargo_test(what: &str) -> Command {
+    let mut tests = workspace::cargo(&format!("test {ALL} {what}"));
+    tests.env("RUST_TEST_THREADS", side_by_side());
+    tests
+}
+
+fn side_by_side() -> String {
+    (TESTS_PER_CORE * available_parallelism().map_or(1, usize::from)).to_string()
 }
