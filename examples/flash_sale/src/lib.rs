@@ -34,9 +34,7 @@
 //! ```
 
 mod act;
-mod canvas;
 mod crew;
-mod lanes;
 mod news;
 mod orders;
 mod picture;
@@ -45,6 +43,7 @@ mod sale;
 mod shop;
 mod stage;
 mod stop;
+mod svg;
 mod telling;
 mod verdict;
 mod worker;
@@ -90,7 +89,7 @@ fn show(connector: &Connector, url: Option<String>) -> Result<ExitCode, Failure>
         played.push(result);
     }
     telling::summary(&played);
-    println!("\nWho held the lock when: {}", paint(&played)?);
+    println!("\nWho held the lock when: {}", picture::paint(&played)?.display());
     Ok(judge(&played))
 }
 
@@ -102,12 +101,6 @@ fn rush(connector: &Connector, url: Option<String>, sale: Sale) -> Result<ExitCo
     let played = played.collect::<Result<Vec<_>, _>>()?;
     telling::rush(&stage, &played);
     Ok(judge(&played))
-}
-
-fn paint(played: &[Played]) -> Result<String, Failure> {
-    let path = picture::path();
-    picture::paint(&path, played)?;
-    Ok(path.display().to_string())
 }
 
 fn judge(played: &[Played]) -> ExitCode {

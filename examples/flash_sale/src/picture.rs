@@ -4,161 +4,179 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::canvas::{ALARM, Align, Canvas, FAINT, INK, LOOK, OVER, RULE, SALE, STOPPED, Scale};
-use crate::lanes::{self, Lanes};
-use crate::played::{LateWrite, Played};
-use crate::sale::{Failure, STOCK};
+use crate::played::{Hold, LateWrite, Played};
+use crate::sale::{Failure, STOCK, WORKERS};
+use crate::svg::{Anchor, Svg};
 
-const WIDTH: i32 = 1100;
-const LEFT: i32 = 84;
-const RIGHT: i32 = WIDTH - 24;
-/// How high the curve of the stock is.
-const CURVE: i32 = 80;
+const WIDTH: u32 = 1100;
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = WIDTH as f64 - 24.0;
+const HEADER: f64 = 78.0;
+/// How high the curve of the stock is, a lane, and the bar in it.
+const CURVE: f64 = 80.0;
+const LANE: f64 = 18.0;
+const BAR: f64 = 14.0;
 /// A heading, a curve, the lanes and the time.
-const RUN: i32 = 34 + CURVE + 10 + lanes::HEIGHT + 40;
-/// A heading, the lanes and the time.
-const CLOSE_UP: i32 = 34 + lanes::HEIGHT + 30;
-const HEADER: i32 = 78;
+const RUN: f64 = 34.0 + CURVE + 10.0 + LANE * WORKERS as f64 + 40.0;
 
-/// How much time the close-up shows before and after the lock changed hands.
-const BEFORE: Duration = Duration::from_millis(12);
-const AFTER: Duration = Duration::from_millis(98);
+const INK: &str = "#2d3748";
+const FAINT: &str = "#718096";
+const RULE: &str = "#e2e8f0";
+const SALE: &str = "#2b6cb0";
+const LOOK: &str = "#aacdf0";
+const STOPPED: &str = "#dd9328";
+const OVER: &str = "#f5e0be";
+const ALARM: &str = "#c51e3a";
 
-/// Where the picture goes: among the things that were built, or else that are temporary.
-pub(crate) fn path() -> PathBuf {
-    let built = Path::new("target");
-    let home = match built.is_dir() {
-        true => built.to_owned(),
-        false => std::env::temp_dir(),
-    };
-    home.join("flash_sale.svg")
-}
-
-/// Draws the acts in which a worker was stopped.
-pub(crate) fn paint(path: &Path, played: &[Played]) -> Result<(), Failure> {
+/// Draws the acts in which a worker was stopped, among the things that were built, or else that are temporary.
+pub(crate) fn paint(played: &[Played]) -> Result<PathBuf, Failure> {
     let runs: Vec<_> = played.iter().filter(|run| run.act.stops_a_worker()).collect();
-    let height = HEADER + RUN * runs.len() as i32 + CLOSE_UP;
-    let mut svg = String::new();
-    let canvas = Canvas::new(&mut svg, (WIDTH as u32, height as u32))?;
-    header(&canvas)?;
     let span = runs.iter().map(|run| shown(run)).max().unwrap_or_default();
+    let mut svg = Svg::new(WIDTH, HEADER as u32 + RUN as u32 * runs.len() as u32);
+    header(&mut svg);
     let mut top = HEADER;
-    for run in &runs {
-        whole_run(&canvas, run, span, top)?;
+    for run in runs {
+        Panel { svg: &mut svg, run, span, top }.draw();
         top += RUN;
     }
-    if let Some(fenced) = runs.last() {
-        close_up(&canvas, fenced, top)?;
-    }
-    canvas.finish()?;
-    Ok(fs::write(path, svg)?)
+    let built = Path::new("target");
+    let home = if built.is_dir() { built.to_owned() } else { std::env::temp_dir() };
+    let path = home.join("flash_sale.svg");
+    fs::write(&path, svg.finish())?;
+    Ok(path)
 }
 
-/// How long after its beginning a run is worth showing: until the last sale, and a little more.
+/// How long after its beginning a run is worth showing: until the last sale or the late write, and a little more.
 fn shown(run: &Played) -> Duration {
     let last_sale = run.stock().last().map_or(run.began, |(at, _)| *at);
     let late_write = run.late_write().map_or(run.began, |late| late.at());
     last_sale.max(late_write) - run.began + Duration::from_millis(250)
 }
 
-fn header(canvas: &Canvas<'_>) -> Result<(), Failure> {
+fn header(svg: &mut Svg) {
     let title = "Ten workers sell 100 items; one is stopped while it holds the lock";
-    canvas.text(((LEFT, 24), Align::Left), 20, INK, title)?;
+    svg.text((LEFT, 24.0), Anchor::Start, 20, INK, title);
     let key = [
         (SALE, "holds the lock and sells"),
         (LOOK, "holds the lock, nothing left"),
         (STOPPED, "stopped, its lease lasts"),
         (OVER, "stopped, its lease is over"),
+        (ALARM, "its late write"),
     ];
     let mut x = LEFT;
     for (color, text) in key {
-        canvas.bar((x, 49), (x + 22, 61), color)?;
-        canvas.text(((x + 28, 55), Align::Left), 12, INK, text)?;
-        x += 48 + text.len() as i32 * 7;
+        svg.bar((x, 49.0), (22.0, 12.0), color);
+        svg.text((x + 28.0, 55.0), Anchor::Start, 12, INK, text);
+        x += 48.0 + text.len() as f64 * 7.0;
     }
-    canvas.dot((x + 6, 55), ALARM)?;
-    canvas.text(((x + 18, 55), Align::Left), 12, INK, "its late write")
 }
 
-fn whole_run(canvas: &Canvas<'_>, run: &Played, span: Duration, top: i32) -> Result<(), Failure> {
-    let scale = Scale { from: run.began, to: run.began + span, left: LEFT, right: RIGHT };
-    canvas.text(((LEFT, top + 16), Align::Left), 15, INK, &heading(run))?;
-    stock_curve(canvas, run, scale, top + 34)?;
-    let top = top + 34 + CURVE + 10;
-    let played = run;
-    Lanes { canvas, played, scale, top }.draw()?;
-    let step = Duration::from_millis(500);
-    lanes::time_axis(canvas, scale, top + lanes::HEIGHT + 2, (run.began, step))
+/// One run: the stock, a lane for each worker, and the time.
+struct Panel<'a> {
+    svg: &'a mut Svg,
+    run: &'a Played,
+    span: Duration,
+    top: f64,
 }
 
-fn heading(run: &Played) -> String {
-    let shop = match run.late_write() {
-        Some(LateWrite::Refused { .. }) => "The shop checks tokens: the late write is refused",
-        _ => "The shop trusts the lock: the late write is taken",
-    };
-    format!("{shop}, and {} buyers pay for {STOCK} items", run.sold)
-}
-
-/// The stock after each write. It should only ever fall.
-fn stock_curve(canvas: &Canvas<'_>, run: &Played, scale: Scale, top: i32) -> Result<(), Failure> {
-    let y = |stock: u32| top + CURVE - stock as i32 * CURVE / STOCK as i32;
-    for (stock, label) in [(0, "0"), (STOCK / 2, "stock 50"), (STOCK, "100")] {
-        canvas.line(vec![(scale.left, y(stock)), (scale.right, y(stock))], RULE)?;
-        canvas.text(((scale.left - 8, y(stock)), Align::Right), 11, FAINT, label)?;
-    }
-    let mut curve = vec![(scale.left, y(STOCK))];
-    for (at, stock) in run.stock() {
-        let before = curve.last().map_or(y(STOCK), |point| point.1);
-        let (corner, point) = ((scale.x(at), before), (scale.x(at), y(stock)));
-        if point.1 < before {
-            canvas.thick_line(vec![corner, point], ALARM)?;
+impl Panel<'_> {
+    fn draw(&mut self) {
+        let shop = match self.run.late_write() {
+            Some(LateWrite::Refused { .. }) => "The shop checks tokens: the late write is refused",
+            _ => "The shop trusts the lock: the late write is taken",
+        };
+        let heading = format!("{shop}, and {} buyers pay for {STOCK} items", self.run.sold);
+        self.svg.text((LEFT, self.top + 16.0), Anchor::Start, 15, INK, &heading);
+        self.stock();
+        for worker in 0..WORKERS {
+            let y = self.lane(worker);
+            self.svg.line((LEFT, y), (RIGHT, y), RULE, 1);
+            self.svg.text((LEFT - 8.0, y), Anchor::End, 12, INK, &format!("worker {worker}"));
         }
-        curve.extend([corner, point]);
-    }
-    curve.push((scale.right, curve.last().map_or(y(0), |point| point.1)));
-    canvas.thick_line(curve, INK)?;
-    match run.late_write() {
-        Some(late) => late_write(canvas, late, scale.x(late.at()), (top, y)),
-        None => Ok(()),
-    }
-}
-
-/// Marks on the curve what the late write did to the stock.
-fn late_write(
-    canvas: &Canvas<'_>,
-    late: LateWrite,
-    x: i32,
-    (top, y): (i32, impl Fn(u32) -> i32),
-) -> Result<(), Failure> {
-    canvas.line(vec![(x, y(0)), (x, y(0) + 10)], ALARM)?;
-    match late {
-        LateWrite::Taken { left, .. } => {
-            let text = format!("late write: the stock jumps from 0 to {left}");
-            canvas.thick_line(vec![(x, y(0)), (x, y(left))], ALARM)?;
-            canvas.dot((x, y(left)), ALARM)?;
-            canvas.text(((x + 12, top + 4), Align::Left), 13, ALARM, &text)
+        for hold in self.run.holds().iter().filter(|hold| hold.kept) {
+            self.bar(hold.worker, (hold.from, hold.to), if hold.sold { SALE } else { LOOK }, "");
         }
-        LateWrite::Refused { seen, .. } => {
-            let refused = ((x + 12, top + 40), Align::Left);
-            canvas.dot((x, y(0)), ALARM)?;
-            canvas.text(refused, 13, ALARM, "late write refused: its token is stale,")?;
-            let seen = format!("the shop has seen {seen}");
-            canvas.text(((x + 12, top + 58), Align::Left), 13, ALARM, &seen)
+        self.stopped();
+        self.time();
+    }
+
+    /// The stock after each write. It should only ever fall.
+    fn stock(&mut self) {
+        for (stock, label) in [(0, "0"), (STOCK / 2, "stock 50"), (STOCK, "100")] {
+            let y = self.height_of(stock);
+            self.svg.line((LEFT, y), (RIGHT, y), RULE, 1);
+            self.svg.text((LEFT - 8.0, y), Anchor::End, 11, FAINT, label);
+        }
+        let mut before = (LEFT, self.height_of(STOCK));
+        let end = (self.run.began + self.span, self.run.stock().last().map_or(0, |last| last.1));
+        for (at, stock) in self.run.stock().into_iter().chain([end]) {
+            let (x, y) = (self.x(at), self.height_of(stock));
+            self.svg.line(before, (x, before.1), INK, 2);
+            self.svg.line((x, before.1), (x, y), if y < before.1 { ALARM } else { INK }, 2);
+            before = (x, y);
+        }
+        let Some(late) = self.run.late_write() else { return };
+        let (left, text) = match late {
+            LateWrite::Taken { left, .. } => {
+                (left, format!("late write: the stock jumps to {left}"))
+            }
+            LateWrite::Refused { seen, .. } => {
+                (0, format!("late write refused: the shop has seen {seen}"))
+            }
+        };
+        let (x, y) = (self.x(late.at()), self.height_of(left));
+        self.svg.dot((x, y), ALARM);
+        self.svg.text((x + 12.0, self.height_of(STOCK) + 12.0), Anchor::Start, 13, ALARM, &text);
+    }
+
+    /// The hold of the worker that was stopped: while its lease lasted, and for as long as it went on believing.
+    fn stopped(&mut self) {
+        let Some(stop) = self.run.stop else { return };
+        let is_its_own = |hold: &Hold| hold.token == stop.token;
+        let Some(own) = self.run.holds().into_iter().find(is_its_own) else { return };
+        let lease_over = self.run.taken_over().map_or(own.to, |next| next.from);
+        let text = format!("stopped; token {}", stop.token);
+        self.bar(stop.worker, (own.from, lease_over), STOPPED, &text);
+        self.bar(stop.worker, (lease_over, own.to), OVER, "lease over");
+        if let Some(late) = self.run.late_write() {
+            let at = (self.x(late.at()), self.lane(stop.worker));
+            self.svg.dot(at, ALARM);
         }
     }
-}
 
-/// The moment at which the lock changed hands, with the tokens of the holds.
-fn close_up(canvas: &Canvas<'_>, run: &Played, top: i32) -> Result<(), Failure> {
-    let Some(next) = run.taken_over() else {
-        return Ok(());
-    };
-    let scale = Scale { from: next.from - BEFORE, to: next.from + AFTER, left: LEFT, right: RIGHT };
-    let heading =
-        "The same, where the lease ends: each hold has a greater token (last digits shown)";
-    canvas.text(((LEFT, top + 16), Align::Left), 15, INK, heading)?;
-    let (played, top) = (run, top + 34);
-    Lanes { canvas, played, scale, top }.draw()?;
-    let step = Duration::from_millis(20);
-    lanes::time_axis(canvas, scale, top + lanes::HEIGHT + 2, (run.began, step))
+    /// A bar in the lane of a worker, at least a pixel wide, with a text if it has room.
+    fn bar(&mut self, worker: u32, (from, to): (Duration, Duration), color: &str, text: &str) {
+        let (from, to) = (self.x(from), self.x(to));
+        let (y, width) = (self.lane(worker), (to - from).max(1.0));
+        self.svg.bar((from, y - BAR / 2.0), (width, BAR), color);
+        if width > text.len() as f64 * 6.0 {
+            self.svg.text((from + width / 2.0, y), Anchor::Middle, 11, INK, text);
+        }
+    }
+
+    /// A line below, with the time since the doors opened.
+    fn time(&mut self) {
+        let y = self.lane(WORKERS);
+        self.svg.line((LEFT, y), (RIGHT, y), FAINT, 1);
+        for half in 0..=(self.span.as_millis() / 500) as u32 {
+            let x = self.x(self.run.began + half * Duration::from_millis(500));
+            self.svg.line((x, y), (x, y + 5.0), FAINT, 1);
+            let label = format!("{:.1} s", f64::from(half) / 2.0);
+            self.svg.text((x, y + 14.0), Anchor::Middle, 11, FAINT, &label);
+        }
+    }
+
+    /// Where a moment stands; moments outside stand at the edge.
+    fn x(&self, at: Duration) -> f64 {
+        let passed = at.saturating_sub(self.run.began).min(self.span);
+        LEFT + passed.as_secs_f64() / self.span.as_secs_f64() * (RIGHT - LEFT)
+    }
+
+    fn height_of(&self, stock: u32) -> f64 {
+        self.top + 34.0 + CURVE - f64::from(stock) * CURVE / f64::from(STOCK)
+    }
+
+    fn lane(&self, worker: u32) -> f64 {
+        self.top + 34.0 + CURVE + 10.0 + LANE * f64::from(worker) + LANE / 2.0
+    }
 }

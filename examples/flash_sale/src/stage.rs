@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use leasehold::Connector;
 use tempfile::TempDir;
 
@@ -41,7 +40,7 @@ impl Stage {
         let mut crew = Crew::hire(&self.url, sale.workers, orders)?;
         crew.open_doors()?;
         let (began, clock) = (now(), Instant::now());
-        let (heard, stop) = listen(act, sale, &crew)?;
+        let (heard, stop) = listen(&crew)?;
         crew.go_home()?;
         let shop = Shop::enter(&dir, false)?;
         Ok(Played {
@@ -74,19 +73,12 @@ fn look_at(connector: &Connector, url: &str) -> Result<&'static str, Failure> {
 }
 
 /// Listens until all workers have gone home, and plays the system that stops one of them.
-fn listen(act: Act, sale: Sale, crew: &Crew) -> Result<(Heard, Option<Stop>), Failure> {
-    let (mut heard, mut stop, mut sold) = (Vec::new(), None, 0);
-    let progress = progress(act, sale);
+fn listen(crew: &Crew) -> Result<(Heard, Option<Stop>), Failure> {
+    let (mut heard, mut stop) = (Vec::new(), None);
     while let Some((worker, news)) = crew.next_news()? {
         interfere(crew, worker, news, &mut stop)?;
-        sold += u32::from(matches!(news, News::Sold { .. }));
-        if matches!(news, News::Sold { .. } | News::SoldOut) {
-            progress.set_message(format!("{sold} sold"));
-            progress.inc(1);
-        }
         heard.push((worker, news));
     }
-    progress.finish_and_clear();
     Ok((heard, stop))
 }
 
@@ -105,12 +97,4 @@ fn interfere(crew: &Crew, worker: u32, news: News, stop: &mut Option<Stop>) -> R
         _ => {}
     }
     Ok(())
-}
-
-/// A bar on standard error; none if that is not a terminal.
-fn progress(act: Act, sale: Sale) -> ProgressBar {
-    let bar = ProgressBar::new(sale.buyers.into());
-    let style = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} buyers served, {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.with_prefix(act.key())
 }
