@@ -1,11 +1,10 @@
-//! What a service of several instances needs beside a mutex: one that leads, a job that runs once, five
-//! licences for all, and a catalogue that many read and one rebuilds.
+//! What a service of several instances needs beside a mutex: one that leads, five licences for
+//! all, and a catalogue that many read and one rebuilds. For a job that runs once see the example `nightly`.
 //!
 //! Four instances serve HTTP. They are processes of their own, and share the store of the locks and a
 //! directory, as four hosts would. Each act plays against their endpoints:
 //!
 //! - `leader.rs`: the leader is killed, and another leads in a greater term.
-//! - `nightly.rs`: all are told to run the nightly job, and one does.
 //! - `licences.rs`: never more than five at once, and one that comes back late is refused by the fence of its slot.
 //! - `catalogue.rs`: the catalogue is rebuilt while it is read, and nobody reads half of it.
 //!
@@ -18,7 +17,6 @@ mod crew;
 mod instance;
 mod leader;
 mod licences;
-mod nightly;
 mod server;
 
 use std::path::Path;
@@ -61,7 +59,6 @@ async fn main() -> Result<(), Failure> {
 async fn story(url: &str, home: &Path) -> Result<(), Failure> {
     let mut crew = Crew::start(url, home).await?;
     leader::act(&mut crew).await?;
-    nightly::act(&crew).await?;
     licences::act(&crew, home).await?;
     catalogue::act(&crew).await?;
     crew.go_home().await

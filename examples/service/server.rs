@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::crew::Failure;
 use crate::instance::{Identity, Instance};
-use crate::{catalogue, leader, licences, nightly};
+use crate::{catalogue, leader, licences};
 
 /// Serves until the standard input closes, and ends in the order in which nothing is left behind.
 pub(crate) async fn serve(identity: Identity, url: &str) -> Result<(), Failure> {
@@ -31,7 +31,6 @@ pub(crate) async fn serve(identity: Identity, url: &str) -> Result<(), Failure> 
 fn routes(instance: Arc<Instance>) -> Router {
     Router::new()
         .route("/leader", get(leader::show))
-        .route("/nightly/{night}", post(nightly::run))
         .route("/render", post(licences::render))
         .route("/catalogue", get(catalogue::read).post(catalogue::rebuild))
         .with_state(instance)
