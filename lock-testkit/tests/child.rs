@@ -1,8 +1,9 @@
 //! A child process plays its role, hears, answers, and ends with its parent.
 
+use std::path::Path;
 use std::time::Duration;
 
-use lock_testkit::{child, eventually, is_running};
+use lock_testkit::{RedisServer, child, eventually, is_running};
 use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -13,6 +14,7 @@ fn child_role() {
         "echo" => echo().await,
         "shows a variable" => child::say(&std::env::var("SHOWN").expect("set by the parent")),
         "parent" => be_parent().await,
+        "serves" => serve().await,
         other => panic!("no such role: {other}"),
     });
 }
@@ -28,6 +30,13 @@ async fn be_parent() {
     let (running, stopped) = (child::spawn("echo", &[]), child::spawn("echo", &[]));
     stopped.stop();
     child::say(&format!("{} {}", running.pid(), stopped.pid()));
+    std::future::pending().await
+}
+
+/// Starts a server that nobody drops.
+async fn serve() {
+    let server = RedisServer::start().await;
+    child::say(&format!("{} {}", server.pid(), server.folder().display()));
     std::future::pending().await
 }
 
@@ -98,4 +107,16 @@ async fn dies_with_its_parent_also_while_stopped() {
     for pid in line.split(' ').map(|pid| pid.parse().expect("an id")) {
         eventually("the grandchild is gone", SOON, async || !is_running(pid)).await;
     }
+}
+
+#[tokio::test]
+async fn a_server_and_its_folder_go_with_a_process_that_is_killed() {
+    let mut parent = child::spawn("serves", &[]);
+    let line = parent.line().await;
+    let (pid, folder) = line.split_once(' ').expect("an id and a path");
+    assert!(Path::new(folder).exists());
+    parent.kill().await;
+    let pid = pid.parse().expect("an id");
+    eventually("the server is gone", SOON, async || !is_running(pid)).await;
+    eventually("its folder is gone", SOON, async || !Path::new(folder).exists()).await;
 }

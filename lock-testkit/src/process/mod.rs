@@ -1,10 +1,12 @@
 //! Processes that a test starts, and that end with the test, even when it is killed.
 
 pub mod child;
+mod folder;
 mod program;
 pub mod signal;
 mod tethered;
 
+pub(crate) use self::folder::new_folder;
 pub use self::program::require;
 pub(crate) use self::tethered::Tether;
 pub use self::tethered::Tethered;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::redis_server::new_folder;
+use crate::process::new_folder;
 use crate::process::require;
 
 /// For one test, so a month is plenty; platforms refuse certificates that live for years.

@@ -13,9 +13,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::certificates::make_certificates;
 use super::free_port;
-use super::redis_server::{new_folder, owned};
+use super::redis_server::owned;
 use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
+use crate::process::new_folder;
 use crate::process::require;
 use crate::process::signal;
 

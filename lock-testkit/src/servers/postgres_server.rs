@@ -12,9 +12,10 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::free_port;
-use super::redis_server::{new_folder, owned};
+use super::redis_server::owned;
 use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
+use crate::process::new_folder;
 use crate::process::signal;
 
 /// A server answers within a second; this is for a machine that is very busy.

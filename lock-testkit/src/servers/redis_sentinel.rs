@@ -9,9 +9,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::free_port;
-use super::redis_server::new_folder;
 use super::resp::{Endpoint, Reply, Session};
 use crate::eventually;
+use crate::process::new_folder;
 use crate::process::{Tethered, require};
 
 /// A sentinel answers within tens of milliseconds; this is for a machine that is very busy.

@@ -14,6 +14,7 @@ use super::free_port;
 use super::resp::{Endpoint, Reply, Session};
 use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
+use crate::process::new_folder;
 use crate::process::require;
 use crate::process::signal;
 
@@ -260,10 +261,6 @@ fn value_of<'a>(args: &'a [String], argument: &str) -> Option<&'a str> {
 
 pub(crate) fn is_port_taken(log: &str) -> bool {
     log.contains("Address already in use")
-}
-
-pub(crate) fn new_folder() -> TempDir {
-    tempfile::Builder::new().prefix("leasehold-").tempdir().expect("a temporary folder can be made")
 }
 
 fn log_path(folder: &Path) -> PathBuf {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::certificates::{Certificates, arguments};
 use super::free_port;
-use super::redis_server::{RedisServer, is_port_taken, new_folder};
+use super::redis_server::{RedisServer, is_port_taken};
+use crate::process::new_folder;
 
 const PORTS_TRIED: usize = 5;
 
