@@ -54,11 +54,11 @@ pub use lock_core::{
     BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, Election, FakeClock,
     Fence, FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel, InvalidLease,
     InvalidName, InvalidOccurrence, InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label,
-    Leader, Leadership, Lease, LeaseExt, ListWatch, LockClient, LockError, LockGuard, LockName,
-    LockRequest, LockState, LockWatch, LostReason, LostSignal, MAX_NAMES, MAX_PERMITS,
-    MemoryBackend, MemoryFence, Moment, MultiGuard, MultiRequest, Observer, Occurrence, Once,
-    OnceOutcome, Order, Outcome, OwnerId, Permits, Readable, Reentrance, Release, Renewals, Slots,
-    SystemClock, TokenDurability, Ttl, Wait, Wakeup, Whom,
+    Leader, Leadership, Lease, ListWatch, LockClient, LockError, LockGuard, LockName, LockRequest,
+    LockState, LockWatch, LostReason, LostSignal, MAX_NAMES, MAX_PERMITS, MemoryBackend,
+    MemoryFence, Moment, MultiGuard, MultiRequest, Observer, Occurrence, Once, OnceOutcome, Order,
+    Outcome, OwnerId, Permits, Readable, Reentrance, Release, Renewals, Slots, SystemClock,
+    TokenDurability, Ttl, Wait, Wakeup, Whom,
 };
 // Not shown here a second time: there the methods of their implementation for `Arc` have dead links.
 #[doc(no_inline)]

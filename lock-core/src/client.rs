@@ -1,6 +1,5 @@
 //! What an application holds: it makes guards.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use crate::backend::DistributedLock;
@@ -58,7 +57,12 @@ impl LockClient {
 
     /// A client of `backend`.
     pub fn with_options(backend: impl DistributedLock, options: ClientOptions) -> Self {
-        Self { shared: Arc::new(Shared::new(in_one_arc(backend), options)) }
+        Self::from_arc(Arc::new(backend), options)
+    }
+
+    /// A client of a backend that is shared already, such as the one that `leasehold::backend(url)` opens.
+    pub fn from_arc(backend: Arc<dyn DistributedLock>, options: ClientOptions) -> Self {
+        Self { shared: Arc::new(Shared::new(backend, options)) }
     }
 
     /// The request, with the defaults of this client for what it leaves open.
@@ -225,7 +229,7 @@ impl LockClient {
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<LockState, LockError> {
         let name = LockName::new(name)?;
         let shared = &self.shared;
-        let answer = shared.request(|| shared.backend.inspect(&name)).await;
+        let answer = shared.request(async || shared.admin()?.inspect(&name).await).await;
         answer.map_err(|source| LockError::backend("inspect", Some(&name), source))
     }
 
@@ -249,7 +253,10 @@ impl LockClient {
     /// ```
     pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, LockError> {
         // In one try, since it may take many requests.
-        let answer = self.shared.request_once(self.shared.backend.list(prefix, limit)).await;
+        let answer = self
+            .shared
+            .request_once(async { self.shared.admin()?.list(prefix, limit).await })
+            .await;
         answer.map_err(|source| LockError::backend("list locks", None, source))
     }
 
@@ -320,7 +327,8 @@ impl LockClient {
     }
 
     async fn evict_whom(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, LockError> {
-        let answer = self.shared.request_once(self.shared.backend.evict(name, whom)).await;
+        let answer =
+            self.shared.request_once(async { self.shared.admin()?.evict(name, whom).await }).await;
         answer.map_err(|source| LockError::backend("evict the holder of", Some(name), source))
     }
 
@@ -373,7 +381,8 @@ impl LockClient {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn doctor(&self) -> Result<Vec<Finding>, LockError> {
-        let answer = self.shared.request_once(self.shared.backend.doctor()).await;
+        let answer =
+            self.shared.request_once(async { self.shared.admin()?.doctor("").await }).await;
         answer.map_err(|source| LockError::backend("examine the server", None, source))
     }
 
@@ -421,13 +430,5 @@ impl LockClient {
     /// ```
     pub async fn shutdown(&self) {
         self.shared.shutdown().await;
-    }
-}
-
-/// Shares a backend, unless it is shared already: each layer would cost an allocation a call.
-fn in_one_arc(backend: impl DistributedLock) -> Arc<dyn DistributedLock> {
-    match (&backend as &dyn Any).downcast_ref::<Arc<dyn DistributedLock>>() {
-        Some(shared) => shared.clone(),
-        None => Arc::new(backend),
     }
 }

@@ -40,7 +40,6 @@ mod engine;
 mod examination;
 mod fence;
 mod guard;
-mod lease_ext;
 mod memory;
 mod model;
 mod primitives;
@@ -51,7 +50,6 @@ pub use crate::client::{Finished, LockClient};
 pub use crate::engine::{ClientOptions, LostSignal};
 pub use crate::fence::{Fence, MemoryFence};
 pub use crate::guard::LockGuard;
-pub use crate::lease_ext::LeaseExt;
 pub use crate::memory::MemoryBackend;
 pub use crate::model::{
     BackendError, BoxError, Capabilities, Clock, Contention, Drift, FakeClock, FenceError,

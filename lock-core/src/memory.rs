@@ -10,8 +10,9 @@ use async_trait::async_trait;
 
 use self::watchers::Watchers;
 use crate::backend::{
-    Admission, Attempt, Changes, DistributedLock, Extension, Grant, Held, Holds, LockAdmin,
-    Recording, Release, Reserved, TokenRange, WaiterHandle, Withdrawals, next_token,
+    AcquiresSeveral, Admission, Attempt, Changes, DistributedLock, Extension, Grant, Held, Holds,
+    LockAdmin, Recording, RecordsRuns, Release, Reserved, ReservesTokens, TokenRange, WaiterHandle,
+    Withdrawals, next_token,
 };
 use crate::model::{
     BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder,
@@ -118,6 +119,14 @@ impl MemoryBackend {
         }
     }
 
+    /// A hold or a place of the lock may have ended: lets in those that fit then, and tells those that watch.
+    fn ended(&self, store: &mut Store, name: &LockName, now: Moment) -> Result<(), BackendError> {
+        self.hand_over(store, name, now)?;
+        store.watchers.tell(name);
+        store.forget_if_idle(name);
+        Ok(())
+    }
+
     /// Lets in all at the head of the queue that fit together (C34), and takes out those that have gone.
     fn hand_over(
         &self,
@@ -167,13 +176,10 @@ impl DistributedLock for MemoryBackend {
             Duration::from_nanos(1),
             "the locks end with the process, and so do their holders",
         )
-        .reserving_tokens()
         .with_kinds(Kinds::Permits)
-        .running_once()
-        .taking_several()
     }
 
-    async fn try_acquire(
+    async fn acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
@@ -181,18 +187,7 @@ impl DistributedLock for MemoryBackend {
         self.attempt(&mut self.store(), claim, waiter, self.clock.now())
     }
 
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let (now, mut store) = (self.clock.now(), self.store());
-        let attempts = claims.iter().map(|claim| self.attempt(&mut store, claim, None, now));
-        // C39: no further than to the first that is refused.
-        let granted = attempts.map_while(|attempt| match attempt {
-            Ok(Attempt::Granted(grant)) => Some(grant),
-            Ok(Attempt::Busy(_)) | Err(_) => None,
-        });
-        Ok(granted.collect())
-    }
-
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let now = self.clock.now();
         let mut store = self.store();
         renewals.iter().map(|renewal| Ok(store.extend(renewal, now))).collect()
@@ -203,12 +198,60 @@ impl DistributedLock for MemoryBackend {
         let mut store = self.store();
         store.expire(name, now);
         let was_held = store.locks.get_mut(name).is_some_and(|lock| lock.holds.end(owner));
-        self.hand_over(&mut store, name, now)?;
-        store.watchers.tell(name);
-        store.forget_if_idle(name);
+        self.ended(&mut store, name, now)?;
         Ok(if was_held { Release::Released } else { Release::NotHeld })
     }
 
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        let now = self.clock.now();
+        let mut store = self.store();
+        for owner in owners {
+            store.withdrawn.remember(*owner, self.server_time(now).0);
+        }
+        store.expire(name, now);
+        if let Some(lock) = store.locks.get_mut(name) {
+            lock.queue.retain(|waiter| !owners.contains(&waiter.claim.owner));
+            for owner in owners {
+                lock.holds.end(*owner);
+            }
+        }
+        // C34: also where all of them only waited, since those behind them may fit.
+        self.ended(&mut store, name, now)
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    fn token_ranges(&self) -> Option<&dyn ReservesTokens> {
+        Some(self)
+    }
+
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        Some(self)
+    }
+
+    fn several(&self) -> Option<&dyn AcquiresSeveral> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl AcquiresSeveral for MemoryBackend {
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let (now, mut store) = (self.clock.now(), self.store());
+        let attempts = claims.iter().map(|claim| self.attempt(&mut store, claim, None, now));
+        // C39: no further than to the first that is refused.
+        let granted = attempts.map_while(|attempt| match attempt {
+            Ok(Attempt::Granted(grant)) => Some(grant),
+            Ok(Attempt::Busy(_)) | Err(_) => None,
+        });
+        Ok(granted.collect())
+    }
+}
+
+#[async_trait]
+impl ReservesTokens for MemoryBackend {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let reserved = self.store().reserve(hold, self.clock.now())?;
         match reserved {
@@ -216,7 +259,10 @@ impl DistributedLock for MemoryBackend {
             None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
         }
     }
+}
 
+#[async_trait]
+impl RecordsRuns for MemoryBackend {
     async fn release_after(
         &self,
         name: &LockName,
@@ -238,18 +284,6 @@ impl DistributedLock for MemoryBackend {
         let (now, store) = (self.clock.now(), self.store());
         let recorded = store.records.get(&(name.clone(), occurrence.clone()));
         Ok(recorded.filter(|record| !now.has_reached(record.expires)).map(|record| record.token))
-    }
-
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        {
-            let mut store = self.store();
-            store.withdrawn.remember(owner, self.server_time(self.clock.now()).0);
-            if let Some(lock) = store.locks.get_mut(name) {
-                lock.queue.retain(|waiter| waiter.claim.owner != owner);
-            }
-        }
-        // C34: also of one that only waited, since those behind it may fit.
-        self.release(name, owner).await.map(drop)
     }
 }
 
@@ -278,13 +312,11 @@ impl LockAdmin for MemoryBackend {
         store.expire(name, now);
         let lock = store.locks.get_mut(name);
         let ended = lock.map_or_else(Vec::new, |lock| lock.holds.evict(whom, now));
-        self.hand_over(&mut store, name, now)?;
-        store.watchers.tell(name);
-        store.forget_if_idle(name);
+        self.ended(&mut store, name, now)?;
         Ok(ended)
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+    async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
         Ok(vec![Finding::good("reach", "the locks exclude tasks of this process alone")])
     }
 }

@@ -95,10 +95,10 @@ async fn c20_a_shutdown_waits_no_longer_for_what_is_given_back() {
 #[tokio::test(start_paused = true)]
 async fn c19_a_shutdown_refuses_what_comes_late() {
     let (client, faulty, store) = faulty_client();
-    faulty.once(Operation::TryAcquire, Fault::Silence);
+    faulty.once(Operation::Acquire, Fault::Silence);
     let guard = client.acquire(LockRequest::new("a").ttl(60 * SECOND)).await.expect("a second try");
     client.shutdown().await;
-    let late = store.try_acquire(&faulty.last_claim().expect("it was tried"), None).await;
+    let late = store.acquire(&faulty.last_claim().expect("it was tried"), None).await;
     assert!(late.is_err(), "{late:?}");
     drop(guard);
 }
@@ -151,7 +151,7 @@ async fn c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone() {
     for releases in [false, true] {
         let lost = client.attach(Lease::import(&text).expect("a lease")).await.expect("held");
         // Extended on the server, and the answer lost: so it is held there longer than here.
-        faulty.always(Operation::ExtendAll, Fault::SilenceAfter);
+        faulty.always(Operation::Extend, Fault::SilenceAfter);
         lost.lost().await;
         faulty.heal();
         let next = client.attach(Lease::import(&text).expect("a lease")).await.expect("held");

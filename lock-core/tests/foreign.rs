@@ -26,7 +26,7 @@ async fn c49_what_is_no_lock_is_an_error_at_once_however_long_the_wait() {
         let Err(LockError::NotALock { name, found }) = refused else { panic!("{refused:?}") };
         assert_eq!((name.as_str(), &*found), ("stock:42", "something of the test"));
     }
-    assert_eq!(faulty.calls(Operation::TryAcquire), 3, "it is asked once each");
+    assert_eq!(faulty.calls(Operation::Acquire), 3, "it is asked once each");
     for refused in [client.inspect(&name).await.map(drop), client.evict(&name).await.map(drop)] {
         assert!(matches!(refused, Err(LockError::NotALock { .. })), "{refused:?}");
     }

@@ -98,13 +98,13 @@ async fn c41_the_janitor_lets_nobody_in_early() {
 #[tokio::test(start_paused = true)]
 async fn c41_a_claim_that_is_unresolved_is_withdrawn_and_keeps_others_out() {
     let (client, faulty, other) = faulty_client();
-    faulty.once(Operation::TryAcquire, Fault::Silence);
+    faulty.once(Operation::Acquire, Fault::Silence);
     let guard = client.once("job").at_least(HOUR).begin().await.expect("an answer");
     let began = Instant::now();
     drop(guard.ran().expect("a free lock"));
     until_free(&other).await;
     assert!(began.elapsed() >= HOUR, "{:?}", began.elapsed());
-    let late = faulty.try_acquire(&faulty.last_claim().expect("it was tried"), None).await;
+    let late = faulty.acquire(&faulty.last_claim().expect("it was tried"), None).await;
     assert!(late.is_err(), "{late:?}");
 }
 
@@ -122,7 +122,7 @@ async fn c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl() {
         let (began, guard) = (Instant::now(), guard.expect("an answer").ran().expect("free"));
         sleep(lived).await;
         assert!(guard.is_held(), "it is renewed");
-        for operation in [Operation::ExtendAll, Operation::Release, Operation::ReleaseAfter] {
+        for operation in [Operation::Extend, Operation::Release, Operation::ReleaseAfter] {
             faulty.always(operation, Fault::Silence);
         }
         until_free(&other).await;
@@ -136,7 +136,7 @@ async fn c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl() {
 async fn c41_a_grant_that_nobody_learned_of_costs_one_ttl() {
     for fault in [Fault::SilenceAfter, Fault::ReplyLost] {
         let (client, faulty, other) = faulty_client();
-        faulty.always(Operation::TryAcquire, fault);
+        faulty.always(Operation::Acquire, fault);
         // The process is gone before it can take anything back.
         faulty.always(Operation::Withdraw, Fault::Silence);
         let unknown = client.once("job").at_least(HOUR).ttl(30 * SECOND).begin().await;
@@ -152,7 +152,7 @@ async fn c41_a_run_that_did_not_begin_keeps_nobody_out() {
     for fault in [Fault::Silence, Fault::SilenceAfter, Fault::RequestLost, Fault::ReplyLost] {
         for patience in [SECOND / 10, MINUTE] {
             let (client, faulty, other) = faulty_client();
-            faulty.always(Operation::ExtendAll, fault);
+            faulty.always(Operation::Extend, fault);
             let begun = timeout(patience, client.once("job").at_least(HOUR).begin()).await;
             assert!(!matches!(begun, Ok(Ok(_))), "{begun:?}");
             let kept = until_free(&other).await;
@@ -165,7 +165,7 @@ async fn c41_a_run_that_did_not_begin_keeps_nobody_out() {
 #[tokio::test(start_paused = true)]
 async fn c41_what_may_have_been_taken_for_the_span_is_given_back_in_it() {
     let (client, faulty, other) = faulty_client();
-    faulty.always(Operation::ExtendAll, Fault::SilenceAfter);
+    faulty.always(Operation::Extend, Fault::SilenceAfter);
     faulty.always(Operation::Release, Fault::Silence);
     let unknown = client.once("job").at_least(HOUR).ttl(30 * SECOND).begin().await;
     assert!(matches!(unknown, Err(LockError::Backend { .. })), "{unknown:?}");
@@ -256,7 +256,7 @@ async fn c42_a_record_whose_reply_was_lost_is_repeated() {
 async fn c42_a_record_is_tried_for_as_long_as_the_lock_is_held() {
     for fault in [Fault::Refused, Fault::RequestLost, Fault::ReplyLost, Fault::Silence] {
         let (client, faulty, other) = faulty_client();
-        let away = [Operation::Record, Operation::ExtendAll];
+        let away = [Operation::Record, Operation::Extend];
         away.iter().for_each(|operation| faulty.always(*operation, fault));
         let run = client.once("job").ttl(30 * SECOND).occurrence("x").run(async |_| 42);
         let (ran, ()) = tokio::join!(run, async {
@@ -275,12 +275,12 @@ async fn c42_a_record_is_tried_for_as_long_as_the_lock_is_held() {
 #[tokio::test(start_paused = true)]
 async fn c42_a_record_is_tried_on_when_a_renewal_saves_the_hold() {
     let (client, faulty, _) = faulty_client();
-    faulty.always(Operation::ExtendAll, Fault::RequestLost);
+    faulty.always(Operation::Extend, Fault::RequestLost);
     let run = client.once("job").ttl(30 * SECOND).occurrence("x").run(async |_| {
         // The work ends shortly before the deadline.
         sleep(26 * SECOND).await;
         faulty.always(Operation::Record, Fault::RequestLost);
-        faulty.always(Operation::ExtendAll, Fault::Late(Duration::ZERO));
+        faulty.always(Operation::Extend, Fault::Late(Duration::ZERO));
     });
     let (ran, ()) = tokio::join!(run, async {
         sleep(35 * SECOND).await;
@@ -298,7 +298,7 @@ async fn c42_a_run_is_unrecorded_at_the_deadline_and_not_before() {
         let (client, faulty, other) = faulty_client();
         faulty.always(Operation::Record, fault);
         if !renewals {
-            faulty.always(Operation::ExtendAll, fault);
+            faulty.always(Operation::Extend, fault);
         }
         let began = Instant::now();
         let run = client.once("job").ttl(30 * SECOND).occurrence("x").run(async |_| 42);
@@ -366,7 +366,7 @@ async fn c41_a_bad_run_is_refused_before_any_io() {
     ];
     assert!(refused.iter().all(Result::is_err), "{refused:?}");
     assert!(matches!(refused[3], Err(LockError::InvalidOccurrence(_))), "{refused:?}");
-    let calls = [Operation::TryAcquire, Operation::Recorded].map(|sent| faulty.calls(sent));
+    let calls = [Operation::Acquire, Operation::Recorded].map(|sent| faulty.calls(sent));
     assert_eq!(calls, [0, 0]);
 }
 

@@ -46,7 +46,7 @@ impl Store {
     }
 
     fn grants_asked(&self) -> usize {
-        self.faulty.calls(Operation::TryAcquire)
+        self.faulty.calls(Operation::Acquire)
     }
 
     /// The next holder, once `first` is released, and the one that waits behind it: so tokens are left.
@@ -180,7 +180,7 @@ async fn c28_a_waiter_with_a_shorter_ttl_is_granted_its_own_hold() {
 async fn c05_a_hold_that_is_nearly_over_is_not_passed_on() {
     let clock = Arc::new(FakeClock::new());
     let store = Store::with_options(ClientOptions::new().clock(clock.clone()));
-    store.faulty.always(Operation::ExtendAll, Fault::Refused);
+    store.faulty.always(Operation::Extend, Fault::Refused);
     let first = store.hold().await;
     let mut second = Box::pin(store.locks.acquire("a"));
     assert!((&mut second).now_or_never().is_none(), "it waits");

@@ -23,12 +23,12 @@ async fn c18_an_endless_wait_outlasts_its_own_pauses() {
     let guard = holder.acquire("a").await.expect("a free lock");
     let faulty = Faulty::new(std::sync::Arc::new(store));
     // A look at the server each second, and outages borne for half of that.
-    faulty.always(Operation::TryAcquire, Fault::Late(Duration::from_millis(1)));
+    faulty.always(Operation::Acquire, Fault::Late(Duration::from_millis(1)));
     let options = ClientOptions::new().request_timeout(Duration::from_millis(100));
     let waiter = LockClient::with_options(faulty.clone(), options);
     let waiting = waiter.acquire(LockRequest::new("a").wait(Wait::Forever));
     let release = async {
-        while faulty.calls(Operation::TryAcquire) < 4 {
+        while faulty.calls(Operation::Acquire) < 4 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         guard.release().await.expect("an answer");

@@ -19,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn clients() -> (LockClient, Faulty, LockClient) {
     let memory = MemoryBackend::new();
     let faulty = Faulty::new(Arc::new(memory.clone()));
-    faulty.always(Operation::TryAcquire, Fault::Late(10 * MS));
+    faulty.always(Operation::Acquire, Fault::Late(10 * MS));
     (LockClient::new(faulty.clone()), faulty, LockClient::new(memory))
 }
 
@@ -47,7 +47,7 @@ async fn c43_the_last_guard_gives_the_lock_back() {
         for _ in 0..3 {
             guards.push(locks.acquire(request(&me)).await.expect("its own lock"));
         }
-        assert_eq!(faulty.calls(Operation::TryAcquire), 1);
+        assert_eq!(faulty.calls(Operation::Acquire), 1);
         assert!(guards.iter().all(|guard| guard.token() == guards[0].token()));
         guards.remove(first_to_go).release().await.expect("it is held");
         drop(guards.remove(0));

@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const NAMES: [&str; 3] = ["c", "a", "b"];
 
 /// For several locks, and for one.
-const ASKING: [Operation; 2] = [Operation::AcquireWhileFree, Operation::TryAcquire];
+const ASKING: [Operation; 2] = [Operation::AcquireWhileFree, Operation::Acquire];
 
 /// A client whose requests take 10 ms, and one of the same store whose requests take no time.
 fn clients() -> (LockClient, Faulty, LockClient) {
@@ -190,11 +190,11 @@ async fn c39_a_request_for_several_that_failed_leaves_no_lock() {
     }
 }
 
-/// After how many milliseconds all are held: half of a request time-out if there is no answer, else a pause.
+/// After how many milliseconds all are held: after two answers that follow an error, or half of a request time-out.
 fn taken_after(fault: Fault) -> u32 {
     match fault {
-        Fault::Refused | Fault::RequestLost | Fault::ReplyLost => 500,
-        _ => 1500,
+        Fault::Refused | Fault::RequestLost | Fault::ReplyLost => 20,
+        _ => 1020,
     }
 }
 
@@ -266,7 +266,7 @@ async fn c26_several_locks_pass_nobody_of_their_client() {
 #[tokio::test(start_paused = true)]
 async fn c26_several_locks_do_not_overtake_a_request_of_their_client() {
     let (locks, faulty, _) = clients();
-    faulty.once(Operation::TryAcquire, Fault::Silence);
+    faulty.once(Operation::Acquire, Fault::Silence);
     let first = tokio::spawn({
         let locks = locks.clone();
         async move { locks.acquire("b").await.expect("its turn comes") }

@@ -116,7 +116,7 @@ async fn c08_a_loss_names_its_cause() {
         let (log, _listening) = listen();
         let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
         let guard = LockClient::new(faulty.clone()).acquire("stock").await.expect("a free lock");
-        faulty.always(Operation::ExtendAll, fault);
+        faulty.always(Operation::Extend, fault);
         assert_eq!(guard.lost().await, LostReason::Expired);
         assert!(log.lines(&["WARN", "renewal failed", "name=stock", cause]) > 0, "{}", log.text());
         assert_eq!(log.lines(&["WARN", "lost", "name=stock", cause]), 1, "{}", log.text());
@@ -137,7 +137,7 @@ async fn c13_the_end_of_a_bound_is_a_reason_of_its_own() {
     assert_eq!(log.lines(&["WARN", "lost", "as long as its bound allows"]), 1, "{}", log.text());
     drop(guard);
     let guard = locks.acquire(request).await.expect("a free lock");
-    faulty.always(Operation::ExtendAll, Fault::RequestLost);
+    faulty.always(Operation::Extend, Fault::RequestLost);
     assert_eq!(guard.lost().await, LostReason::Expired, "a renewal failed before the bound");
 }
 

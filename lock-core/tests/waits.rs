@@ -21,7 +21,7 @@ fn faulty_client() -> (LockClient, Faulty) {
 #[tokio::test(start_paused = true)]
 async fn c48_an_endless_wait_for_grants_that_come_too_late_says_so() {
     let (client, faulty) = faulty_client();
-    faulty.always(Operation::TryAcquire, Fault::Late(SECOND / 5));
+    faulty.always(Operation::Acquire, Fault::Late(SECOND / 5));
     let request = LockRequest::new("stock:42").ttl(SECOND / 10).wait(Wait::Forever);
     let error = client.acquire(request).await.expect_err("no grant is in time");
     let LockError::Backend { source, .. } = &error else { panic!("{error:?}") };
@@ -34,9 +34,9 @@ async fn c48_an_endless_wait_for_grants_that_come_too_late_says_so() {
 async fn c48_an_outage_after_late_grants_is_told_as_one() {
     let (client, faulty) = faulty_client();
     for _ in 0..3 {
-        faulty.once(Operation::TryAcquire, Fault::Late(SECOND / 5));
+        faulty.once(Operation::Acquire, Fault::Late(SECOND / 5));
     }
-    faulty.always(Operation::TryAcquire, Fault::Refused);
+    faulty.always(Operation::Acquire, Fault::Refused);
     let request = LockRequest::new("a").ttl(SECOND / 10).wait(Wait::Forever);
     let error = client.acquire(request).await.expect_err("an outage");
     let LockError::Backend { source, .. } = &error else { panic!("{error:?}") };
@@ -47,7 +47,7 @@ async fn c48_an_outage_after_late_grants_is_told_as_one() {
 #[tokio::test(start_paused = true)]
 async fn c48_an_endless_wait_bears_five_request_timeouts_of_refusals() {
     let (client, faulty) = faulty_client();
-    faulty.always(Operation::TryAcquire, Fault::Refused);
+    faulty.always(Operation::Acquire, Fault::Refused);
     let asked = Instant::now();
     let ended = client.acquire("a").await;
     assert!(matches!(ended, Err(LockError::Backend { .. })), "{ended:?}");
@@ -60,7 +60,7 @@ async fn c48_an_endless_wait_bears_five_request_timeouts_of_refusals() {
 #[tokio::test(start_paused = true)]
 async fn c19_an_extended_hold_is_taken_back_for_as_long_as_it_lasts() {
     let (client, faulty) = faulty_client();
-    faulty.once(Operation::TryAcquire, Fault::RequestLost);
+    faulty.once(Operation::Acquire, Fault::RequestLost);
     let guard = client.acquire(LockRequest::new("a").ttl(SECOND)).await.expect("the second try");
     guard.extend(SECOND * 600).await.expect("held");
     faulty.always(Operation::Withdraw, Fault::RequestLost);

@@ -1,5 +1,7 @@
 //! The trait's operations.
 
+use futures_util::future::try_join_all;
+use lock_core::backend::{AcquiresSeveral, RecordsRuns};
 use std::fmt;
 use std::time::Duration;
 
@@ -74,12 +76,10 @@ impl DistributedLock for EtcdBackend {
              restoring a backup brings back old locks and old tokens, which clients that saw newer \
              ones refuse",
         )
-        .running_once()
         .with_kinds(Kinds::Permits)
-        .taking_several()
     }
 
-    async fn try_acquire(
+    async fn acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
@@ -87,18 +87,58 @@ impl DistributedLock for EtcdBackend {
         self.cluster.attempt(claim, waiter).await
     }
 
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        self.cluster.take_while_free(claims).await
-    }
-
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        self.cluster.extend_all(renewals).await
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        self.cluster.extend(renewals).await
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         self.cluster.release(name, owner).await
     }
 
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        // What becomes of a hold that is not known its renewals tell.
+        let key = self.cluster.claims.key(lease.owner())?;
+        let (watches, claims) = (self.cluster.watches.clone(), self.cluster.claims.clone());
+        let (owner, token) = (lease.owner(), lease.token());
+        Some(Box::pin(async move {
+            tokio::time::sleep(WATCHED_AFTER).await;
+            watches.gone(key.as_bytes(), token).await;
+            claims.lost(owner, token);
+            LostReason::Evicted
+        }))
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.cluster.keeper.close().await
+    }
+
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        let withdrawn = owners.iter().map(|owner| self.cluster.withdraw(name, *owner));
+        try_join_all(withdrawn).await.map(drop)
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        Some(self)
+    }
+
+    fn several(&self) -> Option<&dyn AcquiresSeveral> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl AcquiresSeveral for EtcdBackend {
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        self.cluster.take_while_free(claims).await
+    }
+}
+
+#[async_trait]
+impl RecordsRuns for EtcdBackend {
     async fn release_after(
         &self,
         name: &LockName,
@@ -118,27 +158,6 @@ impl DistributedLock for EtcdBackend {
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
         self.cluster.recorded(name, occurrence).await
-    }
-
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.cluster.withdraw(name, owner).await
-    }
-
-    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        // What becomes of a hold that is not known its renewals tell.
-        let key = self.cluster.claims.key(lease.owner())?;
-        let (watches, claims) = (self.cluster.watches.clone(), self.cluster.claims.clone());
-        let (owner, token) = (lease.owner(), lease.token());
-        Some(Box::pin(async move {
-            tokio::time::sleep(WATCHED_AFTER).await;
-            watches.gone(key.as_bytes(), token).await;
-            claims.lost(owner, token);
-            LostReason::Evicted
-        }))
-    }
-
-    async fn close(&self) -> Result<(), BackendError> {
-        self.cluster.keeper.close().await
     }
 }
 
@@ -160,7 +179,7 @@ impl LockAdmin for EtcdBackend {
         self.cluster.evict(name, whom).await
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+    async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
         doctor::examine(&self.cluster).await
     }
 }

@@ -32,7 +32,7 @@ struct Hold<'a> {
 }
 
 impl Cluster {
-    pub(crate) async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
+    pub(crate) async fn extend(&self, renewals: &[Renewal]) -> Vec<Answer> {
         let asked = SystemClock.now();
         self.keeper.ensure_running();
         let mut answers: HashMap<OwnerId, Answer> = HashMap::new();
@@ -199,7 +199,7 @@ mod tests {
         cluster.claims.begin(&claim);
         let later = SystemClock.now().after(Duration::from_secs(3600));
         let _deletion = cluster.claims.expired(later);
-        let answers = cluster.extend_all(&[renewal]).await;
+        let answers = cluster.extend(&[renewal]).await;
         assert!(matches!(answers[..], [Err(_)]), "{answers:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! The backend: file operations behind the trait.
 
+use lock_core::backend::RecordsRuns;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,11 +130,10 @@ impl DistributedLock for FileBackend {
              from a backup while locks are held, a second holder may be granted while the first \
              still believes, with a greater token unless the clock is behind",
         )
-        .running_once()
         .with_kinds(Kinds::Permits)
     }
 
-    async fn try_acquire(
+    async fn acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
@@ -155,7 +155,7 @@ impl DistributedLock for FileBackend {
         Ok(attempt)
     }
 
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let (directory, batch) = (self.directory.clone(), renewals.to_vec());
         let answers = on_own_thread(move |caller| {
             let timeout = LockTimeout::new();
@@ -178,6 +178,23 @@ impl DistributedLock for FileBackend {
         blocking(move |_| directory.release(&name, owner)).await
     }
 
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        owners.iter().for_each(|owner| self.notifications.unregister(*owner));
+        let (directory, name, owners) = (self.directory.clone(), name.clone(), owners.to_vec());
+        blocking(move |_| directory.withdraw(&name, &owners)).await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl RecordsRuns for FileBackend {
     async fn release_after(
         &self,
         name: &LockName,
@@ -202,12 +219,6 @@ impl DistributedLock for FileBackend {
             (self.directory.clone(), name.clone(), occurrence.clone());
         blocking(move |_| directory.recorded(&name, &occurrence)).await
     }
-
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.notifications.unregister(owner);
-        let (directory, name) = (self.directory.clone(), name.clone());
-        blocking(move |_| directory.withdraw(&name, owner)).await
-    }
 }
 
 #[async_trait]
@@ -227,7 +238,7 @@ impl LockAdmin for FileBackend {
         blocking(move |_| directory.evict(&name, &whom)).await
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+    async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
         let directory = self.directory.clone();
         blocking(move |_| Ok(directory.doctor())).await
     }

@@ -172,15 +172,18 @@ impl Directory {
         Runs::of(&self.path, name).find(occurrence, &self.machine.now())
     }
 
-    /// C19: remembers the withdrawal first. An attempt that comes after it is then refused, and an attempt
-    /// that came before it is undone by what follows.
-    pub(crate) fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.withdrawn().remember(owner, self.machine.now().uptime);
+    /// C19: remembers the withdrawals first. An attempt that comes after them is then refused, and an attempt
+    /// that came before them is undone by what follows.
+    pub(crate) fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        let now = self.machine.now().uptime;
+        owners.iter().for_each(|owner| self.withdrawn().remember(*owner, now));
         let Some(mut lock) = self.find(name, LockTimeout::new())? else {
             return Ok(());
         };
-        lock.holds.end(owner);
-        lock.leave(owner)?;
+        for &owner in owners {
+            lock.holds.end(owner);
+            lock.leave(owner)?;
+        }
         // C34: also for one that only waited, since those behind it may fit.
         self.tell(lock.pass_on()?);
         Ok(())

@@ -33,14 +33,14 @@ pub(crate) fn renewal(claim: &Claim, token: FencingToken, ttl: Duration) -> Rene
 
 /// The grant, which there must be.
 pub(crate) async fn granted(lock: &FileBackend, claim: &Claim) -> Grant {
-    match lock.try_acquire(claim, None).await.expect("an answer") {
+    match lock.acquire(claim, None).await.expect("an answer") {
         Attempt::Granted(grant) => grant,
         Attempt::Busy(seen) => panic!("{} was not granted: {seen}", claim.name),
     }
 }
 
 pub(crate) async fn is_busy(lock: &FileBackend, claim: &Claim) -> bool {
-    let attempt = lock.try_acquire(claim, None).await.expect("an answer");
+    let attempt = lock.acquire(claim, None).await.expect("an answer");
     matches!(attempt, Attempt::Busy(_))
 }
 

@@ -221,7 +221,7 @@ async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError>
     let probe = match server.names.is_advisory() {
         true => server.call("look").text(NAME).number(0).number(0),
         false => {
-            let probe = server.call("withdraw").text(NAME).owner(OwnerId::random());
+            let probe = server.call("withdraw").text(NAME).owners([OwnerId::random()].into_iter());
             probe.number(server.clock_limit())
         }
     };

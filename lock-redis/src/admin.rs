@@ -44,11 +44,7 @@ impl LockAdmin for RedisBackend {
         reply::ended(reply, whom)
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        self.doctor_under("").await
-    }
-
-    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
         doctor::examine(&self.server, prefix, self.take_and_give_back(prefix)).await
     }
 }
@@ -88,8 +84,8 @@ impl RedisBackend {
     async fn take_and_give_back(&self, prefix: &str) -> Result<(), BackendError> {
         let request = LockRequest::new(format!("{prefix}{}", doctor::PROBE)).ttl(doctor::PROBE_TTL);
         let claim = request.claim().map_err(|_| unreadable(doctor::PROBE))?;
-        let attempt = self.try_acquire(&claim, None).await;
-        self.withdraw(&claim.name, claim.owner).await.and(attempt.map(drop))?;
+        let attempt = self.acquire(&claim, None).await;
+        self.withdraw(&claim.name, &[claim.owner]).await.and(attempt.map(drop))?;
         let node = self.server.node_of(&Keys::new(&claim.name).lock())?;
         let mut publish = cmd("PUBLISH");
         publish.arg(&*node.channel).arg("");

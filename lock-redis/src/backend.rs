@@ -1,5 +1,7 @@
 //! The operations on locks, each one script and one round trip.
 
+use futures_util::future::try_join_all;
+use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +13,8 @@ use lock_core::backend::{
     Reserved, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockName, Occurrence,
-    Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
+    BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockAdmin, LockName,
+    Occurrence, Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
 };
 use redis::cmd;
 
@@ -116,7 +118,7 @@ fn kind_mark(kind: Kind) -> Option<String> {
 #[async_trait]
 impl DistributedLock for RedisBackend {
     fn capabilities(&self) -> Capabilities {
-        let capabilities = Capabilities::new(
+        Capabilities::new(
             BACKEND,
             Order::Fifo,
             Wakeup::Push,
@@ -128,20 +130,14 @@ impl DistributedLock for RedisBackend {
                 Servers::Several | Servers::Spread => LOSS_OF_SEVERAL,
             },
         )
-        .reserving_tokens()
-        .running_once()
-        .with_kinds(Kinds::Permits);
-        match self.server.is_spread() {
-            true => capabilities,
-            false => capabilities.taking_several(),
-        }
+        .with_kinds(Kinds::Permits)
     }
 
     fn server_of(&self, name: &LockName) -> u64 {
         self.server.number_of(&Keys::new(name).lock())
     }
 
-    async fn try_acquire(
+    async fn acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
@@ -166,10 +162,43 @@ impl DistributedLock for RedisBackend {
         Ok(attempt)
     }
 
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        self.renew(renewals).await
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        let limit = self.clock_limit();
+        let releasing =
+            |_: &Node, _| Ok(Question::Release(Releasing { name: name.clone(), owner, limit }));
+        let reply = self.server.ask_over(name, releasing).await?;
+        self.claims.forget(owner);
+        reply::release(reply)
+    }
+
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        try_join_all(owners.iter().map(|owner| self.withdraw_one(name, *owner))).await.map(drop)
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    fn token_ranges(&self) -> Option<&dyn ReservesTokens> {
+        Some(self)
+    }
+
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        Some(self)
+    }
+
+    fn several(&self) -> Option<&dyn AcquiresSeveral> {
+        (!self.server.is_spread()).then_some(self)
+    }
+}
+
+#[async_trait]
+impl AcquiresSeveral for RedisBackend {
     async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        if self.server.is_spread() {
-            return Ok(Vec::new());
-        }
         let calls: Vec<_> =
             claims.iter().map(|claim| self.claims.begin_call(claim.owner)).collect();
         let owners: Vec<_> = claims.iter().map(|claim| claim.owner.expose()).collect();
@@ -185,20 +214,10 @@ impl DistributedLock for RedisBackend {
         claims.iter().for_each(|claim| self.claims.forget(claim.owner));
         Ok(grants)
     }
+}
 
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        self.renew(renewals).await
-    }
-
-    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let limit = self.clock_limit();
-        let releasing =
-            |_: &Node, _| Ok(Question::Release(Releasing { name: name.clone(), owner, limit }));
-        let reply = self.server.ask_over(name, releasing).await?;
-        self.claims.forget(owner);
-        reply::release(reply)
-    }
-
+#[async_trait]
+impl ReservesTokens for RedisBackend {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let (owner, limit) = (hold.owner.expose(), self.clock_limit());
         let args = (&*owner, limit, hold.tokens, u8::from(hold.yields));
@@ -209,7 +228,10 @@ impl DistributedLock for RedisBackend {
         }
         Ok(answer)
     }
+}
 
+#[async_trait]
+impl RecordsRuns for RedisBackend {
     async fn release_after(
         &self,
         name: &LockName,
@@ -241,8 +263,10 @@ impl DistributedLock for RedisBackend {
         get.arg(keys.run(occurrence));
         reply::recorded(self.server.send(&keys.lock(), get).await?)
     }
+}
 
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+impl RedisBackend {
+    async fn withdraw_one(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.server.unregister(owner);
         let (owner_id, limit) = (owner.expose(), self.clock_limit());
         let keys = Keys::new(name);

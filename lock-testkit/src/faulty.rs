@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording, Release, Renewal,
-    Reservation, Reserved, WaiterHandle,
+    AcquiresSeveral, Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording,
+    RecordsRuns, Release, Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, Contention, DistributedLock, FencingToken, Finding, Holder, Lease,
@@ -23,9 +23,9 @@ use lock_core::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Operation {
-    TryAcquire,
+    Acquire,
     AcquireWhileFree,
-    ExtendAll,
+    Extend,
     Release,
     ReleaseAfter,
     Record,
@@ -240,6 +240,11 @@ fn failure(outcome: Outcome) -> BackendError {
     BackendError::transient("faulty", outcome, "a fault of the test", "injected")
 }
 
+/// What the backend behind can do. This one says that it can only where the other does.
+fn able<T>(can: Option<T>) -> Result<T, BackendError> {
+    can.ok_or_else(|| failure(Outcome::NotApplied))
+}
+
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl DistributedLock for Faulty {
@@ -247,12 +252,7 @@ impl DistributedLock for Faulty {
         self.backend.capabilities()
     }
 
-    fn server_of(&self, name: &LockName) -> u64 {
-        let moved = self.plan().servers.get(name).copied();
-        moved.unwrap_or_else(|| self.backend.server_of(name))
-    }
-
-    async fn try_acquire(
+    async fn acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
@@ -261,24 +261,13 @@ impl DistributedLock for Faulty {
         let answer = async {
             match self.is_stuck(&claim.name)? {
                 true => Ok(Attempt::Busy(stuck())),
-                false => self.backend.try_acquire(claim, waiter).await,
+                false => self.backend.acquire(claim, waiter).await,
             }
         };
-        self.call_about(&claim.name, Operation::TryAcquire, answer).await
+        self.call_about(&claim.name, Operation::Acquire, answer).await
     }
 
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        self.plan().last_claim = claims.last().cloned();
-        if claims.iter().any(|claim| self.plan().jammed.contains(&claim.name)) {
-            return pending().await;
-        }
-        let is_free = |claim: &&Claim| matches!(self.is_stuck(&claim.name), Ok(false));
-        let free: Vec<_> = claims.iter().take_while(is_free).cloned().collect();
-        let answer = self.backend.acquire_while_free(&free);
-        self.call(Operation::AcquireWhileFree, answer).await
-    }
-
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         if renewals.iter().any(|renewal| self.plan().jammed.contains(&renewal.name)) {
             return pending().await;
         }
@@ -287,8 +276,8 @@ impl DistributedLock for Faulty {
             let refusal = forbidden("a refusal of the test");
             return renewals.iter().map(|_| Err(refusal.clone())).collect();
         }
-        let extended = async { Ok(self.backend.extend_all(renewals).await) };
-        match self.call(Operation::ExtendAll, extended).await {
+        let extended = async { Ok(self.backend.extend(renewals).await) };
+        match self.call(Operation::Extend, extended).await {
             Ok(answers) => answers,
             Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
         }
@@ -298,36 +287,13 @@ impl DistributedLock for Faulty {
         self.call_about(name, Operation::Release, self.backend.release(name, owner)).await
     }
 
-    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
-        let answer = self.backend.release_or_reserve(hold);
-        self.call_about(&hold.name, Operation::Release, answer).await
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        self.call_about(name, Operation::Withdraw, self.backend.withdraw(name, owners)).await
     }
 
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        let answer = self.backend.release_after(name, owner, delay);
-        self.call_about(name, Operation::ReleaseAfter, answer).await
-    }
-
-    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
-        self.call_about(&record.name, Operation::Record, self.backend.record(record)).await
-    }
-
-    async fn recorded(
-        &self,
-        name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        let answer = self.backend.recorded(name, occurrence);
-        self.call_about(name, Operation::Recorded, answer).await
-    }
-
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.call_about(name, Operation::Withdraw, self.backend.withdraw(name, owner)).await
+    fn server_of(&self, name: &LockName) -> u64 {
+        let moved = self.plan().servers.get(name).copied();
+        moved.unwrap_or_else(|| self.backend.server_of(name))
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
@@ -348,13 +314,73 @@ impl DistributedLock for Faulty {
         }))
     }
 
-    async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
-        let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
-        answer.unwrap_or(Err(failure(Outcome::Unknown)))
-    }
-
     async fn close(&self) -> Result<(), BackendError> {
         self.call(Operation::Close, self.backend.close()).await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        self.backend.admin().map(|_| self as _)
+    }
+
+    fn token_ranges(&self) -> Option<&dyn ReservesTokens> {
+        self.backend.token_ranges().map(|_| self as _)
+    }
+
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        self.backend.run_records().map(|_| self as _)
+    }
+
+    fn several(&self) -> Option<&dyn AcquiresSeveral> {
+        self.backend.several().map(|_| self as _)
+    }
+}
+
+#[async_trait]
+impl AcquiresSeveral for Faulty {
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        self.plan().last_claim = claims.last().cloned();
+        if claims.iter().any(|claim| self.plan().jammed.contains(&claim.name)) {
+            return pending().await;
+        }
+        let is_free = |claim: &&Claim| matches!(self.is_stuck(&claim.name), Ok(false));
+        let free: Vec<_> = claims.iter().take_while(is_free).cloned().collect();
+        let answer = able(self.backend.several())?.acquire_while_free(&free);
+        self.call(Operation::AcquireWhileFree, answer).await
+    }
+}
+
+#[async_trait]
+impl ReservesTokens for Faulty {
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let answer = able(self.backend.token_ranges())?.release_or_reserve(hold);
+        self.call_about(&hold.name, Operation::Release, answer).await
+    }
+}
+
+#[async_trait]
+impl RecordsRuns for Faulty {
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let answer = able(self.backend.run_records())?.release_after(name, owner, delay);
+        self.call_about(name, Operation::ReleaseAfter, answer).await
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let answer = able(self.backend.run_records())?.record(record);
+        self.call_about(&record.name, Operation::Record, answer).await
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let answer = able(self.backend.run_records())?.recorded(name, occurrence);
+        self.call_about(name, Operation::Recorded, answer).await
     }
 }
 
@@ -369,7 +395,7 @@ impl LockAdmin for Faulty {
             }
             match self.is_stuck(name)? {
                 true => Ok(LockState::new(name.clone(), Some(Holder::foreign(None)), None)),
-                false => self.backend.inspect(name).await,
+                false => able(self.backend.admin())?.inspect(name).await,
             }
         };
         self.call(Operation::Inspect, answer).await
@@ -378,12 +404,12 @@ impl LockAdmin for Faulty {
     fn changes(&self, name: &LockName) -> Option<Changes> {
         match self.plan().is_deaf {
             true => Some(Box::pin(stream::pending())),
-            false => self.backend.changes(name),
+            false => self.backend.admin()?.changes(name),
         }
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        self.call(Operation::List, self.backend.list(prefix, limit)).await
+        self.call(Operation::List, able(self.backend.admin())?.list(prefix, limit)).await
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
@@ -396,17 +422,13 @@ impl LockAdmin for Faulty {
                     .iter()
                     .map(|_| Holder::foreign(None))
                     .collect()),
-                false => self.backend.evict(name, whom).await,
+                false => able(self.backend.admin())?.evict(name, whom).await,
             }
         };
         self.call(Operation::Evict, answer).await
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        self.call(Operation::Doctor, self.backend.doctor()).await
-    }
-
-    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        self.call(Operation::Doctor, self.backend.doctor_under(prefix)).await
+    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        self.call(Operation::Doctor, able(self.backend.admin())?.doctor(prefix)).await
     }
 }

@@ -13,6 +13,7 @@
 //! What cannot be set up is a panic that says what to install. Nothing is ever skipped.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod backend_ext;
 #[cfg(feature = "conformance")]
 pub mod broken;
 #[cfg(feature = "conformance")]
@@ -33,6 +34,7 @@ mod readme {}
 #[cfg(feature = "servers")]
 pub mod servers;
 
+pub use crate::backend_ext::{Expect, LeaseExt};
 #[cfg(feature = "servers")]
 pub use crate::eventually::eventually;
 pub use crate::faulty::{Fault, Faulty, Foreign, Operation};

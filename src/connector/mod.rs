@@ -88,7 +88,7 @@ impl Connector {
         url: &str,
         options: ClientOptions,
     ) -> Result<LockClient, LockError> {
-        Ok(LockClient::with_options(self.backend(url).await?, options))
+        Ok(LockClient::from_arc(self.backend(url).await?, options))
     }
 
     /// Opens the backend at `url`.

@@ -84,6 +84,8 @@ async fn c36_no_slot_is_given_twice_however_many_decide_at_once() {
                 let guard = match client.acquire(request).await {
                     Ok(guard) => guard,
                     Err(LockError::NotAcquired { .. }) => continue,
+                    // A member that is busy may answer late.
+                    Err(error) if error.is_transient() => continue,
                     Err(error) => panic!("neither granted nor busy: {error}"),
                 };
                 let slots: Vec<usize> = guard.slots().iter().copied().map(usize::from).collect();

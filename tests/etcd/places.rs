@@ -29,7 +29,7 @@ async fn c28_a_place_that_nobody_looks_after_ends() {
         let waiting = queued(&client, &holder, patient(&name), &name).await;
         (lock, client, waiting)
     };
-    assert!(matches!(waiting.0.try_acquire(&claim, None).await, Ok(Attempt::Busy(_))));
+    assert!(matches!(waiting.0.acquire(&claim, None).await, Ok(Attempt::Busy(_))));
     waiting.2.abort();
     eventually("its place is gone", LIMIT, async || claims(server, &name).len() == 1).await;
     released(guard).await;

@@ -1,5 +1,6 @@
 //! Renewing holds on a session: what it costs, and what each hold learns of itself.
 
+use leasehold::core::backend::DistributedLockExt;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -92,7 +93,7 @@ async fn c10_an_extension_to_less_takes_nothing_away() {
     let key = claims(server, lease.name().as_str()).pop().expect("a key");
     let session = lease_of(server, &key);
     let less = Renewal::new(&lease, Ttl::new(SECOND).expect("a good TTL"));
-    lock.extend(&less).await.expect("an answer");
+    lock.extend_one(&less).await.expect("an answer");
     assert_eq!(lease_of(server, &key), session);
     // A claim that is over is looked for five times a second.
     sleep(2 * SECOND).await;
@@ -108,7 +109,7 @@ async fn c10_a_batch_tells_which_hold_is_lost() {
     let leases = join_all((0..3).map(|_| unrenewed(&lock, MINUTE))).await;
     lock.evict(leases[1].name(), &Whom::All).await.expect("an answer").pop().expect("it was held");
     let renewals: Vec<_> = leases.iter().map(renewal).collect();
-    let answers = lock.extend_all(&renewals).await;
+    let answers = lock.extend(&renewals).await;
     let lost = answers.iter().map(|answer| matches!(answer, Ok(Extension::Lost)));
     assert_eq!(lost.collect::<Vec<_>>(), [false, true, false], "{answers:?}");
     for lease in leases {
@@ -128,7 +129,7 @@ async fn a_hold_is_found_on_another_session() {
     server.ctl(&["put", &key(&moved), "--ignore-value", &format!("--lease={longer}")]);
     let end = Instant::now() + 6 * SECOND;
     while Instant::now() < end {
-        let answers = lock.extend_all(&[renewal(&moved), renewal(&other)]).await;
+        let answers = lock.extend(&[renewal(&moved), renewal(&other)]).await;
         let held = |answer: &Result<_, _>| matches!(answer, Ok(Extension::Extended(_)));
         assert!(answers.iter().all(held), "{answers:?}");
         sleep(SLACK).await;

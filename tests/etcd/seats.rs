@@ -1,11 +1,13 @@
 //! The keys of claims are used again, so that a lock costs the server the same however often it was taken, and no
 //! late request meets the claim of another.
 
+use leasehold::core::backend::DistributedLockExt;
+use lock_testkit::LeaseExt;
 use std::collections::HashSet;
 use std::time::Duration;
 
 use leasehold::core::backend::{Extension, Release};
-use leasehold::{DistributedLock, LeaseExt, LockClient, LockRequest};
+use leasehold::{DistributedLock, LockClient, LockRequest};
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 
 use crate::servers::{EtcdFaults, claims, one_member};
@@ -78,12 +80,12 @@ async fn c14_a_claim_that_is_over_costs_the_next_one_with_its_key_nothing() {
     let (one, other) = (backend(server).await, backend(server).await);
     let request = LockRequest::new(&*fresh_name());
     let over = one.acquire_lease(&request).await.expect("a free lock");
-    assert!(matches!(other.extend(&renewal(&over)).await, Ok(Extension::Extended(_))));
+    assert!(matches!(other.extend_one(&renewal(&over)).await, Ok(Extension::Extended(_))));
     one.release(over.name(), over.owner()).await.expect("an answer");
     let next = one.acquire_lease(&request).await.expect("a free lock");
     let released = other.release(over.name(), over.owner()).await.expect("an answer");
     assert_eq!(released, Release::NotHeld);
-    other.withdraw(over.name(), over.owner()).await.expect("an answer");
+    other.withdraw(over.name(), &[over.owner()]).await.expect("an answer");
     let released = one.release(next.name(), next.owner()).await.expect("an answer");
     assert_eq!(released, Release::Released);
 }

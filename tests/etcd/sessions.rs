@@ -1,6 +1,8 @@
 //! What becomes of sessions, and of the claims on them: each claim ends by itself although its session goes
 //! on, and nothing is left behind, whatever message was lost.
 
+use leasehold::core::backend::DistributedLockExt;
+use lock_testkit::LeaseExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +10,7 @@ use futures_util::future::join_all;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::etcd::EtcdBackend;
 use leasehold::etcd::etcd_client::{Client, PutOptions};
-use leasehold::{DistributedLock, Lease, LeaseExt, LockRequest, LostReason, OwnerId, Ttl, Wait};
+use leasehold::{DistributedLock, Lease, LockRequest, LostReason, OwnerId, Ttl, Wait};
 use lock_testkit::faults::Harness;
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::time::{sleep, timeout};
@@ -120,14 +122,14 @@ async fn a_hold_that_nobody_renews_ends_although_its_session_goes_on() {
         (unrenewed(&lock, 3 * SECOND).await, unrenewed(&lock, 3 * SECOND).await);
     let began = Instant::now();
     eventually("the abandoned one has ended", LIMIT, async || {
-        let answer = lock.extend(&renewal(&renewed)).await;
+        let answer = lock.extend_one(&renewal(&renewed)).await;
         assert!(matches!(answer, Ok(Extension::Extended(_))), "{answer:?}");
         claims(server, abandoned.name().as_str()).is_empty()
     })
     .await;
     let took = began.elapsed();
     assert!(took > 2 * SECOND && took < 4 * SECOND + SLACK, "ended after {took:?}");
-    assert_eq!(lock.extend(&renewal(&abandoned)).await.expect("an answer"), Extension::Lost);
+    assert_eq!(lock.extend_one(&renewal(&abandoned)).await.expect("an answer"), Extension::Lost);
     lock.release(renewed.name(), renewed.owner()).await.expect("an answer");
 }
 
@@ -194,7 +196,7 @@ async fn c19_the_mark_of_a_withdrawal_lasts_for_half_a_minute() {
     let server = EtcdServer::start().await;
     let lock = backend(&server).await;
     let claim = patient("a").claim().expect("a good claim");
-    lock.withdraw(&claim.name, claim.owner).await.expect("an answer");
+    lock.withdraw(&claim.name, &[claim.owner]).await.expect("an answer");
     let marks = server.ctl(&["get", "--prefix", "leasehold/withdrawn/", "--keys-only"]);
     let lease = lease_of(&server, marks.trim());
     let left = server.ctl(&["lease", "timetolive", &lease]);

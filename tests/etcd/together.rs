@@ -1,8 +1,9 @@
 //! What many tasks of one client ask at once goes to the server as one transaction: each lock has its own answer.
 
 use futures_util::future::join_all;
-use leasehold::{DistributedLock, LeaseExt, LockRequest, Wait};
+use leasehold::{DistributedLock, LockRequest, Wait};
 use lock_testkit::EtcdServer;
+use lock_testkit::LeaseExt;
 
 use crate::faults::lease_of;
 use crate::renewals::requests;

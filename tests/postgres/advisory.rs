@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::core::backend::Attempt;
 use leasehold::postgres::AdvisoryBackend;
-use leasehold::{DistributedLock, LeaseExt, LockClient, LockError, LockRequest, LostReason, Wait};
+use leasehold::{DistributedLock, LockClient, LockError, LockRequest, LostReason, Wait};
+use lock_testkit::LeaseExt;
 use lock_testkit::{Mode, PgBouncer, PostgresServer, Proxy, child, eventually};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::time::timeout;
@@ -199,9 +200,9 @@ async fn c17_an_attempt_without_an_answer_gives_up_the_spare_sessions() {
     join_all(guards.into_iter().map(released)).await;
     proxy.set_existing(Mode::BlackHole);
     let claim = patient(&fresh_name()).claim().expect("a good claim");
-    let swallowed = lock.try_acquire(&claim, None).await;
+    let swallowed = lock.acquire(&claim, None).await;
     assert!(swallowed.is_err(), "{swallowed:?} from a black hole");
-    let granted = lock.try_acquire(&claim, None).await.expect("an answer");
+    let granted = lock.acquire(&claim, None).await.expect("an answer");
     assert!(matches!(granted, Attempt::Granted(_)), "{granted:?}");
 }
 
@@ -281,18 +282,18 @@ async fn c10_an_abandoned_attempt_ends_no_later_hold_of_its_owner() {
     let claim = patient(&fresh_name()).claim().expect("a good claim");
     // A moment of silence: the first attempt has no answer in time, a later one finds the hold.
     proxy.set(Mode::BlackHole);
-    let unanswered = timeout(Duration::from_millis(300), lock.try_acquire(&claim, None)).await;
+    let unanswered = timeout(Duration::from_millis(300), lock.acquire(&claim, None)).await;
     assert!(unanswered.is_err(), "{unanswered:?} from a black hole");
     proxy.set(Mode::Pass);
     let mut granted = None;
     while granted.is_none() {
-        if let Ok(Attempt::Granted(grant)) = lock.try_acquire(&claim, None).await {
+        if let Ok(Attempt::Granted(grant)) = lock.acquire(&claim, None).await {
             granted = Some(grant.token);
         }
     }
     // Whatever the first attempt does by itself, it has done by then.
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let again = lock.try_acquire(&claim, None).await.expect("an answer");
+    let again = lock.acquire(&claim, None).await.expect("an answer");
     let Attempt::Granted(again) = again else { panic!("{again:?}") };
     assert_eq!(Some(again.token), granted, "it was released under its holder");
     assert_eq!(locks(&server), 1);
@@ -306,7 +307,7 @@ async fn c28_a_grant_that_nobody_heard_of_is_given_back() {
     let (next, name) = (advisory(&server.url()).await, fresh_name());
     let claim = patient(&name).claim().expect("a good claim");
     // Asked, and left at once.
-    let _ = timeout(Duration::ZERO, lock.try_acquire(&claim, None)).await;
+    let _ = timeout(Duration::ZERO, lock.acquire(&claim, None)).await;
     eventually("it is granted", LIMIT, async || locks(&server) == 1).await;
     let granted = Instant::now();
     released(held(&next, &name).await).await;
@@ -314,10 +315,10 @@ async fn c28_a_grant_that_nobody_heard_of_is_given_back() {
     assert!(took < Duration::from_secs(3) + SLACK, "free after {took:?}");
 
     // A caller that comes back for the grant has it.
-    let _ = timeout(Duration::ZERO, lock.try_acquire(&claim, None)).await;
+    let _ = timeout(Duration::ZERO, lock.acquire(&claim, None)).await;
     eventually("it is granted", LIMIT, async || locks(&server) == 1).await;
     eventually("it is found", LIMIT, async || {
-        let found = lock.try_acquire(&claim, None).await;
+        let found = lock.acquire(&claim, None).await;
         matches!(found, Ok(Attempt::Granted(_)))
     })
     .await;

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::postgres::AdvisoryBackend;
-use leasehold::{LeaseExt, LockError, LockGuard, LockRequest, Wait};
+use leasehold::{LockError, LockGuard, LockRequest, Wait};
+use lock_testkit::LeaseExt;
 use lock_testkit::{Mode, PostgresServer, Proxy, eventually};
 
 use crate::advisory::{advisory, locks};

@@ -17,7 +17,7 @@ fn waiting(server: &PostgresServer) -> String {
 
 /// Asks for a lock that another holds, and waits for it.
 async fn wait_for(lock: &AdvisoryBackend, claim: &Claim, waiter: &WaiterHandle) {
-    let attempt = lock.try_acquire(claim, Some(waiter)).await.expect("an answer");
+    let attempt = lock.acquire(claim, Some(waiter)).await.expect("an answer");
     assert!(matches!(attempt, Attempt::Busy(_)), "{attempt:?}");
 }
 

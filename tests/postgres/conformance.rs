@@ -69,6 +69,7 @@ mod pooled {
 
 /// Advisory locks of sessions.
 mod advisory {
+    use lock_testkit::Expect;
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -89,7 +90,7 @@ mod advisory {
 
         async fn evict(&self, name: &LockName) {
             let operator = self.connect().await;
-            operator.evict(name, &Whom::All).await.expect("an answer");
+            operator.expect_admin().evict(name, &Whom::All).await.expect("an answer");
         }
 
         /// Each hold opens a connection, which takes a busy machine a while.

@@ -1,11 +1,13 @@
 //! Advisory locks that another client holds: extending, watching and ending them.
 
+use leasehold::core::backend::DistributedLockExt;
 use std::time::Duration;
 
 use leasehold::core::Ttl;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::postgres::AdvisoryBackend;
-use leasehold::{DistributedLock, LeaseExt, LockAdmin, LockClient, LostReason, OwnerId, Whom};
+use leasehold::{LockAdmin, LockClient, LostReason, OwnerId, Whom};
+use lock_testkit::LeaseExt;
 use lock_testkit::PostgresServer;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
@@ -47,7 +49,7 @@ async fn c10_an_attached_lease_is_not_extended_on_the_lock_of_another() {
     let (taker, attacher, name) = (advisory(&server).await, advisory(&server).await, fresh_name());
     let lease = taker.acquire_lease(&patient(&name)).await.expect("a free lock");
     let renewal = Renewal::new(&lease, Ttl::new(MINUTE).expect("a good TTL"));
-    let extended = attacher.extend(&renewal).await.expect("an answer");
+    let extended = attacher.extend_one(&renewal).await.expect("an answer");
     assert_eq!(extended, Extension::Extended(MINUTE));
 
     let key = "SELECT classid::bigint << 32 | objid::bigint FROM pg_locks \
@@ -56,7 +58,7 @@ async fn c10_an_attached_lease_is_not_extended_on_the_lock_of_another() {
     server.psql(TERMINATE);
     let mut other = PgConnection::connect(&server.url()).await.expect("a connection");
     other.execute(AssertSqlSafe(lock)).await.expect("it is free");
-    assert_eq!(attacher.extend(&renewal).await.expect("an answer"), Extension::Lost);
+    assert_eq!(attacher.extend_one(&renewal).await.expect("an answer"), Extension::Lost);
     let seen = attacher.inspect(lease.name()).await.expect("an answer");
     assert_eq!(seen.holder(), None);
 }

@@ -153,9 +153,9 @@ async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place()
     assert!(queued_at(2, "NULL").ends_with("|0"), "it lost its place");
     call("release", 3, limit);
     assert_eq!(format!("'{}'", holder()), owner(2), "it lost its place");
-    for n in [2, 4] {
-        call("withdraw", n, limit);
-    }
+    let owners = [owner(2), owner(4)].join(", ");
+    let withdraw = format!("'{name}', ARRAY[{owners}]::uuid[]{limit}");
+    server.psql(&format!("SELECT leasehold.locks_v1_withdraw({withdraw})"));
 }
 
 /// C15: the release may have been committed before its message found no room. A retry may help.

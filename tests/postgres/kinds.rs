@@ -5,9 +5,8 @@ use std::time::Duration;
 use leasehold::core::Ttl;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::postgres::PostgresBackend;
-use leasehold::{
-    DistributedLock, LeaseExt, LockAdmin, LockClient, LockGuard, LockRequest, OwnerId, Whom,
-};
+use leasehold::{DistributedLock, LockAdmin, LockClient, LockGuard, LockRequest, OwnerId, Whom};
+use lock_testkit::LeaseExt;
 use lock_testkit::faults::Waiting;
 use lock_testkit::{PostgresServer, eventually};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
@@ -250,7 +249,7 @@ async fn c12_holds_of_all_kinds_are_extended_together() {
     lock.release(leases[3].name(), leases[3].owner()).await.expect("an answer");
     let ttl = Ttl::new(MINUTE).expect("a good TTL");
     let renewals: Vec<_> = leases.iter().map(|lease| Renewal::new(lease, ttl)).collect();
-    let extended = lock.extend_all(&renewals).await;
+    let extended = lock.extend(&renewals).await;
     let extended: Vec<_> = extended.into_iter().map(|answer| answer.expect("an answer")).collect();
     let lasts = Extension::Extended(MINUTE);
     assert_eq!(extended, [lasts, lasts, lasts, Extension::Lost, lasts]);

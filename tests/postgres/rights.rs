@@ -1,7 +1,8 @@
 //! Rights in databases where nobody may call what others make, unless that is granted.
 
 use leasehold::postgres::{PostgresBackend, PostgresOptions};
-use leasehold::{DistributedLock, Health, LeaseExt, LockAdmin, Outcome};
+use leasehold::{DistributedLock, Health, LockAdmin, Outcome};
+use lock_testkit::LeaseExt;
 use lock_testkit::PostgresServer;
 
 use crate::security::{let_in, use_all};
@@ -64,7 +65,7 @@ async fn c31_each_right_that_is_missing_is_named_with_its_remedy() {
         ("FUNCTION", "advance"),
     ] {
         server.psql(&format!("REVOKE EXECUTE ON {kind} leasehold.locks_v1_{routine} FROM app"));
-        let findings = lock.doctor().await.expect("an answer");
+        let findings = lock.doctor("").await.expect("an answer");
         let rights = findings.iter().find(|finding| finding.check == "rights").expect("looked at");
         assert_eq!(rights.health, Health::Risk, "{routine}: {rights}");
         let text = rights.to_string();

@@ -1,11 +1,13 @@
 //! What other users of the database can do to locks and their users, and what they can see of them.
 
+use leasehold::core::backend::DistributedLockExt;
+use lock_testkit::LeaseExt;
 use std::time::Duration;
 
 use leasehold::core::Ttl;
 use leasehold::core::backend::Renewal;
 use leasehold::postgres::{PostgresBackend, PostgresOptions};
-use leasehold::{DistributedLock, Kinds, LeaseExt, LockClient, OwnerId};
+use leasehold::{DistributedLock, Kinds, LockClient, OwnerId};
 use lock_testkit::{PgBouncer, PostgresServer};
 
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};
@@ -116,17 +118,17 @@ async fn work_of(user: &str, server: &PostgresServer) -> Vec<OwnerId> {
     let lease = lock.acquire_lease(&patient(&name)).await.expect("a free lock");
     let owner = lease.owner();
     let ttl = Ttl::new(MINUTE).expect("a good TTL");
-    lock.extend(&Renewal::new(&lease, ttl)).await.expect("an answer");
+    lock.extend_one(&Renewal::new(&lease, ttl)).await.expect("an answer");
     // A statement that fails is logged whatever is said of logging.
     let busy =
         format!("BEGIN; SELECT 1 FROM leasehold.locks_grants WHERE name = '{name}' FOR UPDATE");
     let stranger = jam(server, &busy).await;
-    lock.extend(&Renewal::new(&lease, ttl)).await.expect_err("the row is busy");
+    lock.extend_one(&Renewal::new(&lease, ttl)).await.expect_err("the row is busy");
     drop(stranger);
     let guard = locks.attach(lease).await.expect("still held");
     let waiting = queued(&locks, &locks, patient(&name), &name).await;
     let claim = patient(&name).claim().expect("a good claim");
-    lock.withdraw(&claim.name, claim.owner).await.expect("an answer");
+    lock.withdraw(&claim.name, &[claim.owner]).await.expect("an answer");
     released(guard).await;
     let next = served(waiting).await;
     let next = next.detach().expect("held");

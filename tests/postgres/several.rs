@@ -1,5 +1,6 @@
 //! C39: several locks, as a Postgres server sees them.
 
+use lock_testkit::Expect;
 use std::time::Duration;
 
 use leasehold::{DistributedLock, LockName, LockRequest};
@@ -42,11 +43,12 @@ async fn c39_a_jammed_lock_keeps_nobody_from_those_before_it() {
         let request = LockRequest::new(name).ttl(Duration::from_secs(60));
         request.claim().expect("a good claim")
     });
-    let grants = locks.acquire_while_free(&claims).await.expect("it waits for nobody");
+    let grants =
+        locks.expect_several().acquire_while_free(&claims).await.expect("it waits for nobody");
     assert_eq!(grants.len(), 1, "the one before the jammed lock");
     let held = client.inspect("a").await.expect("an answer").holder().cloned();
     assert_eq!(held.and_then(|holder| holder.token), Some(grants[0].token));
     drop(jam);
     let name = LockName::new("a").expect("a name");
-    locks.withdraw(&name, claims[0].owner).await.expect("an answer");
+    locks.withdraw(&name, &[claims[0].owner]).await.expect("an answer");
 }

@@ -1,5 +1,8 @@
 //! Synchronous standbys: nobody is told what a standby that takes over may lack.
 
+use leasehold::core::backend::DistributedLockExt;
+use lock_testkit::Expect;
+use lock_testkit::LeaseExt;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -7,7 +10,7 @@ use futures_util::future::{BoxFuture, join_all};
 use leasehold::core::Ttl;
 use leasehold::core::backend::{Attempt, Claim, Extension, Record, Renewal};
 use leasehold::postgres::PostgresBackend;
-use leasehold::{DistributedLock, Fence, Lease, LeaseExt};
+use leasehold::{DistributedLock, Fence, Lease};
 use lock_testkit::{PgBouncer, PostgresServer, eventually};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::time::{sleep, timeout};
@@ -105,12 +108,16 @@ impl Acts {
         let acts: [(&str, BoxFuture<'_, bool>); 6] = [
             ("acquire", is_granted(&lock, &exclusive).boxed()),
             ("acquire beside", is_granted(&lock, &shared).boxed()),
-            ("acquire several", async { lock.acquire_while_free(&several).await.is_ok() }.boxed()),
+            (
+                "acquire several",
+                async { lock.expect_several().acquire_while_free(&several).await.is_ok() }.boxed(),
+            ),
             (
                 "extend",
-                async { matches!(lock.extend(&renewal).await, Ok(Extension::Extended(_))) }.boxed(),
+                async { matches!(lock.extend_one(&renewal).await, Ok(Extension::Extended(_))) }
+                    .boxed(),
             ),
-            ("record", async { lock.record(&record).await.is_ok() }.boxed()),
+            ("record", async { lock.expect_run_records().record(&record).await.is_ok() }.boxed()),
             ("fence", async { fence.advance(self.leases[0].token()).await.is_ok() }.boxed()),
         ];
         let told = acts.map(async |(act, told)| (act, timeout(LONG_ENOUGH, told).await));
@@ -120,7 +127,7 @@ impl Acts {
 }
 
 async fn is_granted(lock: &PostgresBackend, claim: &Claim) -> bool {
-    matches!(lock.try_acquire(claim, None).await, Ok(Attempt::Granted(_)))
+    matches!(lock.acquire(claim, None).await, Ok(Attempt::Granted(_)))
 }
 
 /// P2: while a real standby stands still nobody is told of a hand-off, and what was told is known to the standby when it

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold::postgres::PostgresBackend;
-use leasehold::{DistributedLock, LeaseExt, LockRequest, OwnerId, Wait};
+use leasehold::{DistributedLock, LockRequest, OwnerId, Wait};
+use lock_testkit::LeaseExt;
 use lock_testkit::{Mode, PgBouncer, PostgresServer, Proxy};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
@@ -129,7 +130,7 @@ fn carried_out(server: &PostgresServer, together: &str) -> Vec<i64> {
 async fn c19_a_late_request_in_company_is_refused() {
     let ((server, one), (_, other)) = (used().await, used().await);
     let owners = [OwnerId::random(), OwnerId::random()];
-    call(server, &format!("withdraw('{one}','{}',{LIMIT})", owners[0].expose()));
+    call(server, &format!("withdraw('{one}',ARRAY['{}'::uuid],{LIMIT})", owners[0].expose()));
     assert_eq!(carried_out(server, &acquire_together(&[&one, &other], &owners)), [2]);
     assert_eq!(carried_out(server, &release_together(&[&one, &other], &owners)), [2]);
     // Nor does it alone, on a lock that was used before.
@@ -162,7 +163,7 @@ async fn c27_in_company_nobody_passes_those_who_wait() {
     server.psql(&format!("UPDATE leasehold.locks_grants SET owner = NULL WHERE name = '{name}'"));
     assert!(carried_out(server, &acquire_together(&[&name], &[comes])).is_empty());
     assert!(call(server, &acquire(&name, comes, false)).starts_with('|'), "it passed alone");
-    call(server, &format!("withdraw('{name}','{}',{LIMIT})", waits.expose()));
+    call(server, &format!("withdraw('{name}',ARRAY['{}'::uuid],{LIMIT})", waits.expose()));
 }
 
 /// C19: a lock whose row somebody keeps is left, and keeps nobody from the others.

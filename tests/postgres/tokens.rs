@@ -1,12 +1,13 @@
 //! C22: tokens grow through what happens to a Postgres server; time is the server's.
 
+use leasehold::core::backend::DistributedLockExt;
+use lock_testkit::LeaseExt;
 use std::time::Duration;
 
 use leasehold::core::backend::{Attempt, Renewal};
 use leasehold::postgres::PostgresBackend;
 use leasehold::{
-    DistributedLock, Fence, FenceError, LeaseExt, LockClient, LockError, LockName, LockRequest,
-    Ttl, Wait,
+    DistributedLock, Fence, FenceError, LockClient, LockError, LockName, LockRequest, Ttl, Wait,
 };
 use lock_testkit::PostgresServer;
 
@@ -146,7 +147,7 @@ async fn c05_an_extension_survives_a_crash() {
     let request = LockRequest::new(fresh_name()).ttl(MINUTE / 6);
     let lease = lock.acquire_lease(&request).await.expect("a free lock");
     let renewal = Renewal::new(&lease, Ttl::new(MINUTE).expect("a good TTL"));
-    lock.extend(&renewal).await.expect("an answer");
+    lock.extend_one(&renewal).await.expect("an answer");
     assert!(left_after_a_crash(&mut server, lease.name()).await > MINUTE / 2);
 }
 
@@ -159,7 +160,7 @@ async fn c05_a_repeated_grant_survives_a_crash() {
     let mut claim = request.claim().expect("a good claim");
     for ttl in [MINUTE / 6, MINUTE] {
         claim.ttl = Ttl::new(ttl).expect("a good TTL");
-        let granted = lock.try_acquire(&claim, None).await.expect("an answer");
+        let granted = lock.acquire(&claim, None).await.expect("an answer");
         assert!(matches!(granted, Attempt::Granted(_)), "{granted:?}");
     }
     assert!(left_after_a_crash(&mut server, &claim.name).await > MINUTE / 2);

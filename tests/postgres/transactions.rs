@@ -1,5 +1,7 @@
 //! What the server's own locks do to ours: deadlocks, time-outs, scripts that wait.
 
+use leasehold::core::backend::DistributedLockExt;
+use lock_testkit::LeaseExt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -7,7 +9,7 @@ use futures_util::future::join_all;
 use leasehold::core::Ttl;
 use leasehold::core::backend::Renewal;
 use leasehold::postgres::PostgresBackend;
-use leasehold::{DistributedLock, LeaseExt, LockClient, LockGuard, LockRequest, OwnerId, Wait};
+use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest, OwnerId, Wait};
 use lock_testkit::{PostgresServer, eventually};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
@@ -91,7 +93,7 @@ async fn c12_a_crowd_at_jammed_locks_does_not_delay_renewals() {
     let renewal = async {
         until_blocked(&server, 7).await;
         let renewal = Renewal::new(&lease, Ttl::MAX);
-        let renewed = timeout(SOON, lock.extend(&renewal)).await;
+        let renewed = timeout(SOON, lock.extend_one(&renewal)).await;
         renewed.expect("not behind the crowd").expect("an answer");
     };
     beside_a_crowd(&server, &lock, 10, renewal).await;
@@ -105,7 +107,7 @@ async fn c19_a_crowd_at_one_jammed_lock_leaves_connections_for_others() {
     let claim = patient(&fresh_name()).claim().expect("a good claim");
     let attempt = async {
         until_blocked(&server, 2).await;
-        let granted = timeout(SOON, lock.try_acquire(&claim, None)).await;
+        let granted = timeout(SOON, lock.acquire(&claim, None)).await;
         granted.expect("not behind the crowd").expect("an answer");
     };
     beside_a_crowd(&server, &lock, 1, attempt).await;
@@ -127,7 +129,7 @@ async fn beside_a_crowd(
     stranger.execute(sqlx::raw_sql(jam)).await.expect("locked");
     let crowd = (0..60).map(async |n| {
         let claim = patient(&format!("jam-{}", n % locks)).claim().expect("a good claim");
-        while lock.try_acquire(&claim, None).await.is_err() {}
+        while lock.acquire(&claim, None).await.is_err() {}
     });
     tokio::select! {
         _ = join_all(crowd) => panic!("no lock was jammed"),
@@ -229,7 +231,7 @@ async fn withdrawals_that_clear_away_do_not_deadlock() {
         let (mut session, owner) = (connection(&server).await, owner.expose());
         withdrawals.push(tokio::spawn(async move {
             let withdraw = format!(
-                "SELECT leasehold.locks_v1_withdraw('{name}', '{owner}', 9223372036854775807)"
+                "SELECT leasehold.locks_v1_withdraw('{name}', ARRAY['{owner}'::uuid], 9223372036854775807)"
             );
             session.execute(AssertSqlSafe(withdraw)).await
         }));
@@ -249,7 +251,7 @@ async fn a_migration_waits_for_no_transaction() {
     let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
     let mut worker = connection(&server).await;
     let mut busy = worker.begin().await.expect("begun");
-    let withdraw = "SELECT leasehold.locks_v1_withdraw('a', gen_random_uuid(), 0)";
+    let withdraw = "SELECT leasehold.locks_v1_withdraw('a', ARRAY[gen_random_uuid()], 0)";
     busy.execute(withdraw).await.expect("withdrawn");
     lock.migrate().await.expect("nothing to wait for");
     busy.commit().await.expect("committed");

@@ -2,6 +2,7 @@
 
 use leasehold::core::backend::{Attempt, WaiterHandle};
 use leasehold::{DistributedLock, LockRequest};
+use lock_testkit::Expect;
 use lock_testkit::RedisServer;
 
 use crate::queue::{claim, companion, held_and_wanted, holds, place};
@@ -50,7 +51,8 @@ async fn s3_a_record_that_is_not_understood_is_a_foreign_holder() {
             let tried = client.try_acquire(kind(patient(&name))).await.expect("an answer");
             assert!(tried.is_none(), "two holders: {record:?}");
             let several = [kind(patient(&name)).claim().expect("a claim"), claim(&fresh_name())];
-            let taken = backend.acquire_while_free(&several).await.expect("an answer");
+            let taken =
+                backend.expect_several().acquire_while_free(&several).await.expect("an answer");
             assert!(taken.is_empty(), "two holders: {record:?}");
             assert_eq!(server.cli(&["GET", &name]).text(), record);
         }
@@ -83,12 +85,12 @@ async fn c19_a_mark_of_another_type_refuses_a_late_request() {
         let late = claim(&fresh_name());
         let name = late.name.as_str();
         if is_held {
-            backend.try_acquire(&claim(name), None).await.expect("an answer");
+            backend.acquire(&claim(name), None).await.expect("an answer");
         }
         let mark = companion(name, &format!("withdrawn:{}", late.owner.expose()));
         server.cli(&["HSET", &mark, "when", "now"]);
         let (waiter, _events) = WaiterHandle::channel();
-        let refused = backend.try_acquire(&late, Some(&waiter)).await;
+        let refused = backend.acquire(&late, Some(&waiter)).await;
         assert!(refused.as_ref().is_err_and(|error| !error.is_transient()), "{refused:?}");
     }
 }
@@ -113,7 +115,7 @@ async fn c27_a_waiter_of_a_later_version_keeps_its_place() {
         backend.release(&holder.name, holder.owner).await.expect("an answer");
         assert!(!holds(&server, &next), "{entry} was passed over");
         assert_eq!(place(&*backend, &next).await, Some(1), "{entry}");
-        let own = backend.try_acquire(&later, None).await.expect("an answer");
+        let own = backend.acquire(&later, None).await.expect("an answer");
         assert!(matches!(own, Attempt::Granted(_)), "{entry}: {own:?}");
         // One that looks no more is dead.
         let dead = claim(name);

@@ -17,7 +17,7 @@ pub(crate) fn companion(name: &str, what: &str) -> String {
 /// Takes a place in the queue: how many stand before it.
 pub(crate) async fn place(backend: &dyn DistributedLock, claim: &Claim) -> Option<u64> {
     let (waiter, _events) = WaiterHandle::channel();
-    match backend.try_acquire(claim, Some(&waiter)).await.expect("an answer") {
+    match backend.acquire(claim, Some(&waiter)).await.expect("an answer") {
         Attempt::Busy(contention) => contention.position,
         granted => panic!("{granted:?}"),
     }
@@ -29,7 +29,7 @@ async fn r1_a_place_in_a_queue_ends_by_itself() {
     let server = RedisServer::start().await;
     let backend = leasehold::backend(&server.url()).await.expect("a connection");
     let name = fresh_name();
-    backend.try_acquire(&claim(&name), None).await.expect("an answer");
+    backend.acquire(&claim(&name), None).await.expect("an answer");
     for ahead in 0..3 {
         assert_eq!(place(&*backend, &claim(&name)).await, Some(ahead));
         for what in ["queue", "waiters"] {
@@ -45,7 +45,7 @@ async fn c27_who_comes_later_stands_behind_whatever_the_clock_says() {
     let server = RedisServer::start().await;
     let backend = leasehold::backend(&server.url()).await.expect("a connection");
     let name = fresh_name();
-    backend.try_acquire(&claim(&name), None).await.expect("an answer");
+    backend.acquire(&claim(&name), None).await.expect("an answer");
     let (first, second) = (claim(&name), claim(&name));
     place(&*backend, &first).await;
     let queue = companion(&name, "queue");
@@ -59,7 +59,7 @@ async fn c27_who_comes_later_stands_behind_whatever_the_clock_says() {
 pub(crate) async fn held_and_wanted(backend: &dyn DistributedLock) -> [Claim; 2] {
     let name = fresh_name();
     let claims = [claim(&name), claim(&name)];
-    backend.try_acquire(&claims[0], None).await.expect("an answer");
+    backend.acquire(&claims[0], None).await.expect("an answer");
     assert_eq!(place(backend, &claims[1]).await, Some(0));
     claims
 }
@@ -113,11 +113,11 @@ async fn c22_a_damaged_counter_costs_no_place_in_the_queue() {
         assert_eq!(server.cli(&["ZRANGE", &queue, "0", "-1"]).array().len(), 1);
         let left = server.cli(&["PTTL", &queue]).integer();
         assert!((1..=6000).contains(&left), "the queue lasts for {left} ms");
-        backend.try_acquire(&next, None).await.expect_err("there is no token");
+        backend.acquire(&next, None).await.expect_err("there is no token");
         assert_eq!(server.cli(&["GET", &companion(name, "fence")]).text(), garbage);
         server.cli(&["DEL", &companion(name, "fence")]);
-        backend.try_acquire(&claim(name), None).await.expect("an answer");
-        backend.try_acquire(&next, None).await.expect("its turn");
+        backend.acquire(&claim(name), None).await.expect("an answer");
+        backend.acquire(&next, None).await.expect("its turn");
         assert!(holds(&server, &next));
     }
 }

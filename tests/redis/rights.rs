@@ -35,7 +35,7 @@ async fn c15_a_release_that_lacks_a_right_names_it_and_ends_the_hold() {
         let url = user_without(&server, missing);
         let unable = RedisBackend::connect(&url).await.expect("a connection");
         let holder = claim(&fresh_name());
-        able.try_acquire(&holder, None).await.expect("it is free");
+        able.acquire(&holder, None).await.expect("it is free");
         if wanted {
             assert_eq!(place(&able, &claim(holder.name.as_str())).await, Some(0));
         }
@@ -63,7 +63,7 @@ async fn c15_a_request_that_lacks_a_right_names_it() {
         let mut refused = None;
         for _ in 0..3 {
             let claim = LockRequest::new(&name).claim().expect("a claim");
-            refused = refused.or(unable.try_acquire(&claim, Some(&waiter)).await.err());
+            refused = refused.or(unable.acquire(&claim, Some(&waiter)).await.err());
         }
         let refused = refused.expect(missing);
         assert!(!refused.is_transient(), "{missing}: {refused}");

@@ -1,6 +1,7 @@
 //! C39: several locks, as a Redis server sees them.
 
-use leasehold::{DistributedLock, LockAdmin, LockError, MAX_NAMES};
+use leasehold::{LockError, MAX_NAMES};
+use lock_testkit::Expect;
 use lock_testkit::{RedisServer, eventually};
 
 use crate::kinds::commands;
@@ -57,8 +58,15 @@ async fn c39_what_is_taken_before_an_error_is_told() {
         damage.is_done_to(&server, &names[1]);
         let claim = |name: &String| patient(name).claim().expect("a good claim");
         let claims: Vec<_> = names.iter().map(claim).collect();
-        let grants = locks.acquire_while_free(&claims).await.expect("the first is free");
-        let holder = locks.inspect(&claims[0].name).await.expect("an answer").holder().cloned();
+        let grants =
+            locks.expect_several().acquire_while_free(&claims).await.expect("the first is free");
+        let holder = locks
+            .expect_admin()
+            .inspect(&claims[0].name)
+            .await
+            .expect("an answer")
+            .holder()
+            .cloned();
         let told: Vec<_> = grants.iter().map(|grant| Some(grant.token)).collect();
         assert_eq!(told, [holder.expect("it was taken").token]);
     }

@@ -223,7 +223,7 @@ async fn c17_a_caller_that_nobody_polls_holds_up_no_other() {
     let claims = [0; 3].map(|_| patient(&fresh_name()).claim().expect("a good claim"));
     let [alone, others @ ..] = &claims;
     for _ in 0..MANY {
-        let mut unpolled = lock.try_acquire(alone, None);
+        let mut unpolled = lock.acquire(alone, None);
         assert!((&mut unpolled).now_or_never().is_none(), "it has its answer already");
         for other in others {
             lock.inspect(&other.name).await.expect("an answer");

@@ -1,10 +1,12 @@
 //! C22: tokens grow through what happens to a Redis server.
 
+use lock_testkit::Expect;
 use std::time::Duration;
 
 use leasehold::core::backend::{Reservation, Reserved};
 use leasehold::redis::RedisBackend;
-use leasehold::{DistributedLock, FencingToken, Health, LeaseExt, LockError, LockRequest, Wait};
+use leasehold::{FencingToken, Health, LockError, LockRequest, Wait};
+use lock_testkit::LeaseExt;
 use lock_testkit::{RedisServer, Reply, eventually};
 
 use crate::support::{LIMIT, client, fresh_name, turn};
@@ -55,7 +57,8 @@ async fn c22_no_range_goes_past_the_clock() {
         };
         tokio::time::sleep(Duration::from_millis(1)).await;
         let hold = Reservation::new(&lease, 2, false);
-        let answer = backend.release_or_reserve(&hold).await.expect("an answer");
+        let answer =
+            backend.expect_token_ranges().release_or_reserve(&hold).await.expect("an answer");
         let is_reserved = matches!(answer, Reserved::Tokens(_));
         assert_eq!(is_reserved, behind_the_clock, "{counter:?}: {answer:?}");
         let counted = server.cli(&["GET", &fence]);

@@ -33,13 +33,13 @@ async fn c14_a_hold_ends_whatever_its_companions_are() {
     let backend = set.backend().await;
     for is_withdrawn in [false, true] {
         let claim = LockRequest::new(fresh_name()).claim().expect("a claim");
-        backend.try_acquire(&claim, None).await.expect("an answer");
+        backend.acquire(&claim, None).await.expect("an answer");
         let name = claim.name.as_str();
         let token = set.cli(&["GET", &format!("{{{name}}}:fence")])[0].text().to_owned();
         set.cli(&["RPUSH", &format!("{{{name}}}:waiting"), "x"]);
         set.cli(&["DEL", &format!("{{{name}}}:fence")]);
         match is_withdrawn {
-            true => backend.withdraw(&claim.name, claim.owner).await.expect("it is withdrawn"),
+            true => backend.withdraw(&claim.name, &[claim.owner]).await.expect("it is withdrawn"),
             false => {
                 let answer = backend.release(&claim.name, claim.owner).await;
                 assert_eq!(answer.expect("it is released"), Release::Released);

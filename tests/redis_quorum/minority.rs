@@ -47,7 +47,7 @@ async fn those_that_answer_are_no_majority(mut set: Set) {
     let (minority, all) = (set.minority(), set.servers.len());
     set.servers[minority..].iter_mut().for_each(RedisServer::kill);
     let claim = LockRequest::new(&name).claim().expect("a claim");
-    backend.try_acquire(&claim, None).await.expect_err("no majority answers");
+    backend.acquire(&claim, None).await.expect_err("no majority answers");
     for server in &set.servers[..minority] {
         assert_eq!(server.cli(&["EXISTS", &name]).integer(), 0, "it is given back");
     }

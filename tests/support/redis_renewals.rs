@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use leasehold::core::backend::{Extension, Renewal};
-use leasehold::{DistributedLock, LeaseExt, LockRequest, Ttl};
+use leasehold::{DistributedLock, LockRequest, Ttl};
+use lock_testkit::LeaseExt;
 use lock_testkit::Reply;
 
 use crate::support::MINUTE;
@@ -24,7 +25,7 @@ async fn held(
 }
 
 async fn renew(locks: &Arc<dyn DistributedLock>, renewals: &[Renewal]) {
-    for (answer, renewal) in locks.extend_all(renewals).await.into_iter().zip(renewals) {
+    for (answer, renewal) in locks.extend(renewals).await.into_iter().zip(renewals) {
         assert_eq!(answer.expect("an answer"), Extension::Extended(renewal.ttl.as_duration()));
     }
 }

@@ -3,6 +3,7 @@
 mod doctor;
 mod server;
 
+use lock_core::backend::RecordsRuns;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,10 +80,9 @@ impl DistributedLock for MemcachedBackend {
             "a restart loses all locks, and a full server any of them: two may then hold one, until \
              the first one renews",
         )
-        .running_once()
     }
 
-    async fn try_acquire(
+    async fn acquire(
         &self,
         claim: &Claim,
         _: Option<&WaiterHandle>,
@@ -92,7 +92,7 @@ impl DistributedLock for MemcachedBackend {
         self.change(&claim.name, |register, at| register.acquire(BACKEND, &claim, at)).await?
     }
 
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let mut answers = Vec::new();
         for mut renewal in renewals.iter().cloned() {
             renewal.ttl = whole_seconds(renewal.ttl);
@@ -106,6 +106,24 @@ impl DistributedLock for MemcachedBackend {
         self.change(name, |register, at| register.release(owner, at)).await
     }
 
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        let withdraw = |register: &mut Register, at| {
+            owners.iter().for_each(|owner| register.withdraw(*owner, at));
+        };
+        self.change(name, withdraw).await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl RecordsRuns for MemcachedBackend {
     async fn release_after(
         &self,
         name: &LockName,
@@ -126,10 +144,6 @@ impl DistributedLock for MemcachedBackend {
     ) -> Result<Option<FencingToken>, BackendError> {
         self.0.read(name).await.map(|seen| seen.register.recorded(occurrence, seen.at))
     }
-
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.change(name, |register, at| register.withdraw(owner, at)).await
-    }
 }
 
 #[async_trait]
@@ -148,7 +162,7 @@ impl LockAdmin for MemcachedBackend {
         self.change(name, |lock, at| lock.evict(whom, at)).await
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+    async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
         doctor::examine(&self.0).await
     }
 }

@@ -117,7 +117,7 @@ async fn a_terminal_gets_colour_unless_it_is_not_wanted() {
     let shell = Shell::of(&File::start());
     let terminal = Terminal::open(&shell).await;
     terminal.types("$L doctor");
-    terminal.shows("this user may").await;
+    terminal.shows("this user alone may").await;
     let coloured = terminal.tmux(&["capture-pane", "-p", "-e"]);
     assert!(coloured.contains("\u{1b}[32mgood"), "{coloured:?}");
     terminal.types("clear; NO_COLOR=1 $L doctor; echo finis''hed");

@@ -1,6 +1,5 @@
 //! What operators ask of a backend.
 
-use std::fmt;
 use std::pin::Pin;
 
 use async_trait::async_trait;
@@ -17,7 +16,7 @@ pub type Changes = Pin<Box<dyn Stream<Item = ()> + Send>>;
 ///
 /// Applications and operators ask a [`LockClient`](crate::LockClient), which bounds the time.
 #[async_trait]
-pub trait LockAdmin: fmt::Debug + Send + Sync + 'static {
+pub trait LockAdmin: Send + Sync {
     /// Looks at a lock without touching it.
     ///
     /// # Errors
@@ -60,24 +59,13 @@ pub trait LockAdmin: fmt::Debug + Send + Sync + 'static {
 
     /// Looks at the live server for what endangers locks (C31): settings, rights, its role, its clock.
     ///
+    /// All locks of the client that asks have names that start with `prefix` (C49): the rights of a user may be
+    /// bound to it, so a doctor that takes a lock takes one of such a name.
+    ///
     /// # Errors
     /// [`BackendError`] if the server did not answer. What it refuses to show is a [`Finding`].
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError>;
-
-    /// As [`doctor`](Self::doctor), for a client all of whose locks have names that start with `prefix`
-    /// (C49). A backend whose doctor takes a lock to see whether it may overrides this, since the rights of
-    /// a user may be bound to a prefix.
-    ///
-    /// # Errors
-    /// As [`doctor`](Self::doctor).
-    ///
-    /// # Cancel safety
-    /// As [`doctor`](Self::doctor).
-    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        let _ = prefix;
-        self.doctor().await
-    }
+    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError>;
 }

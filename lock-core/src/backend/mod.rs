@@ -1,6 +1,7 @@
 //! What a backend implements, and what helps it to.
 //!
-//! A backend implements [`DistributedLock`] and [`LockAdmin`] for a type that is cheap to clone. The rest
+//! A backend implements [`DistributedLock`] for a type that is cheap to clone, and of [`LockAdmin`], [`ReservesTokens`],
+//! [`RecordsRuns`] and [`AcquiresSeveral`] what its store can do. The rest
 //! of this module is what several backends share: the [bounds](self) of the contract that a server must
 //! know, [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
 //! swallow requests, [`Batches`] for requests that go together, [`Register`] for stores that compare and swap, [`Holds`] and [`Withdrawals`] for those that keep their own state,
@@ -15,6 +16,8 @@ mod arc;
 mod batches;
 mod bounds;
 mod distributed_lock;
+mod ext;
+mod extensions;
 mod holds;
 mod next_token;
 mod notifications;
@@ -36,6 +39,8 @@ pub use self::bounds::{
     ClockLimit, FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,
 };
 pub use self::distributed_lock::{DistributedLock, LossWatch};
+pub use self::ext::DistributedLockExt;
+pub use self::extensions::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 pub use self::holds::{Held, Holds, StoreTime};
 pub use self::next_token::next_token;
 pub use self::notifications::{NotificationTransport, Notifications};

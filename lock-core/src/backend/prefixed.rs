@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::admin::{Changes, LockAdmin};
 use super::answers::{Attempt, Extension, Grant, Recording, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
+use super::extensions::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, FencingToken, Finding, Holder, InvalidName, Lease, LockName,
@@ -54,6 +55,12 @@ impl<B: DistributedLock> Prefixed<B> {
         })
     }
 
+    /// What the backend can do; an error for a caller that did not ask whether it can.
+    fn able<T>(&self, can: Option<T>) -> Result<T, BackendError> {
+        let backend = self.backend.capabilities().backend;
+        can.ok_or_else(|| BackendError::refusal(backend, "the backend cannot do this"))
+    }
+
     fn stored_claim(&self, claim: &Claim) -> Result<Claim, BackendError> {
         Ok(Claim { name: self.stored(&claim.name)?, ..claim.clone() })
     }
@@ -76,72 +83,35 @@ impl<B: DistributedLock> DistributedLock for Prefixed<B> {
         self.backend.capabilities()
     }
 
-    /// A name that is too long has no server, and is refused by whatever is asked.
-    fn server_of(&self, name: &LockName) -> u64 {
-        self.stored(name).map_or(0, |name| self.backend.server_of(&name))
-    }
-
-    async fn try_acquire(
+    async fn acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        self.backend.try_acquire(&self.stored_claim(claim)?, waiter).await
+        self.backend.acquire(&self.stored_claim(claim)?, waiter).await
     }
 
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let stored = claims.iter().map(|claim| self.stored_claim(claim));
-        self.backend.acquire_while_free(&stored.collect::<Result<Vec<_>, _>>()?).await
-    }
-
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let stored = |renewal: &Renewal| {
             Ok(Renewal { name: self.stored(&renewal.name)?, ..renewal.clone() })
         };
         match renewals.iter().map(stored).collect::<Result<Vec<_>, BackendError>>() {
-            Ok(renewals) => self.backend.extend_all(&renewals).await,
+            Ok(renewals) => self.backend.extend(&renewals).await,
             Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
         }
-    }
-
-    async fn extend(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
-        let renewal = Renewal { name: self.stored(&renewal.name)?, ..renewal.clone() };
-        self.backend.extend(&renewal).await
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         self.backend.release(&self.stored(name)?, owner).await
     }
 
-    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
-        let hold = Reservation { name: self.stored(&hold.name)?, ..hold.clone() };
-        self.backend.release_or_reserve(&hold).await
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        self.backend.withdraw(&self.stored(name)?, owners).await
     }
 
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        self.backend.release_after(&self.stored(name)?, owner, delay).await
-    }
-
-    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
-        let record = Record { name: self.stored(&record.name)?, ..record.clone() };
-        self.backend.record(&record).await
-    }
-
-    async fn recorded(
-        &self,
-        name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        self.backend.recorded(&self.stored(name)?, occurrence).await
-    }
-
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        self.backend.withdraw(&self.stored(name)?, owner).await
+    /// A name that is too long has no server, and is refused by whatever is asked.
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.stored(name).map_or(0, |name| self.backend.server_of(&name))
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
@@ -152,37 +122,94 @@ impl<B: DistributedLock> DistributedLock for Prefixed<B> {
     async fn close(&self) -> Result<(), BackendError> {
         self.backend.close().await
     }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        self.backend.admin().map(|_| self as _)
+    }
+
+    fn token_ranges(&self) -> Option<&dyn ReservesTokens> {
+        self.backend.token_ranges().map(|_| self as _)
+    }
+
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        self.backend.run_records().map(|_| self as _)
+    }
+
+    fn several(&self) -> Option<&dyn AcquiresSeveral> {
+        self.backend.several().map(|_| self as _)
+    }
+}
+
+#[async_trait]
+impl<B: DistributedLock> ReservesTokens for Prefixed<B> {
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let hold = Reservation { name: self.stored(&hold.name)?, ..hold.clone() };
+        self.able(self.backend.token_ranges())?.release_or_reserve(&hold).await
+    }
+}
+
+#[async_trait]
+impl<B: DistributedLock> RecordsRuns for Prefixed<B> {
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let records = self.able(self.backend.run_records())?;
+        records.release_after(&self.stored(name)?, owner, delay).await
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let record = Record { name: self.stored(&record.name)?, ..record.clone() };
+        self.able(self.backend.run_records())?.record(&record).await
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let records = self.able(self.backend.run_records())?;
+        records.recorded(&self.stored(name)?, occurrence).await
+    }
+}
+
+#[async_trait]
+impl<B: DistributedLock> AcquiresSeveral for Prefixed<B> {
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let stored = claims.iter().map(|claim| self.stored_claim(claim));
+        let stored = stored.collect::<Result<Vec<_>, _>>()?;
+        self.able(self.backend.several())?.acquire_while_free(&stored).await
+    }
 }
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl<B: DistributedLock> LockAdmin for Prefixed<B> {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let state = self.backend.inspect(&self.stored(name)?).await?;
+        let state = self.able(self.backend.admin())?.inspect(&self.stored(name)?).await?;
         Ok(LockState { name: name.clone(), ..state })
     }
 
     fn changes(&self, name: &LockName) -> Option<Changes> {
-        self.backend.changes(&self.stored(name).ok()?)
+        self.backend.admin()?.changes(&self.stored(name).ok()?)
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let stored = self.stored_start(prefix);
         // C49: a lock that is called exactly as the prefix has no name here, and takes no other's place.
-        let states = self.backend.list(&stored, limit.saturating_add(1)).await?;
+        let states =
+            self.able(self.backend.admin())?.list(&stored, limit.saturating_add(1)).await?;
         let known = |state: LockState| Some(LockState { name: self.known(&state.name)?, ..state });
         Ok(states.into_iter().filter_map(known).take(limit).collect())
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        self.backend.evict(&self.stored(name)?, whom).await
+        self.able(self.backend.admin())?.evict(&self.stored(name)?, whom).await
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        self.backend.doctor_under(self.prefix.as_str()).await
-    }
-
-    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        self.backend.doctor_under(&self.stored_start(prefix)).await
+    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        self.able(self.backend.admin())?.doctor(&self.stored_start(prefix)).await
     }
 }

@@ -1,6 +1,5 @@
 //! One acquisition, from before its first byte to its hold.
 
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +13,6 @@ use super::local_queue::Turn;
 use super::owned_claim::OwnedClaim;
 use super::shared::{Acquired, Shared};
 use super::succession::{PassedHold, Succession};
-use super::together::{Companion, GrantedCompanion, Together};
-use super::wait::{Limits, Waiting};
 use crate::model::{Capabilities, Claim, Kind, Lease, LockError, LockName, LockRequest, Wait};
 
 /// Where an acquisition stands among those of its client, and how long it may wait from then on.
@@ -50,9 +47,9 @@ type Asking = (Option<Turn<PassedHold>>, Wait);
 /// An acquisition under way. Made before the first byte is sent; dropped at any point, it takes
 /// back whatever the server may have granted by then (C19).
 pub(crate) struct Acquisition {
-    shared: Arc<Shared>,
-    claim: Claim,
-    owned: OwnedClaim,
+    pub(super) shared: Arc<Shared>,
+    pub(super) claim: Claim,
+    pub(super) owned: OwnedClaim,
     /// Whether no hold passes to it or from it within this client: each hold of a kind that others may hold
     /// beside is a grant of the server.
     by_server: bool,
@@ -92,17 +89,8 @@ impl Acquisition {
     ///
     /// It borrows, since a future that took the acquisition by value would have room for it in each of its layers.
     pub(crate) async fn run(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
-        self.run_before(request, &mut Behind::default()).await
-    }
-
-    /// The same, of one that others are [behind](Behind).
-    pub(crate) async fn run_before(
-        &mut self,
-        request: &LockRequest,
-        behind: &mut Behind,
-    ) -> Result<Granted, LockError> {
         let report = self.shared.telemetry.acquiring(&self.claim.name);
-        let outcome = self.acquire_unless_closed(request, behind).instrument(report.span()).await;
+        let outcome = self.acquire_unless_closed(request).instrument(report.span()).await;
         // The wait in line is part of it.
         let waited = report.waited();
         let outcome = outcome.map_err(|error| match error {
@@ -121,31 +109,23 @@ impl Acquisition {
     }
 
     /// Acquires, unless the client is shut down first.
-    async fn acquire_unless_closed(
-        &mut self,
-        request: &LockRequest,
-        behind: &mut Behind,
-    ) -> Result<Granted, LockError> {
+    async fn acquire_unless_closed(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
         let mut closed = self.shared.closed.subscribe();
         let name = self.claim.name.clone();
         tokio::select! {
             biased;
             _ = closed.wait_for(|closed| *closed) => Err(LockError::Closed { name }),
-            acquired = self.acquire_in_turn(request, behind) => acquired,
+            acquired = self.acquire_in_turn(request) => acquired,
         }
     }
 
-    async fn acquire_in_turn(
-        &mut self,
-        request: &LockRequest,
-        behind: &mut Behind,
-    ) -> Result<Granted, LockError> {
+    async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
         let place = self.turn(request.wait_policy()).await?;
         let (turn, wait) = match self.take_place(place, request)? {
             ControlFlow::Break(granted) => return Ok(granted),
             ControlFlow::Continue(asks) => asks,
         };
-        let lease = self.ask(wait, request, behind).await?;
+        let lease = self.ask(wait, request).await?;
         let succession = turn.filter(|_| self.hands_off()).map(Succession::begin);
         Ok((self.hold(lease, request)?, succession))
     }
@@ -177,23 +157,9 @@ impl Acquisition {
     }
 
     /// Asks the server, and waits for its grant.
-    async fn ask(
-        &mut self,
-        wait: Wait,
-        request: &LockRequest,
-        behind: &mut Behind,
-    ) -> Result<Lease, LockError> {
-        let mut together = behind.together(wait);
-        let options = &self.shared.options;
-        let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
-        let waiting = Waiting::new(&*self.shared.backend, &*options.clock, limits)
-            .beside(&self.shared.renewer);
-        let (listener, state) = (request.listener(), self.owned.state());
-        let lease = waiting.acquire(&self.claim, wait, listener, state, &mut together).await?;
-        let (refused, granted) = (together.has_refused(), together.into_granted());
-        behind.next_was_refused = refused;
-        behind.were_granted(granted)?;
-        Ok(lease)
+    async fn ask(&mut self, wait: Wait, request: &LockRequest) -> Result<Lease, LockError> {
+        let waiting = self.shared.waiting();
+        waiting.acquire(&self.claim, wait, request.listener(), self.owned.state()).await
     }
 
     /// Waits to be first among this client's waiters (C26), or to be passed a hold of one of them.
@@ -232,64 +198,9 @@ impl Acquisition {
         (turn, passed)
     }
 
-    /// Its part in the request of one before it. `None` if others of its client are in line: then it goes into the
-    /// line itself, once it is its turn (C26).
-    fn companion(&mut self, wait: Wait) -> Option<Companion<'_>> {
-        let turn = match wait.waits() && self.owned.is_absent() {
-            true => Some(self.shared.local_queue.turn_if_alone(&self.claim.name)?),
-            false => None,
-        };
-        Some(Companion { claim: &self.claim, state: self.owned.state(), turn })
-    }
-
-    /// Was granted in the request of one before it.
-    fn was_granted(self, granted: GrantedCompanion) -> Result<Acquired, LockError> {
-        let GrantedCompanion { lease, turn, sent } = granted;
-        let report = self.shared.telemetry.acquiring_since(&self.claim.name, sent);
-        let hold = self.shared.hold(lease)?;
-        report.ended(Ok(hold.lease().token));
-        let succession = turn.filter(|_| self.hands_off()).map(Succession::begin);
-        Ok(Acquired { hold, claim: self.owned, succession })
-    }
-
     fn hands_off(&self) -> bool {
         let options = &self.shared.options;
         let passes = options.local_hand_off && !self.by_server;
-        passes && self.shared.backend.capabilities().reserves_tokens
-    }
-}
-
-/// The acquisitions behind one, of those that are made together (C39).
-#[derive(Default)]
-pub(crate) struct Behind {
-    /// Those that are to be made yet, in order.
-    pub(crate) waiting: VecDeque<Acquisition>,
-    /// Those that were granted in the request of one before them, in order.
-    pub(crate) acquired: Vec<Acquired>,
-    /// Whether the last request stopped before the one that is made next: that one is asked for alone.
-    next_was_refused: bool,
-}
-
-impl Behind {
-    pub(crate) fn of(waiting: VecDeque<Acquisition>) -> Self {
-        Self { waiting, ..Self::default() }
-    }
-
-    /// Those at the front, to go in one request with the one before them.
-    fn together(&mut self, wait: Wait) -> Together<'_> {
-        let takes_several = |first: &Acquisition| first.shared.backend.capabilities().takes_several;
-        if self.next_was_refused || !self.waiting.front().is_some_and(takes_several) {
-            return Together::default();
-        }
-        let companions = self.waiting.iter_mut().map_while(|next| next.companion(wait));
-        Together::of(companions.collect())
-    }
-
-    fn were_granted(&mut self, granted: Vec<GrantedCompanion>) -> Result<(), LockError> {
-        for granted in granted {
-            let Some(next) = self.waiting.pop_front() else { break };
-            self.acquired.push(next.was_granted(granted)?);
-        }
-        Ok(())
+        passes && self.shared.backend.token_ranges().is_some()
     }
 }

@@ -23,6 +23,9 @@ const BURST: usize = 64;
 /// of others are not.
 const PROMPT: Duration = Duration::from_millis(50);
 
+/// The most claims that are withdrawn by one request.
+const TOGETHER: usize = 100;
+
 /// A withdrawal is tried for no less: a place in a queue outlives the shortest TTLs.
 const WITHDRAW_FOR: Duration = Duration::from_secs(5);
 
@@ -31,8 +34,9 @@ const WITHDRAW_FOR: Duration = Duration::from_secs(5);
 /// Cleanups are taken without blocking, on any thread, inside and outside a runtime. Each is repeated
 /// until the server answers, or has forgotten the lease by itself.
 ///
-/// Each lock has a lane of its own, in which one cleanup follows the other. So a lock that is jammed
-/// holds up no other, and costs the backend one request at a time.
+/// Each lock has a lane of its own, in which one request follows the other. So a lock that is jammed
+/// holds up no other, and costs the backend one request at a time. Claims that wait in a lane to be withdrawn go in
+/// one request: a storm of callers that give up ends with them.
 #[derive(Debug)]
 pub(crate) struct Janitor {
     backend: Arc<dyn DistributedLock>,
@@ -88,6 +92,13 @@ struct Cleanup {
     until: Instant,
     /// For how long it keeps others out, if it is a hold.
     at_least: Option<AtLeast>,
+}
+
+impl Cleanup {
+    /// Whether all there is to do is to withdraw the claim.
+    fn is_withdrawn(&self) -> bool {
+        matches!(self.remains, Remains::Claim) && self.at_least.is_none()
+    }
 }
 
 /// What the server may still have.
@@ -244,29 +255,29 @@ impl Janitor {
     /// Works on a lane until it is empty.
     async fn attend(&self, mut lane: Attended<'_>) {
         while !lane.is_empty {
-            let first = self.lanes().first(&lane.name);
-            if let Some(cleanup) = first {
-                match self.carry_out(&lane.name, cleanup).await {
+            let next = self.lanes().next(&lane.name);
+            if let Some(request) = &next {
+                match self.carry_out(&lane.name, request).await {
                     Ok(Some(release)) => self.telemetry.given_back(&lane.name, release),
                     Ok(None) => {}
                     Err(error) => self.telemetry.not_given_back(&lane.name, &error),
                 }
             }
-            lane.is_empty = self.lanes().finish_first(&lane.name);
+            lane.is_empty = self.lanes().finish(&lane.name, next.map_or(1, |done| done.count()));
         }
     }
 
-    /// Gives one thing back. A burst of cleanups starts in turn, so that a server with many of them to
-    /// do answers each in time; one that is not answered promptly keeps no other from its turn.
+    /// Carries out one request of a lane. A burst of cleanups starts in turn, so that a server with many of them
+    /// to do answers each in time; one that is not answered promptly keeps no other from its turn.
     async fn carry_out(
         &self,
         name: &LockName,
-        cleanup: Cleanup,
+        request: &Request,
     ) -> Result<Option<Release>, BackendError> {
         let backend = self.backend.capabilities().backend;
         let turn = self.burst.acquire().await;
-        let limit = cleanup.until.saturating_duration_since(Instant::now());
-        let mut done = pin!(retry::within(limit, backend, || self.give_back(name, cleanup)));
+        let limit = request.until().saturating_duration_since(Instant::now());
+        let mut done = pin!(retry::within(limit, backend, || self.give_back(name, request)));
         match timeout(PROMPT, &mut done).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -276,22 +287,28 @@ impl Janitor {
         }
     }
 
-    /// Gives one thing back by one request, or two. `None` of a claim, of which nobody knows what it had.
+    /// Gives back by one request, or two. `None` of claims, of which nobody knows what they had.
     async fn give_back(
         &self,
         name: &LockName,
-        cleanup: Cleanup,
+        request: &Request,
     ) -> Result<Option<Release>, BackendError> {
+        let cleanup = match request {
+            Request::Withdraw(owners, _) => {
+                return self.backend.withdraw(name, owners).await.map(|()| None);
+            }
+            Request::One(cleanup) => cleanup,
+        };
         let (left, owner) = (cleanup.at_least.as_ref().and_then(AtLeast::left), cleanup.owner);
-        let retired = match left {
+        let retired = match left.zip(self.backend.run_records()) {
             // C41: the hold is nobody's from here on. A withdrawal ends what else the claim may do.
-            Some(left) => Some(self.backend.release_after(name, owner, left).await?),
+            Some((left, records)) => Some(records.release_after(name, owner, left).await?),
             None => None,
         };
         match (cleanup.remains, retired) {
             (Remains::Hold, Some(release)) => Ok(Some(release)),
             (Remains::Hold, None) => self.backend.release(name, owner).await.map(Some),
-            (Remains::Claim, _) => self.backend.withdraw(name, owner).await.map(|()| None),
+            (Remains::Claim, _) => self.backend.withdraw(name, &[owner]).await.map(|()| None),
         }
     }
 
@@ -309,18 +326,51 @@ impl Lanes {
         self.unattended.push_back(name.clone());
     }
 
-    fn first(&self, name: &LockName) -> Option<Cleanup> {
-        self.by_lock.get(name)?.front().map(|(cleanup, _)| *cleanup)
+    /// The next request of a lane: claims that follow each other are withdrawn together.
+    fn next(&self, name: &LockName) -> Option<Request> {
+        let lane = self.by_lock.get(name)?;
+        let cleanups = lane.iter().map(|(cleanup, _)| cleanup);
+        let claims = cleanups.take_while(|cleanup| cleanup.is_withdrawn()).take(TOGETHER);
+        let (owners, ends): (Vec<_>, Vec<_>) =
+            claims.map(|claim| (claim.owner, claim.until)).unzip();
+        match ends.into_iter().max() {
+            Some(until) => Some(Request::Withdraw(owners, until)),
+            None => lane.front().map(|(cleanup, _)| Request::One(*cleanup)),
+        }
     }
 
-    /// Takes the first out of a lane that is attended, and tells whether the lane is empty, and gone.
-    fn finish_first(&mut self, name: &LockName) -> bool {
+    /// Takes the first so many out of a lane that is attended, and tells whether the lane is empty, and gone.
+    fn finish(&mut self, name: &LockName, done: usize) -> bool {
         let Some(lane) = self.by_lock.get_mut(name) else { return true };
-        lane.pop_front();
+        lane.drain(..done.min(lane.len()));
         let is_empty = lane.is_empty();
         if is_empty {
             self.by_lock.remove(name);
         }
         is_empty
+    }
+}
+
+/// What one request of a lane carries out.
+enum Request {
+    /// Claims of these owners are withdrawn; the server has forgotten the last of them by then.
+    Withdraw(Vec<OwnerId>, Instant),
+    One(Cleanup),
+}
+
+impl Request {
+    fn until(&self) -> Instant {
+        match self {
+            Self::Withdraw(_, until) => *until,
+            Self::One(cleanup) => cleanup.until,
+        }
+    }
+
+    /// The number of cleanups that it carries out.
+    fn count(&self) -> usize {
+        match self {
+            Self::Withdraw(owners, _) => owners.len(),
+            Self::One(_) => 1,
+        }
     }
 }

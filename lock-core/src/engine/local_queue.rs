@@ -70,17 +70,9 @@ impl<H> LocalQueue<H> {
         Turn { _permit: permit, place }
     }
 
-    /// The head of the line for `name`, if there is no line: it goes on to the server at once.
-    pub(crate) fn turn_if_alone(&self, name: &LockName) -> Option<Turn<H>> {
-        if locked(&self.lines).contains_key(name) {
-            return None;
-        }
-        let place = WaiterPlace::new(self.join(name));
-        // Another may have come in between.
-        let permit = place.member.line.turn.clone().try_acquire_owned().ok()?;
-        let turn = Turn { _permit: Some(permit), place };
-        turn.ask_server();
-        Some(turn)
+    /// Whether others of this client wait for `name`, or hold it and may pass it on.
+    pub(crate) fn has_line(&self, name: &LockName) -> bool {
+        locked(&self.lines).contains_key(name)
     }
 
     fn join(&self, name: &LockName) -> Member<H> {

@@ -93,7 +93,7 @@ impl ClientOptions {
     }
 
     /// Whether a lock passes from one task of this client to the next without a request, where the backend
-    /// [can](crate::Capabilities::reserves_tokens); default true.
+    /// [can](crate::DistributedLock::token_ranges); default true.
     ///
     /// It makes a lock that many tasks of one process want many times faster. Each task has a guard and a
     /// token of its own, as ever. A client keeps a lock so for 64 passes or 20 ms, whichever comes first,

@@ -24,7 +24,10 @@ impl Shared {
         loop {
             let deadline = hold.deadline();
             let limit = hold.remaining().min(end.saturating_duration_since(Instant::now()));
-            let answer = retry::within(limit, self.name(), || self.backend.record(record)).await;
+            let answer = retry::within(limit, self.name(), async || {
+                self.run_records()?.record(record).await
+            })
+            .await;
             let error = match answer {
                 Ok(Recording::Recorded) => return Ok(Recording::Recorded),
                 Ok(Recording::Lost) => return self.recording_before_loss(record).await,
@@ -43,7 +46,7 @@ impl Shared {
     /// The hold is over. A try whose reply was lost may have recorded the run before (C16).
     async fn recording_before_loss(&self, record: &Record) -> Result<Recording, BackendError> {
         let Record { name, occurrence, token, .. } = record;
-        match self.request(|| self.backend.recorded(name, occurrence)).await? {
+        match self.request(async || self.run_records()?.recorded(name, occurrence).await).await? {
             Some(recorded) if recorded == *token => Ok(Recording::Recorded),
             Some(_) | None => Ok(Recording::Lost),
         }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::hold::{Duty, Hold};
 use super::schedule::Schedule;
-use crate::backend::{DistributedLock, Extension, LossWatch};
+use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
 use crate::model::{BackendError, Clock, LockName, LostReason, Moment, Renewal};
 
 /// How many holds are renewed in one call to the backend: enough that ten thousand are a hundred
@@ -235,14 +235,14 @@ impl Renewer {
     /// Extends a batch. If the server refuses it as a whole, each hold is asked for alone, so that one
     /// that it will not extend does not cost the others theirs.
     async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        let answers = self.backend.extend_all(renewals).await;
+        let answers = self.backend.extend(renewals).await;
         let refused = |answer: &Result<_, BackendError>| {
             answer.as_ref().is_err_and(|error| !error.is_transient())
         };
         if renewals.len() < 2 || !answers.iter().all(refused) {
             return answers;
         }
-        join_all(renewals.iter().map(|renewal| self.backend.extend(renewal))).await
+        join_all(renewals.iter().map(|renewal| self.backend.extend_one(renewal))).await
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {

@@ -19,7 +19,11 @@ use super::renewer::{Registration, Renewer};
 use super::retry;
 use super::succession::{PassedHold, Succession};
 use super::telemetry::Telemetry;
-use crate::backend::{DistributedLock, Extension, Release, Reservation, Reserved};
+use super::wait::{Limits, Waiting};
+use crate::backend::{
+    DistributedLock, DistributedLockExt, Extension, LockAdmin, RecordsRuns, Release, Reservation,
+    Reserved,
+};
 use crate::model::{
     AtLeast, BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl,
 };
@@ -100,6 +104,25 @@ impl Shared {
         });
     }
 
+    /// What operators ask of the backend.
+    pub(crate) fn admin(&self) -> Result<&dyn LockAdmin, BackendError> {
+        let without = || BackendError::refusal(self.name(), "the store shows nobody its locks");
+        self.backend.admin().ok_or_else(without)
+    }
+
+    /// The runs that the backend records.
+    pub(crate) fn run_records(&self) -> Result<&dyn RecordsRuns, BackendError> {
+        let without = || BackendError::refusal(self.name(), "the store records no runs");
+        self.backend.run_records().ok_or_else(without)
+    }
+
+    /// Acquires claims, as the options of this client say.
+    pub(crate) fn waiting(&self) -> Waiting<'_, dyn DistributedLock> {
+        let options = &self.options;
+        let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
+        Waiting::new(&*self.backend, &*options.clock, limits).beside(&self.renewer)
+    }
+
     /// The backend's name, as errors show it.
     pub(crate) fn name(&self) -> &'static str {
         self.backend.capabilities().backend
@@ -126,7 +149,7 @@ impl Shared {
     async fn extend(&self, lease: Lease, ttl: Ttl) -> Result<Option<Lease>, LockError> {
         let renewal = Renewal::new(&lease, ttl);
         let asked = self.options.clock.now();
-        match self.request(|| self.backend.extend(&renewal)).await {
+        match self.request(|| self.backend.extend_one(&renewal)).await {
             Ok(Extension::Extended(granted)) => {
                 let believed = granted.min(ttl.as_duration());
                 let deadline = asked.after(self.options.drift.validity(believed));
@@ -209,11 +232,12 @@ impl Shared {
     ) -> Result<Reserved, BackendError> {
         // C41: others are kept out until the span from its start is over.
         if let Some(left) = lease.at_least.as_deref().and_then(AtLeast::left) {
-            let released = self.backend.release_after(&lease.name, lease.owner, left).await;
+            let records = self.run_records()?;
+            let released = records.release_after(&lease.name, lease.owner, left).await;
             return released.map(Reserved::Ended);
         }
-        match reservation {
-            Some(reservation) => self.backend.release_or_reserve(&reservation).await,
+        match reservation.zip(self.backend.token_ranges()) {
+            Some((reservation, ranges)) => ranges.release_or_reserve(&reservation).await,
             None => self.backend.release(&lease.name, lease.owner).await.map(Reserved::Ended),
         }
     }

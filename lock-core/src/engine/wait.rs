@@ -10,7 +10,6 @@ use super::options::ClientOptions;
 use super::progress::{Progress, Try};
 use super::renewer::Renewer;
 use super::telemetry::{waits_for_foreign_key, waits_for_own_hold};
-use super::together::Together;
 use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent, WaiterEvents, WaiterHandle};
 use crate::model::{
     BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, Moment, Outcome,
@@ -50,31 +49,20 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
     }
 
     /// Tries, and waits as the request says, until the claim is granted. `state` tells at each await
-    /// what the server may know, for those who drop this future. The first request asks for the claims of
-    /// `together` as well.
+    /// what the server may know, for those who drop this future.
     pub(crate) async fn acquire(
         &self,
         claim: &Claim,
         wait: Wait,
         listener: &Listener,
         state: &mut ClaimState,
-        together: &mut Together<'_>,
     ) -> Result<Lease, LockError> {
         let (waiter, events) = WaiterHandle::channel();
         let mut progress = Progress::new(wait, self.limits.request_timeout);
         let waiter = progress.waits().then_some(&waiter);
         loop {
-            let attempt = match together.is_empty() {
-                true => self.attempt(claim, waiter, &mut progress, state).await,
-                // Boxed, since most claims are asked for alone.
-                false => {
-                    let first = self.attempt_first(claim, together, waiter, &mut progress, state);
-                    Box::pin(first).await
-                }
-            };
-            match attempt
-                .map_err(|error| LockError::backend("acquire", Some(&claim.name), error))?
-            {
+            let step = self.attempt(claim, waiter, &mut progress, state).await;
+            match step.map_err(|error| LockError::backend("acquire", Some(&claim.name), error))? {
                 Step::Granted(lease) => return Ok(lease),
                 Step::Busy(seen) => {
                     listener.tell(&seen);
@@ -108,7 +96,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
     ) -> Result<Step, BackendError> {
         let (this, asked) = (progress.next_try(), self.clock.now());
         state.note(ClaimEvent::Asked);
-        let Ok(answer) = timeout_at(this.end, self.backend.try_acquire(claim, waiter)).await else {
+        let Ok(answer) = timeout_at(this.end, self.backend.acquire(claim, waiter)).await else {
             debug!("no answer, asking again");
             state.note(ClaimEvent::Unanswered);
             progress.silent(this, self.name());
@@ -135,59 +123,6 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// Asks for the claim with those that go with it, and if none is granted so, for the claim alone.
-    async fn attempt_first(
-        &self,
-        claim: &Claim,
-        together: &mut Together<'_>,
-        waiter: Option<&WaiterHandle>,
-        progress: &mut Progress,
-        state: &mut ClaimState,
-    ) -> Result<Step, BackendError> {
-        match self.attempt_together(claim, together, progress, state).await {
-            Some(step) => Ok(step),
-            None => self.attempt(claim, waiter, progress, state).await,
-        }
-    }
-
-    /// Asks once for the claim and for those that go with it, and notes what came of them (C39). `None` if none was
-    /// granted so: asked for alone, the claim waits, or is told why it is refused.
-    async fn attempt_together(
-        &self,
-        claim: &Claim,
-        together: &mut Together<'_>,
-        progress: &mut Progress,
-        state: &mut ClaimState,
-    ) -> Option<Step> {
-        let (this, asked) = (progress.next_try(), self.clock.now());
-        state.note(ClaimEvent::Asked);
-        let claims = together.asked_behind(claim);
-        let answer = timeout_at(this.end, self.backend.acquire_while_free(&claims)).await;
-        if let Ok(Ok(grants)) = &answer
-            && let Some((first, others)) = grants.split_first()
-        {
-            let lease = self.lease(claim, first, asked, *state);
-            together.answered(others, this.sent, |claim, grant, state| {
-                lease.as_ref().and_then(|_| self.lease(claim, grant, asked, state))
-            });
-            return Some(lease.map_or_else(|| late(progress, this), |lease| granted(state, lease)));
-        }
-        let event = match &answer {
-            Ok(Ok(_)) => ClaimEvent::Refused,
-            Ok(Err(error)) if error.outcome() == Outcome::NotApplied => ClaimEvent::Refused,
-            Ok(Err(_)) | Err(_) => ClaimEvent::Unanswered,
-        };
-        state.note(event);
-        together.ended(event);
-        match answer {
-            Ok(Err(error)) if error.is_transient() => progress.failed(this, error),
-            Err(_) => progress.silent(this, self.name()),
-            Ok(_) => return None,
-        }
-        debug!("no answer, asking again");
-        Some(Step::Troubled)
     }
 
     /// Tells operators of a wait that may never end by itself.
@@ -218,7 +153,7 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
     }
 
     /// The lease of a grant that answered a request sent at `asked` (C5); `None` if it came too late.
-    fn lease(
+    pub(crate) fn lease(
         &self,
         claim: &Claim,
         grant: &Grant,

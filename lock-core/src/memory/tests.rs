@@ -1,5 +1,6 @@
 //! Random histories of one lock must come to what the specification says.
 
+use crate::backend::DistributedLockExt;
 use futures_util::FutureExt;
 use proptest::bool::weighted;
 use proptest::collection::vec;
@@ -173,7 +174,7 @@ impl Run {
             Step::Extend(who) => {
                 let Claim { name, owner, ttl, .. } = claim(who);
                 let token = self.tokens.get(self.last[who]).copied().unwrap_or(FencingToken::MAX);
-                let extension = now(backend.extend(&Renewal { name, owner, token, ttl }));
+                let extension = now(backend.extend_one(&Renewal { name, owner, token, ttl }));
                 Answer::Done(extension.expect("an answer") != Extension::Lost)
             }
             Step::Release(who) => {
@@ -181,7 +182,7 @@ impl Run {
                 Answer::Done(released.expect("an answer") == Release::Released)
             }
             Step::Withdraw(who) => {
-                now(backend.withdraw(&claim(who).name, claim(who).owner)).expect("an answer");
+                now(backend.withdraw(&claim(who).name, &[claim(who).owner])).expect("an answer");
                 Answer::Nothing
             }
             Step::Leave(who) => {
@@ -199,7 +200,7 @@ impl Run {
 
     fn ask(&mut self, who: usize, waits: bool) -> Answer {
         let waiter = waits.then_some(&self.waiters[who].0);
-        match now(self.backend.try_acquire(&self.claims[who], waiter)) {
+        match now(self.backend.acquire(&self.claims[who], waiter)) {
             Ok(Attempt::Granted(grant)) => {
                 Answer::Granted(self.granted(who, &grant), grant.slots.as_slice().to_vec())
             }

@@ -25,23 +25,14 @@ pub struct Capabilities {
     pub tokens: TokenDurability,
     /// The unit in which the server counts TTLs.
     pub ttl_granularity: Duration,
-    /// Whether a hold can pass from one task of a client to the next without a request, since the store
-    /// reserves tokens for that.
-    pub reserves_tokens: bool,
     /// Which kinds of hold there are beside the exclusive one.
     pub kinds: Kinds,
-    /// Whether the store can keep others out after a holder's work has ended (C41), and record a run that
-    /// ended well (C42).
-    pub runs_once: bool,
-    /// Whether the store can grant several locks that are free in one request (C39).
-    pub takes_several: bool,
     /// What happens to locks when the store fails or loses its data, in one sentence.
     pub on_store_loss: &'static str,
 }
 
 impl Capabilities {
-    /// The capabilities of a backend, every one of which must be said. It reserves no tokens,
-    /// has exclusive holds alone, knows no runs once, and grants each lock by a request of its own.
+    /// The capabilities of a backend, every one of which must be said. It has exclusive holds alone.
     pub const fn new(
         backend: &'static str,
         order: Order,
@@ -51,48 +42,14 @@ impl Capabilities {
         ttl_granularity: Duration,
         on_store_loss: &'static str,
     ) -> Self {
-        let (reserves_tokens, kinds) = (false, Kinds::Exclusive);
-        let (runs_once, takes_several) = (false, false);
-        Self {
-            backend,
-            order,
-            wakeup,
-            renewals,
-            tokens,
-            ttl_granularity,
-            reserves_tokens,
-            kinds,
-            runs_once,
-            takes_several,
-            on_store_loss,
-        }
-    }
-
-    /// The same, of a backend that reserves tokens: see
-    /// [`release_or_reserve`](crate::DistributedLock::release_or_reserve).
-    #[must_use]
-    pub const fn reserving_tokens(self) -> Self {
-        Self { reserves_tokens: true, ..self }
+        let kinds = Kinds::Exclusive;
+        Self { backend, order, wakeup, renewals, tokens, ttl_granularity, kinds, on_store_loss }
     }
 
     /// The same, of a backend that has these kinds of hold.
     #[must_use]
     pub const fn with_kinds(self, kinds: Kinds) -> Self {
         Self { kinds, ..self }
-    }
-
-    /// The same, of a backend that delays releases and records runs: see
-    /// [`release_after`](crate::DistributedLock::release_after) and [`record`](crate::DistributedLock::record).
-    #[must_use]
-    pub const fn running_once(self) -> Self {
-        Self { runs_once: true, ..self }
-    }
-
-    /// The same, of a backend that grants several locks in one request: see
-    /// [`acquire_while_free`](crate::DistributedLock::acquire_while_free).
-    #[must_use]
-    pub const fn taking_several(self) -> Self {
-        Self { takes_several: true, ..self }
     }
 }
 
@@ -185,27 +142,13 @@ impl fmt::Display for Capabilities {
             TokenDurability::Store => "the store's own counter",
         };
         writeln!(f, "{}: waiters {order}, {wakeup}; {renewals}", self.backend)?;
-        let passes = match self.reserves_tokens {
-            true => "holds pass within a client without a request",
-            false => "each hold is a grant of the server",
-        };
         let kinds = match self.kinds {
             Kinds::Exclusive => "exclusive holds alone",
             Kinds::Shared => "exclusive and shared holds",
             Kinds::Permits => "exclusive and shared holds, and permits with slots",
         };
         writeln!(f, "  {kinds}")?;
-        writeln!(
-            f,
-            "  tokens from {tokens}; TTL in units of {:?}; {passes}",
-            self.ttl_granularity
-        )?;
-        if !self.runs_once {
-            writeln!(f, "  no hold outlasts its work, and no run is recorded")?;
-        }
-        if !self.takes_several {
-            writeln!(f, "  several locks are acquired one by one")?;
-        }
+        writeln!(f, "  tokens from {tokens}; TTL in units of {:?}", self.ttl_granularity)?;
         write!(f, "  {}", self.on_store_loss)
     }
 }

@@ -38,7 +38,7 @@ impl OwnerId {
 
     /// The owner of a hold that outlasts its work (C41): nobody, for no claim is made under it.
     ///
-    /// A backend gives it the hold that [`release_after`](crate::DistributedLock::release_after) keeps. So
+    /// A backend gives it the hold that [`release_after`](crate::backend::RecordsRuns::release_after) keeps. So
     /// nothing that the former owner sends can extend or end that hold, and a repeat still finds it. It
     /// shows the same first 8 hex digits, since it tells who had the lock.
     #[must_use]

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::client::{Finished, LockClient};
 use crate::guard::LockGuard;
 use crate::model::{
-    Capabilities, Contention, FencingToken, LockError, LockName, LockRequest, Occurrence, Ttl, Wait,
+    Contention, FencingToken, LockError, LockName, LockRequest, Occurrence, Ttl, Wait,
 };
 
 /// A record is kept for a week unless it is said otherwise.
@@ -159,7 +159,7 @@ impl Once {
     ///
     /// - [`LockError::InvalidName`], [`LockError::InvalidTtl`] (of `at_least` too), [`LockError::InvalidLabel`],
     ///   [`LockError::InvalidOccurrence`]: nothing was sent.
-    /// - [`LockError::Unsupported`] if the backend [cannot](Capabilities::runs_once) keep others out for
+    /// - [`LockError::Unsupported`] if the backend [cannot](crate::DistributedLock::run_records) keep others out for
     ///   `at_least`, or record an occurrence.
     /// - [`LockError::NotALock`], [`LockError::Backend`], [`LockError::Closed`] as
     ///   [`acquire`](LockClient::acquire).
@@ -244,8 +244,9 @@ impl Checked {
         let at_least = at_least.map(Ttl::new).transpose()?;
         let name = claim.name;
         let occurrence = occurrence.map(Occurrence::new).transpose()?;
-        let Capabilities { backend, runs_once, .. } = client.capabilities();
-        if !runs_once && (at_least.is_some() || occurrence.is_some()) {
+        let backend = client.shared.name();
+        let records = client.shared.backend.run_records().is_some();
+        if !records && (at_least.is_some() || occurrence.is_some()) {
             let what = "keep others out after a run, or record it";
             return Err(LockError::Unsupported { name, backend, what });
         }
@@ -256,7 +257,9 @@ impl Checked {
     async fn done(&self) -> Result<Option<FencingToken>, LockError> {
         let Some(occurrence) = &self.occurrence else { return Ok(None) };
         let shared = &self.client.shared;
-        let answer = shared.request(|| shared.backend.recorded(&self.name, occurrence)).await;
+        let answer = shared
+            .request(async || shared.run_records()?.recorded(&self.name, occurrence).await)
+            .await;
         answer
             .map_err(|source| LockError::backend("look for a record of", Some(&self.name), source))
     }

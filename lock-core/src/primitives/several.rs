@@ -1,6 +1,6 @@
 //! C39: several locks at once, all or none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::multi_guard::{MultiGuard, first_loss, loss_of};
 use crate::client::LockClient;
-use crate::engine::{Acquired, Acquisition, Behind};
+use crate::engine::{Acquired, Acquisition, acquire_free};
 use crate::guard::LockGuard;
 use crate::model::{Claim, Contention, LockError, LockName, LockRequest, Wait};
 
@@ -138,7 +138,7 @@ impl LockClient {
     /// Takes the names, or a [`MultiRequest`] that says how long to wait and for which TTL. The locks are
     /// acquired in the order of the bytes of their names, so that programs which acquire their locks so cannot
     /// wait for each other in a circle, whatever order they name them in. One request takes all that are free, up
-    /// to the first that is not, where the backend [can](crate::Capabilities::takes_several): so it is one
+    /// to the first that is not, where the backend [can](crate::DistributedLock::several): so it is one
     /// request for all, if all are free. What is acquired already is renewed while the next one is waited for.
     /// **A program that holds a lock and asks for others may wait in such a circle**: ask for all at once.
     ///
@@ -174,25 +174,35 @@ impl LockClient {
         let request = MultiRequest { each: self.complete(request.each), ..request };
         let total = TotalWait::begin(request.each.wait_policy());
         let begin = |claim| Acquisition::new(self.shared.clone(), claim);
-        let waiting = request.in_order()?.into_iter().map(begin).collect::<Result<_, _>>()?;
-        let mut behind = Behind::of(waiting);
+        let mut waiting: VecDeque<_> =
+            request.in_order()?.into_iter().map(begin).collect::<Result<_, _>>()?;
         let guard = |acquired: Acquired| LockGuard::new(self.shared.clone(), acquired);
         let mut guards = Vec::new();
-        while let Some(mut next) = behind.waiting.pop_front() {
+        loop {
+            let free = unless_lost(&guards, acquire_free(&mut waiting, total.left())).await?;
+            guards.extend(free.into_iter().map(guard));
+            // One that is not free is waited for, or tells why it is refused.
+            let Some(mut next) = waiting.pop_front() else { break };
             let each = request.for_name(next.name()).wait(total.left());
-            let granted = tokio::select! {
-                biased;
-                loss = first_loss(&guards) => Err(loss_of(&guards, loss)),
-                granted = next.run_before(&each, &mut behind) => granted,
-            };
-            let granted = granted.map_err(|error| total.told(error))?;
-            guards.push(guard(next.acquired(granted)));
-            guards.extend(behind.acquired.drain(..).map(guard));
+            let granted = unless_lost(&guards, next.run(&each)).await;
+            guards.push(guard(next.acquired(granted.map_err(|error| total.told(error))?)));
         }
         if let Some(span) = request.max_hold {
             guards.iter().for_each(|guard| guard.renew_for(span));
         }
         Ok(MultiGuard::new(guards))
+    }
+}
+
+/// Goes on with `work`, until one of the locks that are held already is lost.
+async fn unless_lost<T>(
+    held: &[LockGuard],
+    work: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    tokio::select! {
+        biased;
+        loss = first_loss(held) => Err(loss_of(held, loss)),
+        done = work => done,
     }
 }
 

@@ -95,7 +95,8 @@ impl LockWatch {
         if !std::mem::replace(&mut self.listens, true)
             && let Ok(name) = LockName::new(&self.name)
         {
-            self.looks.listen(self.client.shared.backend.changes(&name));
+            self.looks
+                .listen(self.client.shared.backend.admin().and_then(|admin| admin.changes(&name)));
         }
         loop {
             self.looks.until_due().await;

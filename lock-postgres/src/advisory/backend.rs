@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
@@ -132,7 +132,7 @@ impl AdvisoryBackend {
     }
 
     /// Extends a hold on its own session, or one of another client in its row.
-    async fn extend_one(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
+    async fn extend_hold(&self, renewal: &Renewal) -> Result<Extension, BackendError> {
         let claim = self.alive(renewal.owner);
         match claim.filter(|claim| claim.holds(renewal.token)) {
             Some(claim) => claim.extend(renewal.token, renewal.ttl).await,
@@ -171,7 +171,7 @@ impl DistributedLock for AdvisoryBackend {
         )
     }
 
-    async fn try_acquire(
+    async fn acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
@@ -183,8 +183,8 @@ impl DistributedLock for AdvisoryBackend {
         }
     }
 
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        join_all(renewals.iter().map(|renewal| self.extend_one(renewal))).await
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        join_all(renewals.iter().map(|renewal| self.extend_hold(renewal))).await
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
@@ -199,21 +199,23 @@ impl DistributedLock for AdvisoryBackend {
         }
     }
 
-    async fn withdraw(&self, _name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        // C19: from here on every request of the claim is refused.
-        self.claims.withdraw(owner);
-        match self.alive(owner) {
-            Some(claim) => claim.release().await.map(drop),
-            None => Ok(()),
-        }
-    }
-
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
         let claim = self.claims.known(lease.owner());
         Some(match claim.filter(|claim| claim.is_over() || claim.holds(lease.token())) {
             Some(claim) => Box::pin(claim.watch()),
             None => Box::pin(self.shared.rows.watch(lease)),
         })
+    }
+
+    async fn withdraw(&self, _name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        // C19: from here on every request of the claims is refused.
+        owners.iter().for_each(|owner| self.claims.withdraw(*owner));
+        let held = owners.iter().filter_map(|owner| self.alive(*owner));
+        try_join_all(held.map(|claim| async move { claim.release().await })).await.map(drop)
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
     }
 }
 
@@ -237,7 +239,7 @@ impl LockAdmin for AdvisoryBackend {
         Ok(self.shared.rows.evict(name, whom).await?.into_iter().collect())
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+    async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
         doctor::examine(&self.shared.rows.server).await
     }
 }

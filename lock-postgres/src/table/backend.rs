@@ -1,5 +1,6 @@
 //! Locks as rows of a table: each operation one statement, and one round trip.
 
+use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -208,13 +209,10 @@ impl DistributedLock for PostgresBackend {
             "a failover to a standby that lacks the last commits can grant a lock twice; tokens \
              still grow unless the new server's clock is behind",
         )
-        .reserving_tokens()
-        .running_once()
         .with_kinds(Kinds::Permits)
-        .taking_several()
     }
 
-    async fn try_acquire(
+    async fn acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
@@ -234,22 +232,7 @@ impl DistributedLock for PostgresBackend {
         Ok(attempt)
     }
 
-    /// Those that are asked for are of the kind of the first.
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let kind = claims.first().map_or(Kind::Exclusive, |first| first.kind);
-        let claims = || claims.iter().take_while(|claim| claim.kind == kind);
-        let permits = (kind != Kind::Exclusive).then(|| kind.permits().into());
-        let call = self.server.call("acquire_while_free");
-        let call = call.texts(claims().map(|claim| claim.name.as_str()));
-        let call = call.owners(claims().map(|claim| claim.owner));
-        let call = call.numbers(claims().map(|claim| millis(claim.ttl)));
-        let call = call.texts(claims().map(|claim| claim.label.as_str()));
-        let call = call.optional(permits).number(kind.slots().into());
-        let rows = self.server.rows(&call.number(self.server.clock_limit())).await?;
-        answers::grants(claims(), &rows)
-    }
-
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let call = self.server.call("extend");
         let call = call.texts(renewals.iter().map(|renewal| renewal.name.as_str()));
         let call = call.owners(renewals.iter().map(|renewal| renewal.owner));
@@ -282,6 +265,58 @@ impl DistributedLock for PostgresBackend {
         self.releases.ask(name.as_str(), || (name.clone(), owner), alone, together).await
     }
 
+    async fn close(&self) -> Result<(), BackendError> {
+        // C20, C26: what is idle. Other clients of this backend open what they need.
+        self.server.connections.give_up_all();
+        Ok(())
+    }
+
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        if let Some(push) = &self.push {
+            owners.iter().for_each(|owner| push.unregister(*owner));
+        }
+        let call = self.server.call("withdraw").text(name.as_str());
+        let call = call.owners(owners.iter().copied());
+        self.server.rows(&call.number(self.server.clock_limit())).await.map(drop)
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    fn token_ranges(&self) -> Option<&dyn ReservesTokens> {
+        Some(self)
+    }
+
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        Some(self)
+    }
+
+    fn several(&self) -> Option<&dyn AcquiresSeveral> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl AcquiresSeveral for PostgresBackend {
+    /// Those that are asked for are of the kind of the first.
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let kind = claims.first().map_or(Kind::Exclusive, |first| first.kind);
+        let claims = || claims.iter().take_while(|claim| claim.kind == kind);
+        let permits = (kind != Kind::Exclusive).then(|| kind.permits().into());
+        let call = self.server.call("acquire_while_free");
+        let call = call.texts(claims().map(|claim| claim.name.as_str()));
+        let call = call.owners(claims().map(|claim| claim.owner));
+        let call = call.numbers(claims().map(|claim| millis(claim.ttl)));
+        let call = call.texts(claims().map(|claim| claim.label.as_str()));
+        let call = call.optional(permits).number(kind.slots().into());
+        let rows = self.server.rows(&call.number(self.server.clock_limit())).await?;
+        answers::grants(claims(), &rows)
+    }
+}
+
+#[async_trait]
+impl ReservesTokens for PostgresBackend {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let call = self.server.call("reserve").text(hold.name.as_str()).owner(hold.owner);
         let call = call.number(hold.tokens.into()).flag(Flag(hold.yields));
@@ -290,7 +325,10 @@ impl DistributedLock for PostgresBackend {
             None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
         }
     }
+}
 
+#[async_trait]
+impl RecordsRuns for PostgresBackend {
     async fn release_after(
         &self,
         name: &LockName,
@@ -321,20 +359,6 @@ impl DistributedLock for PostgresBackend {
         let call = self.server.call("recorded").text(name.as_str()).text(occurrence.as_str());
         answers::recorded(&self.server.row(&call, answers::RECORD).await?)
     }
-
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
-        if let Some(push) = &self.push {
-            push.unregister(owner);
-        }
-        let call = self.server.call("withdraw").text(name.as_str()).owner(owner);
-        self.server.rows(&call.number(self.server.clock_limit())).await.map(drop)
-    }
-
-    async fn close(&self) -> Result<(), BackendError> {
-        // C20, C26: what is idle. Other clients of this backend open what they need.
-        self.server.connections.give_up_all();
-        Ok(())
-    }
 }
 
 #[async_trait]
@@ -364,7 +388,7 @@ impl LockAdmin for PostgresBackend {
         rows.iter().filter_map(|row| answers::holder(row).transpose()).collect()
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
+    async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
         doctor::examine(&self.server).await
     }
 }

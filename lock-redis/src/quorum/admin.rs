@@ -44,11 +44,7 @@ impl LockAdmin for QuorumBackend {
         Ok(strongest(ended, answers).into_iter().collect())
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        self.doctor_under("").await
-    }
-
-    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
         let mut findings = vec![self.examine_set().await?];
         for voter in &*self.voters {
             let probe = self.take_and_give_back(prefix);
@@ -103,8 +99,8 @@ impl QuorumBackend {
         let request = LockRequest::new(format!("{prefix}{}", doctor::PROBE)).ttl(doctor::PROBE_TTL);
         let claim = request.claim();
         let claim = claim.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
-        let attempt = self.try_acquire(&claim, None).await;
-        self.withdraw(&claim.name, claim.owner).await.and(attempt.map(drop))
+        let attempt = self.acquire(&claim, None).await;
+        self.withdraw(&claim.name, &[claim.owner]).await.and(attempt.map(drop))
     }
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, WaiterHandle};
 use lock_core::{
-    BackendError, Capabilities, Contention, DistributedLock, LockName, Order, Outcome, OwnerId,
-    Renewals, TokenDurability, Wakeup,
+    BackendError, Capabilities, Contention, DistributedLock, LockAdmin, LockName, Order, Outcome,
+    OwnerId, Renewals, TokenDurability, Wakeup,
 };
 use rand::random_range;
 use tokio::time::sleep;
@@ -208,7 +208,7 @@ impl DistributedLock for QuorumBackend {
         )
     }
 
-    async fn try_acquire(
+    async fn acquire(
         &self,
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
@@ -226,7 +226,7 @@ impl DistributedLock for QuorumBackend {
         Ok(attempt)
     }
 
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         renewals.iter().for_each(|renewal| self.ballots.remember(renewal.owner, renewal.token));
         let renewals: Arc<[Renewal]> = renewals.into();
         let mut round = Round::ask(&self.voters, |voter| {
@@ -254,7 +254,17 @@ impl DistributedLock for QuorumBackend {
         answer
     }
 
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        try_join_all(owners.iter().map(|owner| self.withdraw_one(name, *owner))).await.map(drop)
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+}
+
+impl QuorumBackend {
+    async fn withdraw_one(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.unregister(owner);
         let (name, ballot) = (name.clone(), self.ballots.withdraw(owner));
         // C19: of a ballot that is not known here, only a mark refuses a late request.
@@ -262,9 +272,7 @@ impl DistributedLock for QuorumBackend {
         let what = GivingBack { name, owner, ballot, wakes, marks };
         self.end(what).await.map(drop)
     }
-}
 
-impl QuorumBackend {
     /// Ends a claim on all servers; a majority must answer.
     async fn end(&self, what: GivingBack) -> Result<Release, BackendError> {
         let mut round = self.give_back(&self.voters, Arc::new(what));

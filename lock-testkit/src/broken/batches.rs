@@ -56,8 +56,8 @@ fn is_lost(answer: &Answer) -> bool {
 
 #[async_trait]
 impl Flaw for Batches {
-    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let asked = (self.asked)(renewals.to_vec());
-        (self.answered)(sound.extend_all(&asked).await)
+        (self.answered)(sound.extend(&asked).await)
     }
 }

@@ -13,12 +13,12 @@ pub(super) struct CheckThenGrant;
 
 #[async_trait]
 impl Flaw for CheckThenGrant {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         if sound.inspect(&claim.name).await?.holder().is_none() {
             // So long does it take until the write comes.
             yield_now().await;
             sound.evict(&claim.name, &Whom::All).await?;
         }
-        sound.try_acquire(claim, waiter).await
+        sound.acquire(claim, waiter).await
     }
 }

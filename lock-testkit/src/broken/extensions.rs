@@ -1,6 +1,7 @@
 //! Extensions of what is not the caller's, or not any more.
 
 use async_trait::async_trait;
+use lock_core::backend::DistributedLockExt;
 use lock_core::backend::{Extension, Renewal};
 use lock_core::{DistributedLock, LockAdmin};
 
@@ -12,14 +13,14 @@ pub(super) struct AnyOwnerExtends;
 
 #[async_trait]
 impl Flaw for AnyOwnerExtends {
-    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let mut renewals = renewals.to_vec();
         for renewal in &mut renewals {
             if let Some(holder) = sound.claims.of(&renewal.name) {
                 renewal.owner = holder.owner;
             }
         }
-        sound.extend_all(&renewals).await
+        sound.extend(&renewals).await
     }
 }
 
@@ -29,14 +30,14 @@ pub(super) struct AnyTokenExtends;
 
 #[async_trait]
 impl Flaw for AnyTokenExtends {
-    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let mut renewals = renewals.to_vec();
         for renewal in &mut renewals {
             if let Ok(Some(token)) = sound.own_token(&renewal.name, renewal.owner).await {
                 renewal.token = token;
             }
         }
-        sound.extend_all(&renewals).await
+        sound.extend(&renewals).await
     }
 }
 
@@ -46,12 +47,12 @@ pub(super) struct ExtensionRevives;
 
 impl ExtensionRevives {
     async fn extend_one(&self, sound: &Sound, renewal: &Renewal) -> Answer {
-        let answer = sound.extend(renewal).await?;
+        let answer = sound.extend_one(renewal).await?;
         let is_free = sound.inspect(&renewal.name).await?.holder().is_none();
         let last = sound.claims.of(&renewal.name);
         match last.filter(|last| is_free && last.owner == renewal.owner) {
             Some(last) => {
-                sound.try_acquire(&last, None).await?;
+                sound.acquire(&last, None).await?;
                 Ok(Extension::Extended(renewal.ttl.as_duration()))
             }
             None => Ok(answer),
@@ -61,7 +62,7 @@ impl ExtensionRevives {
 
 #[async_trait]
 impl Flaw for ExtensionRevives {
-    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let mut answers = Vec::new();
         for renewal in renewals {
             answers.push(self.extend_one(sound, renewal).await);

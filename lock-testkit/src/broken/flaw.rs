@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording, Release, Renewal,
-    Reservation, Reserved, WaiterHandle,
+    AcquiresSeveral, Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording,
+    RecordsRuns, Release, Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
@@ -72,8 +72,8 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
     /// What each call begins with.
     fn begin(&self) {}
 
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
-        sound.try_acquire(claim, waiter).await
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+        sound.acquire(claim, waiter).await
     }
 
     /// A flaw of attempts is to be met: each claim is asked for alone.
@@ -86,8 +86,8 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
-        sound.extend_all(renewals).await
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+        sound.extend(renewals).await
     }
 
     async fn release(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Released {
@@ -126,8 +126,8 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
         sound.recorded(name, occurrence).await
     }
 
-    async fn withdraw(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Withdrawn {
-        sound.withdraw(name, owner).await
+    async fn withdraw(&self, sound: &Sound, name: &LockName, owners: &[OwnerId]) -> Withdrawn {
+        sound.withdraw(name, owners).await
     }
 
     fn watch(&self, sound: &Sound, lease: &Lease) -> Option<LossWatch> {
@@ -177,31 +177,14 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
         self.sound.capabilities()
     }
 
-    fn server_of(&self, name: &LockName) -> u64 {
-        self.sound.server_of(name)
-    }
-
-    async fn try_acquire(&self, claim: &Claim, waiter: Option<&WaiterHandle>) -> Tried {
-        let attempt = self.flaw.try_acquire(self.begun(), claim, waiter).await?;
+    async fn acquire(&self, claim: &Claim, waiter: Option<&WaiterHandle>) -> Tried {
+        let attempt = self.flaw.acquire(self.begun(), claim, waiter).await?;
         self.sound.claims.note(claim, &attempt);
         Ok(attempt)
     }
 
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let grants = self.flaw.acquire_while_free(self.begun(), claims).await?;
-        for (claim, grant) in claims.iter().zip(&grants) {
-            self.sound.claims.note(claim, &Attempt::Granted(grant.clone()));
-        }
-        Ok(grants)
-    }
-
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Answer> {
-        self.flaw.extend_all(self.begun(), renewals).await
-    }
-
-    async fn extend(&self, renewal: &Renewal) -> Answer {
-        let answer = self.extend_all(std::slice::from_ref(renewal)).await.pop();
-        answer.expect("an answer for each renewal")
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Answer> {
+        self.flaw.extend(self.begun(), renewals).await
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Released {
@@ -209,6 +192,53 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
         self.flaw.release(self.begun(), name, owner).await
     }
 
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Withdrawn {
+        owners.iter().for_each(|owner| self.sound.claims.ended_by(name, *owner));
+        self.flaw.withdraw(self.begun(), name, owners).await
+    }
+
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.sound.server_of(name)
+    }
+
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        self.flaw.watch(&self.sound, lease)
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.begun().close().await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    fn token_ranges(&self) -> Option<&dyn ReservesTokens> {
+        Some(self)
+    }
+
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        Some(self)
+    }
+
+    fn several(&self) -> Option<&dyn AcquiresSeveral> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl<F: Flaw> AcquiresSeveral for Flawed<F> {
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let grants = self.flaw.acquire_while_free(self.begun(), claims).await?;
+        for (claim, grant) in claims.iter().zip(&grants) {
+            self.sound.claims.note(claim, &Attempt::Granted(grant.clone()));
+        }
+        Ok(grants)
+    }
+}
+
+#[async_trait]
+impl<F: Flaw> ReservesTokens for Flawed<F> {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let answer = self.flaw.release_or_reserve(self.begun(), hold).await?;
         if matches!(answer, Reserved::Ended(_)) {
@@ -216,7 +246,10 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
         }
         Ok(answer)
     }
+}
 
+#[async_trait]
+impl<F: Flaw> RecordsRuns for Flawed<F> {
     async fn release_after(&self, name: &LockName, owner: OwnerId, delay: Ttl) -> Released {
         self.flaw.release_after(self.begun(), name, owner, delay).await
     }
@@ -231,19 +264,6 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
         self.flaw.recorded(self.begun(), name, occurrence).await
-    }
-
-    async fn withdraw(&self, name: &LockName, owner: OwnerId) -> Withdrawn {
-        self.sound.claims.ended_by(name, owner);
-        self.flaw.withdraw(self.begun(), name, owner).await
-    }
-
-    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        self.flaw.watch(&self.sound, lease)
-    }
-
-    async fn close(&self) -> Result<(), BackendError> {
-        self.begun().close().await
     }
 }
 
@@ -267,12 +287,8 @@ impl<F: Flaw> LockAdmin for Flawed<F> {
         self.flaw.evict(self.begun(), name, whom).await
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, BackendError> {
-        self.begun().doctor().await
-    }
-
-    async fn doctor_under(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        self.begun().doctor_under(prefix).await
+    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        self.begun().doctor(prefix).await
     }
 }
 

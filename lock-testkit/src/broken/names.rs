@@ -39,26 +39,26 @@ pub(super) fn cut_at_255(name: &str) -> String {
 
 #[async_trait]
 impl Flaw for Names {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         let mut claim = claim.clone();
         claim.name = self.of(&claim.name);
-        sound.try_acquire(&claim, waiter).await
+        sound.acquire(&claim, waiter).await
     }
 
-    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let mut renewals = renewals.to_vec();
         for renewal in &mut renewals {
             renewal.name = self.of(&renewal.name);
         }
-        sound.extend_all(&renewals).await
+        sound.extend(&renewals).await
     }
 
     async fn release(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Released {
         sound.release(&self.of(name), owner).await
     }
 
-    async fn withdraw(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Withdrawn {
-        sound.withdraw(&self.of(name), owner).await
+    async fn withdraw(&self, sound: &Sound, name: &LockName, owners: &[OwnerId]) -> Withdrawn {
+        sound.withdraw(&self.of(name), owners).await
     }
 
     async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {

@@ -63,8 +63,8 @@ impl std::error::Error for Failed {}
 
 #[async_trait]
 impl Flaw for ErrorShowsOwner {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
-        let attempt = sound.try_acquire(claim, waiter).await;
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+        let attempt = sound.acquire(claim, waiter).await;
         attempt.map_err(|_| (self.refusal)(claim))
     }
 }

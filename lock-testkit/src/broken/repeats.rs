@@ -12,11 +12,11 @@ pub(super) struct RepeatIsBusy;
 
 #[async_trait]
 impl Flaw for RepeatIsBusy {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         if sound.own_token(&claim.name, claim.owner).await?.is_some() {
             return Ok(Attempt::Busy(Contention::unknown()));
         }
-        sound.try_acquire(claim, waiter).await
+        sound.acquire(claim, waiter).await
     }
 }
 
@@ -26,8 +26,8 @@ pub(super) struct RepeatIsAnotherGrant;
 
 #[async_trait]
 impl Flaw for RepeatIsAnotherGrant {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         sound.release(&claim.name, claim.owner).await?;
-        sound.try_acquire(claim, waiter).await
+        sound.acquire(claim, waiter).await
     }
 }

@@ -1,8 +1,9 @@
 //! Reservations that are none.
 
+use crate::Expect;
 use async_trait::async_trait;
+use lock_core::BackendError;
 use lock_core::backend::{Reservation, Reserved, TokenRange};
-use lock_core::{BackendError, DistributedLock};
 
 use super::flaw::{Flaw, Sound};
 
@@ -22,7 +23,7 @@ impl Flaw for Unreserved {
                 let tokens = TokenRange::new(token, hold.tokens).expect("good tokens");
                 Ok(Reserved::Tokens(tokens))
             }
-            None => sound.release_or_reserve(hold).await,
+            None => sound.expect_token_ranges().release_or_reserve(hold).await,
         }
     }
 }
@@ -40,6 +41,6 @@ impl Flaw for NeverYields {
     ) -> Result<Reserved, BackendError> {
         let mut hold = hold.clone();
         hold.yields = false;
-        sound.release_or_reserve(&hold).await
+        sound.expect_token_ranges().release_or_reserve(&hold).await
     }
 }

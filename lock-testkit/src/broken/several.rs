@@ -1,5 +1,6 @@
 //! Several locks in one request, but not as they are to be taken.
 
+use crate::Expect;
 use async_trait::async_trait;
 use lock_core::backend::{Attempt, Claim, Grant};
 use lock_core::{BackendError, DistributedLock, OwnerId};
@@ -19,7 +20,7 @@ impl Flaw for TakesPastTheBusy {
     ) -> Result<Vec<Grant>, BackendError> {
         let mut grants = Vec::new();
         for claim in claims {
-            if let Attempt::Granted(grant) = sound.try_acquire(claim, None).await? {
+            if let Attempt::Granted(grant) = sound.acquire(claim, None).await? {
                 grants.push(grant);
             }
         }
@@ -38,7 +39,7 @@ impl Flaw for TakesOne {
         sound: &Sound,
         claims: &[Claim],
     ) -> Result<Vec<Grant>, BackendError> {
-        sound.acquire_while_free(&claims[..1]).await
+        sound.expect_several().acquire_while_free(&claims[..1]).await
     }
 }
 
@@ -55,6 +56,6 @@ impl Flaw for TakesForTheWithdrawn {
     ) -> Result<Vec<Grant>, BackendError> {
         let mut claims = claims.to_vec();
         claims.iter_mut().for_each(|claim| claim.owner = OwnerId::random());
-        sound.acquire_while_free(&claims).await
+        sound.expect_several().acquire_while_free(&claims).await
     }
 }

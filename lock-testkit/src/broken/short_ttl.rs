@@ -29,24 +29,24 @@ fn share_of(ttl: Ttl, share: f64) -> Ttl {
 
 #[async_trait]
 impl Flaw for ShortTtl {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         let is_repeat = sound.own_token(&claim.name, claim.owner).await?.is_some();
         let share = if is_repeat { self.repeat } else { self.grant };
         let mut kept = claim.clone();
         kept.ttl = share_of(claim.ttl, share);
-        let mut attempt = sound.try_acquire(&kept, waiter).await?;
+        let mut attempt = sound.acquire(&kept, waiter).await?;
         if let Attempt::Granted(grant) = &mut attempt {
             grant.ttl = claim.ttl.as_duration();
         }
         Ok(attempt)
     }
 
-    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let mut kept = renewals.to_vec();
         for renewal in &mut kept {
             renewal.ttl = share_of(renewal.ttl, self.extension);
         }
-        let answers = sound.extend_all(&kept).await.into_iter().zip(renewals);
+        let answers = sound.extend(&kept).await.into_iter().zip(renewals);
         let told = |(answer, renewal): (Answer, &Renewal)| match answer {
             Ok(Extension::Extended(_)) => Ok(Extension::Extended(renewal.ttl.as_duration())),
             other => other,

@@ -34,13 +34,13 @@ impl ExtensionShortens {
 
 #[async_trait]
 impl Flaw for ExtensionShortens {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         self.expire(sound, &claim.name).await?;
-        sound.try_acquire(claim, waiter).await
+        sound.acquire(claim, waiter).await
     }
 
-    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
-        let answers = sound.extend_all(renewals).await;
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+        let answers = sound.extend(renewals).await;
         for (renewal, answer) in renewals.iter().zip(&answers) {
             if let Ok(Extension::Extended(ttl)) = answer {
                 self.ends().insert(renewal.name.clone(), Instant::now() + *ttl);

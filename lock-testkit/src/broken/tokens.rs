@@ -81,15 +81,15 @@ fn seconds() -> u64 {
 #[async_trait]
 impl Flaw for Numbered {
     /// Nobody queues, since a grant that is pushed would have the token of the sound backend.
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, _waiter: Waiter<'_>) -> Tried {
-        let mut attempt = sound.try_acquire(claim, None).await?;
+    async fn acquire(&self, sound: &Sound, claim: &Claim, _waiter: Waiter<'_>) -> Tried {
+        let mut attempt = sound.acquire(claim, None).await?;
         if let Attempt::Granted(grant) = &mut attempt {
             grant.token = self.number(claim, grant);
         }
         Ok(attempt)
     }
 
-    async fn extend_all(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
         let mut renewals = renewals.to_vec();
         for renewal in &mut renewals {
             let row = |row: &Row| (row.number == renewal.token.get()).then_some(row.sound);
@@ -97,7 +97,7 @@ impl Flaw for Numbered {
                 renewal.token = token;
             }
         }
-        sound.extend_all(&renewals).await
+        sound.extend(&renewals).await
     }
 
     async fn release(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Released {

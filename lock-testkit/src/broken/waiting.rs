@@ -15,8 +15,8 @@ pub(super) struct WakesNobody;
 
 #[async_trait]
 impl Flaw for WakesNobody {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, _waiter: Waiter<'_>) -> Tried {
-        sound.try_acquire(claim, None).await
+    async fn acquire(&self, sound: &Sound, claim: &Claim, _waiter: Waiter<'_>) -> Tried {
+        sound.acquire(claim, None).await
     }
 }
 
@@ -39,11 +39,11 @@ impl EvictionForgetsWaiters {
 
 #[async_trait]
 impl Flaw for EvictionForgetsWaiters {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         if self.forgotten().contains(&claim.owner) {
             return Ok(Attempt::Busy(Contention::unknown()));
         }
-        let attempt = sound.try_acquire(claim, None).await?;
+        let attempt = sound.acquire(claim, None).await?;
         if waiter.is_some() && matches!(attempt, Attempt::Busy(_)) {
             self.waiting().insert((claim.name.clone(), claim.owner));
         }
@@ -64,8 +64,8 @@ pub(super) struct BusyTellsNothing;
 
 #[async_trait]
 impl Flaw for BusyTellsNothing {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
-        Ok(match sound.try_acquire(claim, waiter).await? {
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+        Ok(match sound.acquire(claim, waiter).await? {
             Attempt::Busy(_) => Attempt::Busy(Contention::unknown()),
             granted => granted,
         })

@@ -35,19 +35,21 @@ impl Remembered {
 
 #[async_trait]
 impl Flaw for Remembered {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         if self.is_withdrawn(claim.owner) {
             return Err(BackendError::withdrawn("memory"));
         }
-        sound.try_acquire(claim, waiter).await
+        sound.acquire(claim, waiter).await
     }
 
-    async fn withdraw(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Withdrawn {
+    async fn withdraw(&self, sound: &Sound, name: &LockName, owners: &[OwnerId]) -> Withdrawn {
         let now = Instant::now();
-        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).insert(owner, now);
-        // A release of nothing would look for waiters that have gone.
-        if sound.own_token(name, owner).await?.is_some() {
-            sound.release(name, owner).await?;
+        for &owner in owners {
+            self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).insert(owner, now);
+            // A release of nothing would look for waiters that have gone.
+            if sound.own_token(name, owner).await?.is_some() {
+                sound.release(name, owner).await?;
+            }
         }
         Ok(())
     }
@@ -59,8 +61,8 @@ pub(super) struct RefusedForNow;
 
 #[async_trait]
 impl Flaw for RefusedForNow {
-    async fn try_acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
-        let attempt = sound.try_acquire(claim, waiter).await;
+    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
+        let attempt = sound.acquire(claim, waiter).await;
         attempt.map_err(|error| {
             BackendError::transient("memory", Outcome::NotApplied, "a row is missing", error)
         })
@@ -73,8 +75,8 @@ pub(super) struct WithdrawalOfAnyOwner;
 
 #[async_trait]
 impl Flaw for WithdrawalOfAnyOwner {
-    async fn withdraw(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Withdrawn {
-        sound.withdraw(name, owner).await?;
+    async fn withdraw(&self, sound: &Sound, name: &LockName, owners: &[OwnerId]) -> Withdrawn {
+        sound.withdraw(name, owners).await?;
         sound.evict(name, &Whom::All).await.map(drop)
     }
 }

@@ -32,7 +32,7 @@ pub async fn c19_a_dropped_acquire_leaves_nothing(harness: &dyn Harness) {
         let _ = timeout(Duration::from_micros(micros), client.acquire(request())).await;
     }
     until_free(harness, &client, &name).await;
-    faulty.once(Operation::TryAcquire, Fault::SilenceAfter);
+    faulty.once(Operation::Acquire, Fault::SilenceAfter);
     let granted = timeout(Duration::from_millis(300), client.acquire(request())).await;
     assert!(granted.is_err(), "a grant whose reply was lost is to be told to nobody");
     until_free(harness, &client, &name).await;
@@ -51,7 +51,7 @@ pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
         assert!(left.is_err(), "a lock that is held is to be granted to nobody else");
     }
     let waiting = tokio::spawn(async move { next.acquire(patient(&name, ttl)).await });
-    eventually(harness, "it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
+    eventually(harness, "it waits", async || faulty.calls(Operation::Acquire) > 0).await;
     let name = guard.name();
     guard.release().await.expect("an answer");
     let guard = timeout(harness.limit(), waiting).await.expect("its turn comes").expect("no panic");
@@ -82,7 +82,7 @@ pub async fn c19_a_request_that_outlived_its_hold_takes_nothing(harness: &dyn Ha
     let ttl = Duration::from_secs(60);
     for drops in [false, true] {
         let name = fresh_name();
-        faulty.once(Operation::TryAcquire, Fault::RequestLost);
+        faulty.once(Operation::Acquire, Fault::RequestLost);
         let guard = client.acquire(patient(&name, ttl)).await.expect("the second try");
         let ghost = faulty.last_claim().expect("it was tried");
         if drops {
@@ -100,7 +100,7 @@ pub async fn c19_a_request_that_outlived_its_hold_takes_nothing(harness: &dyn Ha
 /// Waits until the late request of a claim takes nothing: it is refused, or taken back.
 async fn until_refused(harness: &dyn Harness, faulty: &Faulty, ghost: &Claim) {
     eventually(harness, "the late request takes nothing", async || {
-        let late = faulty.try_acquire(ghost, None).await;
+        let late = faulty.acquire(ghost, None).await;
         !matches!(late, Ok(Attempt::Granted(_)))
     })
     .await;
@@ -112,7 +112,7 @@ pub async fn c19_a_lease_that_is_handed_on_stays_unresolved(harness: &dyn Harnes
     let (client, faulty) = faulty_client(harness).await;
     for exports in [false, true] {
         let name = fresh_name();
-        faulty.once(Operation::TryAcquire, Fault::RequestLost);
+        faulty.once(Operation::Acquire, Fault::RequestLost);
         let request = patient(&name, Duration::from_secs(60));
         let guard = client.acquire(request).await.expect("the second try");
         let ghost = faulty.last_claim().expect("it was tried");

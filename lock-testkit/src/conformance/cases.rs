@@ -177,7 +177,6 @@ macro_rules! conformance_tests {
             s5_nobody_but_the_owner_extends_or_ends_a_hold
             every_history_agrees_with_the_model
             a_lease_is_detached_and_attached
-            the_trait_acquires_without_a_client
         }
     };
     (@tests [$harness:expr] $($case:ident)*) => {

@@ -17,8 +17,8 @@ pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harne
     let (name, ttl) = (fresh_name(), harness.ttl());
     // An attempt that takes half of the request time-out is given up.
     let (acquire_delay, renewal_delay) = ((ttl / 3).min(harness.request_timeout() / 3), ttl / 16);
-    faulty.once(Operation::TryAcquire, Fault::Late(acquire_delay));
-    faulty.always(Operation::ExtendAll, Fault::Late(renewal_delay));
+    faulty.once(Operation::Acquire, Fault::Late(acquire_delay));
+    faulty.always(Operation::Extend, Fault::Late(renewal_delay));
     let validity = Drift::default().validity(ttl);
     let before = SystemClock.now();
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
@@ -39,7 +39,7 @@ pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harne
 pub async fn c05_a_grant_that_comes_too_late_is_not_returned(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), Duration::from_millis(20));
-    faulty.always(Operation::TryAcquire, Fault::Late(ttl * 3));
+    faulty.always(Operation::Acquire, Fault::Late(ttl * 3));
     let late = client.acquire(LockRequest::from(&name).ttl(ttl).wait(Wait::Never)).await;
     let times_out = matches!(late, Err(LockError::Timeout { .. }));
     assert!(times_out, "a grant that came after its deadline is to be a time-out: {late:?}");
@@ -52,7 +52,7 @@ pub async fn c05_a_grant_that_comes_too_late_is_not_returned(harness: &dyn Harne
 pub async fn c07_is_held_reads_the_clock(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let ttl = harness.ttl();
-    faulty.always(Operation::ExtendAll, Fault::Silence);
+    faulty.always(Operation::Extend, Fault::Silence);
     let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
     let fresh = guard.is_held() && guard.remaining() > ttl / 2;
     assert!(fresh, "a new hold is to last for most of its TTL: {:?} left", guard.remaining());
@@ -94,14 +94,14 @@ pub async fn c08_the_signal_is_sticky_and_tells_the_reason(harness: &dyn Harness
 pub async fn c08_a_transient_error_is_no_loss(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     for fault in [Fault::Refused, Fault::RequestLost, Fault::ReplyLost] {
-        faulty.once(Operation::ExtendAll, fault);
+        faulty.once(Operation::Extend, fault);
     }
     let ttl = harness.ttl() * 2;
     let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
     let first = guard.deadline();
     eventually(harness, "it is renewed after the errors", async || guard.deadline() != first).await;
     assert!(guard.is_held(), "a renewal that fails for now is to cost no hold");
-    let calls = faulty.calls(Operation::ExtendAll);
+    let calls = faulty.calls(Operation::Extend);
     assert!(calls > 3, "a renewal that failed is to be tried again: {calls} calls after 3 errors");
     guard.release().await.expect("an answer");
 }
@@ -124,7 +124,7 @@ pub async fn c08_a_loss_that_is_seen_is_told(harness: &dyn Harness) {
 /// C9, L4: with a network that swallows everything, the loss is told at the deadline, not later.
 pub async fn c09_a_hung_renewal_does_not_delay_the_signal(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    faulty.always(Operation::ExtendAll, Fault::Silence);
+    faulty.always(Operation::Extend, Fault::Silence);
     let asked = Instant::now();
     let ttl = harness.ttl();
     let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
@@ -144,7 +144,7 @@ pub async fn c09_the_loss_is_told_without_the_renewers_runtime(harness: &dyn Har
         reason = first.lost() => panic!("lost on a healthy server: {reason}"),
         () = renewed => {}
     }
-    faulty.always(Operation::ExtendAll, Fault::Silence);
+    faulty.always(Operation::Extend, Fault::Silence);
     let (asked, second) = (Instant::now(), elsewhere(client, patient(&fresh_name(), ttl)).await);
     let signal = second.lost_signal();
     let reason = timeout(harness.limit(), signal.wait()).await.expect("the loss is told");

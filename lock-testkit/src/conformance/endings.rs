@@ -50,7 +50,7 @@ pub async fn c20_shutdown_ends_acquisitions_under_way(harness: &dyn Harness) {
             (waiter.clone(), patient(&name, harness.limit()).wait(Wait::Forever));
         async move { waiter.acquire(request).await }
     });
-    eventually(harness, "it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
+    eventually(harness, "it waits", async || faulty.calls(Operation::Acquire) > 0).await;
     timeout(harness.limit(), waiter.shutdown()).await.expect("it does not wait for the lock");
     let closed = waiting.await.expect("no panic");
     told_as_closed(closed);

@@ -1,5 +1,7 @@
 //! C33 to C38: who may hold a lock beside whom, in which order they come, and that each stands by itself.
 
+use crate::Expect;
+use lock_core::backend::DistributedLockExt;
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -33,7 +35,7 @@ fn has(backend: &dyn DistributedLock, asked: Asked) -> bool {
 
 /// The grant of a claim that fits, or `None` if it is to wait.
 async fn tried(backend: &dyn DistributedLock, claim: &Claim) -> Option<Grant> {
-    match backend.try_acquire(claim, None).await.expect("an answer") {
+    match backend.acquire(claim, None).await.expect("an answer") {
         Attempt::Granted(grant) => Some(grant),
         Attempt::Busy(_) => None,
     }
@@ -46,11 +48,11 @@ async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
 /// Asks to extend the hold that `claim` was granted.
 async fn extended(backend: &dyn DistributedLock, claim: &Claim, grant: &Grant) -> Extension {
     let renewal = super::steps::renewal(claim, grant.token);
-    backend.extend(&renewal).await.expect("an answer")
+    backend.extend_one(&renewal).await.expect("an answer")
 }
 
 async fn holders(backend: &dyn DistributedLock, name: &LockName) -> Vec<Holder> {
-    backend.inspect(name).await.expect("an answer").holders
+    backend.expect_admin().inspect(name).await.expect("an answer").holders
 }
 
 async fn release_all(backend: &dyn DistributedLock, claims: &[Claim]) {
@@ -110,7 +112,7 @@ pub async fn c33_a_hold_is_granted_if_it_fits(harness: &dyn Harness) {
         let beside = tried(&backend, &second).await;
         let (held, asked) = (first.kind, second.kind);
         assert_eq!(beside.is_some(), fits, "whether {asked} is granted beside {held}");
-        backend.withdraw(&name, second.owner).await.expect("an answer");
+        backend.withdraw(&name, &[second.owner]).await.expect("an answer");
         release_all(&backend, &[first]).await;
     }
 }
@@ -244,7 +246,7 @@ pub async fn c35_each_grant_has_its_own_token(harness: &dyn Harness) {
             last = Some(grant.token);
         }
         for claim in &claims {
-            backend.withdraw(&name, claim.owner).await.expect("an answer");
+            backend.withdraw(&name, &[claim.owner]).await.expect("an answer");
         }
     }
 }
@@ -340,15 +342,15 @@ pub async fn c38_an_eviction_ends_one_hold_or_all(harness: &dyn Harness) {
             grants.push(granted(&backend, claim).await);
         }
         let whom = Whom::Owner(claims[0].owner.to_string());
-        let evicted = backend.evict(&name, &whom).await.expect("an answer");
+        let evicted = backend.expect_admin().evict(&name, &whom).await.expect("an answer");
         let tokens: Vec<_> = evicted.iter().filter_map(|holder| holder.token).collect();
         assert_eq!(tokens, [grants[0].token], "the hold of one owner is to end, and no other");
         assert_eq!(extended(&backend, &claims[0], &grants[0]).await, Extension::Lost);
         let still = extended(&backend, &claims[1], &grants[1]).await;
         assert!(matches!(still, Extension::Extended(_)), "the other goes on");
-        let nobody = backend.evict(&name, &whom).await.expect("an answer");
+        let nobody = backend.expect_admin().evict(&name, &whom).await.expect("an answer");
         assert_eq!(nobody, [], "it holds nothing any more");
-        let all = backend.evict(&name, &Whom::All).await.expect("an answer");
+        let all = backend.expect_admin().evict(&name, &Whom::All).await.expect("an answer");
         assert_eq!(all.len(), 1, "all who hold it");
         assert_eq!(holders(&backend, &name).await, [], "nobody holds it");
     }
@@ -382,7 +384,7 @@ pub async fn c38_an_inspection_lists_all_holders(harness: &dyn Harness) {
             let most = grant.ttl + backend.capabilities().ttl_granularity;
             assert!(left > Duration::ZERO && left <= most, "{left:?} of {:?}", grant.ttl);
         }
-        let listed = backend.list(name.as_str(), 10).await.expect("an answer");
+        let listed = backend.expect_admin().list(name.as_str(), 10).await.expect("an answer");
         assert_eq!(listed.len(), 1, "a lock is listed once");
         assert_eq!(listed[0].holders.len(), 2, "a listing is to show all holders");
         release_all(&backend, &claims).await;
@@ -400,8 +402,8 @@ pub async fn c38_a_withdrawal_ends_its_own_hold_alone(harness: &dyn Harness) {
         let (stays, withdrawn) = (claim(harness, &name, asked), claim(harness, &name, asked));
         let grant = granted(&backend, &stays).await;
         granted(&backend, &withdrawn).await;
-        backend.withdraw(&name, withdrawn.owner).await.expect("an answer");
-        let late = backend.try_acquire(&withdrawn, None).await;
+        backend.withdraw(&name, &[withdrawn.owner]).await.expect("an answer");
+        let late = backend.acquire(&withdrawn, None).await;
         assert!(!matches!(late, Ok(Attempt::Granted(_))), "a withdrawn claim takes nothing");
         assert_eq!(holders(&backend, &name).await.len(), 1, "its hold is over, and no other");
         let still = extended(&backend, &stays, &grant).await;

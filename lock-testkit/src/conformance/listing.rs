@@ -1,5 +1,6 @@
 //! C2, C4: which locks are listed, and how.
 
+use crate::Expect;
 use std::time::Duration;
 
 use lock_core::{DistributedLock, LockName, Whom};
@@ -32,7 +33,11 @@ pub async fn c02_a_listing_takes_prefixes_as_data(harness: &dyn Harness) {
         assert_eq!(some, names[..limit], "a listing is to show the first {limit} at most");
     }
     for name in names {
-        backend.evict(&name.parse().expect("a good name"), &Whom::All).await.expect("an answer");
+        backend
+            .expect_admin()
+            .evict(&name.parse().expect("a good name"), &Whom::All)
+            .await
+            .expect("an answer");
     }
 }
 
@@ -61,6 +66,6 @@ async fn hold(
 }
 
 async fn listed(backend: &dyn DistributedLock, prefix: &str, limit: usize) -> Vec<String> {
-    let states = backend.list(prefix, limit).await.expect("an answer");
+    let states = backend.expect_admin().list(prefix, limit).await.expect("an answer");
     states.into_iter().map(|state| state.name.as_str().to_owned()).collect()
 }

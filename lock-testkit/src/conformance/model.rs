@@ -44,7 +44,7 @@ const SHORTENING: Duration = Duration::from_secs(10);
 /// 24 random histories are played, or as many as the environment's `LEASEHOLD_HISTORIES` says.
 pub async fn every_history_agrees_with_the_model(harness: &dyn Harness) {
     let stores = Stores { here: [harness.connect().await, harness.connect().await], harness };
-    let (strategy, mut runner) = (histories(stores.here[0].capabilities()), TestRunner::default());
+    let (strategy, mut runner) = (histories(&*stores.here[0]), TestRunner::default());
     let trees = (0..how_many()).map(|_| strategy.new_tree(&mut runner).expect("a history"));
     if let Some((tree, difference)) = stores.first_difference(trees).await {
         panic!("{}", stores.shortest(tree, difference).await);

@@ -32,7 +32,7 @@ pub async fn c01_a_bad_request_is_refused_before_any_io(harness: &dyn Harness) {
     let refused = client.acquire(LockRequest::from(&name).label("l".repeat(129))).await;
     let is_refused = matches!(refused, Err(LockError::InvalidLabel { .. }));
     assert!(is_refused, "a label of 129 bytes is to be refused: {refused:?}");
-    let calls = faulty.calls(Operation::TryAcquire);
+    let calls = faulty.calls(Operation::Acquire);
     assert_eq!(calls, 0, "a bad request is to be refused before anything is sent");
 }
 
@@ -196,8 +196,8 @@ pub async fn c32_no_text_shows_an_owner(harness: &dyn Harness) {
 pub async fn c32_no_error_shows_an_owner(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let ghost = claim(&name, harness.ttl());
-    backend.withdraw(&name, ghost.owner).await.expect("an answer");
-    let late = backend.try_acquire(&ghost, None).await;
+    backend.withdraw(&name, &[ghost.owner]).await.expect("an answer");
+    let late = backend.acquire(&ghost, None).await;
     let error = late.expect_err("a late request of a withdrawn claim is to be refused");
     let secret = &ghost.owner.expose()[8..];
     for text in texts(&error) {

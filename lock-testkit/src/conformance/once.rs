@@ -3,6 +3,8 @@
 //! That others are kept out is seen by the store's own deeds: another client tries all the time, and is not
 //! granted the lock too early. A busy machine makes the span longer, and so fails no sound backend.
 
+use crate::Expect;
+use lock_core::backend::DistributedLockExt;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -25,7 +27,8 @@ pub async fn c41_a_delayed_release_ends_the_hold_then(harness: &dyn Harness) {
         let held = claim(&fresh_name(), ttl);
         granted(&*backend, &held).await;
         let (asked, delay) = (Instant::now(), Ttl::new(delay).expect("a good TTL"));
-        let released = backend.release_after(&held.name, held.owner, delay).await;
+        let released =
+            backend.expect_run_records().release_after(&held.name, held.owner, delay).await;
         assert_eq!(released.expect("an answer"), Release::Released, "it was held");
         let next = next_holder(harness, &*backend, &held.name).await;
         assert_kept(asked.elapsed(), delay.as_duration());
@@ -40,22 +43,34 @@ pub async fn c41_a_hold_whose_release_is_delayed_is_nobodys(harness: &dyn Harnes
     let (name, owner, stranger) = (&held.name, held.owner, claim(&held.name, harness.ttl()).owner);
     let delay = Ttl::new(harness.limit()).expect("a good TTL");
     let token = granted(&*backend, &held).await.token;
-    let by_a_stranger = backend.release_after(name, stranger, delay).await.expect("an answer");
+    let by_a_stranger =
+        backend.expect_run_records().release_after(name, stranger, delay).await.expect("an answer");
     assert_eq!(by_a_stranger, Release::NotHeld, "a stranger is not to release a hold");
-    let extended = backend.extend(&renewal(&held, token)).await.expect("an answer");
+    let extended = backend.extend_one(&renewal(&held, token)).await.expect("an answer");
     assert!(matches!(extended, Extension::Extended(_)), "a stranger is not to end a hold");
     for _first_and_repeat in 0..2 {
-        let released = backend.release_after(name, owner, delay).await.expect("an answer");
+        let released = backend
+            .expect_run_records()
+            .release_after(name, owner, delay)
+            .await
+            .expect("an answer");
         assert_eq!(released, Release::Released, "a repeat is to find what it did");
     }
-    let extended = backend.extend(&renewal(&held, token)).await.expect("an answer");
+    let extended = backend.extend_one(&renewal(&held, token)).await.expect("an answer");
     assert_eq!(extended, Extension::Lost, "what was released is not to be extended");
-    let recorded = backend.record(&record(&held, token, "x", delay.as_duration())).await;
+    let recorded =
+        backend.expect_run_records().record(&record(&held, token, "x", delay.as_duration())).await;
     assert_eq!(recorded.expect("an answer"), Recording::Lost, "what was released cannot record");
     let released = backend.release(name, owner).await.expect("an answer");
     assert_eq!(released, Release::NotHeld, "what was released is not to be released again");
-    let holder =
-        backend.inspect(name).await.expect("an answer").holder().cloned().expect("it is kept");
+    let holder = backend
+        .expect_admin()
+        .inspect(name)
+        .await
+        .expect("an answer")
+        .holder()
+        .cloned()
+        .expect("it is kept");
     assert_eq!(holder.token, Some(token), "an inspection is to tell who had it");
     harness.evict(name).await;
     until_expired(harness, &*backend, name).await;
@@ -108,7 +123,7 @@ pub async fn c41_a_run_that_died_keeps_others_out(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let Some(run) = at_least(harness, &client, &name, harness.ttl() * 3).await else { return };
     let (began, guard) = (Instant::now(), begun(run).await);
-    for operation in [Operation::ExtendAll, Operation::Release, Operation::ReleaseAfter] {
+    for operation in [Operation::Extend, Operation::Release, Operation::ReleaseAfter] {
         faulty.always(operation, Fault::Silence);
     }
     until_begun(harness, &other, &name).await;
@@ -122,7 +137,7 @@ pub async fn c41_a_grant_that_nobody_learned_of_costs_one_ttl(harness: &dyn Harn
     let (other, name) = (client(harness).await, fresh_name());
     let (client, faulty) = faulty_client(harness).await;
     let Some(run) = at_least(harness, &client, &name, harness.limit() * 4).await else { return };
-    faulty.always(Operation::TryAcquire, Fault::SilenceAfter);
+    faulty.always(Operation::Acquire, Fault::SilenceAfter);
     faulty.always(Operation::Withdraw, Fault::Silence);
     let unknown = run.begin().await;
     assert!(unknown.is_err(), "a run is not to begin without an answer: {unknown:?}");
@@ -191,10 +206,15 @@ pub async fn c42_a_holder_that_lost_the_lock_cannot_record(harness: &dyn Harness
     let (lost, next) = (claim(&name, harness.limit()), claim(&name, harness.limit()));
     let token = granted(&*backend, &lost).await.token;
     let try_to_record = async |what: &str| {
-        let recording = backend.record(&record(&lost, token, "x", harness.limit())).await;
+        let recording =
+            backend.expect_run_records().record(&record(&lost, token, "x", harness.limit())).await;
         let told = format!("a holder is not to record {what}");
         assert_eq!(recording.expect("an answer"), Recording::Lost, "{told}");
-        let recorded = backend.recorded(&name, &occurrence("x")).await.expect("an answer");
+        let recorded = backend
+            .expect_run_records()
+            .recorded(&name, &occurrence("x"))
+            .await
+            .expect("an answer");
         assert_eq!(recorded, None, "{told}");
     };
     harness.evict(&name).await;
@@ -216,18 +236,23 @@ pub async fn c42_a_record_ends(harness: &dyn Harness) {
     let token = granted(&*backend, &held).await.token;
     let (asked, day, span) = (Instant::now(), occurrence("day"), harness.ttl() * 2);
     for (what, span) in [("day", span), ("week", harness.limit() * 60)] {
-        let recording = backend.record(&record(&held, token, what, span)).await;
+        let recording =
+            backend.expect_run_records().record(&record(&held, token, what, span)).await;
         assert_eq!(recording.expect("an answer"), Recording::Recorded, "it is held");
     }
     backend.release(&held.name, held.owner).await.expect("an answer");
-    let seen = backend.recorded(&held.name, &day).await.expect("an answer");
+    let seen = backend.expect_run_records().recorded(&held.name, &day).await.expect("an answer");
     assert!(seen == Some(token) || asked.elapsed() >= span, "a record is to tell its token");
     eventually(harness, "a record ends", async || {
-        backend.recorded(&held.name, &day).await.expect("an answer").is_none()
+        backend.expect_run_records().recorded(&held.name, &day).await.expect("an answer").is_none()
     })
     .await;
     assert_kept(asked.elapsed(), span);
-    let week = backend.recorded(&held.name, &occurrence("week")).await.expect("an answer");
+    let week = backend
+        .expect_run_records()
+        .recorded(&held.name, &occurrence("week"))
+        .await
+        .expect("an answer");
     assert_eq!(week, Some(token), "a record is to last when another ends");
 }
 
@@ -243,14 +268,16 @@ pub async fn c42_occurrences_are_data(harness: &dyn Harness) {
         let held = claim(&named(part), harness.limit());
         let token = granted(&*backend, &held).await.token;
         // Each lock records one of them, which no other lock records.
-        let recording = backend.record(&record(&held, token, part, harness.limit())).await;
+        let recording =
+            backend.expect_run_records().record(&record(&held, token, part, harness.limit())).await;
         assert_eq!(recording.expect("an answer"), Recording::Recorded, "it is held");
         expected.push((held.name.clone(), occurrence(part), token));
         backend.release(&held.name, held.owner).await.expect("an answer");
     }
     for (name, _, _) in &expected {
         for (recorded_by, occurrence, token) in &expected {
-            let seen = backend.recorded(name, occurrence).await.expect("an answer");
+            let seen =
+                backend.expect_run_records().recorded(name, occurrence).await.expect("an answer");
             let own = (name == recorded_by).then_some(*token);
             assert_eq!(seen, own, "{occurrence:?} of {name:?} is to be a record of its own");
         }
@@ -301,7 +328,7 @@ async fn at_least(
     span: Duration,
 ) -> Option<Once> {
     let run = client.once(name.as_str()).ttl(harness.ttl()).at_least(span);
-    if client.capabilities().runs_once {
+    if harness.connect().await.run_records().is_some() {
         return Some(run);
     }
     let refused = run.begin().await;
@@ -333,7 +360,7 @@ async fn next_holder(
     name: &LockName,
 ) -> Claim {
     let (next, end) = (claim(name, harness.ttl()), Instant::now() + harness.limit());
-    while !matches!(backend.try_acquire(&next, None).await, Ok(Attempt::Granted(_))) {
+    while !matches!(backend.acquire(&next, None).await, Ok(Attempt::Granted(_))) {
         assert!(Instant::now() < end, "a hold whose release was delayed is to end");
         sleep(harness.ttl() / 50).await;
     }

@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout};
 use super::harness::Harness;
 use super::steps::{claim, client, eventually, faulty_client, fresh_name, patient, until_free};
 use crate::{Fault, Operation};
-use lock_core::backend::{Attempt, Release, Renewal};
-use lock_core::{Lease, LeaseExt, LockError, LockRequest, LostReason, Outcome, Ttl, Wait};
+use lock_core::backend::{Attempt, Release};
+use lock_core::{Lease, LockError, LockRequest, LostReason, Outcome, Wait};
 
 /// C14: a busy lock says who holds it, and for how long.
 pub async fn c14_busy_tells_what_is_known(harness: &dyn Harness) {
@@ -133,7 +133,7 @@ pub async fn c15_an_error_tells_whether_it_was_applied(harness: &dyn Harness) {
     let cases = [(Fault::Refused, Outcome::NotApplied), (Fault::RequestLost, Outcome::Unknown)];
     for (fault, outcome) in cases {
         let name = fresh_name();
-        faulty.always(Operation::TryAcquire, fault);
+        faulty.always(Operation::Acquire, fault);
         let failed = client.acquire(LockRequest::from(&name).wait(Wait::Never)).await;
         let Err(LockError::Backend { source, .. }) = failed else {
             panic!("a failure of the server is to be told as an error, not as {failed:?}");
@@ -158,7 +158,7 @@ pub async fn c16_a_repeated_acquire_finds_its_own_grant(harness: &dyn Harness) {
     let claim = claim(&name, harness.ttl() * 10);
     let mut tokens = Vec::new();
     for _ in 0..3 {
-        match backend.try_acquire(&claim, None).await.expect("an answer") {
+        match backend.acquire(&claim, None).await.expect("an answer") {
             Attempt::Granted(grant) => tokens.push(grant.token),
             Attempt::Busy(seen) => {
                 panic!("a repeat is to find its own grant, and was told: {seen}")
@@ -178,7 +178,7 @@ pub async fn c16_an_acquire_whose_reply_was_lost_is_granted(harness: &dyn Harnes
     let (client, faulty) = faulty_client(harness).await;
     for (fault, wait) in [(Fault::ReplyLost, Wait::Never), (Fault::SilenceAfter, Wait::Forever)] {
         let name = fresh_name();
-        faulty.once(Operation::TryAcquire, fault);
+        faulty.once(Operation::Acquire, fault);
         let request = patient(&name, harness.ttl() * 10).wait(wait);
         let guard = client.acquire(request).await.expect("our own grant");
         let holder =
@@ -211,8 +211,8 @@ pub async fn c17_every_call_returns_in_time(harness: &dyn Harness) {
     let lease = client.acquire(patient(&fresh_name(), ttl)).await.expect("free").detach();
     let lease = lease.expect("held");
     for operation in [
-        Operation::TryAcquire,
-        Operation::ExtendAll,
+        Operation::Acquire,
+        Operation::Extend,
         Operation::Release,
         Operation::Inspect,
         Operation::List,
@@ -249,10 +249,10 @@ pub async fn c18_a_wait_of_zero_is_one_attempt(harness: &dyn Harness) {
     let name = fresh_name();
     let guard = holder.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
     for wait in [Wait::Never, Wait::AtMost(Duration::ZERO)] {
-        let before = faulty.calls(Operation::TryAcquire);
+        let before = faulty.calls(Operation::Acquire);
         let busy = other.acquire(LockRequest::from(&name).wait(wait)).await;
         assert!(busy.is_err(), "a lock that is held is to be granted to nobody else");
-        let tries = faulty.calls(Operation::TryAcquire) - before;
+        let tries = faulty.calls(Operation::Acquire) - before;
         assert_eq!(tries, 1, "{wait:?} is to be one attempt");
         let waiters = holder.inspect(&name).await.expect("an answer").waiters.unwrap_or(0);
         assert_eq!(waiters, 0, "{wait:?} is to take no place in the queue");
@@ -288,35 +288,11 @@ pub async fn a_lease_is_detached_and_attached(harness: &dyn Harness) {
     assert!(is_lost, "a lease that was released is not to be attached: {lost:?}");
 }
 
-/// The trait alone acquires without waiting, within a bound and for ever; extends, and releases.
-pub async fn the_trait_acquires_without_a_client(harness: &dyn Harness) {
-    let (backend, name) = (harness.connect().await, fresh_name());
-    let request = patient(&name, harness.ttl() * 2);
-    let lease =
-        backend.acquire_lease(&request.clone().wait(Wait::Never)).await.expect("a free lock");
-    let busy = backend.acquire_lease(&request.clone().wait(Wait::Never)).await;
-    let is_busy = matches!(busy, Err(LockError::NotAcquired { .. }));
-    assert!(is_busy, "a lock that is held is to be busy: {busy:?}");
-    let late = backend.acquire_lease(&request.clone().wait(Wait::AtMost(harness.slack()))).await;
-    told_as_timeout(late);
-    let renewal = Renewal::new(&lease, Ttl::new(harness.ttl() * 2).expect("a good TTL"));
-    backend.extend(&renewal).await.expect("an answer");
-    let waiting = tokio::spawn({
-        let (backend, request) = (backend.clone(), request.wait(Wait::Forever));
-        async move { backend.acquire_lease(&request).await }
-    });
-    backend.release(&name, lease.owner()).await.expect("an answer");
-    let next = timeout(harness.limit(), waiting).await.expect("its turn comes");
-    let next = next.expect("no panic").expect("granted");
-    assert!(next.token() > lease.token(), "each grant is to have a greater token");
-    backend.release(&name, next.owner()).await.expect("an answer");
-}
-
 /// C48: a wait that is shorter than an answer takes is a time-out: it says nothing of the server.
 pub async fn c48_a_wait_shorter_than_an_answer_times_out(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, asked) = (fresh_name(), Instant::now());
-    faulty.always(Operation::TryAcquire, Fault::Late(harness.slack()));
+    faulty.always(Operation::Acquire, Fault::Late(harness.slack()));
     for millis in [1, 5, 20] {
         let wait = Wait::AtMost(Duration::from_millis(millis));
         let short = client.acquire(LockRequest::from(&name).wait(wait)).await;
@@ -332,7 +308,7 @@ pub async fn c48_a_wait_shorter_than_an_answer_times_out(harness: &dyn Harness) 
 pub async fn c14_a_wait_spent_in_line_times_out(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();
-    faulty.always(Operation::TryAcquire, Fault::Late(harness.request_timeout()));
+    faulty.always(Operation::Acquire, Fault::Late(harness.request_timeout()));
     let bounded = |wait| client.acquire(LockRequest::from(&name).wait(Wait::AtMost(wait)));
     let limit = harness.request_timeout();
     let (first, second) = tokio::join!(bounded(limit / 4), bounded(limit / 3));

@@ -1,5 +1,7 @@
 //! C22, C26: a hold passes from one task of a client to the next under tokens that are reserved.
 
+use crate::Expect;
+use lock_core::backend::DistributedLockExt;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -30,7 +32,7 @@ async fn reserved(
         let token = granted(backend, claim).await.token;
         sleep(Duration::from_millis(1)).await;
         let hold = reservation(claim, token, false);
-        match backend.release_or_reserve(&hold).await.expect("an answer") {
+        match backend.expect_token_ranges().release_or_reserve(&hold).await.expect("an answer") {
             Reserved::Tokens(tokens) => return (token, tokens),
             Reserved::Ended(_) => {
                 assert!(Instant::now() < end, "a backend that says so is to reserve tokens");
@@ -43,7 +45,7 @@ async fn reserved(
 /// it was.
 pub async fn c22_reserved_tokens_are_nobody_elses(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
-    if !backend.capabilities().reserves_tokens {
+    if backend.token_ranges().is_none() {
         return;
     }
     let claim = claim(&name, harness.limit());
@@ -54,10 +56,10 @@ pub async fn c22_reserved_tokens_are_nobody_elses(harness: &dyn Harness) {
         (1..=3).contains(&tokens.count()),
         "as many as were asked for, at the most: {tokens:?}"
     );
-    let holder = backend.inspect(&name).await.expect("an answer").holder().cloned();
+    let holder = backend.expect_admin().inspect(&name).await.expect("an answer").holder().cloned();
     let known = holder.and_then(|holder| holder.token);
     assert_eq!(known, Some(token), "a hold that is kept is to stay as it was");
-    let extended = backend.extend(&renewal(&claim, token)).await.expect("an answer");
+    let extended = backend.extend_one(&renewal(&claim, token)).await.expect("an answer");
     assert!(matches!(extended, Extension::Extended(_)), "a hold that is kept can be extended");
     backend.release(&name, claim.owner).await.expect("an answer");
     let next = super::steps::claim(&name, harness.limit());
@@ -71,18 +73,19 @@ pub async fn c22_reserved_tokens_are_nobody_elses(harness: &dyn Harness) {
 /// C26, C27: a hold that yields is kept only if nobody waits on the server.
 pub async fn c26_a_reservation_yields_to_those_that_wait(harness: &dyn Harness) {
     let (backend, waiter, name) = (harness.connect().await, client(harness).await, fresh_name());
-    if !backend.capabilities().reserves_tokens {
+    if backend.token_ranges().is_none() {
         return;
     }
     let held = claim(&name, harness.limit());
     let token = granted(&backend, &held).await.token;
     let end = async {
         eventually(harness, "it queues", async || {
-            backend.inspect(&name).await.expect("an answer").waiters == Some(1)
+            backend.expect_admin().inspect(&name).await.expect("an answer").waiters == Some(1)
         })
         .await;
         let hold = reservation(&held, token, true);
-        let answer = backend.release_or_reserve(&hold).await.expect("an answer");
+        let answer =
+            backend.expect_token_ranges().release_or_reserve(&hold).await.expect("an answer");
         let yielded = matches!(answer, Reserved::Ended(_));
         assert!(yielded, "a hold that yields is to go to those that wait on the server");
     };

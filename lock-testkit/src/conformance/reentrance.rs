@@ -47,7 +47,7 @@ pub async fn c43_requests_at_once_share_a_hold(harness: &dyn Harness) {
         tokio::spawn(async move { locks.acquire(request).await })
     };
     let given_up = ask();
-    eventually(harness, "it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
+    eventually(harness, "it waits", async || faulty.calls(Operation::Acquire) > 0).await;
     let asking: Vec<_> = (0..8).map(|_| ask()).collect();
     given_up.abort();
     held.release().await.expect("held to the end");

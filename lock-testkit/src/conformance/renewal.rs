@@ -1,5 +1,6 @@
 //! C10 to C13: extending, renewing, and not doing so any more.
 
+use lock_core::backend::DistributedLockExt;
 use std::fmt::Debug;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -45,7 +46,7 @@ fn told_as_lost<T: Debug>(answer: Result<T, LockError>) {
 
 /// The server extends nothing by a renewal of a hold that is over.
 async fn extends_nothing(backend: &dyn DistributedLock, renewal: &Renewal) {
-    let answer = backend.extend(renewal).await.expect("an answer");
+    let answer = backend.extend_one(renewal).await.expect("an answer");
     assert_eq!(answer, Extension::Lost, "the server is never to extend a hold that is over");
 }
 
@@ -64,7 +65,7 @@ pub async fn c10_a_later_grant_to_the_same_owner_is_another_hold(harness: &dyn H
     let [first, second] = &holds[..] else { unreachable!("two holds") };
     assert!(second.token > first.token, "a later grant is to have a greater token");
     extends_nothing(&*backend, first).await;
-    let extended = backend.extend(second).await.expect("an answer");
+    let extended = backend.extend_one(second).await.expect("an answer");
     let is_extended = matches!(extended, Extension::Extended(_));
     assert!(is_extended, "the later hold of the same owner is to be extended: {extended:?}");
     let released = backend.release(&name, claim.owner).await.expect("an answer");
@@ -152,20 +153,20 @@ pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl());
     for _ in 0..3 {
-        faulty.once(Operation::ExtendAll, Fault::Late(ttl / 8));
-        let before = faulty.calls(Operation::ExtendAll);
+        faulty.once(Operation::Extend, Fault::Late(ttl / 8));
+        let before = faulty.calls(Operation::Extend);
         let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
         let signal = guard.lost_signal();
         eventually(harness, "a renewal is in flight", async || {
-            faulty.calls(Operation::ExtendAll) > before
+            faulty.calls(Operation::Extend) > before
         })
         .await;
         guard.release().await.expect("an answer");
-        let after = faulty.calls(Operation::ExtendAll);
+        let after = faulty.calls(Operation::Extend);
         until_free(harness, &client, &name).await;
         // Two periods in which a renewal would have come.
         sleep(ttl).await;
-        let renewals = faulty.calls(Operation::ExtendAll);
+        let renewals = faulty.calls(Operation::Extend);
         assert_eq!(renewals, after, "a hold is not to be renewed after its release");
         let told = signal.reason();
         assert_eq!(told, Some(LostReason::Released), "a released hold is to be told as released");
@@ -193,8 +194,7 @@ pub async fn c12_a_hold_is_renewed_past_its_ttl(harness: &dyn Harness) {
 pub async fn c12_a_slow_grant_is_renewed_in_time(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl());
-    faulty
-        .once(Operation::TryAcquire, Fault::Late((ttl * 2 / 3).min(harness.request_timeout() / 3)));
+    faulty.once(Operation::Acquire, Fault::Late((ttl * 2 / 3).min(harness.request_timeout() / 3)));
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     let end = Instant::now() + ttl * 2;
     while Instant::now() < end {
@@ -219,7 +219,7 @@ pub async fn c12_renewals_go_in_batches(harness: &dyn Harness) {
         guards.iter().zip(&first).all(|(guard, first)| guard.deadline() != *first)
     })
     .await;
-    let requests = faulty.calls(Operation::ExtendAll);
+    let requests = faulty.calls(Operation::Extend);
     let most = HOLDS / 10;
     assert!(requests <= most, "{HOLDS} holds are to be renewed by {most} requests: {requests}");
     let kept = guards.iter().all(|guard| guard.is_held());
@@ -233,7 +233,7 @@ pub async fn c12_renewing_survives_errors(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl() * 2);
     for fault in [Fault::Silence, Fault::SilenceAfter, Fault::Refused] {
-        faulty.once(Operation::ExtendAll, fault);
+        faulty.once(Operation::Extend, fault);
         let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
         let first = guard.deadline();
         eventually(harness, "it is renewed", async || guard.deadline() != first).await;

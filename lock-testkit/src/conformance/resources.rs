@@ -1,5 +1,6 @@
 //! R2: what a backend may not take from the program that uses it.
 
+use crate::Expect;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -96,17 +97,17 @@ impl Kept {
     async fn by_all_calls(&mut self, backend: &Arc<dyn DistributedLock>, ttl: Duration) {
         let name = fresh_name();
         let (own, other) = (claim(&name, ttl), claim(&name, ttl));
-        let grant = self.by("try_acquire", granted(&**backend, &own)).await;
-        let busy = self.by("try_acquire of a busy lock", backend.try_acquire(&other, None)).await;
+        let grant = self.by("acquire", granted(&**backend, &own)).await;
+        let busy = self.by("acquire of a busy lock", backend.acquire(&other, None)).await;
         let is_busy = matches!(busy, Ok(Attempt::Busy(_)));
         assert!(is_busy, "a lock that is held is to be granted to nobody else: {busy:?}");
-        self.by("extend_all", backend.extend_all(&[renewal(&own, grant.token)])).await;
-        self.by("inspect", backend.inspect(&name)).await.expect("an answer");
-        self.by("list", backend.list(name.as_str(), 9)).await.expect("an answer");
-        self.by("evict", backend.evict(&name, &Whom::All)).await.expect("an answer");
+        self.by("extend", backend.extend(&[renewal(&own, grant.token)])).await;
+        self.by("inspect", backend.expect_admin().inspect(&name)).await.expect("an answer");
+        self.by("list", backend.expect_admin().list(name.as_str(), 9)).await.expect("an answer");
+        self.by("evict", backend.expect_admin().evict(&name, &Whom::All)).await.expect("an answer");
         self.by("release", backend.release(&name, own.owner)).await.expect("an answer");
-        self.by("withdraw", backend.withdraw(&name, other.owner)).await.expect("an answer");
-        self.by("doctor", backend.doctor()).await.expect("an answer");
+        self.by("withdraw", backend.withdraw(&name, &[other.owner])).await.expect("an answer");
+        self.by("doctor", backend.expect_admin().doctor("")).await.expect("an answer");
     }
 
     async fn by<T>(&mut self, call: &'static str, request: impl Future<Output = T>) -> T {

@@ -63,14 +63,14 @@ async fn until_it_waits(
     eventually(harness, "it waits", async || {
         let waiters = observer.inspect(name).await.expect("an answer").waiters;
         // The first request for the lock alone has been answered by the time of the second.
-        waiters.map_or_else(|| faulty.calls(Operation::TryAcquire) > 1, |waiters| waiters > 0)
+        waiters.map_or_else(|| faulty.calls(Operation::Acquire) > 1, |waiters| waiters > 0)
     })
     .await;
 }
 
 /// How often several locks were asked for together, and how often one.
 fn requests(faulty: &Faulty) -> [usize; 2] {
-    [Operation::AcquireWhileFree, Operation::TryAcquire].map(|operation| faulty.calls(operation))
+    [Operation::AcquireWhileFree, Operation::Acquire].map(|operation| faulty.calls(operation))
 }
 
 /// C39: several locks are held under one guard, each with its token, and are given back together.
@@ -192,8 +192,7 @@ fn told_as_lost(answer: Result<(), LockError>, expected: &LockName) {
 /// C39: a backend that says so takes all that are free in one request, of whatever kind.
 pub async fn c39_free_locks_are_taken_in_one_request(harness: &dyn Harness) {
     let (locks, faulty) = faulty_client(harness).await;
-    let capabilities = locks.capabilities();
-    if !capabilities.takes_several {
+    if faulty.several().is_none() {
         return;
     }
     let of = |count| MultiRequest::new((0..count).map(|_| fresh_name())).ttl(harness.limit());
@@ -218,15 +217,16 @@ fn claims<const N: usize>(names: &[LockName; N], harness: &dyn Harness) -> [Clai
     names.each_ref().map(|name| claim(name, harness.limit()))
 }
 
-/// What the claims are granted in one request: those at the front.
+/// What the claims are granted in one request: those at the front, and none where the backend cannot.
 async fn taken(backend: &dyn DistributedLock, claims: &[Claim]) -> Vec<FencingToken> {
-    let grants = backend.acquire_while_free(claims).await.expect("an answer");
+    let Some(several) = backend.several() else { return Vec::new() };
+    let grants = several.acquire_while_free(claims).await.expect("an answer");
     grants.iter().map(|grant| grant.token).collect()
 }
 
 async fn withdraw_all(backend: &dyn DistributedLock, claims: &[Claim]) {
     for claim in claims {
-        backend.withdraw(&claim.name, claim.owner).await.expect("an answer");
+        backend.withdraw(&claim.name, &[claim.owner]).await.expect("an answer");
     }
 }
 
@@ -282,8 +282,9 @@ pub async fn c39_a_withdrawn_claim_among_several_takes_nothing(harness: &dyn Har
     let (backend, observer) = (harness.connect().await, client(harness).await);
     let names = names::<3>();
     let claims = claims(&names, harness);
-    backend.withdraw(&names[1], claims[1].owner).await.expect("an answer");
-    match backend.acquire_while_free(&claims).await {
+    backend.withdraw(&names[1], &[claims[1].owner]).await.expect("an answer");
+    let Some(several) = backend.several() else { return };
+    match several.acquire_while_free(&claims).await {
         Ok(grants) => assert!(grants.len() <= 1, "a withdrawn claim is to be granted nothing"),
         Err(error) => assert_eq!(error.outcome(), Outcome::NotApplied, "{error}"),
     }
@@ -352,7 +353,7 @@ pub async fn c39_a_dropped_request_for_several_leaves_nothing(harness: &dyn Harn
     until_all_free(harness, &locks, &names).await;
     for fault in [Fault::Silence, Fault::SilenceAfter] {
         faulty.once(Operation::AcquireWhileFree, fault);
-        faulty.once(Operation::TryAcquire, fault);
+        faulty.once(Operation::Acquire, fault);
         let given_up = timeout(harness.request_timeout() / 4, locks.acquire_all(request())).await;
         assert!(given_up.is_err(), "a grant whose reply was lost is to be told to nobody");
         faulty.heal();

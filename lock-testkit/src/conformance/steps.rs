@@ -1,5 +1,6 @@
 //! What most cases begin and end with.
 
+use crate::Expect;
 use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim, Grant, Renewal};
@@ -46,7 +47,7 @@ pub(super) fn patient(name: &LockName, ttl: Duration) -> LockRequest {
 
 /// The grant of a claim on a lock that is free.
 pub(super) async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
-    match backend.try_acquire(claim, None).await.expect("an answer") {
+    match backend.acquire(claim, None).await.expect("an answer") {
         Attempt::Granted(grant) => grant,
         Attempt::Busy(seen) => panic!("the server is to grant a free lock, and said: {seen}"),
     }
@@ -102,7 +103,7 @@ pub(super) async fn until_expired(
     name: &LockName,
 ) {
     eventually(harness, "a hold that nobody renews expires", async || {
-        backend.inspect(name).await.expect("the server answers").holder().is_none()
+        backend.expect_admin().inspect(name).await.expect("the server answers").holder().is_none()
     })
     .await;
 }

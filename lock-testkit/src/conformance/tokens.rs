@@ -81,10 +81,10 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
     // No queue entry or hold is left behind.
     let backend = harness.connect().await;
     let claim = claim(&name, Duration::from_secs(1));
-    let free = backend.try_acquire(&claim, None).await.expect("an answer");
+    let free = backend.acquire(&claim, None).await.expect("an answer");
     let is_free = matches!(free, Attempt::Granted(_));
     assert!(is_free, "no hold and no place in the queue is to be left behind: {free:?}");
-    backend.withdraw(&name, claim.owner).await.expect("an answer");
+    backend.withdraw(&name, &[claim.owner]).await.expect("an answer");
 }
 
 /// C8, C24: an operator ends a hold: the next token is greater, and the holder learns of its loss.

@@ -4,6 +4,7 @@
 //! client tries all the time. When it is granted the lock, the time since that request must be more than
 //! what the holder may believe. A busy machine makes the span longer, and so fails no sound backend.
 
+use lock_core::backend::DistributedLockExt;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -41,7 +42,7 @@ pub async fn c12_an_extension_lasts_for_all_of_its_ttl(harness: &dyn Harness) {
     sleep(harness.ttl() / 2).await;
     claim.ttl = Ttl::new(harness.ttl() * 3 / 2).expect("a good TTL");
     let asked = Instant::now();
-    let extension = backend.extend(&renewal(&claim, grant.token)).await.expect("an answer");
+    let extension = backend.extend_one(&renewal(&claim, grant.token)).await.expect("an answer");
     let Extension::Extended(told) = extension else {
         panic!("the server is to extend a hold that lasts, and said that it is lost");
     };
@@ -77,7 +78,7 @@ async fn next_holder(
     holder: &Claim,
 ) -> Claim {
     let (next, end) = (claim(&holder.name, harness.ttl()), Instant::now() + harness.limit());
-    while !matches!(backend.try_acquire(&next, None).await, Ok(Attempt::Granted(_))) {
+    while !matches!(backend.acquire(&next, None).await, Ok(Attempt::Granted(_))) {
         assert!(Instant::now() < end, "a hold that nobody renews is to end by its TTL");
         sleep(harness.ttl() / 50).await;
     }

@@ -130,8 +130,8 @@ pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) 
     let guard = holder.acquire(patient(&name, harness.limit())).await.expect("a free lock");
     let (waiter, faulty) = faulty_client(harness).await;
     // Only the first attempt reaches the server.
-    faulty.once(Operation::TryAcquire, Fault::Late(Duration::ZERO));
-    faulty.always(Operation::TryAcquire, Fault::Silence);
+    faulty.once(Operation::Acquire, Fault::Late(Duration::ZERO));
+    faulty.always(Operation::Acquire, Fault::Silence);
     let waiting = waiter.acquire(patient(&name, harness.limit()));
     let release = async {
         eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(1)).await;
@@ -162,19 +162,19 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     if waiters(&holder, &name).await.is_some() {
         eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(1)).await;
     }
-    eventually(harness, "it asks", async || unanswered.calls(Operation::TryAcquire) > 0).await;
+    eventually(harness, "it asks", async || unanswered.calls(Operation::Acquire) > 0).await;
     // A request that is still on its way could be granted the lock for its whole TTL. The call after that one
     // begins when it is answered, and goes no further.
-    unanswered.always(Operation::TryAcquire, Fault::Silence);
-    let before = unanswered.calls(Operation::TryAcquire);
-    let has_asked_again = async || unanswered.calls(Operation::TryAcquire) > before;
+    unanswered.always(Operation::Acquire, Fault::Silence);
+    let before = unanswered.calls(Operation::Acquire);
+    let has_asked_again = async || unanswered.calls(Operation::Acquire) > before;
     eventually(harness, "it asks again", has_asked_again).await;
     runtime.shutdown_background();
     // A task that was running goes on for a moment, and could take the lock.
     let _ = dies.await;
     let request = patient(&name, harness.limit());
     let waiting = tokio::spawn(async move { next.acquire(request).await });
-    eventually(harness, "it waits", async || faulty.calls(Operation::TryAcquire) > 0).await;
+    eventually(harness, "it waits", async || faulty.calls(Operation::Acquire) > 0).await;
     let released = Instant::now();
     guard.release().await.expect("an answer");
     let guard = timeout(harness.limit(), waiting).await.expect("its turn comes").expect("no panic");

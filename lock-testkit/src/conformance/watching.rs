@@ -1,12 +1,13 @@
 //! C44: what those see who watch a lock.
 
+use crate::Expect;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use super::harness::Harness;
 use super::steps::{claim, client, eventually, fresh_name, granted, patient};
-use lock_core::{FencingToken, LockAdmin as _, LockName, LockState, LockWatch};
+use lock_core::{FencingToken, LockName, LockState, LockWatch};
 
 /// How often a watch looks here.
 const POLL: Duration = Duration::from_millis(50);
@@ -21,7 +22,7 @@ pub async fn c44_a_watch_shows_grants_releases_and_evictions(harness: &dyn Harne
 /// C44: where a store tells of changes, they are shown long before the next poll.
 pub async fn c44_what_is_told_is_shown_between_two_polls(harness: &dyn Harness) {
     let name = fresh_name();
-    if harness.tells_changes() && harness.connect().await.changes(&name).is_some() {
+    if harness.tells_changes() && harness.connect().await.expect_admin().changes(&name).is_some() {
         let watch = client(harness).await.watch(name.as_str());
         shows_each_step(harness, &name, watch.poll_every(harness.limit() * 10)).await;
     }

@@ -1,5 +1,6 @@
 //! C19: what becomes of the requests of a claim that was withdrawn.
 
+use crate::Expect;
 use std::time::Duration;
 
 use lock_core::backend::{Attempt, WITHDRAWAL_REMEMBERED};
@@ -14,16 +15,16 @@ use super::steps::{claim, fresh_name, granted};
 pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let (unsent, held) = (claim(&name, harness.limit()), claim(&name, harness.limit()));
-    backend.withdraw(&name, unsent.owner).await.expect("an answer");
+    backend.withdraw(&name, &[unsent.owner]).await.expect("an answer");
     granted(&*backend, &held).await;
-    backend.withdraw(&name, held.owner).await.expect("an answer");
+    backend.withdraw(&name, &[held.owner]).await.expect("an answer");
     for ghost in [unsent, held] {
-        assert_refused(backend.try_acquire(&ghost, None).await);
+        assert_refused(backend.acquire(&ghost, None).await);
     }
     let next = claim(&name, harness.limit());
     granted(&*backend, &next).await;
-    backend.withdraw(&name, next.owner).await.expect("an answer");
-    let holder = backend.inspect(&name).await.expect("an answer").holder().cloned();
+    backend.withdraw(&name, &[next.owner]).await.expect("an answer");
+    let holder = backend.expect_admin().inspect(&name).await.expect("an answer").holder().cloned();
     assert_eq!(holder, None, "a withdrawal is to end the hold of its claim");
 }
 
@@ -34,12 +35,12 @@ pub async fn c19_a_withdrawal_is_remembered(harness: &dyn Harness) {
     for seconds in [1, 5, 10, 25] {
         let ghost = claim(&fresh_name(), harness.ttl());
         let withdrawn = Instant::now();
-        backend.withdraw(&ghost.name, ghost.owner).await.expect("an answer");
+        backend.withdraw(&ghost.name, &[ghost.owner]).await.expect("an answer");
         ghosts.push((withdrawn, Duration::from_secs(seconds), ghost));
     }
     for (withdrawn, age, ghost) in ghosts {
         sleep_until(withdrawn + age).await;
-        let late = backend.try_acquire(&ghost, None).await;
+        let late = backend.acquire(&ghost, None).await;
         let in_time = withdrawn.elapsed() < WITHDRAWAL_REMEMBERED;
         assert!(in_time, "the machine is to be fast enough for a request within five seconds");
         assert_refused(late);

@@ -54,7 +54,7 @@ pub async fn c26_a_client_has_few_connections_however_much_it_waits_for<H: Harne
     let backend = H::connect_at(server.addr()).await;
     for name in &names {
         let claim = patient(name).claim().expect("a good name");
-        backend.try_acquire(&claim, None).await.expect("an answer");
+        backend.acquire(&claim, None).await.expect("an answer");
     }
     let waiting = names.iter().map(async |name| released(held(&waiter, name).await).await);
     let release = async {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::redis::RedisBackend;
-use leasehold::{Fence, LockRequest};
+use leasehold::{DistributedLock, Fence, LockRequest};
 use lock_testkit::{RedisCluster, eventually};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -110,14 +110,14 @@ async fn c19_a_claim_is_withdrawn_after_its_slot_moved() {
     let (client, name) = (client(&cluster.url()).await, name_at(cluster, 1));
     let backend = RedisBackend::connect(&cluster.url()).await.expect("a connection");
     let claim = patient(&name).claim().expect("a good request");
-    leasehold::DistributedLock::try_acquire(&backend, &claim, None).await.expect("an answer");
+    backend.acquire(&claim, None).await.expect("an answer");
     cluster.begin_move(&name, 2);
     cluster.move_keys(&name, 2);
     cluster.end_move(&name, 2);
-    leasehold::DistributedLock::withdraw(&backend, &claim.name, claim.owner).await.expect("done");
+    backend.withdraw(&claim.name, &[claim.owner]).await.expect("done");
     let marks = cluster.cli(&name, &["KEYS", &format!("{{{name}}}:withdrawn:*")]);
     assert_eq!(marks.array().len(), 1, "another link carried the claim: its request may come late");
-    let late = leasehold::DistributedLock::try_acquire(&backend, &claim, None).await;
+    let late = backend.acquire(&claim, None).await;
     assert!(late.is_err(), "{late:?}");
     turn(&client, &name).await;
 }

@@ -40,7 +40,7 @@ async fn c22_tokens_grow_through_the_loss_of_an_item() {
 }
 
 async fn finding(server: &Memcached, check: &str) -> Finding {
-    let findings = backend(server).await.doctor().await.expect("an answer");
+    let findings = backend(server).await.doctor("").await.expect("an answer");
     findings.into_iter().find(|finding| finding.check == check).expect("a finding")
 }
 
@@ -96,7 +96,7 @@ async fn a_server_without_compare_and_swap_is_refused() {
     let (claim, backend) =
         (LockRequest::new("a").claim().expect("a claim"), backend(&server).await);
     // The first one only adds.
-    backend.try_acquire(&claim, None).await.expect("an answer");
+    backend.acquire(&claim, None).await.expect("an answer");
     let refused =
         backend.release(&claim.name, claim.owner).await.expect_err("it cannot be changed");
     assert!(!refused.is_transient() && refused.to_string().contains("-C"), "{refused}");

@@ -1,9 +1,10 @@
 //! Servers that are dead or stopped, and networks that lose requests.
 
+use lock_testkit::Expect;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use lock_core::{DistributedLock, LockAdmin};
+use lock_core::DistributedLock;
 use lock_testkit::faults::{self, Server};
 use memcached_backend::MemcachedBackend;
 
@@ -35,7 +36,7 @@ impl faults::Harness for Faults {
     /// Registers stay for two days, and hold nothing.
     async fn until_nothing_is_left(server: &Memcached) {
         let backend = Self::connect_at(server.addr()).await;
-        assert_eq!(backend.list("", 100).await.expect("an answer"), []);
+        assert_eq!(backend.expect_admin().list("", 100).await.expect("an answer"), []);
     }
 }
 

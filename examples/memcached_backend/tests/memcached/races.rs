@@ -30,7 +30,7 @@ fn fresh_name() -> String {
 }
 
 async fn is_granted(client: &MemcachedBackend, claim: &Claim) -> bool {
-    matches!(client.try_acquire(claim, None).await.expect("an answer"), Attempt::Granted(_))
+    matches!(client.acquire(claim, None).await.expect("an answer"), Attempt::Granted(_))
 }
 
 /// C14, S3: of many that ask at once for a lock that was held before, one is granted it.
@@ -54,8 +54,9 @@ async fn c19_an_attempt_beside_its_withdrawal_takes_nothing() {
     let (one, other) = (client().await, client().await);
     for round in 0..ROUNDS {
         let claim = claim(&fresh_name(), LIMIT);
+        let owners = [claim.owner];
         let (_, withdrawn) =
-            tokio::join!(one.try_acquire(&claim, None), other.withdraw(&claim.name, claim.owner));
+            tokio::join!(one.acquire(&claim, None), other.withdraw(&claim.name, &owners));
         withdrawn.expect("an answer");
         let state = one.inspect(&claim.name).await.expect("an answer");
         assert_eq!(state.holder(), None, "a ghost holds the lock in round {round}");
@@ -86,7 +87,7 @@ async fn lasted(pause: Duration) -> Lasted {
     sleep(pause).await;
     let (holder, next, name) = (client().await, client().await, fresh_name());
     let asked = Instant::now();
-    let attempt = holder.try_acquire(&claim(&name, Duration::from_millis(900)), None).await;
+    let attempt = holder.acquire(&claim(&name, Duration::from_millis(900)), None).await;
     let Ok(Attempt::Granted(grant)) = attempt else { panic!("{attempt:?}") };
     let (granted, waiting) = (Instant::now(), claim(&name, LIMIT));
     while !is_granted(&next, &waiting).await {

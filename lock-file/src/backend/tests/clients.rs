@@ -55,7 +55,7 @@ fn tokens_grow_in_the_order_of_the_grants() {
                 let mut claim = claim("a");
                 claim.label = lock_core::Label::new(format!("{thread}/{round}")).expect("short");
                 let grant = loop {
-                    match lock.try_acquire(&claim, None).await {
+                    match lock.acquire(&claim, None).await {
                         Ok(Attempt::Granted(grant)) => break grant,
                         Ok(Attempt::Busy(_)) => sleep(Duration::from_millis(1)).await,
                         Err(error) => assert!(error.is_transient(), "{error}"),

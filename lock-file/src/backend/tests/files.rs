@@ -75,7 +75,7 @@ async fn c49_a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remed
     let path = only_file(&home);
     for garbage in [&b"garbage"[..], &[1; 5000]] {
         fs::write(&path, garbage).expect("written");
-        let error = lock.try_acquire(&claim, None).await.expect_err("damaged");
+        let error = lock.acquire(&claim, None).await.expect_err("damaged");
         assert!(!error.is_transient() && error.outcome() == Outcome::NotApplied);
         let text = error.to_string();
         assert!(text.contains("precious") && text.contains("remove the file"), "{text}");
@@ -98,7 +98,7 @@ async fn an_error_escapes_what_a_name_hides() {
     let claim = claim("pay\u{202e}lla");
     granted(&lock, &claim).await;
     fs::write(only_file(&home), "garbage").expect("written");
-    let text = lock.try_acquire(&claim, None).await.expect_err("damaged").to_string();
+    let text = lock.acquire(&claim, None).await.expect_err("damaged").to_string();
     assert!(text.contains("pay\\u{202e}lla") && !text.contains('\u{202e}'), "{text}");
 }
 
@@ -125,11 +125,11 @@ async fn c17_a_process_that_is_stopped_in_its_critical_section_costs_a_bounded_t
     stopped.lock().expect("locked");
     let renewal = renewal(&claim, token, TTL);
     let started = Instant::now();
-    for answer in lock.extend_all(&vec![renewal; 20]).await {
+    for answer in lock.extend(&vec![renewal; 20]).await {
         let error = answer.expect_err("stuck");
         assert!(error.is_transient() && error.outcome() == Outcome::NotApplied);
     }
-    let error = lock.try_acquire(&claim, None).await.expect_err("stuck");
+    let error = lock.acquire(&claim, None).await.expect_err("stuck");
     assert!(error.is_transient() && error.outcome() == Outcome::NotApplied);
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     drop(stopped);
@@ -168,8 +168,8 @@ async fn directory_and_files_are_private_and_no_text_shows_an_owner() {
     assert_eq!(mode(&nested), 0o700);
     let file = fs::read_dir(&nested).expect("readable").next().expect("a file");
     assert_eq!(mode(&file.expect("readable").path()), 0o600);
-    lock.withdraw(&claim.name, claim.owner).await.expect("withdrawn");
-    let refused = lock.try_acquire(&claim, None).await.expect_err("refused");
+    lock.withdraw(&claim.name, &[claim.owner]).await.expect("withdrawn");
+    let refused = lock.acquire(&claim, None).await.expect_err("refused");
     let text = format!("{lock:?} {refused} {refused:?}");
     assert!(!text.contains(&claim.owner.expose()[8..]), "{text}");
 }
@@ -189,7 +189,7 @@ async fn a_directory_that_cannot_be_used_is_said_when_it_is_opened_or_lost() {
     let removed = home.path().join("removed");
     let lock = FileBackend::open(&removed).expect("opens");
     fs::remove_dir(&removed).expect("removed");
-    let error = lock.try_acquire(&claim("a"), None).await.expect_err("gone");
+    let error = lock.acquire(&claim("a"), None).await.expect_err("gone");
     assert!(!error.is_transient() && error.outcome() == Outcome::NotApplied, "{error}");
 }
 
@@ -200,7 +200,7 @@ fn a_thread_that_cannot_be_had_is_a_transient_error() {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.thread_stack_size(1 << 60).build().expect("a runtime");
     let claim = claim("a");
-    let error = runtime.block_on(lock.try_acquire(&claim, None)).expect_err("no thread");
+    let error = runtime.block_on(lock.acquire(&claim, None)).expect_err("no thread");
     assert!(error.is_transient() && error.outcome() == Outcome::Unknown, "{error}");
     assert!(error.to_string().contains("thread"), "{error}");
 }
@@ -213,7 +213,7 @@ fn a_runtime_that_shuts_down_is_a_transient_error() {
     let handle = runtime.handle().clone();
     runtime.shutdown_background();
     let _inside = handle.enter();
-    let mut attempt = std::pin::pin!(lock.try_acquire(&claim, None));
+    let mut attempt = std::pin::pin!(lock.acquire(&claim, None));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let polled = attempt.as_mut().poll(&mut context);
     let std::task::Poll::Ready(Err(error)) = polled else {

@@ -1,6 +1,7 @@
 //! What becomes of a hold: grants, extensions, expiry, reboots, withdrawals.
 
 use super::*;
+use lock_core::backend::DistributedLockExt;
 
 #[tokio::test]
 async fn c16_a_repeated_attempt_finds_its_own_grant_for_a_full_ttl() {
@@ -21,7 +22,7 @@ async fn c14_busy_says_what_is_known_of_the_holder() {
     let early = on(home.path(), "boot", || Duration::from_secs(100), ZERO);
     let later = on(home.path(), "boot", || Duration::from_secs(110), ZERO);
     granted(&early, &claim("a")).await;
-    let attempt = later.try_acquire(&claim("a"), None).await;
+    let attempt = later.acquire(&claim("a"), None).await;
     let Attempt::Busy(seen) = attempt.expect("an answer") else {
         panic!("granted twice");
     };
@@ -38,7 +39,7 @@ async fn c45_a_holder_has_the_time_of_its_grant() {
     let later = on(home.path(), "boot", || TTL / 2, || Duration::from_secs(1_800_000_015));
     let claim = claim("a");
     let token = granted(&start, &claim).await.token;
-    later.extend(&renewal(&claim, token, TTL)).await.expect("an answer");
+    later.extend_one(&renewal(&claim, token, TTL)).await.expect("an answer");
     let state = later.inspect(&claim.name).await.expect("an answer");
     let since = state.holder().expect("held").since;
     assert_eq!(since, Some(UNIX_EPOCH + Duration::from_secs(1_800_000_000)));
@@ -77,7 +78,7 @@ async fn a_reboot_ends_a_hold_though_the_clock_is_behind_its_deadline() {
     let claim = claim("a");
     let token = granted(&before, &claim).await.token;
     assert_eq!(after.inspect(&claim.name).await.expect("an answer").holder(), None);
-    let extended = after.extend(&renewal(&claim, token, TTL)).await;
+    let extended = after.extend_one(&renewal(&claim, token, TTL)).await;
     assert_eq!(extended.expect("an answer"), Extension::Lost);
     let released = after.release(&claim.name, claim.owner).await;
     assert_eq!(released.expect("an answer"), Release::NotHeld);
@@ -132,12 +133,12 @@ async fn c10_extending_never_shortens_and_never_recreates() {
     let (home, lock) = home();
     let claim = claim("a");
     let never = renewal(&claim, FencingToken::MAX, TTL);
-    assert_eq!(lock.extend(&never).await.expect("an answer"), Extension::Lost);
+    assert_eq!(lock.extend_one(&never).await.expect("an answer"), Extension::Lost);
     assert_eq!(fs::read_dir(home.path()).expect("readable").count(), 0);
 
     let token = granted(&lock, &claim).await.token;
     let (short, long) = (renewal(&claim, token, TTL / 2), renewal(&claim, token, TTL * 2));
-    let answers = lock.extend_all(&[long, short.clone()]).await;
+    let answers = lock.extend(&[long, short.clone()]).await;
     let answers: Vec<_> = answers.into_iter().map(|answer| answer.expect("an answer")).collect();
     assert_eq!(answers, [Extension::Extended(TTL * 2), Extension::Extended(TTL / 2)]);
     let state = lock.inspect(&claim.name).await.expect("an answer");
@@ -145,7 +146,7 @@ async fn c10_extending_never_shortens_and_never_recreates() {
 
     let released = lock.release(&claim.name, claim.owner).await;
     assert_eq!(released.expect("an answer"), Release::Released);
-    assert_eq!(lock.extend(&short).await.expect("an answer"), Extension::Lost);
+    assert_eq!(lock.extend_one(&short).await.expect("an answer"), Extension::Lost);
     assert_eq!(lock.inspect(&claim.name).await.expect("an answer").holder(), None);
 }
 
@@ -154,8 +155,8 @@ async fn a_withdrawn_claim_is_given_back_and_refused_from_then_on() {
     let (_home, lock) = home();
     let (withdrawn, other) = (claim("a"), claim("a"));
     granted(&lock, &withdrawn).await;
-    lock.clone().withdraw(&withdrawn.name, withdrawn.owner).await.expect("withdrawn");
-    let refused = lock.try_acquire(&withdrawn, None).await.expect_err("refused");
+    lock.clone().withdraw(&withdrawn.name, &[withdrawn.owner]).await.expect("withdrawn");
+    let refused = lock.acquire(&withdrawn, None).await.expect_err("refused");
     assert!(!refused.is_transient() && refused.outcome() == Outcome::NotApplied);
     granted(&lock, &other).await;
 }
@@ -168,7 +169,7 @@ async fn c19_an_attempt_that_was_given_up_before_it_began_never_happens() {
     lock.release(&other.name, other.owner).await.expect("released");
     let file = File::open(only_file(&home)).expect("opens");
     file.lock().expect("locked");
-    let attempt = timeout(Duration::from_millis(20), lock.try_acquire(&given_up, None));
+    let attempt = timeout(Duration::from_millis(20), lock.acquire(&given_up, None));
     assert!(attempt.await.is_err(), "the attempt waits for the file");
     file.unlock().expect("unlocked");
     sleep(Duration::from_millis(50)).await;

@@ -1,6 +1,7 @@
 //! Several holders of one lock: what of the contract is the affair of files.
 
 use super::*;
+use lock_core::backend::DistributedLockExt;
 
 use lock_core::backend::{Claim, WAITER_LIVENESS};
 use lock_core::{MAX_PERMITS, Slots};
@@ -63,14 +64,14 @@ async fn c38_a_holder_that_expired_frees_its_part_and_no_other() {
     let held = granted(&later, &alive).await;
     assert_eq!(queue(&later, &next).await, 0);
     // C14: the one that ends first may leave room.
-    let Attempt::Busy(seen) = later.try_acquire(&one_of(2), None).await.expect("an answer") else {
+    let Attempt::Busy(seen) = later.acquire(&one_of(2), None).await.expect("an answer") else {
         panic!("there are two permits");
     };
     assert_eq!(seen.ttl_left, Some(Duration::from_secs(1)));
     // C34: whoever asks lets in those whose turn has come.
     assert!(is_busy(&end, &one_of(2)).await);
     assert_eq!(holders(&end).await, owners(&[&alive, &next]));
-    let extended = end.extend(&renewal(&alive, held.token, TTL)).await;
+    let extended = end.extend_one(&renewal(&alive, held.token, TTL)).await;
     assert_eq!(extended.expect("an answer"), Extension::Extended(TTL));
     assert_eq!(granted(&end, &next).await.slots, Slots::new([0]));
 }
@@ -82,7 +83,7 @@ async fn c34_a_writer_that_leaves_the_queue_lets_in_the_readers_behind_it() {
     granted(&lock, &first).await;
     assert_eq!(queue(&lock, &writer).await, 0);
     assert_eq!(queue(&lock, &reader).await, 1);
-    lock.withdraw(&writer.name, writer.owner).await.expect("withdrawn");
+    lock.withdraw(&writer.name, &[writer.owner]).await.expect("withdrawn");
     assert_eq!(holders(&lock).await, owners(&[&first, &reader]));
 }
 

@@ -5,6 +5,7 @@ use crate::digest::hex_digest;
 use crate::queue_entry::ENTRY_BYTES;
 use crate::slots::{self, FILE_BYTES, SLOT_BYTES, Version};
 use crate::testing::queue_at;
+use lock_core::backend::DistributedLockExt;
 
 /// Refuses every operation on the lock, by an error that names lock, file and remedy; and leaves the file alone.
 async fn is_refused(lock: &FileBackend, path: &std::path::Path) {
@@ -13,10 +14,10 @@ async fn is_refused(lock: &FileBackend, path: &std::path::Path) {
     let (name, owner) = (&held.name, held.owner);
     let renewal = renewal(&held, FencingToken::MAX, TTL);
     let refused = [
-        lock.try_acquire(&held, None).await.map(drop),
-        lock.extend(&renewal).await.map(drop),
+        lock.acquire(&held, None).await.map(drop),
+        lock.extend_one(&renewal).await.map(drop),
         lock.release(name, owner).await.map(drop),
-        lock.withdraw(name, owner).await,
+        lock.withdraw(name, &[owner]).await,
         lock.evict(name, &Whom::All).await.map(drop),
         lock.inspect(name).await.map(drop),
         lock.list("", 9).await.map(drop),
@@ -82,7 +83,7 @@ async fn c34_a_waiter_of_a_later_kind_is_not_passed_over() {
     fs::write(&path, file).expect("written");
     let expired = on(home.path(), "boot", || TTL, ZERO);
     for refused in [
-        expired.try_acquire(&claim("precious"), None).await.map(drop),
+        expired.acquire(&claim("precious"), None).await.map(drop),
         expired.inspect(&claim("precious").name).await.map(drop),
     ] {
         let error = refused.expect_err("not understood").to_string();

@@ -146,7 +146,7 @@ async fn c19_a_withdrawal_takes_back_any_place() {
             queue(&lock, claim).await;
         }
         let left = waiting.remove(leaver);
-        lock.withdraw(&left.name, left.owner).await.expect("an answer");
+        lock.withdraw(&left.name, &[left.owner]).await.expect("an answer");
         assert_eq!(waiters(&lock).await, 2);
         let mut before = held;
         for claim in waiting {
@@ -169,7 +169,7 @@ async fn c19_an_eviction_and_a_withdrawal_of_the_holder_hand_over_too() {
     let evicted =
         lock.evict(&first.name, &Whom::All).await.expect("an answer").pop().expect("held");
     assert_eq!((Some(evicted.label), holder(&lock).await), (label("1"), label("2")));
-    lock.withdraw(&second.name, second.owner).await.expect("an answer");
+    lock.withdraw(&second.name, &[second.owner]).await.expect("an answer");
     assert_eq!(holder(&lock).await, label("3"));
 }
 
@@ -204,7 +204,7 @@ async fn r04_a_queue_keeps_its_order_while_it_grows_and_moves_and_the_file_stays
             held = waiting.pop_front().expect("a waiter");
             assert_eq!(holder(&lock).await, Some(held.label.clone()));
         }
-        lock.withdraw(&goes.name, goes.owner).await.expect("an answer");
+        lock.withdraw(&goes.name, &[goes.owner]).await.expect("an answer");
     }
     let entries = (length() - FILE_BYTES as u64) / crate::queue_entry::ENTRY_BYTES as u64;
     assert!(entries <= 8 * waiting.len() as u64, "{entries} for {}", waiting.len());

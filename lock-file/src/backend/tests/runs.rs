@@ -5,10 +5,21 @@ use lock_core::{Lease, Occurrence};
 
 use super::*;
 
+/// A record that is to be forgotten at once.
 fn record(name: &str, owner: OwnerId, token: FencingToken, occurrence: &str) -> Record {
+    recorded_for(Duration::ZERO, name, owner, token, occurrence)
+}
+
+fn recorded_for(
+    remember: Duration,
+    name: &str,
+    owner: OwnerId,
+    token: FencingToken,
+    occurrence: &str,
+) -> Record {
     let text = format!("lease1:{}:{token}:1000:{name}", owner.expose());
     let occurrence = Occurrence::new(occurrence).expect("an occurrence");
-    Record::new(&Lease::import(&text).expect("a lease"), occurrence, Duration::ZERO)
+    Record::new(&Lease::import(&text).expect("a lease"), occurrence, remember)
 }
 
 /// The files in the folder of the one lock that has recorded runs.
@@ -46,7 +57,9 @@ async fn c42_what_is_no_record_is_named() {
     let (home, lock) = home();
     let held = claim("a");
     let token = granted(&lock, &held).await.token;
-    lock.record(&record("a", held.owner, token, "x")).await.expect("an answer");
+    lock.record(&recorded_for(Duration::from_secs(60), "a", held.owner, token, "x"))
+        .await
+        .expect("an answer");
     let file = files(&home).pop().expect("a record");
     for content in [
         "",

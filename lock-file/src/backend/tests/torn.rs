@@ -1,5 +1,6 @@
 //! Processes that are killed at any byte of any change of a queue.
 
+use lock_core::backend::DistributedLockExt;
 use std::path::Path;
 
 use super::*;
@@ -72,7 +73,7 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
             18 => join(&claims[3]).await,
             10 | 19 | 20 | 21 => {
                 let leaver = &claims[[5, 1, 17, 8][step.saturating_sub(18)]];
-                lock.withdraw(&leaver.name, leaver.owner).await.expect("withdrawn");
+                lock.withdraw(&leaver.name, &[leaver.owner]).await.expect("withdrawn");
             }
             _ => drop(lock.evict(&claims[0].name, &Whom::All).await.expect("evicted")),
         }
@@ -164,7 +165,7 @@ async fn make(lock: &FileBackend, claims: &[Claim], change: Change) {
             let held = state.holders.iter().find(|held| held.owner.as_ref() == Some(&owner));
             let token = held.and_then(|held| held.token).expect("a holder");
             let longer = renewal(&claims[i], token, TTL * 2);
-            let extended = lock.extend(&longer).await.expect("an answer");
+            let extended = lock.extend_one(&longer).await.expect("an answer");
             assert_eq!(extended, Extension::Extended(TTL * 2));
         }
         Change::Release(i) => {
@@ -172,7 +173,7 @@ async fn make(lock: &FileBackend, claims: &[Claim], change: Change) {
             assert_eq!(released.expect("an answer"), Release::Released, "{i}");
         }
         Change::Withdraw(i) => {
-            lock.withdraw(&claims[i].name, claims[i].owner).await.expect("withdrawn");
+            lock.withdraw(&claims[i].name, &[claims[i].owner]).await.expect("withdrawn");
         }
         Change::Evict(i) => {
             let whom = Whom::Owner(claims[i].owner.to_string());

@@ -50,9 +50,9 @@ async fn s3_a_directory_that_others_may_write_is_refused() {
         let lock = FileBackend::open(home.path()).expect("opens");
         granted(&lock, &claim(&format!("{mode}"))).await;
         set_mode(home.path(), 0o777);
-        let refused = lock.try_acquire(&claim("a"), None).await.expect_err("refused");
+        let refused = lock.acquire(&claim("a"), None).await.expect_err("refused");
         assert!(!refused.is_transient() && refused.outcome() == Outcome::NotApplied, "{refused}");
-        let doctor = lock.doctor().await.expect("findings");
+        let doctor = lock.doctor("").await.expect("findings");
         assert!(
             doctor.iter().any(|finding| finding.seen.contains("others may write it")),
             "{doctor:?}"
@@ -118,7 +118,7 @@ async fn a_planted_file_is_refused_and_what_it_points_at_is_untouched() {
         let path = only_file(&home);
         fs::remove_file(&path).expect("removed");
         plant(&path);
-        let refused = lock.try_acquire(&claim("precious"), None).await.expect_err("refused");
+        let refused = lock.acquire(&claim("precious"), None).await.expect_err("refused");
         let text = refused.to_string();
         assert!(text.contains("precious") && text.contains(why), "{text}");
         assert!(!refused.is_transient() && refused.outcome() == Outcome::NotApplied, "{text}");

@@ -108,24 +108,28 @@ BEGIN
 END
 $$;
 
--- C19: takes back a grant and a place in the queue, and lets a request that is still on its way be
+-- C19: takes back grants and places in the queue, and lets requests that are still on their way be
 -- refused.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_withdraw"(
-    lock_name text, me uuid, clock_limit bigint
-) RETURNS boolean
+    lock_name text, owners uuid[], clock_limit bigint
+) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
+    me uuid;
     ended record;
 BEGIN
     PERFORM "@schema@"."@table@_v1_enter"(lock_name);
     INSERT INTO "@schema@"."@table@_withdrawn" (owner, forget_at)
-        VALUES (me, clock_timestamp() + interval '@withdrawal_remembered_ms@ milliseconds')
+        SELECT DISTINCT o.owner, clock_timestamp() + interval '@withdrawal_remembered_ms@ milliseconds'
+            FROM unnest(owners) o (owner)
         ON CONFLICT (owner) DO UPDATE SET forget_at = excluded.forget_at;
-    DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = me;
-    SELECT * INTO ended FROM "@schema@"."@table@_v1_release"(lock_name, me, clock_limit);
-    PERFORM pg_notify(t.channel, t.message)
-        FROM unnest(ended.channels, ended.messages) t (channel, message);
+    DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = ANY (owners);
+    FOREACH me IN ARRAY owners LOOP
+        SELECT * INTO ended FROM "@schema@"."@table@_v1_release"(lock_name, me, clock_limit);
+        PERFORM pg_notify(t.channel, t.message)
+            FROM unnest(ended.channels, ended.messages) t (channel, message);
+    END LOOP;
     -- What others left behind goes as well, except for rows that somebody else has locked. It goes last,
     -- since from here on rows of other locks are locked: two that then waited for each other's lock
     -- would never end.
@@ -136,6 +140,5 @@ BEGIN
         SELECT o.owner FROM "@schema@"."@table@_queue" o
         WHERE o.seen_at < clock_timestamp() - interval '1 minute'
         LIMIT 20 FOR UPDATE SKIP LOCKED);
-    RETURN ended.released;
 END
 $$;

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy};
 use proptest::prop_oneof;
 
-use lock_core::{Capabilities, Kind, Kinds, Order, Permits};
+use lock_core::{Capabilities, DistributedLock, Kind, Kinds, Order, Permits};
 
 /// How many claims take part, half of them for each of two locks.
 const CLAIMS: usize = 8;
@@ -54,11 +54,13 @@ impl Step {
 }
 
 /// What a backend can do is asked of it, and nothing else.
-pub(super) fn histories(can: Capabilities) -> impl Strategy<Value = History> {
-    let drawn = (vec(kind(can.kinds), CLAIMS), vec(step(), 1..=LONGEST));
+pub(super) fn histories(can: &dyn DistributedLock) -> impl Strategy<Value = History> {
+    let Capabilities { kinds, order, .. } = can.capabilities();
+    let (in_order, records_runs) = (order == Order::Fifo, can.run_records().is_some());
+    let drawn = (vec(kind(kinds), CLAIMS), vec(step(), 1..=LONGEST));
     drawn.prop_map(move |(kinds, steps)| {
         let mut deaths = 0..DEATHS;
-        let steps = steps.into_iter().map(|step| possible(step, &can, &kinds));
+        let steps = steps.into_iter().map(|step| possible(step, in_order, records_runs, &kinds));
         let steps = steps.filter(|step| !matches!(step, Step::Die(_)) || deaths.next().is_some());
         History { steps: steps.collect(), kinds }
     })
@@ -82,10 +84,10 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A backend that serves its waiters in no order is asked without waiting. An exclusive hold alone outlasts
 /// its work (C41).
-fn possible(step: Step, can: &Capabilities, kinds: &[Kind]) -> Step {
+fn possible(step: Step, in_order: bool, records_runs: bool, kinds: &[Kind]) -> Step {
     match step {
-        Step::Wait(i) if can.order != Order::Fifo => Step::Ask(i),
-        Step::ReleaseAfter(i) if !can.runs_once || kinds[i] != Kind::Exclusive => Step::Release(i),
+        Step::Wait(i) if !in_order => Step::Ask(i),
+        Step::ReleaseAfter(i) if !records_runs || kinds[i] != Kind::Exclusive => Step::Release(i),
         step => step,
     }
 }

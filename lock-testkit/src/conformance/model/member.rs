@@ -1,5 +1,7 @@
 //! One claim of a history.
 
+use crate::Expect;
+use lock_core::backend::DistributedLockExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,7 +112,7 @@ impl Member {
     }
 
     async fn try_acquire(&self, waits: bool) -> Result<Attempt, BackendError> {
-        self.store.try_acquire(&self.claim, waits.then_some(&self.waiter)).await
+        self.store.acquire(&self.claim, waits.then_some(&self.waiter)).await
     }
 
     /// Keeps the hold from expiring; whether there is one.
@@ -123,7 +125,7 @@ impl Member {
 
     pub(super) async fn extend(&self) -> bool {
         let Some(token) = self.token else { return false };
-        let answer = self.store.extend(&renewal(&self.claim, token)).await.expect("an answer");
+        let answer = self.store.extend_one(&renewal(&self.claim, token)).await.expect("an answer");
         answer != Extension::Lost
     }
 
@@ -135,12 +137,17 @@ impl Member {
     /// After its TTL.
     pub(super) async fn release_after(&self) -> bool {
         let Claim { name, owner, ttl, .. } = &self.claim;
-        let released = self.store.release_after(name, *owner, *ttl).await.expect("an answer");
+        let released = self
+            .store
+            .expect_run_records()
+            .release_after(name, *owner, *ttl)
+            .await
+            .expect("an answer");
         released == Release::Released
     }
 
     pub(super) async fn withdraw(&mut self) {
-        self.store.withdraw(&self.claim.name, self.claim.owner).await.expect("an answer");
+        self.store.withdraw(&self.claim.name, &[self.claim.owner]).await.expect("an answer");
         self.is_withdrawn = true;
         if self.standing != Standing::Left {
             self.end();
@@ -149,7 +156,7 @@ impl Member {
 
     /// Whether the store shows its last hold.
     pub(super) async fn is_shown(&self) -> bool {
-        let state = self.store.inspect(&self.claim.name).await.expect("an answer");
+        let state = self.store.expect_admin().inspect(&self.claim.name).await.expect("an answer");
         state.holders.iter().any(|holder| holder.token == self.token)
     }
 }

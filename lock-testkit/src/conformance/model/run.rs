@@ -1,5 +1,6 @@
 //! One history on one store.
 
+use crate::Expect;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,7 +173,8 @@ impl Run {
     pub(super) async fn end(&mut self) {
         for member in &mut self.members {
             if member.standing == Standing::Left {
-                let evicted = member.store().evict(&member.claim.name, &Whom::All).await;
+                let evicted =
+                    member.store().expect_admin().evict(&member.claim.name, &Whom::All).await;
                 evicted.expect("an answer");
             }
             member.withdraw().await;
@@ -273,7 +275,7 @@ impl Run {
 
     async fn evict(&mut self, i: usize, whom: &Whom) -> Outcome {
         let (name, store) = (self.members[i].claim.name.clone(), self.members[i].store());
-        let evicted = store.evict(&name, whom).await.expect("an answer");
+        let evicted = store.expect_admin().evict(&name, whom).await.expect("an answer");
         // A token says which hold it is among those of its lock, and another lock may have the same one.
         let of_the_lock = |member: &&mut Member| member.is_live() && member.claim.name == name;
         for member in self.members.iter_mut().filter(of_the_lock) {
@@ -287,7 +289,7 @@ impl Run {
 
     async fn inspect(&self, i: usize) -> Outcome {
         let name = &self.members[i].claim.name;
-        let state = self.members[i].store().inspect(name).await.expect("an answer");
+        let state = self.members[i].store().expect_admin().inspect(name).await.expect("an answer");
         Outcome::Held(self.held(name, &state.holders), state.waiters.unwrap_or(0))
     }
 

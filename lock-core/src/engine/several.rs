@@ -1,0 +1,84 @@
+//! C39: several locks by one request.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::acquisition::Acquisition;
+use super::claim_state::ClaimEvent;
+use super::shared::Acquired;
+use crate::backend::Grant;
+use crate::model::{BackendError, Claim, LockError, Outcome, Wait};
+
+/// Acquires the locks at the front that are free, in one request, and takes them out of `waiting`: none where the
+/// backend cannot, where one lock alone is left, or where the first is not free.
+///
+/// What it leaves is to be acquired one by one. A claim without an answer is asked for by the same owner then,
+/// which finds its own grant (C16).
+pub(crate) async fn acquire_free(
+    waiting: &mut VecDeque<Acquisition>,
+    wait: Wait,
+) -> Result<Vec<Acquired>, LockError> {
+    let Some(shared) = waiting.front().map(|first| first.shared.clone()) else {
+        return Ok(Vec::new());
+    };
+    // C26: others of this client that came before are not overtaken.
+    let is_next = |each: &&Acquisition| !shared.local_queue.has_line(&each.claim.name);
+    let claims: Vec<Claim> =
+        waiting.iter().take_while(is_next).map(|each| each.claim.clone()).collect();
+    let Some(several) = shared.backend.several().filter(|_| claims.len() > 1) else {
+        return Ok(Vec::new());
+    };
+    let (asked, sent) = (shared.options.clock.now(), Instant::now());
+    note(waiting, claims.len(), ClaimEvent::Asked);
+    let limit = bounded(shared.options.request_timeout / 2, wait);
+    let answer = timeout(limit, several.acquire_while_free(&claims)).await;
+    let grants = answer.unwrap_or_else(|_| Err(BackendError::no_answer(shared.name(), limit)));
+    let grants: VecDeque<Grant> = match grants {
+        Ok(grants) => grants.into(),
+        Err(error) => {
+            note(waiting, claims.len(), without_grants(&error));
+            return Ok(Vec::new());
+        }
+    };
+    let (granted, check) = (grants.len().min(claims.len()), shared.waiting());
+    let refused = waiting.iter_mut().take(claims.len()).skip(granted);
+    refused.for_each(|each| each.owned.state().note(ClaimEvent::Refused));
+    let mut acquired = Vec::with_capacity(granted);
+    for (grant, claim) in grants.iter().zip(&claims) {
+        let Some(front) = waiting.front_mut() else { break };
+        let Some(lease) = check.lease(claim, grant, asked, *front.owned.state()) else {
+            // C5: it came too late. The server has it, and what was granted after it.
+            note(waiting, granted - acquired.len(), ClaimEvent::Unanswered);
+            break;
+        };
+        front.owned.state().note(ClaimEvent::Granted);
+        let report = shared.telemetry.acquiring_since(&claim.name, sent);
+        let hold = shared.hold(lease)?;
+        report.ended(Ok(hold.lease().token));
+        acquired.extend(waiting.pop_front().map(|front| front.acquired((hold, None))));
+    }
+    Ok(acquired)
+}
+
+/// Notes what happened to the first so many.
+fn note(waiting: &mut VecDeque<Acquisition>, first: usize, event: ClaimEvent) {
+    waiting.iter_mut().take(first).for_each(|each| each.owned.state().note(event));
+}
+
+/// What an error says of each claim: it took none, or may have taken any.
+fn without_grants(error: &BackendError) -> ClaimEvent {
+    match error.outcome() {
+        Outcome::NotApplied => ClaimEvent::Refused,
+        _ => ClaimEvent::Unanswered,
+    }
+}
+
+/// The time for one request, of a wait that may end before.
+fn bounded(limit: Duration, wait: Wait) -> Duration {
+    match wait {
+        Wait::AtMost(left) if !left.is_zero() => limit.min(left),
+        _ => limit,
+    }
+}

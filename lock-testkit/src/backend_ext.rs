@@ -1,0 +1,52 @@
+//! What tests ask of a backend.
+
+use async_trait::async_trait;
+
+use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
+use lock_core::{DistributedLock, Lease, LockAdmin, LockClient, LockError, LockRequest};
+
+/// The extensions of a backend that a test demands.
+///
+/// # Panics
+/// Each of them panics if the backend cannot do that.
+#[allow(clippy::expect_used)]
+pub trait Expect: DistributedLock {
+    /// What operators ask of it.
+    fn expect_admin(&self) -> &dyn LockAdmin {
+        self.admin().expect("a backend that shows its locks")
+    }
+
+    /// The tokens that it reserves.
+    fn expect_token_ranges(&self) -> &dyn ReservesTokens {
+        self.token_ranges().expect("a backend that reserves tokens")
+    }
+
+    /// The runs that it records.
+    fn expect_run_records(&self) -> &dyn RecordsRuns {
+        self.run_records().expect("a backend that records runs")
+    }
+
+    /// Several locks by one request.
+    fn expect_several(&self) -> &dyn AcquiresSeveral {
+        self.several().expect("a backend that grants several locks in one request")
+    }
+}
+
+impl<L: DistributedLock + ?Sized> Expect for L {}
+
+/// Acquires leases that no guard renews.
+#[async_trait]
+pub trait LeaseExt: DistributedLock + Clone {
+    /// Acquires a lock by a client of its own, and [detaches](lock_core::LockGuard::detach) the lease.
+    ///
+    /// # Errors
+    /// As [`LockClient::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`LockClient::acquire`].
+    async fn acquire_lease(&self, request: &LockRequest) -> Result<Lease, LockError> {
+        LockClient::new(self.clone()).acquire(request.clone()).await?.detach()
+    }
+}
+
+impl<L: DistributedLock + Clone> LeaseExt for L {}
