@@ -11,7 +11,7 @@ use crate::blocking::blocking;
 use crate::creation::Creation;
 use crate::fault;
 use crate::locked_file::{LockTimeout, LockedFile};
-use crate::path::{FileSystem, absolute, unusable};
+use crate::path::{FileSystem, absolute, sync_folder_of, unusable};
 use crate::platform;
 use crate::replacement::{Privacy, Replacement};
 use crate::state_file::{StateFile, StateOf};
@@ -156,7 +156,7 @@ fn make(path: &Path) -> io::Result<()> {
     match platform::open_anywhere(path, Creation::Never) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             platform::open_anywhere(path, Creation::Create)?;
-            path.parent().map_or(Ok(()), platform::sync_folder)
+            sync_folder_of(path)
         }
         opened => opened.map(drop),
     }

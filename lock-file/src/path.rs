@@ -1,5 +1,6 @@
 //! Whether a path is fit for locks.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use lock_core::{LockError, Outcome};
@@ -46,8 +47,18 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, LockError> {
     Ok(path.components().collect())
 }
 
+/// Makes the name of a file that was made or put in its place outlast a crash of the machine.
+pub(crate) fn sync_folder_of(file: &Path) -> io::Result<()> {
+    match file.parent() {
+        // The folder of a bare name is the working directory.
+        Some(folder) if folder.as_os_str().is_empty() => platform::sync_folder(Path::new(".")),
+        Some(folder) => platform::sync_folder(folder),
+        None => Ok(()),
+    }
+}
+
 /// A path that cannot be used, at least not now.
-pub(crate) fn unusable(doing: &str, path: &Path, error: std::io::Error) -> LockError {
+pub(crate) fn unusable(doing: &str, path: &Path, error: io::Error) -> LockError {
     let what = format!("{}, which this user has to be able to write", path.display());
     let source = fault::refused(doing, &what, Outcome::NotApplied, error);
     LockError::Backend { operation: "open the locks", name: None, source }
@@ -55,4 +66,17 @@ pub(crate) fn unusable(doing: &str, path: &Path, error: std::io::Error) -> LockE
 
 fn config(message: String) -> LockError {
     LockError::Config { message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_bare_name_is_the_working_directory() {
+        for file in ["Cargo.toml", "./Cargo.toml", "src/path.rs", "/tmp"] {
+            assert!(sync_folder_of(Path::new(file)).is_ok(), "{file}");
+        }
+        assert!(sync_folder_of(Path::new("nowhere/file")).is_err());
+    }
 }

@@ -8,6 +8,7 @@ use lock_core::{BackendError, Outcome};
 
 use crate::digest::hex_digest;
 use crate::fault;
+use crate::path::sync_folder_of;
 use crate::platform;
 
 /// Who may read a file that was not there before.
@@ -79,7 +80,7 @@ impl Placed {
     /// Makes the replacement outlast a crash of the machine.
     pub(crate) fn sync(self) -> Result<(), BackendError> {
         let Self(target) = self;
-        let synced = target.parent().map_or(Ok(()), platform::sync_folder);
+        let synced = sync_folder_of(&target);
         let outcome = Outcome::Unknown;
         synced.map_err(|error| {
             fault::refused("sync the folder of", &target.display(), outcome, error)
