@@ -214,12 +214,14 @@ pub async fn c12_renewals_go_in_batches(harness: &dyn Harness) {
         let request = LockRequest::new(format!("{tag}-{i}")).ttl(ttl);
         guards.push(client.acquire(request).await.expect("a free lock"));
     }
+    // On a slow machine the first are renewed before the last is acquired, a few at a time.
+    let before = faulty.calls(Operation::Extend);
     let first: Vec<_> = guards.iter().map(|guard| guard.deadline()).collect();
     eventually(harness, "all are renewed", async || {
         guards.iter().zip(&first).all(|(guard, first)| guard.deadline() != *first)
     })
     .await;
-    let requests = faulty.calls(Operation::Extend);
+    let requests = faulty.calls(Operation::Extend) - before;
     let most = HOLDS / 10;
     assert!(requests <= most, "{HOLDS} holds are to be renewed by {most} requests: {requests}");
     let kept = guards.iter().all(|guard| guard.is_held());
