@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lock_core::{ClientOptions, LockClient, LockError, LockRequest, MemoryBackend, Wait};
 use lock_testkit::{Fault, Faulty, Operation};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -75,4 +76,19 @@ async fn c19_an_extended_hold_is_taken_back_for_as_long_as_it_lasts() {
     };
     let waited = tokio::time::timeout(SECOND * 30, given_back).await;
     assert!(waited.is_ok(), "the janitor gave up at the first TTL");
+}
+
+/// C19: claims of one lock that are given up together are withdrawn together.
+#[tokio::test(start_paused = true)]
+async fn c19_a_storm_of_callers_that_give_up_costs_few_requests() {
+    const CALLERS: usize = 50;
+    let (client, faulty) = faulty_client();
+    faulty.always(Operation::Acquire, Fault::Silence);
+    let tries = (0..CALLERS).map(|_| timeout(Duration::from_millis(10), client.try_acquire("a")));
+    let given_up = join_all(tries).await;
+    assert!(given_up.iter().all(Result::is_err), "nobody answers");
+    client.shutdown().await;
+    assert_eq!(faulty.calls(Operation::Acquire), CALLERS);
+    let requests = faulty.calls(Operation::Withdraw);
+    assert!((1..=3).contains(&requests), "{CALLERS} claims took {requests} requests");
 }

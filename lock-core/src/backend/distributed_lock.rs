@@ -42,7 +42,7 @@ pub type LossWatch = Pin<Box<dyn Future<Output = LostReason> + Send>>;
 /// The conformance suite of `lock-testkit` holds a backend to all of it.
 #[async_trait]
 pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
-    /// What this backend can do, as data for people and docs.
+    /// Describes this backend, as data for people and docs.
     fn capabilities(&self) -> Capabilities;
 
     /// Tries once to take the lock for `claim`, in one round trip.
@@ -105,8 +105,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// After a drop any of the claims may be withdrawn; withdrawing again does no harm.
     async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError>;
 
-    /// Which of its servers has the lock, if the backend has several that can fail one by one: a number that is
-    /// the same for all locks of one server. By default there is one.
+    /// Numbers the server that has the lock, if the backend has several that can fail one by one: all locks of one
+    /// server have the same number. By default there is one server.
     ///
     /// It is asked of the holds that are to be extended. Those of one server share requests (C12), and wait for
     /// no other server.

@@ -95,7 +95,7 @@ struct Cleanup {
 }
 
 impl Cleanup {
-    /// Whether all there is to do is to withdraw the claim.
+    /// Returns true if the claim is to be withdrawn, and nothing else is to be done.
     fn is_withdrawn(&self) -> bool {
         matches!(self.remains, Remains::Claim) && self.at_least.is_none()
     }

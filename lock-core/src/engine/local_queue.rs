@@ -70,7 +70,7 @@ impl<H> LocalQueue<H> {
         Turn { _permit: permit, place }
     }
 
-    /// Whether others of this client wait for `name`, or hold it and may pass it on.
+    /// Returns true if others of this client wait for `name`, or hold it and may pass it on.
     pub(crate) fn has_line(&self, name: &LockName) -> bool {
         locked(&self.lines).contains_key(name)
     }

@@ -35,8 +35,8 @@ pub(crate) async fn acquire_free(
     let limit = bounded(shared.options.request_timeout / 2, wait);
     let answer = timeout(limit, several.acquire_while_free(&claims)).await;
     let grants = answer.unwrap_or_else(|_| Err(BackendError::no_answer(shared.name(), limit)));
-    let grants: VecDeque<Grant> = match grants {
-        Ok(grants) => grants.into(),
+    let grants: Vec<Grant> = match grants {
+        Ok(grants) => grants,
         Err(error) => {
             note(waiting, claims.len(), without_grants(&error));
             return Ok(Vec::new());
