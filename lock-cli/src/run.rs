@@ -138,7 +138,7 @@ fn of_kind(request: MultiRequest, args: &args::Run) -> MultiRequest {
 pub(crate) struct Terms<'a> {
     pub(crate) names: &'a [LockName],
     pub(crate) work: &'a args::Work,
-    /// Where the locks are, as people are told.
+    /// Names the store for people.
     pub(crate) store: &'a str,
     /// What is recorded of a run that ended well, and for how long (C42).
     pub(crate) occurrence: Option<(&'a str, Duration)>,

@@ -42,7 +42,7 @@ impl<'a> Place<'a> {
         Ok(self.connector.connect(&url).await?)
     }
 
-    /// Where the locks are, without what may be secret: for people.
+    /// Names the store for people, without what may be secret.
     pub(crate) fn shown(&self) -> String {
         without_secrets(&chosen(self.typed).unwrap_or_default())
     }

@@ -12,7 +12,7 @@ const WIDTH: u32 = 1100;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = WIDTH as f64 - 24.0;
 const HEADER: f64 = 78.0;
-/// How high the curve of the stock is, a lane, and the bar in it.
+/// Heights of the curve of the stock, of a lane, and of the bar in it.
 const CURVE: f64 = 80.0;
 const LANE: f64 = 18.0;
 const BAR: f64 = 14.0;
@@ -46,7 +46,7 @@ pub(crate) fn paint(played: &[Played]) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// How long after its beginning a run is worth showing: until the last sale or the late write, and a little more.
+/// The span of a run that is worth showing: until the last sale or the late write, and a little more.
 fn shown(run: &Played) -> Duration {
     let last_sale = run.stock().last().map_or(run.began, |(at, _)| *at);
     let late_write = run.late_write().map_or(run.began, |late| late.at());
@@ -166,7 +166,7 @@ impl Panel<'_> {
         }
     }
 
-    /// Where a moment stands; moments outside stand at the edge.
+    /// Places a moment on the time axis; moments outside stand at the edge.
     fn x(&self, at: Duration) -> f64 {
         let passed = at.saturating_sub(self.run.began).min(self.span);
         LEFT + passed.as_secs_f64() / self.span.as_secs_f64() * (RIGHT - LEFT)

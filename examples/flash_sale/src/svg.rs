@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// A point, in pixels from the upper left corner.
 type Point = (f64, f64);
 
-/// Which part of a text stands at its point.
+/// The part of a text that stands at its point.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,

@@ -18,7 +18,7 @@ pub(crate) struct Unreleased {
 }
 
 impl Unreleased {
-    /// Whether the server refused, so that nobody tries it again.
+    /// Returns true if the server refused, so that nobody tries it again.
     pub(crate) fn is_refused(&self) -> bool {
         !self.error.is_transient()
     }

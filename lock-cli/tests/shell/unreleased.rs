@@ -20,7 +20,7 @@ async fn ended(shell: &Shell, mut held: Running) -> (i32, String) {
     (held.code().await, held.stderr())
 }
 
-/// Whether it is told of the lock, the store, the cause and the time, and no secret.
+/// Returns true if the text names the lock, the store, the cause and the time, and no secret.
 fn assert_told(stderr: &str, parts: &[&str]) {
     for part in parts {
         assert!(stderr.contains(part), "{part} is not in: {stderr}");
