@@ -60,52 +60,16 @@
 //! commands in the scripts, the channels `leasehold-*`, and `INFO` for the doctor.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod admin;
-mod backend;
-mod batch;
-mod changes;
-mod claims;
-#[cfg(feature = "cluster")]
-mod cluster;
-mod connect;
-mod connection;
-mod delivery;
-#[cfg(feature = "cluster")]
-mod discovery;
-mod doctor;
-mod error;
-mod fence;
-mod holders;
-#[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
-mod hosts;
-mod key_events;
-mod keys;
-mod link;
-mod listing;
-mod message;
-
-mod node;
-mod options;
-mod push;
+mod operations;
+mod protocol;
 #[cfg(feature = "quorum")]
 mod quorum;
-mod renewals;
-mod reply;
-mod rights;
 mod scripts;
-#[cfg(feature = "sentinel")]
-mod sentinel;
-mod server;
-mod socket;
-mod together;
 mod topology;
+mod wire;
 
-pub use crate::backend::RedisBackend;
-pub use crate::fence::{FencedScript, RedisFence};
-pub use crate::options::RedisOptions;
+pub use crate::operations::backend::RedisBackend;
+pub use crate::operations::fence::{FencedScript, RedisFence};
 #[cfg(feature = "quorum")]
 pub use crate::quorum::{QuorumBackend, QuorumFence};
-
-/// The former name of [`RedisBackend`]: it is a store of locks, not a lock.
-#[deprecated(note = "it is called `RedisBackend` now")]
-pub type RedisLock = RedisBackend;
+pub use crate::topology::options::RedisOptions;

@@ -14,10 +14,10 @@ use super::majority::{have_answered, majority, said, too_few};
 use super::round::Round;
 use super::scripts::EVICT;
 use super::voter::Voter;
-use crate::doctor;
-use crate::keys::{self, Keys};
-use crate::listing::{held, names_of};
-use crate::reply;
+use crate::operations::doctor;
+use crate::protocol::keys::{self, Keys};
+use crate::protocol::listing::{held, names_of};
+use crate::protocol::reply;
 
 #[async_trait]
 impl LockAdmin for QuorumBackend {

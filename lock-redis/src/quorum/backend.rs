@@ -25,7 +25,7 @@ use super::round::{Background, Round};
 use super::tally;
 use super::voter::{GivingBack, Proposal, Voter};
 use super::votes::{self, Verdict, Vote};
-use crate::keys;
+use crate::protocol::keys;
 
 /// How often an attempt is made anew before it counts as "busy".
 const ROUNDS: u32 = 8;

@@ -11,8 +11,8 @@ use super::majority::{have_answered, too_few};
 use super::membership;
 use super::round::Round;
 use super::voter::Voter;
-use crate::hosts::Hosts;
-use crate::options::{RedisOptions, unusable};
+use crate::topology::hosts::Hosts;
+use crate::topology::options::{RedisOptions, unusable};
 
 /// How long a server may take for its first answer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);

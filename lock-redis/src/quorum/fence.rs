@@ -9,7 +9,7 @@ use lock_core::{BackendError, Fence, FenceError, FencingToken};
 use super::majority::{Answers, have_answered, majority, said, too_few};
 use super::round::{Background, Round};
 use super::voter::Voter;
-use crate::fence::RedisFence;
+use crate::operations::fence::RedisFence;
 
 /// The fence of a resource, on a majority of the servers.
 ///

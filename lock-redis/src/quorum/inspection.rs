@@ -8,9 +8,9 @@ use super::keys::of_inspection;
 use super::majority::{Answers, have_answered, majority, said, too_few};
 use super::round::Round;
 use super::voter::Voter;
-use crate::keys::Keys;
-use crate::listing::States;
-use crate::reply;
+use crate::protocol::keys::Keys;
+use crate::protocol::listing::States;
+use crate::protocol::reply;
 use crate::scripts::INSPECT;
 
 /// Looks at several locks. A lock is held if a majority may have the same holder.

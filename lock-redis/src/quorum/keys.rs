@@ -4,7 +4,7 @@
 //! several servers exclude us, and we exclude them (C29). The keys of the voter itself start with `{}:`, which
 //! no key of a lock does, since no name is empty.
 
-use crate::keys::{Key, Keys};
+use crate::protocol::keys::{Key, Keys};
 
 /// The voter's own: which run of the server was let in; that it does not vote yet; how long its holds last; its
 /// greatest ballot; and the least that it grants after a loss of its data.

@@ -15,17 +15,17 @@ use super::BACKEND;
 use super::keys::{FLOOR, HELD, HIGH, OUT, RUN, of_lock};
 use super::scripts::{EXTEND, GIVE_BACK, LET_IN, TELL, VOTE};
 use super::votes::{self, Vote};
-use crate::batch::Manner;
-use crate::error::{classify, unreadable};
-use crate::keys::Keys;
-use crate::link::{LinkId, Role};
-use crate::node::Node;
-use crate::push::new_channel;
-use crate::renewals::holds_and_ttls;
-use crate::reply;
+use crate::operations::renewals::holds_and_ttls;
+use crate::protocol::error::{classify, unreadable};
+use crate::protocol::keys::Keys;
+use crate::protocol::reply;
 use crate::scripts::{Program, Servers};
-use crate::server::Server;
-use crate::topology::Single;
+use crate::topology::one::Single;
+use crate::topology::server::Server;
+use crate::wire::batch::Manner;
+use crate::wire::link::{LinkId, Role};
+use crate::wire::node::Node;
+use crate::wire::push::new_channel;
 
 /// How long one voter is waited for.
 pub(super) const VOTER_LIMIT: Duration = Duration::from_millis(250);

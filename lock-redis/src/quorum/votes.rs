@@ -10,9 +10,9 @@ use redis::Value;
 
 use super::BACKEND;
 use super::majority::{Answers, majority, no_majority, pending, said};
-use crate::error::unreadable;
-use crate::holders::holders;
-use crate::reply;
+use crate::protocol::error::unreadable;
+use crate::protocol::holders::holders;
+use crate::protocol::reply;
 
 /// What one voter says to an attempt.
 #[derive(Clone, Debug)]

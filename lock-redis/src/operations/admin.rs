@@ -1,0 +1,103 @@
+//! What operators ask: to look at locks, to list them, to end a hold, to examine the server.
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use lock_core::backend::Changes;
+use lock_core::{
+    BackendError, DistributedLock, Finding, Holder, LockAdmin, LockName, LockRequest, LockState,
+    Whom,
+};
+use redis::cmd;
+
+use crate::operations::backend::RedisBackend;
+use crate::operations::changes::changes;
+use crate::operations::doctor;
+use crate::protocol::error::unreadable;
+use crate::protocol::keys::{self, Keys};
+use crate::protocol::listing::{States, held, names_of};
+use crate::protocol::reply;
+use crate::scripts::{EVICT, INSPECT};
+use crate::topology::server::{in_order, picked};
+
+#[async_trait]
+impl LockAdmin for RedisBackend {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let state = self.inspect_all(std::slice::from_ref(name)).await?.pop();
+        state.unwrap_or_else(|| Err(unreadable("the state of a lock")))
+    }
+
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        // A lock that moves to another server is looked at now and then, as any that is watched.
+        let node = self.server.node_of(&Keys::new(name).lock()).ok()?;
+        Some(changes(node.push.clone(), node.key_events.watch(name)))
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        let names = self.names(prefix).await?;
+        held(&names, limit, |page| async move { self.inspect_all(&page).await }).await
+    }
+
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        let limit = self.clock_limit();
+        let args = (limit, owner_digits(whom));
+        let reply = self.server.pass_on(&EVICT, name, args).await?;
+        reply::ended(reply, whom)
+    }
+
+    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        doctor::examine(&self.server, prefix, self.take_and_give_back(prefix)).await
+    }
+}
+
+impl RedisBackend {
+    /// Looks at several locks in as few requests as can be. Those whose key is no lock are an error each.
+    async fn inspect_all(&self, names: &[LockName]) -> Result<States, BackendError> {
+        let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
+        let locks: Vec<_> = keys.iter().map(Keys::lock).collect();
+        let groups = self.server.together(&locks);
+        let requests = groups.iter().map(|group| self.inspect_together(names, &keys, group));
+        let states = try_join_all(requests).await?;
+        Ok(in_order(groups, states))
+    }
+
+    /// Looks at those of the locks, by their numbers, whose keys one request may name.
+    async fn inspect_together(
+        &self,
+        names: &[LockName],
+        keys: &[Keys<'_>],
+        group: &[usize],
+    ) -> Result<States, BackendError> {
+        let names: Vec<&LockName> = picked(names, group).collect();
+        let keys = picked(keys, group).flat_map(|keys| [keys.lock(), keys.waiters()]);
+        let keys: Vec<_> = keys.collect();
+        reply::states(&names, self.server.run(&INSPECT, &keys, None::<u64>).await?)
+    }
+
+    /// The names that start with `prefix` of all locks that have a token counter, sorted.
+    async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        let counters = self.server.keys(&keys::counters(prefix)).await?;
+        Ok(names_of(counters.iter()))
+    }
+
+    /// Does what a client does, with a lock of the doctor's own, which is among those that the client's
+    /// user has rights on.
+    async fn take_and_give_back(&self, prefix: &str) -> Result<(), BackendError> {
+        let request = LockRequest::new(format!("{prefix}{}", doctor::PROBE)).ttl(doctor::PROBE_TTL);
+        let claim = request.claim().map_err(|_| unreadable(doctor::PROBE))?;
+        let attempt = self.acquire(&claim, None).await;
+        self.withdraw(&claim.name, &[claim.owner]).await.and(attempt.map(drop))?;
+        let node = self.server.node_of(&Keys::new(&claim.name).lock())?;
+        let mut publish = cmd("PUBLISH");
+        publish.arg(&*node.channel).arg("");
+        node.send(publish).await?;
+        node.push.open().await
+    }
+}
+
+/// How the owner of an eviction begins; empty for all.
+fn owner_digits(whom: &Whom) -> &str {
+    match whom {
+        Whom::All => "",
+        Whom::Owner(digits) => digits,
+    }
+}

@@ -1,0 +1,286 @@
+//! The operations on locks, each one script and one round trip.
+
+use futures_util::future::try_join_all;
+use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::backend::{
+    Attempt, Claim, ClockLimit, Extension, Grant, Record, Recording, Release, Renewal, Reservation,
+    Reserved, WaiterHandle,
+};
+use lock_core::{
+    BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockAdmin, LockName,
+    Occurrence, Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
+};
+use redis::cmd;
+
+use crate::operations::claims::{Call, Claims};
+use crate::operations::fence::RedisFence;
+use crate::protocol::error::BACKEND;
+use crate::protocol::keys::{self, Keys};
+use crate::protocol::message::{Acquiring, Question, Releasing};
+use crate::protocol::reply;
+use crate::scripts::{
+    ACQUIRE_WHILE_FREE, POLLED, RECORD, RELEASE_AFTER, RESERVE, Servers, WITHDRAW,
+};
+use crate::topology::server::Server;
+use crate::wire::node::Node;
+
+/// What a loss of the store does (C30) where it is one server.
+const LOSS_OF_ONE: &str = "a failover or a restart that loses writes can grant a lock twice; after a \
+     restart tokens still grow unless the clock is behind; a replica that takes over behind the address gives the last \
+     tokens again, unless the URL says failover=true";
+
+/// The same where a replica is known to take over.
+const LOSS_OF_SEVERAL: &str = "a failover or a restart that loses writes can grant a lock twice; tokens still \
+     grow unless the new server's clock is behind";
+
+/// Locks on one logical Redis server, or on a server that speaks its protocol.
+///
+/// Clones share one connection for requests and, while one of them waits, one for pushed grants; to each
+/// primary if it is a cluster. See the documentation of the crate for what it guarantees.
+#[derive(Clone)]
+pub struct RedisBackend {
+    pub(crate) server: Arc<Server>,
+    claims: Arc<Claims>,
+    clock: ClockLimit,
+}
+
+impl RedisBackend {
+    pub(crate) fn new(server: Server, clock: ClockLimit) -> Self {
+        Self { server: Arc::new(server), claims: Arc::default(), clock }
+    }
+
+    /// The fence of a resource on this server.
+    pub fn fence(&self, resource: impl AsRef<str>) -> RedisFence {
+        RedisFence::new(self.server.clone(), keys::mark(resource.as_ref()))
+    }
+
+    /// The latest server time at which a grant may be made, in µs.
+    pub(crate) fn clock_limit(&self) -> u64 {
+        self.clock.micros().unwrap_or(u64::MAX)
+    }
+
+    /// Asks once, and tells whether a waiter would hear of its grant. One that would not is queued as `deaf`.
+    async fn try_once(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+        deaf: &'static str,
+        call: &Call<'_>,
+    ) -> Result<(Attempt, bool), BackendError> {
+        let (limit, kind) = (self.clock_limit(), kind_mark(claim.kind));
+        let mut hears = false;
+        let reply = self.server.ask_over(&claim.name, |node, link| {
+            call.sends_over(link)?;
+            let channel = waiter.and_then(|waiter| node.push.register(claim.owner, waiter));
+            hears = channel.is_some();
+            Ok(Question::Acquire(Acquiring {
+                name: claim.name.clone(),
+                owner: claim.owner,
+                ttl_ms: claim.ttl.as_millis(),
+                label: claim.label.clone(),
+                channel: channel.map_or(Cow::Borrowed(deaf), |channel| channel.to_string().into()),
+                limit,
+                kind: kind.clone(),
+            }))
+        });
+        let attempt = reply::attempt(claim, reply.await?)?;
+        Ok((attempt, hears))
+    }
+
+    /// The arguments of a script that asks for several holds.
+    fn asking_for_all(&self, claims: &[Claim]) -> Vec<String> {
+        let of_claim = |claim: &Claim| {
+            let (ttl, label) = (claim.ttl.as_millis().to_string(), claim.label.as_str().to_owned());
+            [claim.owner.expose(), ttl, label, kind_mark(claim.kind).unwrap_or_default()]
+        };
+        [self.clock_limit().to_string()]
+            .into_iter()
+            .chain(claims.iter().flat_map(of_claim))
+            .collect()
+    }
+}
+
+/// What tells a script the kind of a hold; `None` if it is exclusive.
+fn kind_mark(kind: Kind) -> Option<String> {
+    match kind {
+        Kind::Shared => Some("*".to_owned()),
+        Kind::OneOf(permits) => Some(format!("*{}/{}", permits.of(), permits.taken())),
+        _ => None,
+    }
+}
+
+#[async_trait]
+impl DistributedLock for RedisBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(
+            BACKEND,
+            Order::Fifo,
+            Wakeup::Push,
+            Renewals::Batched,
+            TokenDurability::CounterAndClock,
+            Duration::from_millis(1),
+            match self.server.servers() {
+                Servers::One => LOSS_OF_ONE,
+                Servers::Several | Servers::Spread => LOSS_OF_SEVERAL,
+            },
+        )
+        .with_kinds(Kinds::Permits)
+    }
+
+    fn server_of(&self, name: &LockName) -> u64 {
+        self.server.number_of(&Keys::new(name).lock())
+    }
+
+    async fn acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let call = self.claims.begin_call(claim.owner);
+        let (mut attempt, hears) = self.try_once(claim, waiter, "", &call).await?;
+        if let (Attempt::Busy(_), Some(_), false) = (&attempt, waiter, hears) {
+            // First subscribe, then queue: otherwise the grant could be published in between. A waiter
+            // that cannot be told polls.
+            self.server.node_of(&Keys::new(&claim.name).lock())?.push.open().await?;
+            (attempt, _) = self.try_once(claim, waiter, POLLED, &call).await?;
+        }
+        drop(call);
+        match attempt {
+            Attempt::Granted(_) => {
+                self.server.unregister(claim.owner);
+                self.claims.forget(claim.owner);
+            }
+            Attempt::Busy(_) if waiter.is_none() => self.claims.forget(claim.owner),
+            Attempt::Busy(_) => {}
+        }
+        Ok(attempt)
+    }
+
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        self.renew(renewals).await
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        let limit = self.clock_limit();
+        let releasing =
+            |_: &Node, _| Ok(Question::Release(Releasing { name: name.clone(), owner, limit }));
+        let reply = self.server.ask_over(name, releasing).await?;
+        self.claims.forget(owner);
+        reply::release(reply)
+    }
+
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        try_join_all(owners.iter().map(|owner| self.withdraw_one(name, *owner))).await.map(drop)
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    fn token_ranges(&self) -> Option<&dyn ReservesTokens> {
+        Some(self)
+    }
+
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        Some(self)
+    }
+
+    fn several(&self) -> Option<&dyn AcquiresSeveral> {
+        (!self.server.is_spread()).then_some(self)
+    }
+}
+
+#[async_trait]
+impl AcquiresSeveral for RedisBackend {
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let calls: Vec<_> =
+            claims.iter().map(|claim| self.claims.begin_call(claim.owner)).collect();
+        let owners: Vec<_> = claims.iter().map(|claim| claim.owner.expose()).collect();
+        let locks: Vec<_> = claims.iter().map(|claim| Keys::new(&claim.name)).collect();
+        let keys = locks.iter().zip(&owners).flat_map(|(lock, owner)| lock.claiming(owner));
+        let (keys, args) = (keys.collect::<Vec<_>>(), self.asking_for_all(claims));
+        let reply = self.server.run_over(&ACQUIRE_WHILE_FREE, &keys, |_, link| {
+            calls.iter().try_for_each(|call| call.sends_over(link)).map(|()| &args)
+        });
+        let grants = reply::grants(claims, reply.await?)?;
+        drop(calls);
+        // None of them waits.
+        claims.iter().for_each(|claim| self.claims.forget(claim.owner));
+        Ok(grants)
+    }
+}
+
+#[async_trait]
+impl ReservesTokens for RedisBackend {
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let (owner, limit) = (hold.owner.expose(), self.clock_limit());
+        let args = (&*owner, limit, hold.tokens, u8::from(hold.yields));
+        let reply = self.server.pass_on(&RESERVE, &hold.name, args).await?;
+        let answer = reply::reserved(hold, reply)?;
+        if matches!(answer, Reserved::Ended(_)) {
+            self.claims.forget(hold.owner);
+        }
+        Ok(answer)
+    }
+}
+
+#[async_trait]
+impl RecordsRuns for RedisBackend {
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let (keys, retired) = (Keys::new(name), owner.retired());
+        let args = (owner.expose(), retired.expose(), delay.as_millis());
+        let reply = self.server.run(&RELEASE_AFTER, &[keys.lock()], args).await?;
+        self.claims.forget(owner);
+        reply::release(reply)
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let (keys, token) = (Keys::new(&record.name), record.token.to_string());
+        let hold = format!("{}:{token}:", record.owner.expose());
+        let args = (hold, token, record.remember_millis());
+        let keys = [keys.lock(), keys.run(&record.occurrence)];
+        reply::recording(self.server.run(&RECORD, &keys, args).await?)
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let keys = Keys::new(name);
+        let mut get = cmd("GET");
+        get.arg(keys.run(occurrence));
+        reply::recorded(self.server.send(&keys.lock(), get).await?)
+    }
+}
+
+impl RedisBackend {
+    async fn withdraw_one(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
+        self.server.unregister(owner);
+        let (owner_id, limit) = (owner.expose(), self.clock_limit());
+        let keys = Keys::new(name);
+        let keys = keys.claiming(&owner_id);
+        let reply = self.server.run_over(&WITHDRAW, &keys, |_, link| {
+            let may_come_late = u8::from(self.claims.withdraw(owner, link));
+            Ok((&*owner_id, limit, may_come_late))
+        });
+        reply.await.map(drop)
+    }
+}
+
+impl fmt::Debug for RedisBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisBackend").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,26 @@
+//! How those who watch a lock are told of its changes (C44).
+
+use std::sync::Arc;
+
+use futures_util::stream;
+use lock_core::backend::{Changes, Notifications};
+
+use crate::wire::key_events::{KeyWatch, News};
+use crate::wire::push::Subscriber;
+
+/// Tells what the watch learns. It shares the connection for grants, and has it opened when there is none.
+pub(crate) fn changes(push: Arc<Notifications<Subscriber>>, watch: KeyWatch) -> Changes {
+    Box::pin(stream::unfold((push, watch), async |(push, mut watch)| {
+        next(&push, &mut watch).await.map(|()| ((), (push, watch)))
+    }))
+}
+
+/// Waits for a change; `None` if none will be told.
+async fn next(push: &Notifications<Subscriber>, watch: &mut KeyWatch) -> Option<()> {
+    loop {
+        match watch.next().await? {
+            News::Change => return Some(()),
+            News::NoConnection => push.open().await.ok()?,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! How a store is connected.
+
+use std::sync::Arc;
+
+use lock_core::{BackendError, LockError};
+use redis::cmd;
+
+use crate::operations::backend::RedisBackend;
+use crate::topology::one::Single;
+use crate::topology::options::RedisOptions;
+use crate::topology::server::Server;
+use crate::wire::link::Role;
+use crate::wire::node::Node;
+use crate::wire::push::new_channel;
+
+impl RedisBackend {
+    /// Connects to the server at `url`, and makes sure that it answers.
+    ///
+    /// # Errors
+    /// - [`LockError::Config`] if the URL cannot be used. The text does not repeat it, since it may hold
+    ///   a password.
+    /// - [`LockError::Backend`] if the server cannot be reached, or refuses us.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        RedisOptions::new(url).connect().await
+    }
+}
+
+impl RedisOptions {
+    /// Connects, and makes sure that the server answers: to any of several, which tells of the others.
+    ///
+    /// # Errors
+    /// - [`LockError::Config`] if the URL cannot be used, has a parameter that is not known, or asks for
+    ///   TLS, a cluster or sentinels, which are not compiled in.
+    /// - [`LockError::Backend`] if the server cannot be reached, or refuses us.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn connect(self) -> Result<RedisBackend, LockError> {
+        let server = match self.scheme() {
+            "redis-cluster" | "rediss-cluster" => cluster(&self).await?,
+            "redis-sentinel" | "rediss-sentinel" => sentinel(&self).await?,
+            _ => one_server(&self).await?,
+        };
+        Ok(RedisBackend::new(server, self.clock))
+    }
+}
+
+async fn one_server(options: &RedisOptions) -> Result<Server, LockError> {
+    let (options, servers) = options.take_failover()?;
+    let node = Arc::new(Node::new(String::new(), options.client()?, Role::Any, new_channel()));
+    node.send(cmd("PING")).await.map_err(not_connected)?;
+    Ok(Server::new(Single { node, servers }))
+}
+
+#[cfg(feature = "cluster")]
+async fn cluster(options: &RedisOptions) -> Result<Server, LockError> {
+    let cluster = crate::topology::Cluster::new(options)?;
+    cluster.look_first().await.map_err(not_connected)?;
+    Ok(Server::new(cluster))
+}
+
+#[cfg(not(feature = "cluster"))]
+async fn cluster(_options: &RedisOptions) -> Result<Server, LockError> {
+    Err(crate::topology::options::unusable("a cluster needs the feature `cluster` of `lock-redis`"))
+}
+
+#[cfg(feature = "sentinel")]
+async fn sentinel(options: &RedisOptions) -> Result<Server, LockError> {
+    let sentinels = crate::topology::Sentinels::new(options)?;
+    Ok(Server::new(sentinels.find().await.map_err(not_connected)?))
+}
+
+#[cfg(not(feature = "sentinel"))]
+async fn sentinel(_options: &RedisOptions) -> Result<Server, LockError> {
+    Err(crate::topology::options::unusable("sentinels need the feature `sentinel` of `lock-redis`"))
+}
+
+fn not_connected(source: BackendError) -> LockError {
+    LockError::Backend { operation: "connect", name: None, source }
+}

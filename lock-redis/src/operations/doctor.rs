@@ -1,0 +1,374 @@
+//! What endangers locks on a live server.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::try_join_all;
+use lock_core::{BackendError, Finding, Health};
+use redis::cmd;
+
+use crate::protocol::reply;
+use crate::scripts::Servers;
+use crate::topology::rights;
+use crate::topology::server::Server;
+use crate::wire::node::Node;
+
+/// The lock that a probe takes, behind the prefix of its client. It is always the same, so that the probes leave one counter.
+pub(crate) const PROBE: &str = "leasehold-doctor";
+
+/// How long a probe holds its lock if it cannot give it back.
+pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
+
+/// A clock that is further off is not kept right by anybody.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
+
+/// The keyspace events (K) by which a watch is told of all changes: of a string ($), of a sorted set, which the
+/// queue is (z), of a deletion (g) and of an expiry (x).
+const KEY_EVENTS: &str = "K$gxz";
+
+/// What compatible servers call the version of their own, beside that of the Redis that they speak as.
+const PRODUCTS: [(&str, &str); 2] =
+    [("valkey_version", "Valkey"), ("dragonfly_version", "Dragonfly")];
+
+/// The oldest version that the scripts run on.
+const OLDEST: (u32, u32) = (6, 2);
+
+/// Looks at the servers that keep locks (C31), and tells of all of them as of one. `probe` does what a client
+/// does: no command tells what a user may do.
+pub(crate) async fn examine(
+    server: &Server,
+    prefix: &str,
+    probe: impl Future<Output = Result<(), BackendError>>,
+) -> Result<Vec<Finding>, BackendError> {
+    let (nodes, servers) = (server.nodes(), server.servers());
+    let seen = try_join_all(nodes.iter().map(|node| look_at(node, servers))).await?;
+    let is_replica = seen.iter().any(|seen| seen.is_replica);
+    let mut findings = worst_of_each_check(seen.into_iter().flat_map(|seen| seen.settings));
+    findings.extend(server.examine().await);
+    match is_replica {
+        true => {
+            let why = "a replica takes no locks";
+            findings.push(Finding::unknown("rights", why, "examine the primary"));
+        }
+        false => {
+            findings.extend(rights::examine(&nodes, servers, prefix, probe).await);
+        }
+    }
+    let clocks = try_join_all(nodes.iter().map(|node| clock(node))).await?;
+    findings.extend(worst_of_each_check(clocks));
+    Ok(findings)
+}
+
+/// What one server tells of itself.
+struct Seen {
+    settings: Vec<Finding>,
+    is_replica: bool,
+}
+
+async fn look_at(server: &Node, servers: Servers) -> Result<Seen, BackendError> {
+    let info = match server.send(cmd("INFO")).await {
+        Ok(reply) => reply::read::<String>(reply, "INFO")?,
+        Err(error) if error.is_transient() => return Err(error),
+        Err(_) => return Ok(Seen { settings: vec![unseen()], is_replica: false }),
+    };
+    let info = Info::parse(&info);
+    let role = match &*server.address {
+        "" => role(&info, servers),
+        address => role_at(address, &info),
+    };
+    let watching = watching(server).await?;
+    let mut settings = vec![version(&info), role, eviction(&info), persistence(&info), watching];
+    settings.extend(replicas(&info, servers));
+    let settings = settings.into_iter().map(|finding| at(&server.address, finding)).collect();
+    Ok(Seen { settings, is_replica: info.get("role") != "master" })
+}
+
+/// Of several findings on the same thing the worst; the first of those that are as bad.
+fn worst_of_each_check(findings: impl IntoIterator<Item = Finding>) -> Vec<Finding> {
+    let mut worst: Vec<Finding> = Vec::new();
+    for finding in findings {
+        match worst.iter_mut().find(|other| other.check == finding.check) {
+            None => worst.push(finding),
+            Some(other) if badness(&finding) > badness(other) => *other = finding,
+            Some(_) => {}
+        }
+    }
+    worst
+}
+
+fn badness(finding: &Finding) -> u8 {
+    match finding.health {
+        Health::Good => 0,
+        Health::Unknown => 1,
+        Health::Risk => 2,
+    }
+}
+
+/// Says which of several servers a bad finding is about.
+fn at(address: &str, mut finding: Finding) -> Finding {
+    if finding.health != Health::Good && !address.is_empty() {
+        finding.seen = format!("{address}: {}", finding.seen);
+    }
+    finding
+}
+
+fn unseen() -> Finding {
+    let why = "the user may not run INFO: version, role, eviction and persistence are not known";
+    Finding::unknown("settings", why, "grant the right +info to examine the server")
+}
+
+fn version(info: &Info<'_>) -> Finding {
+    let version = info.get("redis_version");
+    let mut parts = version.split('.').map_while(|part| part.parse().ok());
+    let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    match number >= OLDEST {
+        true => Finding::good("version", format!("{}it speaks as Redis {version}", product(info))),
+        false => {
+            let seen =
+                format!("Redis \"{version}\" is older than what the scripts are written for");
+            Finding::risk("version", seen, "use Redis 6.2 or newer")
+        }
+    }
+}
+
+/// Which server it is, if it is not Redis itself.
+fn product(info: &Info<'_>) -> String {
+    let told = PRODUCTS.iter().map(|(key, name)| (name, info.get(key)));
+    let product = told.into_iter().find(|(_, version)| !version.is_empty());
+    product.map_or_else(String::new, |(name, version)| format!("{name} {version}: "))
+}
+
+fn role(info: &Info<'_>, servers: Servers) -> Finding {
+    if info.get("cluster_enabled") == "1" {
+        let seen = "the server is part of a cluster, of which this URL reaches no other server";
+        return Finding::risk("role", seen, "connect to the cluster: redis-cluster://");
+    }
+    match (info.get("role"), info.get("connected_slaves")) {
+        ("master", "" | "0") => Finding::good("role", "a primary without replicas"),
+        ("master", count) => role_with_replicas(count, servers),
+        (role, _) => Finding::risk(
+            "role",
+            format!("the server is a replica (\"{role}\"): it takes no locks"),
+            "use the URL of the primary",
+        ),
+    }
+}
+
+/// C22: by its address nobody knows a replica that took over from the server that it followed.
+fn role_with_replicas(count: &str, servers: Servers) -> Finding {
+    let seen = format!("a primary with {count} replicas; a failover can lose the last writes");
+    match servers {
+        Servers::Several | Servers::Spread => Finding::good("role", seen),
+        Servers::One => Finding::risk(
+            "role",
+            format!(
+                "{seen}, and a replica that takes over behind this address gives the last tokens again"
+            ),
+            "say failover=true in the URL, or connect by redis-sentinel:// or redis-cluster://",
+        ),
+    }
+}
+
+/// The role of a server that a cluster or sentinels name, which can be replaced by a replica of it.
+fn role_at(address: &str, info: &Info<'_>) -> Finding {
+    match (info.get("role"), info.get("connected_slaves")) {
+        ("master", "" | "0") => Finding::risk(
+            "role",
+            "a primary without replicas: when it dies, its locks are nowhere",
+            "give each primary a replica on another host",
+        ),
+        ("master", _) => {
+            let seen =
+                "each primary has replicas, which may lack its last writes when they take over";
+            Finding::good("role", seen)
+        }
+        _ => Finding::risk(
+            "role",
+            format!("{address} has just become a replica"),
+            "examine again: a failover is under way",
+        ),
+    }
+}
+
+/// P2: a primary that others were told has been replaced goes on granting, unless it needs replicas for that.
+fn replicas(info: &Info<'_>, servers: Servers) -> Option<Finding> {
+    let is_replaced_by_others = servers == Servers::Several && info.get("role") == "master";
+    if !is_replaced_by_others || matches!(info.get("connected_slaves"), "" | "0") {
+        return None;
+    }
+    // A server tells of them only if it needs them.
+    Some(match info.get("min_slaves_good_slaves") {
+        "" => Finding::risk(
+            "replicas",
+            "the primary takes writes without replicas: cut off from its successor, it goes on granting locks",
+            "set min-replicas-to-write 1, and min-replicas-max-lag to a few seconds",
+        ),
+        _ => Finding::good("replicas", "the primary takes no writes without replicas"),
+    })
+}
+
+fn eviction(info: &Info<'_>) -> Finding {
+    let (policy, limit) = (info.get("maxmemory_policy"), info.get("maxmemory"));
+    let limit = if matches!(limit, "" | "0") { "no limit of memory is set now" } else { "" };
+    match policy {
+        "noeviction" => {
+            Finding::good("eviction", "nothing is evicted (maxmemory-policy noeviction)")
+        }
+        "" => Finding::unknown("eviction", "the server does not tell its policy", "see its manual"),
+        policy => {
+            let mut seen = format!("maxmemory-policy {policy} may evict locks and token counters");
+            if !limit.is_empty() {
+                seen += &format!(", although {limit}");
+            }
+            Finding::risk("eviction", seen, "set maxmemory-policy noeviction")
+        }
+    }
+}
+
+fn persistence(info: &Info<'_>) -> Finding {
+    match info.get("aof_enabled") {
+        "1" => Finding::good("persistence", "an append-only file is written"),
+        _ => Finding::risk(
+            "persistence",
+            "no append-only file is written: a restart forgets locks that are held",
+            "set appendonly yes, or keep a restarted server out for the longest TTL",
+        ),
+    }
+}
+
+/// C44: how soon a watch learns of changes. A slow one endangers no lock, so this is never a risk.
+async fn watching(server: &Node) -> Result<Finding, BackendError> {
+    let mut get = cmd("CONFIG");
+    get.arg("GET").arg("notify-keyspace-events");
+    let seen = match server.send(get).await {
+        Ok(reply) => {
+            let settings: HashMap<String, String> = reply::read(reply, "CONFIG GET")?;
+            learns_by(settings.values().next().map_or("", String::as_str))
+        }
+        Err(error) if error.is_transient() => return Err(error),
+        Err(_) => "a watch looks once a second, and is told of changes if the server has \
+                   keyspace events on, which this user may not see"
+            .to_owned(),
+    };
+    Ok(Finding::good("watching", seen))
+}
+
+/// How a watch learns of changes from a server that tells of these events.
+fn learns_by(events: &str) -> String {
+    // `A` stands for every letter here but `K`.
+    let has = |letter| events.contains(letter) || letter != 'K' && events.contains('A');
+    match KEY_EVENTS.chars().all(has) {
+        true => "a watch is told of changes at once".to_owned(),
+        false => format!(
+            "a watch looks once a second; notify-keyspace-events {KEY_EVENTS} has it told at once"
+        ),
+    }
+}
+
+async fn clock(server: &Node) -> Result<Finding, BackendError> {
+    let before = wall_time();
+    let reply = server.send(cmd("TIME")).await;
+    let after = wall_time();
+    let (secs, micros): (u64, u32) = match reply {
+        Ok(reply) => reply::read(reply, "TIME")?,
+        Err(error) if error.is_transient() => return Err(error),
+        Err(error) => return Ok(Finding::unknown("clock", error.to_string(), "grant +time")),
+    };
+    let theirs = Duration::new(secs, micros.saturating_mul(1000).min(999_999_999));
+    let finding = offset(theirs.saturating_sub(after), before.saturating_sub(theirs));
+    Ok(at(&server.address, finding))
+}
+
+/// By how much the server's clock is certainly off: it was read between two readings of our clock.
+fn offset(ahead: Duration, behind: Duration) -> Finding {
+    let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
+    if off <= CLOCK_TOLERANCE {
+        return Finding::good("clock", "the server's clock agrees with ours");
+    }
+    let seen = format!(
+        "the server's clock is {off:.0?} {way} ours; if it is set, leases end early or late"
+    );
+    Finding::risk("clock", seen, "let both hosts follow a time server, which adjusts by slewing")
+}
+
+fn wall_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// What the server tells of itself: lines of `key:value`.
+struct Info<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Info<'a> {
+    fn parse(text: &'a str) -> Self {
+        Self(text.lines().filter_map(|line| line.split_once(':')).collect())
+    }
+
+    /// The value, or nothing.
+    fn get(&self, key: &str) -> &'a str {
+        self.0.get(key).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health(check: fn(&Info<'_>) -> Finding, info: &str) -> Health {
+        check(&Info::parse(info)).health
+    }
+
+    #[test]
+    fn c31_versions_are_compared_as_numbers() {
+        for (version, expected) in [
+            ("7.0.15", Health::Good),
+            ("6.2.0", Health::Good),
+            ("10.0", Health::Good),
+            ("6.0.16", Health::Risk),
+            ("5.9.9", Health::Risk),
+            ("", Health::Risk),
+        ] {
+            assert_eq!(health(self::version, &format!("redis_version:{version}\r\n")), expected);
+        }
+    }
+
+    #[test]
+    fn c31_a_compatible_server_is_named() {
+        let seen = |info: &str| version(&Info::parse(info)).seen;
+        for (info, shown) in [
+            ("redis_version:7.0.15\r\n", "it speaks as Redis 7.0.15"),
+            (
+                "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.3\r\n",
+                "Valkey 8.1.3: it speaks as Redis 7.2.4",
+            ),
+            (
+                "redis_version:7.4.0\r\ndragonfly_version:df-v1.30.1\r\n",
+                "Dragonfly df-v1.30.1: it speaks as Redis 7.4.0",
+            ),
+        ] {
+            assert_eq!(seen(info), shown);
+        }
+    }
+
+    #[test]
+    fn c31_an_evicting_policy_is_a_risk_with_and_without_a_limit() {
+        assert_eq!(health(eviction, "maxmemory:0\r\nmaxmemory_policy:volatile-lru"), Health::Risk);
+        assert_eq!(health(eviction, "maxmemory:9\r\nmaxmemory_policy:allkeys-lru"), Health::Risk);
+        assert_eq!(health(eviction, "maxmemory:9\r\nmaxmemory_policy:noeviction"), Health::Good);
+        assert_eq!(health(eviction, ""), Health::Unknown);
+    }
+
+    #[test]
+    fn c44_a_server_that_tells_of_all_changes_is_known() {
+        let tells = |events| learns_by(events) == "a watch is told of changes at once";
+        assert!(["KA", "AKE", "g$xzKlh"].into_iter().all(tells));
+        assert!(!["", "AE", "g$xK", "K"].into_iter().any(tells));
+    }
+
+    #[test]
+    fn c31_a_clock_is_judged_by_its_distance() {
+        let (none, far) = (Duration::ZERO, Duration::from_secs(60));
+        assert_eq!(offset(none, none).health, Health::Good);
+        assert!(offset(far, none).seen.contains("60s ahead of"));
+        assert!(offset(none, far).seen.contains("60s behind"));
+    }
+}

@@ -1,0 +1,179 @@
+//! Reads what the scripts answer.
+
+use std::borrow::Borrow;
+use std::time::Duration;
+
+use lock_core::backend::{
+    Attempt, Claim, Extension, Grant, Recording, Release, Renewal, Reservation, Reserved,
+    ServerTime, TokenRange,
+};
+use lock_core::{
+    BackendError, Contention, FencingToken, Holder, Label, LockName, LockState, Slots, Whom,
+};
+use redis::{FromRedisValue, Value, from_redis_value};
+
+use crate::protocol::error::{BACKEND, not_a_lock, unreadable};
+use crate::protocol::holders::holders;
+
+/// Reads a reply as `T`.
+pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Result<T, BackendError> {
+    from_redis_value(reply).map_err(|_| unreadable(what))
+}
+
+/// Reads which run of the server has answered `INFO`.
+#[cfg(any(feature = "quorum", feature = "sentinel"))]
+pub(crate) fn run_id(reply: Value) -> Result<String, BackendError> {
+    let info: String = read(reply, "INFO")?;
+    let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+    run.map(str::to_owned).ok_or_else(|| unreadable("the run_id of INFO"))
+}
+
+/// Reads the answer of the acquire script.
+pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendError> {
+    const WHAT: &str = "the answer to an acquire";
+    match reply {
+        Value::Array(parts) => beside(claim, parts),
+        token => granted(claim, read(token, WHAT)?, None),
+    }
+}
+
+/// Reads an answer of several parts: how many they are tells which one it is.
+fn beside(claim: &Claim, parts: Vec<Value>) -> Result<Attempt, BackendError> {
+    match <[Value; 4]>::try_from(parts) {
+        Ok(parts) => busy(parts),
+        Err(parts) => match &parts[..] {
+            [token, slots] => {
+                granted(claim, read(token.clone(), "a token")?, read(slots.clone(), "slots")?)
+            }
+            // C33: the number of permits is the lock's own.
+            [held] => {
+                let held: String = read(held.clone(), "permits")?;
+                let held = held.parse().map_err(|_| unreadable("permits"))?;
+                Err(BackendError::conflict(BACKEND, claim.kind.permits(), held))
+            }
+            _ => Err(unreadable("the answer to an acquire")),
+        },
+    }
+}
+
+/// Reads the answer of the script that takes several.
+pub(crate) fn grants(claims: &[Claim], reply: Value) -> Result<Vec<Grant>, BackendError> {
+    let grants: Vec<(String, String)> = read(reply, "the answer to an acquire of several")?;
+    let grants = claims.iter().zip(grants);
+    grants.map(|(claim, (token, slots))| grant(claim, &token, Some(&slots))).collect()
+}
+
+fn granted(claim: &Claim, token: String, slots: Option<String>) -> Result<Attempt, BackendError> {
+    grant(claim, &token, slots.as_deref()).map(Attempt::Granted)
+}
+
+/// The common case tells no slots.
+fn grant(claim: &Claim, token: &str, slots: Option<&str>) -> Result<Grant, BackendError> {
+    let token = token.parse().map_err(|_| unreadable("a token"))?;
+    let slots = slots.filter(|slots| !slots.is_empty());
+    let slots = slots.map_or(Some(Slots::NONE), Slots::parse);
+    let slots = slots.ok_or_else(|| unreadable("slots"))?;
+    Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
+}
+
+/// Reads the answer of a script that extends the holds of `renewals`: `None` for each of which it tells nothing.
+pub(crate) fn extensions(
+    renewals: &[impl Borrow<Renewal>],
+    reply: Value,
+) -> Result<Vec<Option<Extension>>, BackendError> {
+    const WHAT: &str = "the answer to renewals";
+    let answers: Vec<Option<u8>> = read(reply, WHAT)?;
+    if answers.len() != renewals.len() {
+        return Err(unreadable(WHAT));
+    }
+    let extension = |(ours, renewal): (Option<u8>, &Renewal)| match ours? {
+        1 => Some(Extension::Extended(renewal.ttl.as_duration())),
+        _ => Some(Extension::Lost),
+    };
+    Ok(answers.into_iter().zip(renewals.iter().map(Borrow::borrow)).map(extension).collect())
+}
+
+/// Reads the answer of the release script.
+pub(crate) fn release(reply: Value) -> Result<Release, BackendError> {
+    const WHAT: &str = "the answer to a release";
+    match read(reply, WHAT)? {
+        1 => Ok(Release::Released),
+        0 => Ok(Release::NotHeld),
+        _ => Err(unreadable(WHAT)),
+    }
+}
+
+/// Reads the answer of the record script.
+pub(crate) fn recording(reply: Value) -> Result<Recording, BackendError> {
+    const WHAT: &str = "the answer to a record";
+    match read(reply, WHAT)? {
+        1 => Ok(Recording::Recorded),
+        0 => Ok(Recording::Lost),
+        _ => Err(unreadable(WHAT)),
+    }
+}
+
+/// Reads what the key of a run holds.
+pub(crate) fn recorded(reply: Value) -> Result<Option<FencingToken>, BackendError> {
+    const WHAT: &str = "the record of a run";
+    let token: Option<String> = read(reply, WHAT)?;
+    token.map(|token| token.parse().map_err(|_| unreadable(WHAT))).transpose()
+}
+
+/// Reads the answer of the reserve script.
+pub(crate) fn reserved(hold: &Reservation, reply: Value) -> Result<Reserved, BackendError> {
+    const WHAT: &str = "the answer to a reservation";
+    let Value::Array(_) = reply else { return release(reply).map(Reserved::Ended) };
+    let [first]: [String; 1] = read(reply, WHAT)?;
+    let first = first.parse().map_err(|_| unreadable(WHAT))?;
+    let tokens = TokenRange::new(first, hold.tokens).map_err(|_| unreadable(WHAT))?;
+    Ok(Reserved::Tokens(tokens))
+}
+
+fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendError> {
+    let mut contention = Contention::unknown();
+    contention.ttl_left = millis(read(left, "a TTL")?);
+    // C49: a lock that one of us holds has a TTL.
+    contention.foreign_without_ttl = contention.ttl_left.is_none();
+    contention.holder = Label::new(read::<String>(holder, "a label")?).ok();
+    contention.position = u64::try_from(read::<i64>(position, "a position")?).ok();
+    contention.at = Some(server_time(read(now, "the server's time")?));
+    Ok(Attempt::Busy(contention))
+}
+
+/// Reads the answer of the inspect script about the locks called `names`: for each its state, or an error
+/// if its key is no lock.
+pub(crate) fn states(
+    names: &[impl Borrow<LockName>],
+    reply: Value,
+) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
+    type Seen = (Option<Vec<u8>>, i64, u64, String);
+    let (now, states): (u64, Vec<Seen>) = read(reply, "the state of locks")?;
+    let state = |(name, (value, left, waiters, kind)): (&LockName, Seen)| {
+        if !kind.is_empty() {
+            return Err(not_a_lock(&kind));
+        }
+        let holders = value.map(|value| holders(&value, millis(left), server_time(now)));
+        Ok(LockState::new(name.clone(), holders.into_iter().flatten(), Some(waiters)))
+    };
+    if states.len() != names.len() {
+        return Err(unreadable("the state of locks"));
+    }
+    Ok(names.iter().map(Borrow::borrow).zip(states).map(state).collect())
+}
+
+/// Reads the answer of the evict script: those of `whom` who held the lock.
+pub(crate) fn ended(reply: Value, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+    let seen: Option<(Vec<u8>, i64, u64)> = read(reply, "the answer to an eviction")?;
+    let holders = seen.map(|(value, left, now)| holders(&value, millis(left), server_time(now)));
+    Ok(holders.into_iter().flatten().filter(|holder| whom.includes(holder)).collect())
+}
+
+/// Redis tells −1 for a key that never expires.
+fn millis(left: i64) -> Option<Duration> {
+    u64::try_from(left).ok().map(Duration::from_millis)
+}
+
+fn server_time(micros: u64) -> ServerTime {
+    ServerTime(Duration::from_micros(micros))
+}

@@ -1,0 +1,224 @@
+//! The server's half of the protocol, and how it is called.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use lock_core::FencingToken;
+use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
+use redis::{Cmd, Script, ToRedisArgs};
+
+/// What stands for the channel of a waiter that hears nothing, and looks for itself.
+pub(crate) const POLLED: &str = "poll";
+
+/// How long a token counter outlasts the last grant of its lock, to within a second. A renewal makes it last
+/// anew once a day.
+pub(crate) const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// What a script is given that names none.
+pub(crate) const NO_KEYS: [&str; 0] = [];
+
+/// What a request about one lock with a short name needs no more room than.
+const USUAL_ARGUMENTS: usize = 16;
+const USUAL_BYTES: usize = 256;
+
+macro_rules! script {
+    ($name:ident, $($part:literal),+) => {
+        pub(crate) static $name: LazyLock<Program> = LazyLock::new(|| {
+            let text = concat!($(include_str!(concat!($part, ".lua"))),+);
+            Program::new(&with_bounds(text))
+        });
+    };
+}
+
+script!(
+    ACQUIRE,
+    "acquire_free",
+    "clock",
+    "count",
+    "acquire_free_end",
+    "clock",
+    "key",
+    "waiting",
+    "acquire_busy",
+    "holds",
+    "granting",
+    "acquire"
+);
+// The common case of an exclusive hold is none of another kind.
+script!(ACQUIRE_BESIDE, "clock", "key", "waiting", "acquire_busy", "holds", "granting", "acquire");
+// The same for each of several claims, as a function.
+script!(
+    ACQUIRE_WHILE_FREE,
+    "clock",
+    "key",
+    "waiting",
+    "holds",
+    "granting",
+    "acquire_each",
+    "acquire_busy",
+    "acquire",
+    "acquire_while_free"
+);
+// The common case alone, for many requests in one call.
+script!(ACQUIRE_TOGETHER, "clock", "key", "acquire_together");
+script!(EXTEND, "key", "holds", "keep_counter", "extend");
+// The same for holds of several slots of a cluster.
+script!(EXTEND_ACROSS_SLOTS, "key", "holds", "keep_counter", "extend_across_slots");
+script!(
+    RELEASE,
+    "release_unwanted",
+    "clock",
+    "key",
+    "counted",
+    "count",
+    "counted_end",
+    "waiting",
+    "release_exclusive",
+    "holds",
+    "granting",
+    "release"
+);
+script!(RELEASE_TOGETHER, "release_together");
+script!(RESERVE, "key", "waiting", "holds", "granting", "reserve");
+script!(RELEASE_AFTER, "release_after");
+script!(RECORD, "record");
+script!(WITHDRAW, "key", "waiting", "holds", "granting", "withdraw");
+script!(INSPECT, "key", "holds", "inspect");
+script!(EVICT, "key", "waiting", "holds", "granting", "evict");
+script!(TRY_RIGHTS, "try_rights");
+
+/// The text of a script, in which each bound of the contract stands where the file has its `@name@`.
+fn with_bounds(text: &str) -> String {
+    let bounds = [
+        ("@liveness_us@", WAITER_LIVENESS.as_micros().to_string()),
+        ("@queue_ms@", (2 * WAITER_LIVENESS).as_millis().to_string()),
+        ("@unclaimed_ms@", UNCLAIMED_GRANT_TTL.as_millis().to_string()),
+        ("@withdrawn_ms@", WITHDRAWAL_REMEMBERED.as_millis().to_string()),
+        ("@counter_ms@", COUNTER_KEPT.as_millis().to_string()),
+        ("@max_token@", FencingToken::MAX.to_string()),
+        ("@polled@", POLLED.to_owned()),
+    ];
+    bounds.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
+}
+
+/// How a server is told which program to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// By its hash: the server probably knows it already.
+    Hash,
+    /// By its text, which the server learns by that.
+    Text,
+}
+
+/// How many servers there are, of which a script runs on one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Servers {
+    /// One, whose counters go back only together with all its data.
+    One,
+    /// Several that keep the same locks: one may take the place of another with less than that had (C22), and they
+    /// pass messages on to each other (C28).
+    Several,
+    /// The same, and locks lie on several of them, and move from one to another.
+    Spread,
+}
+
+/// A Lua program, hashed once.
+#[derive(Debug)]
+pub(crate) struct Program {
+    of_one: Text,
+    /// The same where there are several servers, if it is another.
+    of_several: Option<Text>,
+}
+
+#[derive(Debug)]
+struct Text {
+    text: String,
+    hash: String,
+}
+
+impl Text {
+    fn new(text: String) -> Self {
+        let hash = Script::new(&text).get_hash().to_owned();
+        Self { text, hash }
+    }
+}
+
+impl Program {
+    fn new(text: &str) -> Self {
+        let with = |several| Text::new(text.replace("@several@", several));
+        Self { of_one: with("false"), of_several: text.contains("@several@").then(|| with("true")) }
+    }
+
+    /// A program in whose text each bound stands in the place of its name.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn with_bounds(text: &str, bounds: &[(&str, u128)]) -> Self {
+        let put =
+            |text: String, (name, value): &(&str, u128)| text.replace(name, &value.to_string());
+        Self::new(&bounds.iter().fold(text.to_owned(), put))
+    }
+
+    /// A program that runs `write` if the fence lets its token pass.
+    pub(crate) fn fenced(write: &str) -> Self {
+        let (check, end) = (include_str!("fence.lua"), include_str!("fence_end.lua"));
+        Self { of_one: Text::new([check, write, end].concat()), of_several: None }
+    }
+
+    /// The call of the program.
+    pub(crate) fn call(
+        &self,
+        form: Form,
+        servers: Servers,
+        keys: &[impl ToRedisArgs],
+        args: impl ToRedisArgs,
+    ) -> Cmd {
+        let of_several = self.of_several.as_ref().filter(|_| servers != Servers::One);
+        let Text { text, hash } = of_several.unwrap_or(&self.of_one);
+        match form {
+            Form::Hash => call("EVALSHA", hash, keys, args),
+            Form::Text => call("EVAL", text, keys, args),
+        }
+    }
+}
+
+fn call(command: &str, program: &str, keys: &[impl ToRedisArgs], args: impl ToRedisArgs) -> Cmd {
+    let mut call = Cmd::with_capacity(USUAL_ARGUMENTS, USUAL_BYTES + program.len());
+    call.arg(command);
+    call.arg(program).arg(keys.len()).arg(keys).arg(args);
+    call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_stands_in_the_scripts() {
+        for program in [
+            &ACQUIRE,
+            &ACQUIRE_BESIDE,
+            &ACQUIRE_TOGETHER,
+            &ACQUIRE_WHILE_FREE,
+            &EXTEND,
+            &EXTEND_ACROSS_SLOTS,
+            &RELEASE,
+            &RELEASE_TOGETHER,
+            &RESERVE,
+            &RELEASE_AFTER,
+            &RECORD,
+            &WITHDRAW,
+            &INSPECT,
+            &EVICT,
+            &TRY_RIGHTS,
+        ] {
+            for Text { text, .. } in [&program.of_one].into_iter().chain(&program.of_several) {
+                assert!(!text.contains('@'), "{text}");
+            }
+        }
+        for bound in
+            ["= 3000000 ", "'3000'", "'6000'", "'604800000'", "= 9007199254740991", "'poll'"]
+        {
+            assert!(ACQUIRE.of_one.text.contains(bound), "{bound}");
+        }
+        assert!(WITHDRAW.of_one.text.contains("'PX', '30000'"));
+    }
+}

@@ -1,0 +1,132 @@
+//! URLs that name several hosts: `redis-cluster://user:password@host,host:port/path?parameters`.
+
+use lock_core::LockError;
+use lock_core::backend::UrlParameters;
+use redis::Client;
+
+use crate::topology::options::{RedisOptions, unusable};
+
+/// Several hosts, and what is the same for all of them.
+#[derive(Clone)]
+pub(crate) struct Hosts {
+    options: RedisOptions,
+    scheme: &'static str,
+    /// User and password, and the `@` behind them.
+    login: String,
+    /// What stands behind the address of each: a slash, and perhaps a database.
+    database: String,
+    /// What stands behind that: the parameters.
+    parameters: String,
+    /// Each with its port.
+    pub(crate) addresses: Vec<String>,
+}
+
+impl Hosts {
+    /// The hosts of the URL of `options`, and the path behind them. A host without a port has `port`.
+    pub(crate) fn of(options: &RedisOptions, port: u16) -> Result<(Self, String), LockError> {
+        let parameters = options.parameters();
+        let (_, rest) = parameters.base().split_once("://").ok_or_else(malformed)?;
+        let (login, rest) = rest.rsplit_once('@').map_or(("", rest), |(login, rest)| (login, rest));
+        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let addresses: Option<Vec<_>> = hosts.split(',').map(|host| address(host, port)).collect();
+        let hosts = Self {
+            options: options.clone(),
+            scheme: if options.scheme().starts_with("rediss") { "rediss" } else { "redis" },
+            login: if login.is_empty() { String::new() } else { format!("{login}@") },
+            database: "/".to_owned(),
+            parameters: parameters_of(&parameters),
+            addresses: addresses.ok_or_else(malformed)?,
+        };
+        let path = path.to_owned();
+        hosts.addresses.iter().try_for_each(|address| hosts.client(address).map(drop))?;
+        Ok((hosts, path))
+    }
+
+    /// The same with another database.
+    #[cfg(any(feature = "quorum", feature = "sentinel"))]
+    pub(crate) fn with_database(self, database: &str) -> Self {
+        Self { database: format!("/{database}"), ..self }
+    }
+
+    /// The same with another user and password, or with none.
+    #[cfg(feature = "sentinel")]
+    pub(crate) fn with_login(self, user: &str, password: &str) -> Self {
+        let login = match (user, password) {
+            ("", "") => String::new(),
+            _ => format!("{}:{}@", encoded(user), encoded(password)),
+        };
+        Self { login, ..self }
+    }
+
+    /// What opens connections to the host at `address`.
+    pub(crate) fn client(&self, address: &str) -> Result<Client, LockError> {
+        let Self { scheme, login, database, parameters, .. } = self;
+        self.options.at(format!("{scheme}://{login}{address}{database}{parameters}")).client()
+    }
+}
+
+/// A host and a port as they stand in a URL, where an IPv6 address has brackets.
+pub(crate) fn host_and_port(host: &str, port: u16) -> String {
+    match host.contains(':') && !host.starts_with('[') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
+}
+
+/// `host`, `host:port` or `[host]:port`, with a port.
+fn address(text: &str, default: u16) -> Option<String> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+        _ => (text, default),
+    };
+    (!host.is_empty()).then(|| host_and_port(host, port))
+}
+
+/// The parameters as they stand in a URL, with their question mark.
+fn parameters_of(parameters: &UrlParameters) -> String {
+    parameters.url().split_off(parameters.base().len())
+}
+
+/// Percent-encoded, so that every character is data.
+#[cfg(feature = "sentinel")]
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte.is_ascii_alphanumeric() {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+fn malformed() -> LockError {
+    unusable("it is not of the form redis-…://[user:password@]host[:port][,host[:port]…]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(url: &str) -> Result<(Hosts, String), LockError> {
+        Hosts::of(&RedisOptions::new(url), 6379)
+    }
+
+    #[test]
+    fn several_hosts_share_what_stands_around_them() {
+        let url = "redis-cluster://u:p%2C@a,b:7000,[::1],[::1]:7001/name?protocol=resp3";
+        let (hosts, path) = hosts(url).expect("hosts");
+        assert_eq!(hosts.addresses, ["a:6379", "b:7000", "[::1]:6379", "[::1]:7001"]);
+        assert_eq!((&*hosts.login, &*path), ("u:p%2C@", "name"));
+        assert_eq!(hosts.parameters, "?protocol=resp3");
+        assert_eq!(host_and_port("::1", 7000), "[::1]:7000");
+    }
+
+    #[test]
+    fn c32_a_malformed_url_is_refused_without_its_password() {
+        for url in ["redis-cluster:a", "redis-cluster://u:secret@", "redis-cluster://u:secret@a,,b"]
+        {
+            let refused = hosts(url).map(drop).expect_err(url).to_string();
+            assert!(!refused.contains("secret"), "{refused}");
+        }
+        let refused = hosts("redis-cluster://a:port").map(drop).expect_err("no port");
+        assert!(matches!(refused, LockError::Config { .. }), "{refused}");
+    }
+}

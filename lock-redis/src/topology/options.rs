@@ -1,0 +1,162 @@
+//! How to reach a server, and what may be different about it.
+
+use std::fmt;
+
+use lock_core::LockError;
+use lock_core::backend::{ClockLimit, UrlParameters};
+use redis::{Client, IntoConnectionInfo};
+
+use crate::scripts::Servers;
+use crate::wire::connection::with_socket_settings;
+
+/// How to reach a Redis server and where locks live on it. A URL alone is enough.
+#[derive(Clone)]
+#[must_use = "options do nothing until they connect"]
+pub struct RedisOptions {
+    url: String,
+    pub(crate) clock: ClockLimit,
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
+    root_certificate: Option<Vec<u8>>,
+}
+
+impl RedisOptions {
+    /// The server at `url`:
+    ///
+    /// - `redis://[user:password@]host[:port][/database]`
+    /// - `rediss://…` for TLS (feature `rustls` or `native-tls`); with `native-tls` alone, `#insecure` at its end
+    ///   trusts any certificate
+    /// - `redis+unix:///path[?db=n&user=u&pass=p]` for a unix socket
+    /// - `redis-cluster://[user:password@]host[:port][,host[:port]…]` for a cluster, of which any servers
+    ///   are named (feature `cluster`); `rediss-cluster://…` for TLS
+    /// - `redis-sentinel://[user:password@]host[:port][,host[:port]…]/name[?db=n]` for the primary that sentinels
+    ///   know by this name (feature `sentinel`); `rediss-sentinel://…` for TLS. User and password are those of the
+    ///   primary; those of the sentinels are `sentinel_user` and `sentinel_pass`
+    /// - `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` for a majority of several
+    ///   servers, by `connect_quorum` alone (feature `quorum`); `rediss-quorum://…` for TLS
+    ///
+    /// The first three take `failover=true`, which says that a replica may take over behind the address. Then the
+    /// tokens of that one pass those that it has not heard of, as in a cluster and with sentinels, and
+    /// many tasks are slower at asking at the same time.
+    ///
+    /// Each takes `protocol=resp2` or `protocol=resp3` too. Any other parameter is refused. The name of a
+    /// lock is its key; `leasehold::connect` takes `prefix` besides, or wrap the backend by
+    /// [`Prefixed`](lock_core::backend::Prefixed).
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            clock: ClockLimit::ADay,
+            #[cfg(any(feature = "rustls", feature = "native-tls"))]
+            root_certificate: None,
+        }
+    }
+
+    /// Takes locks even if the server's clock is more than a day ahead of ours. Such a clock makes tokens
+    /// that are greater than those that the server makes once its clock is set right.
+    pub fn trust_any_clock(self) -> Self {
+        Self { clock: ClockLimit::Any, ..self }
+    }
+
+    /// The certificate, in PEM, of the authority that signed the server's certificate, if the platform does
+    /// not know that authority.
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
+    pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
+        Self { root_certificate: Some(pem.into()), ..self }
+    }
+
+    /// What stands before the first colon of the URL.
+    pub(crate) fn scheme(&self) -> &str {
+        self.url.split(':').next().unwrap_or_default()
+    }
+
+    /// The same without the parameter that says whether another server may come to answer at the address.
+    pub(crate) fn take_failover(&self) -> Result<(Self, Servers), LockError> {
+        let mut parameters = self.parameters();
+        let servers = match parameters.take("failover").as_deref() {
+            None | Some("false") => Servers::One,
+            Some("true") => Servers::Several,
+            Some(_) => return Err(unusable("`failover` is `true` or `false`")),
+        };
+        Ok((self.at(parameters.url()), servers))
+    }
+
+    /// The URL's parameters.
+    pub(crate) fn parameters(&self) -> UrlParameters {
+        UrlParameters::of(&self.url)
+    }
+
+    /// The same for another URL.
+    pub(crate) fn at(&self, url: String) -> Self {
+        Self { url, ..self.clone() }
+    }
+
+    /// The driver's client, which opens connections.
+    pub(crate) fn client(&self) -> Result<Client, LockError> {
+        refuse_unknown_parameters(&self.url)?;
+        if self.url.starts_with("rediss:")
+            && cfg!(not(any(feature = "rustls", feature = "native-tls")))
+        {
+            return Err(unusable("rediss:// needs a TLS feature: enable `rustls` or `native-tls`"));
+        }
+        #[cfg(feature = "rustls")]
+        choose_cryptography();
+        // C32: without the driver's own text, which may repeat parts of the URL, and so a password.
+        let info = with_socket_settings(&*self.url).map_err(|_| {
+            unusable("it is not of the form redis://[user:password@]host[:port][/database]")
+        })?;
+        self.client_to(info)
+            .map_err(|_| unusable("the driver does not accept it; check address and TLS"))
+    }
+
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
+    fn client_to(&self, target: impl IntoConnectionInfo) -> Result<Client, redis::RedisError> {
+        match self.root_certificate.clone() {
+            None => Client::open(target),
+            root_cert => {
+                let certificates = redis::TlsCertificates { client_tls: None, root_cert };
+                Client::build_with_tls(target, certificates)
+            }
+        }
+    }
+
+    #[cfg(not(any(feature = "rustls", feature = "native-tls")))]
+    fn client_to(&self, target: impl IntoConnectionInfo) -> Result<Client, redis::RedisError> {
+        Client::open(target)
+    }
+}
+
+/// C49: refuses what the driver would pass over: it reads user, password and database from the parameters
+/// of a unix socket's URL alone, and a fragment with TLS alone.
+fn refuse_unknown_parameters(url: &str) -> Result<(), LockError> {
+    let mut parameters = UrlParameters::of(url);
+    match url.split(':').next() {
+        Some("redis+unix" | "valkey+unix" | "unix") => {
+            parameters.refuse_all_but(&["protocol", "db", "user", "pass"])
+        }
+        Some("rediss" | "valkeys") => {
+            // The driver refuses any other fragment than `insecure`.
+            let _ = parameters.take_fragment();
+            parameters.refuse_all_but(&["protocol"])
+        }
+        _ => parameters.refuse_all_but(&["protocol"]),
+    }
+}
+
+/// Tells rustls whose cryptography to use, which the driver does not. If the application has chosen, its
+/// choice stands.
+#[cfg(feature = "rustls")]
+fn choose_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error says that another thread has chosen just now.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+pub(crate) fn unusable(reason: &str) -> LockError {
+    LockError::Config { message: format!("the Redis URL cannot be used: {reason}") }
+}
+
+impl fmt::Debug for RedisOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisOptions").finish_non_exhaustive()
+    }
+}

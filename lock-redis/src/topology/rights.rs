@@ -1,0 +1,78 @@
+//! Which commands a user may not run (C31).
+//!
+//! A server says that a script may not go on, and before Redis 7.2 not at which command. So each is tried.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use lock_core::{BackendError, Finding};
+use redis::cmd;
+
+use crate::protocol::error::lacks_right;
+use crate::protocol::keys::trial;
+use crate::scripts::{Form, NO_KEYS, Servers, TRY_RIGHTS};
+use crate::wire::node::Node;
+
+/// Those of the commands of the scripts that the user may not run. `EVAL` alone if the user may not run that, since
+/// nothing can be tried then; none if the server does not answer.
+pub(crate) async fn missing(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
+    let args = (trial(prefix), &*node.channel);
+    let trial = TRY_RIGHTS.call(Form::Text, servers, &NO_KEYS, args);
+    match node.connection.send(trial).await {
+        Ok(reply) => redis::from_redis_value(reply).unwrap_or_default(),
+        Err(error) if lacks_right(&error) => vec!["EVAL".to_owned()],
+        Err(_) => Vec::new(),
+    }
+}
+
+/// What the doctor finds about a user, where `probe` does what a client does.
+pub(crate) async fn examine(
+    nodes: &[Arc<Node>],
+    servers: Servers,
+    prefix: &str,
+    probe: impl Future<Output = Result<(), BackendError>>,
+) -> Vec<Finding> {
+    let missing = join_all(nodes.iter().map(|node| missing_of_client(node, servers, prefix)));
+    let missing = missing.await.into_iter().flatten().collect();
+    findings(missing, probe.await)
+}
+
+/// The commands that the user may not run on a server, of those that a client runs. What else is in the way is met by
+/// the probe.
+async fn missing_of_client(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
+    let mut missing = missing(node, servers, prefix).await;
+    let mut scan = cmd("SCAN");
+    scan.arg(0).arg("COUNT").arg(1);
+    if node.connection.send(scan).await.is_err_and(|error| lacks_right(&error)) {
+        missing.push("SCAN".to_owned());
+    }
+    missing
+}
+
+/// What the user may do, and whether the server does it.
+fn findings(missing: BTreeSet<String>, probed: Result<(), BackendError>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !missing.is_empty() {
+        let missing: Vec<String> = missing.into_iter().collect();
+        let seen = format!("the user may not run {}", missing.join(", "));
+        let remedy = format!("grant +{}", missing.join(" +").to_lowercase());
+        findings.push(Finding::risk("rights", seen, remedy));
+    }
+    match probed {
+        Ok(()) if findings.is_empty() => {
+            let seen = "the user may run the scripts, publish and subscribe";
+            findings.push(Finding::good("rights", seen));
+        }
+        Err(error) if error.is_transient() => {
+            let remedy = "see its log: until then no lock is granted or renewed";
+            findings.push(Finding::risk("writes", error.to_string(), remedy));
+        }
+        Err(error) if findings.is_empty() => {
+            let remedy = "grant the user what the documentation of the Redis backend lists";
+            findings.push(Finding::risk("rights", error.to_string(), remedy));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    findings
+}

@@ -1,0 +1,314 @@
+//! The primary that sentinels name: the one server that keeps all locks, until another takes over.
+//!
+//! ```text
+//!   sentinels ── "who is the primary called so, since which epoch?" ──▶ the newest address ──▶ ROLE: "master"?
+//!       ▲                                                                                          │
+//!       └── a second has passed; or it does not answer, or takes no writes any more ───────────────┘
+//! ```
+//!
+//! All sentinels are asked, each second for as long as the client lives. One may be cut off from the others, and name
+//! the former primary, which may be a primary still: after a planned failover for ten seconds. So the newest answer
+//! rules: that of the greatest epoch, which each failover increases. An epoch that is older than what is known rules
+//! only if a majority of the sentinels has answered: an operator has set them up anew.
+//!
+//! If none answers, the primary that is known goes on, and is opened again as long as it is the same run of the server.
+//!
+//! A primary that was replaced is asked no more, also if its successor does not answer yet. A request that fails, or
+//! that a replica refuses, gives up its [connection](crate::wire::connection), and is asked again (C15). Until a connection is
+//! open again, each request has the sentinels asked meanwhile. A server that does not say of itself that it is the
+//! primary takes no request.
+
+mod told;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use lock_core::{BackendError, Finding, LockError};
+use redis::cmd;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use self::told::{Named, Told};
+use crate::protocol::error::{RequestError, classify, no_server, unknown_primary};
+use crate::protocol::reply;
+use crate::topology::hosts::{Hosts, host_and_port};
+use crate::topology::one::{KeyText, Topology, Way};
+use crate::topology::options::{RedisOptions, unusable};
+use crate::wire::connection::Connection;
+use crate::wire::link::Role;
+use crate::wire::node::Node;
+use crate::wire::push::new_channel;
+
+const DEFAULT_PORT: u16 = 26379;
+
+/// How often the sentinels are asked.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often they are asked at the most.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a sentinel is waited for once another has answered.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// The sentinels, before any of them was asked.
+pub(crate) struct Sentinels {
+    /// The connections, and the address of each.
+    all: Vec<(String, Connection)>,
+    /// What they call the primary.
+    name: String,
+    /// What is the same for all servers that may be the primary.
+    servers: Hosts,
+    channel: Arc<str>,
+}
+
+/// The primary, as far as it is known.
+pub(crate) struct Watched {
+    known: Arc<Known>,
+    /// The task that asks the sentinels.
+    watch: Mutex<Option<AbortHandle>>,
+}
+
+struct Known {
+    sentinels: Sentinels,
+    primary: Mutex<Primary>,
+    /// Told when the sentinels are to be asked at once.
+    doubt: Notify,
+}
+
+#[derive(Clone)]
+struct Primary {
+    node: Arc<Node>,
+    epoch: u64,
+    /// Which run of the server it is, once it was asked; nothing if it does not tell.
+    run: Option<String>,
+}
+
+impl Primary {
+    fn new(node: Node, epoch: u64) -> Self {
+        Self { node: Arc::new(node), epoch, run: None }
+    }
+
+    /// Asks once for the run of a server that answers. One that is silent holds up no look at the sentinels.
+    async fn identify(&mut self) {
+        if self.run.is_none() && !self.node.connection.is_in_doubt() {
+            self.run = match timeout(PATIENCE, run_of(&self.node)).await {
+                Ok(Err(error)) if error.is_transient() => None,
+                Ok(told) => Some(told.unwrap_or_default()),
+                Err(_) => None,
+            };
+        }
+    }
+}
+
+async fn run_of(node: &Node) -> Result<String, BackendError> {
+    let mut info = cmd("INFO");
+    info.arg("server");
+    reply::run_id(node.send(info).await?)
+}
+
+impl Sentinels {
+    /// The sentinels of a URL.
+    pub(crate) fn new(options: &RedisOptions) -> Result<Self, LockError> {
+        let mut parameters = options.parameters();
+        let mut taken = |key| parameters.take(key).unwrap_or_default();
+        let (user, password, database) =
+            (taken("sentinel_user"), taken("sentinel_pass"), taken("db"));
+        let (hosts, name) = Hosts::of(&options.at(parameters.url()), DEFAULT_PORT)?;
+        if name.is_empty() || name.contains('/') {
+            return Err(unusable(
+                "it names the primary behind its hosts: redis-sentinel://host/name",
+            ));
+        }
+        let sentinels = hosts.clone().with_login(&user, &password);
+        let connection = |address: &String| {
+            Ok((address.clone(), Connection::new(sentinels.client(address)?, Role::Any)))
+        };
+        let all: Result<_, LockError> = hosts.addresses.iter().map(connection).collect();
+        let servers = hosts.with_database(&database);
+        servers.addresses.iter().try_for_each(|address| servers.client(address).map(drop))?;
+        Ok(Self { all: all?, name, servers, channel: new_channel() })
+    }
+
+    /// Asks for the primary, without which nothing can be done.
+    pub(crate) async fn find(self) -> Result<Watched, BackendError> {
+        let Named { address, epoch, .. } = self.ask().await.newest(None)?;
+        let node = self.node_at(address)?;
+        node.send(cmd("PING")).await?;
+        let mut primary = Primary::new(node, epoch);
+        primary.identify().await;
+        let (primary, doubt) = (Mutex::new(primary), Notify::new());
+        let known = Arc::new(Known { sentinels: self, primary, doubt });
+        let watched = Watched { known, watch: Mutex::default() };
+        watched.keep_watching();
+        Ok(watched)
+    }
+
+    /// Asks all of them. Those that are slow are not waited for.
+    async fn ask(&self) -> Told {
+        let mut asked: FuturesUnordered<_> = self.all.iter().map(|one| self.ask_one(one)).collect();
+        let (mut named, mut error) = (Vec::new(), None);
+        let mut patience = std::pin::pin!(sleep(PATIENCE));
+        loop {
+            tokio::select! {
+                biased;
+                answer = asked.next() => match answer {
+                    Some(Ok(answer)) => named.push(answer),
+                    // A refusal tells more than silence.
+                    Some(Err(failed)) if error.is_none() || !failed.is_transient() => {
+                        error = Some(failed);
+                    }
+                    Some(Err(_)) => {}
+                    None => return Told { named, error },
+                },
+                () = &mut patience, if !named.is_empty() => return Told { named, error },
+            }
+        }
+    }
+
+    async fn ask_one(
+        &self,
+        (address, sentinel): &(String, Connection),
+    ) -> Result<(String, Named), BackendError> {
+        let ask = async |question: &str| {
+            let mut command = cmd("SENTINEL");
+            command.arg(question).arg(&self.name);
+            sentinel.send(command).await.map_err(refused)
+        };
+        // The epoch comes first: while a failover is under way, it may be older than the address, and never newer.
+        let state = ask("MASTER").await?;
+        let state: HashMap<String, String> = reply::read(state, "the state of the primary")?;
+        let number = |key| state.get(key).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let named = ask("GET-MASTER-ADDR-BY-NAME").await?;
+        let named: Option<(String, u16)> = reply::read(named, "the address of the primary")?;
+        let (host, port) = named.ok_or_else(unknown_primary)?;
+        let sentinels = usize::try_from(number("num-other-sentinels")).unwrap_or(0) + 1;
+        let named =
+            Named { address: host_and_port(&host, port), epoch: number("config-epoch"), sentinels };
+        Ok((address.clone(), named))
+    }
+
+    fn node_at(&self, address: String) -> Result<Node, BackendError> {
+        let unusable =
+            |error| no_server("the sentinels name an address that cannot be used", error);
+        let client = self.servers.client(&address).map_err(unusable)?;
+        Ok(Node::new(address, client, Role::Primary, self.channel.clone()))
+    }
+}
+
+/// The error of a sentinel.
+fn refused(error: RequestError) -> BackendError {
+    match &error {
+        RequestError::Execute(refused)
+            if refused.detail().is_some_and(|text| text.contains("No such master")) =>
+        {
+            unknown_primary()
+        }
+        _ => classify(error),
+    }
+}
+
+impl Known {
+    async fn watch(&self) {
+        loop {
+            // Whichever comes first.
+            let _ = timeout(LOOK_INTERVAL, self.doubt.notified()).await;
+            // If it fails, the next look may succeed.
+            let _ = self.look().await;
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn look(&self) -> Result<(), BackendError> {
+        let known = self.primary().clone();
+        let told = self.sentinels.ask().await.newest(Some((&known.node.address, known.epoch)));
+        let is_in_doubt = known.node.connection.is_in_doubt();
+        let mut primary = match told {
+            // The same server keeps its connections, unless they failed.
+            Ok(Named { address, epoch, .. }) if address == known.node.address => {
+                match is_in_doubt {
+                    true => Primary::new(self.opened(address).await?, epoch),
+                    false => Primary { epoch, ..known },
+                }
+            }
+            // P2: from now on the former primary grants and renews nothing, whatever it says of itself.
+            Ok(Named { address, epoch, .. }) => {
+                Primary::new(self.sentinels.node_at(address)?, epoch)
+            }
+            // Nobody says that it was replaced. It has its data if it is the same run.
+            Err(error) if is_in_doubt => {
+                let node = self.opened(known.node.address.clone()).await?;
+                let run = Some(run_of(&node).await?).filter(|run| known.run.as_ref() == Some(run));
+                Primary { run: Some(run.ok_or(error)?), ..Primary::new(node, known.epoch) }
+            }
+            Err(error) => return Err(error),
+        };
+        *self.primary() = primary.clone();
+        // Not before requests may go there: it takes a reply.
+        primary.identify().await;
+        *self.primary() = primary;
+        Ok(())
+    }
+
+    /// A server that says of itself that it is the primary.
+    async fn opened(&self, address: String) -> Result<Node, BackendError> {
+        let node = self.sentinels.node_at(address)?;
+        node.send(cmd("PING")).await?;
+        Ok(node)
+    }
+
+    fn primary(&self) -> MutexGuard<'_, Primary> {
+        self.primary.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watched {
+    /// Has the sentinels asked from now on, unless they are.
+    fn keep_watching(&self) {
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        // It ended if the runtime did that it was begun on.
+        if watch.as_ref().is_none_or(AbortHandle::is_finished) {
+            let known = self.known.clone();
+            *watch = Some(tokio::spawn(async move { known.watch().await }).abort_handle());
+        }
+    }
+}
+
+impl Topology for Watched {
+    fn node_of(&self, _key: KeyText<'_>) -> Result<Arc<Node>, BackendError> {
+        self.keep_watching();
+        let primary = self.known.primary().node.clone();
+        // It may be back without its data, while another has taken over: the sentinels know.
+        if primary.connection.is_in_doubt() {
+            self.known.doubt.notify_one();
+            return Err(no_server("the primary failed", "the sentinels are asked for it"));
+        }
+        Ok(primary)
+    }
+
+    fn redirected(&self, _node: &Node, _error: &RequestError) -> Option<Way> {
+        None
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Arc<Node>)) {
+        let primary = self.known.primary().node.clone();
+        visitor(&primary);
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Option<Finding>> {
+        let sentinels = &self.known.sentinels;
+        async { Some(sentinels.ask().await.finding(sentinels.all.len())) }.boxed()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let watch = self.watch.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watch) = watch {
+            watch.abort();
+        }
+    }
+}

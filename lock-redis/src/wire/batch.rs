@@ -1,0 +1,225 @@
+//! Requests that go to the server in one write.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use redis::aio::MultiplexedConnection;
+use redis::{Arg, Cmd, Pipeline, Value};
+use tokio::sync::oneshot;
+
+use crate::protocol::message::{Message, Question};
+use crate::wire::delivery::{Answer, Reply};
+use crate::wire::together::Together;
+
+/// How a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Plain,
+    /// As one of a cluster that a slot moves to: it serves the slot yet only to those that say so.
+    #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "for clusters alone"))]
+    Asking,
+}
+
+/// What a server is asked, and where its caller waits.
+pub(crate) struct Request {
+    message: Message,
+    manner: Manner,
+    caller: oneshot::Sender<Reply>,
+    _outstanding: Outstanding,
+}
+
+/// A request that is outstanding for as long as this lives.
+pub(crate) struct Outstanding(Arc<AtomicUsize>);
+
+impl Outstanding {
+    /// Counts a request, and tells whether it is alone.
+    pub(crate) fn begin(count: &Arc<AtomicUsize>) -> (Self, bool) {
+        let others = count.fetch_add(1, Ordering::AcqRel);
+        (Self(count.clone()), others == 0)
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Request {
+    /// A request, and where its reply comes.
+    pub(crate) fn new(
+        message: Message,
+        manner: Manner,
+        outstanding: Outstanding,
+    ) -> (Self, oneshot::Receiver<Reply>) {
+        let (caller, reply) = oneshot::channel();
+        (Self { message, manner, caller, _outstanding: outstanding }, reply)
+    }
+
+    /// What may go together with others.
+    fn question(&self) -> Option<&Question> {
+        match &self.message {
+            Message::Question(question) => Some(question),
+            Message::Command(_) => None,
+        }
+    }
+
+    /// Whether its caller is still there.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.caller.is_closed()
+    }
+
+    /// As one that goes alone.
+    fn left(mut self) -> Self {
+        self.message = self.message.take_command().into();
+        self
+    }
+}
+
+/// What came of a batch.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) answers: Vec<Answer>,
+    /// What goes alone next.
+    pub(crate) left: Vec<Request>,
+}
+
+impl Outcome {
+    fn answer(&mut self, request: Request, reply: Reply) {
+        self.answers.push((request.caller, reply));
+    }
+}
+
+/// Sends a batch, and waits for its replies.
+pub(crate) async fn send(
+    mut driver: MultiplexedConnection,
+    together: &Together,
+    batch: Vec<Request>,
+) -> Outcome {
+    let mut parts = parts(together, batch);
+    let mut pipeline = Pipeline::with_capacity(parts.len());
+    for part in &mut parts {
+        if part.is_asking() {
+            pipeline.cmd("ASKING");
+        }
+        pipeline.add_command(part.command(together));
+    }
+    let mut outcome = Outcome::default();
+    match driver.send_packed_commands(&pipeline, 0, pipeline.len()).await {
+        Ok(replies) => {
+            let replies = pipeline.cmd_iter().zip(replies);
+            let replies = replies.filter(|(command, _)| !is_asking(command));
+            for (part, (_, reply)) in parts.into_iter().zip(replies) {
+                part.answer(together, reply, &mut outcome);
+            }
+        }
+        Err(error) => {
+            let requests =
+                parts.into_iter().flat_map(|part| [part.first].into_iter().chain(part.others));
+            requests.for_each(|request| outcome.answer(request, Err(error.clone())));
+        }
+    }
+    outcome
+}
+
+/// The command that goes before one of [`Manner::Asking`], whose reply tells nothing.
+fn is_asking(command: &Cmd) -> bool {
+    matches!(command.args_iter().next(), Some(Arg::Simple(b"ASKING")))
+}
+
+/// Requests that are one command: one, and those that join it.
+struct Part {
+    first: Request,
+    others: Vec<Request>,
+}
+
+/// Puts together what goes in one call, at the place of its first.
+///
+/// So a request may come earlier than those that were made before it, and none comes later. A withdrawal goes
+/// alone: it still comes after all requests of its claim (C19).
+fn parts(together: &Together, batch: Vec<Request>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::with_capacity(batch.len());
+    for request in batch {
+        let question = request.question().filter(|question| together.is_accepted(question));
+        let joined =
+            question.and_then(|question| parts.iter_mut().find(|part| part.admits(question)));
+        match joined {
+            Some(part) => part.others.push(request),
+            None => parts.push(Part { first: request, others: Vec::new() }),
+        }
+    }
+    parts
+}
+
+impl Part {
+    fn is_asking(&self) -> bool {
+        self.first.manner == Manner::Asking
+    }
+
+    fn admits(&self, question: &Question) -> bool {
+        self.first.question().is_some_and(|first| first.joins(question))
+    }
+
+    fn command(&mut self, together: &Together) -> Cmd {
+        match (self.first.question(), &self.others[..]) {
+            (Some(first), [_, ..]) => {
+                let others: Vec<_> = self.others.iter().filter_map(Request::question).collect();
+                together.call(first, &others)
+            }
+            _ => self.first.message.take_command(),
+        }
+    }
+
+    /// Sorts its requests into those that have an answer, and those that are left.
+    fn answer(self, together: &Together, reply: Value, outcome: &mut Outcome) {
+        let count = 1 + self.others.len();
+        match self.first.question() {
+            Some(question) if count > 1 => {
+                let answers = together.answers(question, count, reply);
+                let requests = [self.first].into_iter().chain(self.others);
+                for (request, answer) in requests.zip(answers) {
+                    match answer {
+                        Some(answer) => outcome.answer(request, Ok(answer)),
+                        None => outcome.left.push(request.left()),
+                    }
+                }
+            }
+            _ => outcome.answer(self.first, reply.extract_error()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::{LockName, OwnerId};
+    use redis::cmd;
+
+    use super::*;
+    use crate::protocol::message::Acquiring;
+
+    fn request(message: Message) -> Request {
+        Request::new(message, Manner::Plain, Outstanding::begin(&Arc::default()).0).0
+    }
+
+    fn acquire(ttl_ms: u64) -> Request {
+        let (name, owner) = (LockName::new("a").expect("a name"), OwnerId::random());
+        let (label, channel) = (Default::default(), "".into());
+        let acquiring = Acquiring { name, owner, ttl_ms, label, channel, limit: 1, kind: None };
+        request(Message::Question(Question::Acquire(acquiring)))
+    }
+
+    fn withdraw() -> Request {
+        request(cmd("EVALSHA").into())
+    }
+
+    #[test]
+    fn c19_nothing_of_a_claim_comes_after_its_withdrawal() {
+        let batch = vec![acquire(10), withdraw(), acquire(10), acquire(20), withdraw()];
+        let parts = parts(&Together::default(), batch);
+        let sizes: Vec<usize> = parts.iter().map(|part| 1 + part.others.len()).collect();
+        assert_eq!(sizes, [2, 1, 1, 1]);
+        let joinable: Vec<bool> =
+            parts.iter().map(|part| part.first.question().is_some()).collect();
+        assert_eq!(joinable, [true, false, true, false]);
+    }
+}

@@ -1,0 +1,274 @@
+//! One socket to the server, and how requests share it.
+//!
+//! To write to a socket costs more than the rest of a small request. So a task of the link gathers what many
+//! callers ask at the same time, and sends it in one write. A request that is alone goes without that task,
+//! since to change tasks costs time.
+//!
+//! ```text
+//!               none is outstanding
+//!   request ──────────────────────────────▶ driver ──▶ socket
+//!      │                                      ▲
+//!      └──────────▶ queue ──▶ task: batch ────┘
+//!        others are
+//! ```
+//!
+//! Who waits for the reply [moves the bytes](crate::wire::socket): the caller, or the task.
+//!
+//! What is queued is outstanding until it is answered, even if its caller has left. So no request that goes alone
+//! overtakes one of the queue. In the queue a request keeps its place but for two cases: it goes earlier
+//! [in company](crate::wire::batch), or it is left by that company and goes with the next batch, unless its caller has
+//! left as well. So nothing of a claim is sent after its withdrawal (C19).
+
+use std::future::ready;
+use std::io;
+use std::mem::take;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use lock_core::backend::ReplyMonitor;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, cmd, from_redis_value};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, yield_now};
+use tokio::time::timeout;
+
+use crate::protocol::message::Message;
+use crate::wire::batch::{self, Manner, Outcome, Outstanding, Request};
+use crate::wire::delivery::{Delivery, Reply};
+use crate::wire::socket::{self, Side, Socket};
+use crate::wire::together::Together;
+
+/// How long opening a connection may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// After how long without a reply a connection is taken for dead.
+const REPLY_LIMIT: Duration = Duration::from_secs(2);
+
+/// How many requests go in one write.
+const BATCH: usize = 32;
+
+/// How many batches wait for replies. The driver has room for them, and for a request that is alone: so it
+/// takes each at once, and in order.
+const BATCHES: usize = 32;
+
+/// Tells links apart, whichever server they lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkId(pub(crate) u64);
+
+impl LinkId {
+    fn next() -> Self {
+        static LINKS: AtomicU64 = AtomicU64::new(1);
+        Self(LINKS.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What a server has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Any,
+    /// A replica tells of the past: what it has not heard of looks lost.
+    #[cfg_attr(not(feature = "sentinel"), allow(dead_code, reason = "for sentinels alone"))]
+    Primary,
+}
+
+/// One socket, or the attempt to open it. It never becomes another socket: the server carries out in
+/// order what is sent over one link.
+///
+/// Callers share the attempt to open it, and the attempt goes on when they leave. Otherwise a connection
+/// that takes longer to open than a caller stays would never be made.
+pub(crate) struct Link {
+    pub(crate) id: LinkId,
+    pub(crate) replies: ReplyMonitor,
+    opened: watch::Receiver<Option<Result<Opened, RedisError>>>,
+    outstanding: Arc<AtomicUsize>,
+    queue: mpsc::UnboundedSender<Request>,
+    task: AbortHandle,
+}
+
+/// A connection, and what moves its bytes.
+#[derive(Clone)]
+struct Opened {
+    driver: MultiplexedConnection,
+    socket: Arc<Socket>,
+}
+
+impl Link {
+    /// Opens it, and says so by `told_open` once it is.
+    pub(crate) fn open(client: Client, role: Role, told_open: watch::Sender<()>) -> Self {
+        let (tell, opened) = watch::channel(None);
+        let (queue, requests) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            let opened = connected(&client, role).await;
+            tell.send_replace(Some(opened.clone()));
+            if let Ok(opened) = opened {
+                told_open.send_replace(());
+                drop(told_open);
+                carry(&opened, requests).await;
+            }
+        });
+        let (id, replies, outstanding) = (LinkId::next(), Default::default(), Arc::default());
+        Self { id, replies, opened, outstanding, queue, task: task.abort_handle() }
+    }
+
+    /// Whether it was opened, as far as is known now.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(*self.opened.borrow(), Some(Ok(_)))
+    }
+
+    /// Waits until it is open.
+    pub(crate) async fn opened(&self) -> Result<(), RedisError> {
+        if let Some(opened) = &*self.opened.borrow() {
+            return told(opened);
+        }
+        let mut opened = self.opened.clone();
+        match opened.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(opened)) => told(opened),
+            // The runtime that opened it has ended.
+            Ok(None) | Err(_) => Err(closed()),
+        }
+    }
+
+    /// Asks over a link that is open, and waits for the reply.
+    pub(crate) async fn ask(&self, mut message: Message, manner: Manner) -> Reply {
+        let (outstanding, alone) = Outstanding::begin(&self.outstanding);
+        if alone && manner == Manner::Plain {
+            // On the heap: it is larger than all that the others need.
+            return Box::pin(self.ask_alone(message.take_command())).await;
+        }
+        let (request, reply) = Request::new(message, manner, outstanding);
+        if self.queue.send(request).is_err() {
+            return Err(closed());
+        }
+        reply.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    async fn ask_alone(&self, command: Cmd) -> Reply {
+        let opened = self.opened.borrow().clone();
+        let Some(Ok(Opened { mut driver, socket })) = opened else { return Err(closed()) };
+        let mut reply = pin!(driver.send_packed_command(&command));
+        let reply = match socket.ask(Side::Caller, reply.as_mut()) {
+            Some(reply) => reply,
+            None => socket.wait(Side::Caller, reply).await,
+        };
+        reply?.extract_error()
+    }
+}
+
+fn told(opened: &Result<Opened, RedisError>) -> Result<(), RedisError> {
+    opened.as_ref().map(|_| ()).map_err(Clone::clone)
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_LIMIT))
+        .set_response_timeout(Some(REPLY_LIMIT))
+        .set_pipeline_buffer_size(BATCHES + 1);
+    let opened = timeout(CONNECT_LIMIT, socket::open(client, &config)).await;
+    let (mut driver, socket) = opened.unwrap_or_else(|_| Err(too_late()))?;
+    let checked = async {
+        match role {
+            // C12: a box on the way may accept a connection before it has one to the server. It is waited for here,
+            // for as long as opening may take, and not by the first request.
+            Role::Any => driver.send_packed_command(&cmd("PING")).await?.extract_error().map(drop),
+            Role::Primary => refuse_replica(&mut driver).await,
+        }
+    };
+    socket.wait(Side::Caller, checked).await?;
+    Ok(Opened { driver, socket: Arc::new(socket) })
+}
+
+async fn refuse_replica(driver: &mut MultiplexedConnection) -> Result<(), RedisError> {
+    let told: Vec<Value> = cmd("ROLE").query_async(driver).await?;
+    let told: Option<String> = told.into_iter().next().map(from_redis_value).transpose()?;
+    match told.as_deref() {
+        Some("master") => Ok(()),
+        _ => Err(io::Error::other("the server is a replica").into()),
+    }
+}
+
+fn closed() -> RedisError {
+    io::Error::from(io::ErrorKind::NotConnected).into()
+}
+
+fn too_late() -> RedisError {
+    io::Error::from(io::ErrorKind::TimedOut).into()
+}
+
+/// Sends what is queued, for as long as the link lives.
+async fn carry(opened: &Opened, mut queue: mpsc::UnboundedReceiver<Request>) {
+    let Opened { driver, socket } = opened;
+    let together = Together::default();
+    let (mut batch, mut batches) = (Vec::new(), FuturesUnordered::<BoxFuture<'_, Outcome>>::new());
+    let mut delivery = Delivery::default();
+    loop {
+        tokio::select! {
+            biased;
+            Some(outcome) = socket.wait(Side::Task, batches.next()), if !batches.is_empty() => {
+                let Outcome { answers, left } = outcome;
+                leave(&mut batch, left);
+                delivery.deliver(answers);
+                if batches.is_empty() {
+                    socket.task_rests();
+                }
+            }
+            () = gather(&mut queue, &mut batch), if batches.len() < BATCHES => {
+                if batch.is_empty() {
+                    return;
+                }
+                let mut batch = batch::send(driver.clone(), &together, take(&mut batch)).boxed();
+                let outcome = socket.ask(Side::Task, &mut batch);
+                batches.push(outcome.map_or(batch, |outcome| ready(outcome).boxed()));
+            }
+        }
+    }
+}
+
+/// Puts what was left before what was asked since then.
+///
+/// A request whose caller left goes no more: a withdrawal of its claim may have gone by (C19).
+fn leave(batch: &mut Vec<Request>, mut left: Vec<Request>) {
+    left.retain(Request::is_wanted);
+    batch.splice(..0, left);
+}
+
+/// Takes a batch out of the queue: none only if the link is gone. It may be dropped and begun again.
+async fn gather(queue: &mut mpsc::UnboundedReceiver<Request>, batch: &mut Vec<Request>) {
+    if batch.is_empty() {
+        queue.recv_many(batch, BATCH).await;
+    }
+    // Those that are about to ask come along.
+    yield_now().await;
+    let more = std::iter::from_fn(|| queue.try_recv().ok());
+    batch.extend(more.take(BATCH.saturating_sub(batch.len())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> (Request, tokio::sync::oneshot::Receiver<Reply>) {
+        Request::new(cmd("PING").into(), Manner::Plain, Outstanding::begin(&Arc::default()).0)
+    }
+
+    /// A withdrawal of its claim may have gone by meanwhile.
+    #[test]
+    fn c19_what_was_left_goes_no_more_once_its_caller_has_left() {
+        let ((wanted, _caller), (unwanted, gone), (later, _waits)) =
+            (request(), request(), request());
+        drop(gone);
+        let mut batch = vec![later];
+        leave(&mut batch, vec![unwanted, wanted]);
+        assert_eq!(batch.len(), 2);
+        assert!(batch.iter().all(Request::is_wanted));
+    }
+}

@@ -1,0 +1,44 @@
+//! One server: how requests reach it, and how it tells of its grants.
+
+use std::sync::Arc;
+
+use lock_core::BackendError;
+use lock_core::backend::Notifications;
+use redis::{Client, Cmd, Value};
+
+use crate::protocol::error::classify;
+use crate::wire::connection::Connection;
+use crate::wire::key_events::KeyEvents;
+use crate::wire::link::Role;
+use crate::wire::push::Subscriber;
+
+/// One server that keeps locks.
+pub(crate) struct Node {
+    /// Its address, by which the others of its cluster name it; nothing where there is one server alone.
+    pub(crate) address: String,
+    pub(crate) connection: Connection,
+    /// Its pushes. A server counts as listening only those that are connected to itself, so a client listens at
+    /// each server that keeps a lock for which it waits.
+    pub(crate) push: Arc<Notifications<Subscriber>>,
+    /// What it tells of keys, over the same connection.
+    pub(crate) key_events: Arc<KeyEvents>,
+    /// Where it is to tell of a grant.
+    pub(crate) channel: Arc<str>,
+}
+
+impl Node {
+    pub(crate) fn new(address: String, client: Client, role: Role, channel: Arc<str>) -> Self {
+        let database = client.get_connection_info().redis_settings().db();
+        let key_events = Arc::new(KeyEvents::new(database));
+        let connection = Connection::new(client.clone(), role);
+        let subscriber =
+            Subscriber::new(client, channel.clone(), key_events.clone(), connection.opened());
+        let push = Arc::new(Notifications::new(subscriber));
+        Self { address, connection, push, key_events, channel }
+    }
+
+    /// Sends it one command, and waits for its reply.
+    pub(crate) async fn send(&self, command: Cmd) -> Result<Value, BackendError> {
+        self.connection.send(command).await.map_err(classify)
+    }
+}

@@ -1,0 +1,106 @@
+//! How the server tells this client of its grants: by a channel of the client's own.
+//!
+//! A server passes a waiter over whose client listens elsewhere. So the client listens where it asks: when another link
+//! is open for its requests, as after a failover behind a name, the subscription is opened anew.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use lock_core::backend::NotificationTransport;
+use lock_core::{BackendError, Outcome};
+use redis::Client;
+use redis::aio::{PubSubSink, PubSubStream};
+use tokio::sync::watch;
+
+use crate::protocol::error::{BACKEND, RequestError, classify};
+use crate::wire::key_events::KeyEvents;
+
+/// Subscribes one client to its channel, at one server.
+pub(crate) struct Subscriber {
+    client: Client,
+    channel: Arc<str>,
+    key_events: Arc<KeyEvents>,
+    /// Changes each time that a link for requests is open.
+    links: watch::Receiver<()>,
+}
+
+/// A connection on which this client hears, of grants and of keys.
+pub(crate) struct Subscription {
+    sink: PubSubSink,
+    messages: PubSubStream,
+    key_events: Arc<KeyEvents>,
+    links: watch::Receiver<()>,
+}
+
+/// A channel for one client, on which all servers tell it of their grants.
+pub(crate) fn new_channel() -> Arc<str> {
+    format!("leasehold-{}", uuid::Uuid::new_v4().as_simple()).into()
+}
+
+impl Subscriber {
+    pub(crate) fn new(
+        client: Client,
+        channel: Arc<str>,
+        key_events: Arc<KeyEvents>,
+        links: watch::Receiver<()>,
+    ) -> Self {
+        Self { client, channel, key_events, links }
+    }
+}
+
+#[async_trait]
+impl NotificationTransport for Subscriber {
+    type Connection = Subscription;
+    type Address = Arc<str>;
+
+    async fn connect(&self) -> Result<(Subscription, Arc<str>), BackendError> {
+        // A link that is open later may lead elsewhere.
+        let mut links = self.links.clone();
+        links.mark_unchanged();
+        links.has_changed().map_err(|_| no_more_asked())?;
+        let connection = self.client.get_async_pubsub().await;
+        let mut connection = connection.map_err(|error| classify(RequestError::Connect(error)))?;
+        let subscribed = connection.subscribe(&*self.channel).await;
+        subscribed.map_err(|error| classify(RequestError::Execute(error)))?;
+        let (sink, messages) = connection.split();
+        let key_events = self.key_events.clone();
+        key_events.heard_on(Some(sink.clone()));
+        Ok((Subscription { sink, messages, key_events, links }, self.channel.clone()))
+    }
+
+    async fn recv(&self, connection: &mut Subscription) -> Option<String> {
+        loop {
+            let message = tokio::select! {
+                biased;
+                _ = connection.links.changed() => return None,
+                message = connection.messages.next() => message?,
+            };
+            let (channel, payload) = (message.get_channel_name(), message.get_payload_bytes());
+            if channel == &*self.channel {
+                return Some(String::from_utf8_lossy(payload).into_owned());
+            }
+            self.key_events.tell(channel, payload);
+        }
+    }
+
+    async fn ping(&self, connection: &mut Subscription) -> bool {
+        connection.sink.ping::<redis::Value>().await.is_ok()
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.key_events.is_in_use()
+    }
+}
+
+/// The server was replaced by another: nobody is to wait for what it tells.
+fn no_more_asked() -> BackendError {
+    let context = "another server has taken the place of this one";
+    BackendError::permanent(BACKEND, Outcome::NotApplied, context, "it is asked no more")
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.key_events.heard_on(None);
+    }
+}

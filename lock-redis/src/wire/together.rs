@@ -1,0 +1,221 @@
+//! Requests of many callers that go to the server as one.
+//!
+//! To call a script costs the server several times what the commands in it cost. So where many callers ask the
+//! same of different locks at the same time, one call asks for all of them. Those that are the common case are
+//! carried out, and each has an answer of its own. The others are left as they are, and go alone.
+//!
+//! ```text
+//!   acquire a ──┐                                      ┌──▶ a: its token
+//!   acquire b ──┼──▶ one call for a, b, c ──▶ server ──┼──▶ b: left ──▶ acquire b
+//!   acquire c ──┘                                      └──▶ c: its token
+//! ```
+//!
+//! If the call fails as a whole, each request goes alone, and succeeds or fails by itself. A repeat finds what
+//! the call did before it failed (C16).
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lock_core::{LockName, OwnerId};
+use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+
+use crate::protocol::keys::{Key, Keys};
+use crate::protocol::message::{Acquiring, Question};
+use crate::scripts::{ACQUIRE_TOGETHER, Form, RELEASE_TOGETHER, Servers};
+
+/// After how long a server that refused a call for many locks is sent the next one.
+const REFUSAL_REMEMBERED: Duration = Duration::from_secs(1);
+
+impl Question {
+    /// Whether both may be put in one call.
+    pub(crate) fn joins(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Acquire(one), Self::Acquire(other)) => one.joins(other),
+            (Self::Release(_), Self::Release(_)) => true,
+            _ => false,
+        }
+    }
+
+    fn lock(&self) -> (&LockName, OwnerId) {
+        match self {
+            Self::Acquire(acquiring) => (&acquiring.name, acquiring.owner),
+            Self::Release(releasing) => (&releasing.name, releasing.owner),
+        }
+    }
+}
+
+impl Acquiring {
+    /// What the call says once must be the same for both.
+    fn joins(&self, other: &Self) -> bool {
+        let exclusive = self.kind.is_none() && other.kind.is_none();
+        exclusive && self.ttl_ms == other.ttl_ms && self.label == other.label
+    }
+}
+
+/// How one server is asked for many locks at once.
+#[derive(Default)]
+pub(crate) struct Together {
+    calls: Mutex<Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    acquire: Call,
+    release: Call,
+}
+
+impl Calls {
+    fn of(&mut self, question: &Question) -> &mut Call {
+        match question {
+            Question::Acquire(_) => &mut self.acquire,
+            Question::Release(_) => &mut self.release,
+        }
+    }
+}
+
+/// How a program for many locks is called.
+#[derive(Clone, Copy, Default)]
+enum Call {
+    /// So that the server learns it.
+    #[default]
+    ByText,
+    ByHash,
+    /// The server refused.
+    NotBefore(Instant),
+}
+
+impl Together {
+    /// Whether such questions are put in one call now.
+    pub(crate) fn is_accepted(&self, question: &Question) -> bool {
+        !matches!(*self.calls().of(question), Call::NotBefore(then) if Instant::now() < then)
+    }
+
+    /// One call that puts `first`, and those that join it.
+    pub(crate) fn call(&self, first: &Question, others: &[&Question]) -> Cmd {
+        let form = match *self.calls().of(first) {
+            Call::ByHash => Form::Hash,
+            Call::ByText | Call::NotBefore(_) => Form::Text,
+        };
+        let locks = || [first].into_iter().chain(others.iter().copied()).map(Question::lock);
+        let keys: Vec<Keys<'_>> = locks().map(|(name, _)| Keys::new(name)).collect();
+        let keys: Vec<Key<'_>> = keys.iter().map(Keys::lock).collect();
+        let owners: Vec<String> = locks().map(|(_, owner)| owner.expose()).collect();
+        match first {
+            Question::Acquire(Acquiring { ttl_ms, label, limit, .. }) => {
+                let args = (*ttl_ms, label.as_str(), *limit, owners);
+                ACQUIRE_TOGETHER.call(form, Servers::One, &keys, args)
+            }
+            Question::Release(_) => RELEASE_TOGETHER.call(form, Servers::One, &keys, owners),
+        }
+    }
+
+    /// The answers to a call of `count` questions such as `question`; `None` for each that is left.
+    pub(crate) fn answers(
+        &self,
+        question: &Question,
+        count: usize,
+        reply: Value,
+    ) -> Vec<Option<Value>> {
+        let (call, answers) = match reply.extract_error() {
+            Ok(Value::Array(answers)) if answers.len() == count => (Call::ByHash, answers),
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                (Call::ByText, Vec::new())
+            }
+            _ => (Call::NotBefore(Instant::now() + REFUSAL_REMEMBERED), Vec::new()),
+        };
+        *self.calls().of(question) = call;
+        let mut answers = answers.into_iter();
+        let next = || answers.next().filter(|answer| *answer != Value::Nil);
+        std::iter::repeat_with(next).take(count).collect()
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Arg;
+
+    use super::*;
+    use crate::protocol::message::Releasing;
+
+    fn acquire(name: &str, ttl_ms: u64) -> Question {
+        let name = LockName::new(name).expect("a name");
+        let (owner, label) =
+            (OwnerId::random(), lock_core::Label::new("a label").expect("a label"));
+        let channel = "a channel".into();
+        Question::Acquire(Acquiring { name, owner, ttl_ms, label, channel, limit: 1, kind: None })
+    }
+
+    fn release(name: &str) -> Question {
+        let name = LockName::new(name).expect("a name");
+        Question::Release(Releasing { name, owner: OwnerId::random(), limit: 1 })
+    }
+
+    fn words(command: &Cmd) -> Vec<String> {
+        let words = command.args_iter().map(|argument| match argument {
+            Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
+            _ => String::new(),
+        });
+        words.collect()
+    }
+
+    fn owner(question: &Question) -> String {
+        question.lock().1.expose()
+    }
+
+    #[test]
+    fn acquisitions_are_one_call() {
+        let (a, b) = (acquire("a", 10), acquire("{b}", 10));
+        let call = words(&Together::default().call(&a, &[&b]));
+        assert_eq!(call[2..8], ["2", "a", "%7Bb%7D", "10", "a label", "1"]);
+        assert_eq!(call[8..], [owner(&a), owner(&b)]);
+    }
+
+    #[test]
+    fn releases_are_one_call() {
+        let (a, b) = (release("a"), release("b"));
+        let call = words(&Together::default().call(&a, &[&b]));
+        assert_eq!(call[2..], ["2", "a", "b", &owner(&a), &owner(&b)]);
+    }
+
+    #[test]
+    fn what_differs_goes_apart() {
+        let one = acquire("a", 10);
+        assert!(one.joins(&acquire("b", 10)));
+        assert!(!one.joins(&acquire("b", 11)));
+        assert!(!one.joins(&release("b")));
+        let Question::Acquire(acquiring) = acquire("b", 10) else { unreachable!() };
+        let shared = Question::Acquire(Acquiring { kind: Some("*".to_owned()), ..acquiring });
+        assert!(!one.joins(&shared) && !shared.joins(&one));
+    }
+
+    #[test]
+    fn a_server_that_forgot_the_program_is_sent_it_again() {
+        let (together, a, b) = (Together::default(), release("a"), release("b"));
+        let command = || words(&together.call(&a, &[&b]))[0].clone();
+        assert_eq!(command(), "EVAL");
+        let answers = Value::Array(vec![Value::Int(1), Value::Nil]);
+        assert_eq!(together.answers(&a, 2, answers), [Some(Value::Int(1)), None]);
+        assert_eq!(command(), "EVALSHA");
+        assert_eq!(together.answers(&a, 2, error("NOSCRIPT none")), [None, None]);
+        assert!(together.is_accepted(&a));
+        assert_eq!(command(), "EVAL");
+    }
+
+    #[test]
+    fn a_server_that_refuses_is_left_alone_for_a_while() {
+        let (together, refused, a) = (Together::default(), error("NOPERM no"), release("a"));
+        assert!(together.is_accepted(&a));
+        assert_eq!(together.answers(&a, 2, refused), [None, None]);
+        assert!(!together.is_accepted(&a));
+        assert!(together.is_accepted(&acquire("a", 10)));
+    }
+
+    /// What the server answers instead of a result.
+    fn error(text: &str) -> Value {
+        redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("a value")
+    }
+}
