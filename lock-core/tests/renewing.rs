@@ -13,6 +13,7 @@ use lock_core::{
     Moment, SystemClock,
 };
 use lock_testkit::{Faulty, eventually};
+use tokio::runtime::Builder;
 use tokio::task::yield_now;
 use tokio::time::{advance, sleep};
 
@@ -34,10 +35,7 @@ impl Clock for CountingClock {
     }
 
     async fn sleep_until(&self, deadline: Moment) {
-        // As the clock of the machine does: it looks again and again, because of suspend.
-        while !self.now().has_reached(deadline) {
-            sleep(self.now().until(deadline).min(Duration::from_millis(50))).await;
-        }
+        SystemClock.sleep_until(deadline).await;
     }
 }
 
@@ -49,13 +47,37 @@ async fn r1_an_idle_client_sleeps() {
     let client = LockClient::with_options(MemoryBackend::new(), options);
     for _ in 0..3 {
         client.acquire("a").await.expect("a free lock").release().await.expect("an answer");
-        // The renewer notices within its next step that nothing is held any more.
-        sleep(Duration::from_secs(1)).await;
+        // The renewer notices when a renewal would be due that nothing is held any more.
+        sleep(Duration::from_secs(30)).await;
         let looked = clock.0.load(Ordering::Relaxed);
         advance(Duration::from_secs(3600)).await;
         sleep(Duration::from_secs(1)).await;
         assert_eq!(clock.0.load(Ordering::Relaxed), looked, "it woke though it holds nothing");
     }
+}
+
+/// R1: a client that holds a lock wakes for its renewals, and for nothing else.
+#[test]
+fn r1_a_client_that_holds_a_lock_wakes_for_its_renewals_alone() {
+    let parks = Arc::new(AtomicUsize::new(0));
+    let counted = parks.clone();
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .on_thread_park(move || _ = counted.fetch_add(1, Ordering::Relaxed))
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        const PERIODS: u32 = 360;
+        let client = LockClient::new(MemoryBackend::new());
+        let guard = held(&client, "a", Duration::from_secs(30)).await;
+        let before = parks.load(Ordering::Relaxed);
+        sleep(Duration::from_secs(10) * PERIODS).await;
+        let woke = parks.load(Ordering::Relaxed) - before;
+        assert!(guard.is_held(), "{guard:?}");
+        // Tokio's wheel of timers wakes up to three times for one of 10 s, and a step of 50 ms was 200.
+        assert!(woke <= 5 * PERIODS as usize, "it woke {woke} times in {PERIODS} periods");
+    });
 }
 
 /// C12: a client that was idle renews its next hold in time.

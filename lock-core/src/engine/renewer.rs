@@ -25,9 +25,6 @@ const BATCH: usize = 100;
 /// beside the time of a request.
 const AT_A_STRETCH: usize = 10;
 
-/// The renewer looks this often whether anything is held at all.
-const IDLE_CHECK: Duration = Duration::from_millis(50);
-
 /// Renews the holds of one client at a third of their TTL, in batches (C12), and ends those whose
 /// deadline passes. Renewals run beside the deadlines, so that one that hangs delays none (C9).
 #[derive(Debug)]
@@ -157,28 +154,19 @@ impl Renewer {
 
     /// Sleeps until something is due, or without end if nothing is held: an idle client costs nothing.
     ///
-    /// It wakes in short steps as long as anything is held, because a timer does not count the time in
-    /// which the machine is suspended (C6). To look at the registry in each step is cheaper than to be
-    /// told of each release.
+    /// A release does not shorten the sleep. So a client that takes a lock over and over wakes the renewer once for
+    /// many holds.
     async fn sleep_until_due(&self) {
-        let mut rests = false;
-        while let Some(next) = self.looks_at(rests) {
-            let now = self.clock.now();
-            if now.has_reached(next) || self.registry().holds.was_suspended(now) {
-                return;
-            }
-            rests = self.registry().holds.next().is_none();
-            self.clock.sleep_until(now.after(now.until(next).min(IDLE_CHECK))).await;
+        match self.looks_at() {
+            Some(next) => self.clock.sleep_until(next).await,
+            None => std::future::pending().await,
         }
-        std::future::pending().await
     }
 
-    /// When something is due. If nothing is held it looks once more before it rests, since a client that
-    /// takes a lock over and over would have to wake it for each hold; `None` if it rests.
-    fn looks_at(&self, rests: bool) -> Option<Moment> {
+    /// When something is due; `None` if nothing is held.
+    fn looks_at(&self) -> Option<Moment> {
         let mut registry = self.registry();
-        let once_more = || (!rests).then(|| self.clock.now().after(IDLE_CHECK));
-        registry.looks_at = registry.holds.next().or_else(once_more);
+        registry.looks_at = registry.holds.next();
         registry.looks_at
     }
 

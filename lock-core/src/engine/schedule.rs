@@ -104,7 +104,7 @@ impl Schedule {
     }
 
     /// Whether the machine may have been suspended since it was last asked what is due.
-    pub(super) fn was_suspended(&self, now: Moment) -> bool {
+    fn was_suspended(&self, now: Moment) -> bool {
         self.asked.is_none_or(|asked| now.slept_since(asked) > SUSPENDED)
     }
 

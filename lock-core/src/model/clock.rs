@@ -9,35 +9,35 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::suspend::{Resumes, slept};
+
 /// A point on the holder's own clock.
 ///
-/// It is read on two clocks at once: one that runs while the machine runs, and one that also counts
-/// the time it was suspended. The time between two moments is the **larger** of the two, because a
-/// holder that overslept must not believe in its hold (`Instant` alone stops in suspend on Linux).
+/// It counts the time that the machine was suspended, because a holder that overslept must not believe in its hold
+/// (`Instant` alone stops in suspend on Linux).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     awake: Instant,
-    boot: Duration,
+    /// For how long the machine was suspended before.
+    slept: Duration,
 }
 
 impl Moment {
     /// How long after `earlier` this is; zero if it is not after it.
     pub fn since(&self, earlier: Moment) -> Duration {
-        let awake = self.awake.saturating_duration_since(earlier.awake);
-        // C6: the larger of both, which counts suspend.
-        awake.max(self.boot.saturating_sub(earlier.boot))
+        // C6: suspend counts.
+        self.awake.saturating_duration_since(earlier.awake) + self.slept_since(earlier)
     }
 
-    /// How long is left until `deadline`; zero once either clock has reached it.
+    /// How long is left until `deadline`; zero once it has come.
     pub fn until(&self, deadline: Moment) -> Duration {
         let awake = deadline.awake.saturating_duration_since(self.awake);
-        awake.min(deadline.boot.saturating_sub(self.boot))
+        awake.saturating_sub(self.slept_since(deadline))
     }
 
-    /// How long the machine slept since `earlier`: what only the clock that counts suspend has counted.
+    /// How long the machine was suspended since `earlier`.
     pub(crate) fn slept_since(&self, earlier: Moment) -> Duration {
-        let awake = self.awake.saturating_duration_since(earlier.awake);
-        self.boot.saturating_sub(earlier.boot).saturating_sub(awake)
+        self.slept.saturating_sub(earlier.slept)
     }
 
     /// The moment on the clock that runs while the machine runs.
@@ -55,7 +55,7 @@ impl Moment {
     pub fn after(&self, span: Duration) -> Moment {
         // A century stands for ever, and does not overflow.
         let span = span.min(Duration::from_secs(100 * 365 * 24 * 3600));
-        Moment { awake: self.awake + span, boot: self.boot + span }
+        Moment { awake: self.awake + span, ..*self }
     }
 }
 
@@ -77,39 +77,26 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 /// The clock of the machine: on Linux the larger of `CLOCK_MONOTONIC`'s and `CLOCK_BOOTTIME`'s
 /// elapsed time; elsewhere the monotonic clock.
 ///
-/// Under Tokio's paused time it follows that time.
+/// Under Tokio's paused time it follows that time alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
-
-/// Timers stop in suspend as `CLOCK_MONOTONIC` does, so a sleeper looks at the clock this often and
-/// notices a resume.
-const SUSPEND_CHECK: Duration = Duration::from_millis(50);
 
 #[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Moment {
-        Moment { awake: Instant::now(), boot: boot_time() }
+        Moment { awake: Instant::now(), slept: slept() }
     }
 
     async fn sleep_until(&self, deadline: Moment) {
+        // Listens first, and reads the clock then: so no resume comes between.
+        let mut resumes = Resumes::listen();
         loop {
             match self.now().until(deadline) {
                 Duration::ZERO => return,
-                left => tokio::time::sleep(left.min(SUSPEND_CHECK)).await,
+                left => resumes.sleep(left).await,
             }
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn boot_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn boot_time() -> Duration {
-    Duration::ZERO
 }
 
 /// A clock that moves when a test says so.
@@ -142,7 +129,7 @@ impl FakeClock {
 
     /// Lets `span` go by with the machine asleep: only the clock that counts suspend moves.
     pub fn suspend(&self, span: Duration) {
-        self.set(|now| Moment { boot: now.boot + span, ..now });
+        self.set(|now| Moment { slept: now.slept + span, ..now });
     }
 
     fn set(&self, step: impl FnOnce(Moment) -> Moment) {
@@ -192,13 +179,26 @@ mod tests {
     }
 
     #[test]
-    fn c06_elapsed_time_is_the_larger_of_both_clocks() {
-        let start = FakeClock::new().now();
-        let awake_ahead = Moment { awake: start.awake + MINUTE, ..start };
-        let boot_ahead = Moment { boot: start.boot + MINUTE, ..start };
-        assert_eq!(awake_ahead.since(start), MINUTE);
-        assert_eq!(boot_ahead.since(start), MINUTE);
-        assert_eq!(start.since(boot_ahead), Duration::ZERO);
+    fn c06_elapsed_time_has_that_of_a_suspend() {
+        let clock = FakeClock::new();
+        let start = clock.now();
+        clock.advance(MINUTE);
+        assert_eq!(clock.now().since(start), MINUTE);
+        clock.suspend(MINUTE);
+        assert_eq!(clock.now().since(start), 2 * MINUTE);
+        assert_eq!(start.since(clock.now()), Duration::ZERO);
+    }
+
+    /// A slow machine takes nothing from a hold of a test that pauses the time.
+    #[tokio::test(start_paused = true)]
+    async fn c06_paused_time_is_the_only_time() {
+        let (start, real) = (SystemClock.now(), std::time::Instant::now());
+        while real.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        assert_eq!(SystemClock.now().since(start), Duration::ZERO);
+        tokio::time::advance(MINUTE).await;
+        assert_eq!(SystemClock.now().since(start), MINUTE);
     }
 
     #[test]

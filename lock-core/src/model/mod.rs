@@ -20,6 +20,7 @@ mod record;
 mod reentrance;
 mod request;
 mod state;
+mod suspend;
 mod token;
 mod ttl;
 mod whom;

@@ -1,0 +1,122 @@
+//! The suspend of the machine, which stops Tokio's timers.
+
+pub(super) use self::platform::{Resumes, slept};
+
+#[cfg(target_os = "linux")]
+mod platform {
+    use std::fs::File;
+    use std::io::{self, ErrorKind, Read};
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use rustix::io::Errno;
+    use rustix::time::{
+        ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
+        clock_gettime, timerfd_create, timerfd_settime,
+    };
+    use tokio::sync::watch;
+    use tokio::time::sleep;
+
+    /// The step of a sleep where the kernel reports no resume.
+    const STEP: Duration = Duration::from_millis(50);
+
+    /// Reads for how long the machine was suspended since it started. It never shrinks.
+    pub(crate) fn slept() -> Duration {
+        static LONGEST: AtomicU64 = AtomicU64::new(0);
+        // In this order: a pause between the readings makes the difference smaller, never larger.
+        let boot = read(ClockId::Boottime);
+        let slept = boot.saturating_sub(read(ClockId::Monotonic)).as_nanos() as u64;
+        let longest = LONGEST.load(Ordering::Relaxed);
+        if slept > longest {
+            LONGEST.fetch_max(slept, Ordering::Relaxed);
+        }
+        Duration::from_nanos(slept.max(longest))
+    }
+
+    fn read(clock: ClockId) -> Duration {
+        let time = clock_gettime(clock);
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+    }
+
+    /// Tells a sleeper that the machine has resumed.
+    pub(crate) struct Resumes(Option<watch::Receiver<()>>);
+
+    impl Resumes {
+        /// Listens from now on.
+        pub(crate) fn listen() -> Self {
+            static RESUMED: LazyLock<Option<watch::Receiver<()>>> =
+                LazyLock::new(|| watch_for_resume().ok());
+            let mut resumed = RESUMED.clone();
+            if let Some(resumed) = &mut resumed {
+                resumed.mark_unchanged();
+            }
+            Self(resumed)
+        }
+
+        /// Sleeps for `span`, or less if the machine has resumed since this listens.
+        pub(crate) async fn sleep(&mut self, span: Duration) {
+            let Some(resumed) = &mut self.0 else { return sleep(span.min(STEP)).await };
+            tokio::select! {
+                () = sleep(span) => {}
+                seen = resumed.changed() => {
+                    if seen.is_err() {
+                        self.0 = None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts the thread that waits for a resume. There is one in a process. It needs no runtime, and wakes for
+    /// a step of the wall clock alone, which a resume is.
+    fn watch_for_resume() -> io::Result<watch::Receiver<()>> {
+        let timer = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::CLOEXEC)?;
+        let never = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
+        let once = Itimerspec { it_interval: Timespec::default(), it_value: never };
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        timerfd_settime(&timer, flags, &once)?;
+        let (resumed, listener) = watch::channel(());
+        let wait = move || wait_for_resume(timer.into(), &resumed);
+        thread::Builder::new().name("leasehold-resume".to_owned()).spawn(wait)?;
+        Ok(listener)
+    }
+
+    /// Waits for as long as the kernel can tell.
+    fn wait_for_resume(mut timer: File, resumed: &watch::Sender<()>) {
+        loop {
+            match timer.read(&mut [0; 8]) {
+                Err(error) if error.raw_os_error() == Some(Errno::CANCELED.raw_os_error()) => {
+                    resumed.send_replace(());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Elsewhere the clock of the timers is the only one.
+#[cfg(not(target_os = "linux"))]
+mod platform {
+    use std::time::Duration;
+
+    use tokio::time::sleep;
+
+    pub(crate) fn slept() -> Duration {
+        Duration::ZERO
+    }
+
+    pub(crate) struct Resumes;
+
+    impl Resumes {
+        pub(crate) fn listen() -> Self {
+            Self
+        }
+
+        pub(crate) async fn sleep(&mut self, span: Duration) {
+            sleep(span).await;
+        }
+    }
+}
