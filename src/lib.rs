@@ -51,14 +51,13 @@ mod connector;
 mod docs;
 
 pub use lock_core::{
-    BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, Election, FakeClock,
-    Fence, FenceError, FencingToken, Finding, Finished, Health, Holder, InvalidLabel, InvalidLease,
-    InvalidName, InvalidOccurrence, InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label,
-    Leader, Leadership, Lease, ListWatch, LockClient, LockError, LockGuard, LockName, LockRequest,
-    LockState, LockWatch, LostReason, LostSignal, MAX_NAMES, MAX_PERMITS, MemoryBackend,
-    MemoryFence, Moment, MultiGuard, MultiRequest, Observer, Occurrence, Once, OnceOutcome, Order,
-    Outcome, OwnerId, Permits, Readable, Reentrance, Release, Renewals, Slots, SystemClock,
-    TokenDurability, Ttl, Wait, Wakeup, Whom,
+    BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, Election, Fence,
+    FenceError, FencingToken, Finding, Finished, Health, Holder, InputKind, InvalidInput, Kind,
+    Kinds, Label, Leader, Leadership, Lease, ListWatch, LockClient, LockError, LockGuard, LockName,
+    LockRequest, LockState, LockWatch, LostReason, LostSignal, MemoryBackend, MemoryFence, Moment,
+    MultiGuard, MultiRequest, Observer, Occurrence, Once, OnceOutcome, Order, Outcome, OwnerId,
+    Permits, Readable, Reentrance, Release, Renewals, Slots, SystemClock, TokenDurability, Ttl,
+    Wait, Wakeup, Whom,
 };
 // Not shown here a second time: there the methods of their implementation for `Arc` have dead links.
 #[doc(no_inline)]
@@ -67,12 +66,14 @@ pub use lock_core::{DistributedLock, LockAdmin};
 pub use crate::connect::{backend, connect, connect_with};
 pub use crate::connector::Connector;
 
-/// A backend that fails when a test says so, for tests of what your code does then: [`Faulty`] around a
-/// [`MemoryBackend`].
+/// For tests of what your code does when things fail: [`Faulty`] around a [`MemoryBackend`] fails when the test
+/// says so, and a [`FakeClock`] moves when it says so.
 ///
+/// [`FakeClock`]: testing::FakeClock
 /// [`Faulty`]: testing::Faulty
 #[cfg(feature = "testing")]
 pub mod testing {
+    pub use lock_core::testing::FakeClock;
     pub use lock_testkit::{Fault, Faulty, Operation};
 }
 

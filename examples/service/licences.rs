@@ -28,7 +28,7 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// `POST /render`
 pub(crate) async fn render(State(instance): State<Arc<Instance>>) -> Result<String, Refusal> {
-    let request = LockRequest::new(instance.name("licences")).one_of(LICENCES);
+    let request = LockRequest::new(instance.name("licences")).permits(1, LICENCES);
     let request = request.ttl(TTL).wait(Wait::AtMost(MAX_WAIT));
     let guard = instance.locks.acquire(request).await?;
     let (began, token) = (now(), guard.token());

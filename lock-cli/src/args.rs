@@ -7,7 +7,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use leasehold::{Connector, MAX_PERMITS};
+use leasehold::{Connector, Permits};
 
 use crate::redaction::holds_password;
 
@@ -414,7 +414,7 @@ pub(crate) fn command(connector: &Connector) -> clap::Command {
 
 /// A number of permits.
 fn permits() -> clap::builder::RangedI64ValueParser<u16> {
-    clap::value_parser!(u16).range(1..=i64::from(MAX_PERMITS))
+    clap::value_parser!(u16).range(1..=i64::from(Permits::MAX))
 }
 
 /// What `inspect` shows of an owner.

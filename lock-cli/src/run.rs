@@ -129,7 +129,7 @@ async fn acquire(
 fn of_kind(request: MultiRequest, args: &args::Run) -> MultiRequest {
     match (args.shared, args.limit) {
         (true, _) => request.shared(),
-        (false, Some(n)) => request.one_of(n).take(args.take.unwrap_or(1)),
+        (false, Some(n)) => request.permits(args.take.unwrap_or(1), n),
         (false, None) => request,
     }
 }

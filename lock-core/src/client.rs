@@ -93,7 +93,7 @@ impl LockClient {
     ///   request time-outs.
     ///
     /// # Errors
-    /// - [`LockError::InvalidName`], [`LockError::InvalidTtl`], [`LockError::InvalidLabel`]: nothing
+    /// - [`LockError::Invalid`] if the name, the TTL, the label or the permits are outside their limits: nothing
     ///   was sent.
     /// - [`LockError::NotALock`] at once, if the store has something else under the lock's name.
     /// - [`LockError::NotAcquired`] if it is held and the request does not wait.
@@ -210,7 +210,7 @@ impl LockClient {
     /// Looks at a lock without touching it.
     ///
     /// # Errors
-    /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::Invalid`]: nothing was sent.
     /// - [`LockError::NotALock`] if the store has something else under the lock's name.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
     ///
@@ -269,7 +269,7 @@ impl LockClient {
     /// might end the hold of the next one.
     ///
     /// # Errors
-    /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::Invalid`]: nothing was sent.
     /// - [`LockError::NotALock`] if the store has something else under the lock's name: it is left alone.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses. Its
     ///   [outcome](crate::BackendError::outcome) says whether the hold may be over.
@@ -308,8 +308,8 @@ impl LockClient {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
     /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
     /// # let locks = LockClient::new(MemoryBackend::new());
-    /// let hung = locks.acquire(LockRequest::new("licences").one_of(5)).await?;
-    /// let works = locks.acquire(LockRequest::new("licences").one_of(5)).await?;
+    /// let hung = locks.acquire(LockRequest::new("licences").permits(1, 5)).await?;
+    /// let works = locks.acquire(LockRequest::new("licences").permits(1, 5)).await?;
     /// let holders = locks.inspect("licences").await?.holders;
     /// let owner = holders[0].owner.as_deref().expect("one of ours");
     /// let ended = locks.evict_owner("licences", owner).await?.expect("it held a permit");
@@ -390,7 +390,7 @@ impl LockClient {
     /// lock, or a holder without a TTL that is not ours.
     ///
     /// # Errors
-    /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::Invalid`]: nothing was sent.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
     ///
     /// # Cancel safety

@@ -89,8 +89,8 @@ impl LockGuard {
         self.hold.lease().kind
     }
 
-    /// The slots of this hold, ascending: one, or as many as were [taken](crate::LockRequest::take) of
-    /// [`one_of`](crate::LockRequest::one_of); none for other kinds. They are constant for the life of this
+    /// The slots of this hold, ascending: one, or as many as
+    /// [`permits`](crate::LockRequest::permits) were taken; none for other kinds. They are constant for the life of this
     /// hold, and nobody else has them meanwhile: a worker's id, a port, a seat of a licence (C36).
     ///
     /// Let each slot have a fence of its own: the token of slot 2 says nothing of slot 1.
@@ -193,7 +193,7 @@ impl LockGuard {
     /// renewals (C10).
     ///
     /// # Errors
-    /// - [`LockError::InvalidTtl`]: nothing was sent.
+    /// - [`LockError::Invalid`]: nothing was sent.
     /// - [`LockError::Lost`] if the lock is lost, which is final.
     /// - [`LockError::Backend`] if the server cannot be reached; the lock stays held until its
     ///   deadline, and renewing goes on.
@@ -240,7 +240,7 @@ impl LockGuard {
     /// what is left of [`at_least`](crate::Once::at_least) if that is more.
     ///
     /// # Errors
-    /// - [`LockError::InvalidOccurrence`]: nothing was sent.
+    /// - [`LockError::Invalid`]: nothing was sent.
     /// - [`LockError::Unsupported`] if the hold is not exclusive: others may run beside it. Nothing was sent.
     /// - [`LockError::Lost`] if the lock is lost, which is final.
     /// - [`LockError::Unrecorded`] if the server refuses, which is told at once, or did not answer until the deadline;

@@ -45,6 +45,11 @@ mod model;
 mod primitives;
 mod reentrance;
 
+/// What helps tests of what is built on locks.
+pub mod testing {
+    pub use crate::model::FakeClock;
+}
+
 pub use crate::backend::{DistributedLock, LockAdmin, Release};
 pub use crate::client::{Finished, LockClient};
 pub use crate::engine::{ClientOptions, LostSignal};
@@ -52,14 +57,13 @@ pub use crate::fence::{Fence, MemoryFence};
 pub use crate::guard::LockGuard;
 pub use crate::memory::MemoryBackend;
 pub use crate::model::{
-    BackendError, BoxError, Capabilities, Clock, Contention, Drift, FakeClock, FenceError,
-    FencingToken, Finding, Health, Holder, InvalidLabel, InvalidLease, InvalidName,
-    InvalidOccurrence, InvalidOwner, InvalidPermits, InvalidToken, InvalidTtl, Kind, Kinds, Label,
-    Lease, LockError, LockName, LockRequest, LockState, LostReason, MAX_LABEL_BYTES,
-    MAX_NAME_BYTES, MAX_PERMITS, Moment, Occurrence, Order, Outcome, OwnerId, Permits, Readable,
-    Reentrance, Renewals, Slots, SystemClock, TokenDurability, Ttl, Wait, Wakeup, Whom,
+    BackendError, BoxError, Capabilities, Clock, Contention, Drift, FenceError, FencingToken,
+    Finding, Health, Holder, InputKind, InvalidInput, Kind, Kinds, Label, Lease, LockError,
+    LockName, LockRequest, LockState, LostReason, Moment, Occurrence, Order, Outcome, OwnerId,
+    Permits, Readable, Reentrance, Renewals, Slots, SystemClock, TokenDurability, Ttl, Wait,
+    Wakeup, Whom,
 };
 pub use crate::primitives::{
-    Election, Leader, Leadership, ListWatch, LockWatch, MAX_NAMES, MultiGuard, MultiRequest,
-    Observer, Once, OnceOutcome,
+    Election, Leader, Leadership, ListWatch, LockWatch, MultiGuard, MultiRequest, Observer, Once,
+    OnceOutcome,
 };

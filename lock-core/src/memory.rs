@@ -16,7 +16,7 @@ use crate::backend::{
 };
 use crate::model::{
     BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder,
-    InvalidToken, Kinds, LockName, LockState, Moment, Occurrence, Order, Outcome, OwnerId, Record,
+    InvalidInput, Kinds, LockName, LockState, Moment, Occurrence, Order, Outcome, OwnerId, Record,
     Renewal, Renewals, Reservation, ServerTime, Slots, SystemClock, TokenDurability, Ttl, Wakeup,
     Whom,
 };
@@ -441,7 +441,7 @@ impl Store {
     }
 }
 
-fn out_of_tokens(error: InvalidToken) -> BackendError {
+fn out_of_tokens(error: InvalidInput) -> BackendError {
     BackendError::permanent("memory", Outcome::NotApplied, "out of tokens", error)
 }
 

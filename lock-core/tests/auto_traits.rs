@@ -8,12 +8,12 @@ use lock_core::backend::{
     Renewal, ReplyMonitor, RequestError, ServerTime, WaiterEvent, WaiterEvents, WaiterHandle,
     Withdrawals,
 };
+use lock_core::testing::FakeClock;
 use lock_core::{
-    BackendError, Capabilities, ClientOptions, Contention, DistributedLock, Drift, FakeClock,
-    Fence, FenceError, FencingToken, Finding, Holder, InvalidLabel, InvalidLease, InvalidName,
-    InvalidOwner, InvalidToken, InvalidTtl, Label, Lease, LockClient, LockError, LockGuard,
-    LockName, LockRequest, LockState, LostReason, LostSignal, MemoryBackend, MemoryFence, Moment,
-    MultiGuard, MultiRequest, OwnerId, Reentrance, SystemClock, Ttl, Wait,
+    BackendError, Capabilities, ClientOptions, Contention, DistributedLock, Drift, Fence,
+    FenceError, FencingToken, Finding, Holder, InputKind, InvalidInput, Label, Lease, LockClient,
+    LockError, LockGuard, LockName, LockRequest, LockState, LostReason, LostSignal, MemoryBackend,
+    MemoryFence, Moment, MultiGuard, MultiRequest, OwnerId, Reentrance, SystemClock, Ttl, Wait,
 };
 
 /// What every public type is.
@@ -36,8 +36,7 @@ fn public_types_are_send_sync_and_unpin() {
 #[test]
 fn plain_data_is_unwind_safe() {
     all!(is_plain: Capabilities, Claim, ClockLimit, Contention, Drift, Extension, FencingToken,
-        Finding, Grant, Holder, InvalidLabel, InvalidLease, InvalidName, InvalidOwner, InvalidToken,
-        InvalidTtl, Label, Lease, LockName, LockState, LostReason, MemoryFence, Moment, OwnerId,
+        Finding, Grant, Holder, InputKind, InvalidInput, Label, Lease, LockName, LockState, LostReason, MemoryFence, Moment, OwnerId,
         Reentrance, Release, Renewal, ReplyMonitor, RequestError<()>, ServerTime, SystemClock, Ttl, Wait,
         Withdrawals);
     all!(is_ordinary: FakeClock);

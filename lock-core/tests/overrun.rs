@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::testing::FakeClock;
 use lock_core::{
-    ClientOptions, FakeClock, Finished, LockClient, LockError, LockRequest, LostReason,
-    MemoryBackend, MultiRequest, OnceOutcome,
+    ClientOptions, Finished, LockClient, LockError, LockRequest, LostReason, MemoryBackend,
+    MultiRequest, OnceOutcome,
 };
 
 const TTL: Duration = Duration::from_secs(30);

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use lock_core::testing::FakeClock;
 use lock_core::{
-    ClientOptions, FakeClock, FencingToken, LockClient, LockError, LockGuard, LockRequest,
-    LostReason, MemoryBackend, Wait,
+    ClientOptions, FencingToken, LockClient, LockError, LockGuard, LockRequest, LostReason,
+    MemoryBackend, Wait,
 };
 use lock_testkit::{Fault, Faulty, Operation, eventually};
 use tokio::time::{Instant, sleep};

@@ -222,7 +222,7 @@ async fn c43_a_hold_of_one_kind_is_none_of_another() {
 /// C43: those that ask at once share one hold, also where the store would grant one to each.
 #[tokio::test(start_paused = true)]
 async fn c43_those_that_could_hold_beside_each_other_share_a_hold() {
-    for kind in [LockRequest::shared, |request: LockRequest| request.one_of(8)] {
+    for kind in [LockRequest::shared, |request: LockRequest| request.permits(1, 8)] {
         let (locks, _, other) = clients();
         let me = Reentrance::new();
         let asking = (0..5).map(|_| locks.acquire(kind(request(&me).wait(Wait::Never))));

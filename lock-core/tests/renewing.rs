@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::backend::async_trait;
+use lock_core::testing::FakeClock;
 use lock_core::{
-    ClientOptions, Clock, FakeClock, LockClient, LockGuard, LockName, LockRequest, MemoryBackend,
-    Moment, SystemClock,
+    ClientOptions, Clock, LockClient, LockGuard, LockName, LockRequest, MemoryBackend, Moment,
+    SystemClock,
 };
 use lock_testkit::{Faulty, eventually};
 use tokio::runtime::Builder;

@@ -148,7 +148,7 @@ mod tests {
         let request = LockRequest::new("a").label(label);
         let request = match kind {
             Kind::Shared => request.shared(),
-            Kind::OneOf(permits) => request.one_of(permits.of()).take(permits.taken()),
+            Kind::OneOf(permits) => request.permits(permits.taken(), permits.of()),
             _ => request,
         };
         request.claim().expect("a good claim")

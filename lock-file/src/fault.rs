@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use lock_core::{BackendError, InvalidToken, Outcome};
+use lock_core::{BackendError, InvalidInput, Outcome};
 
 use crate::state_file::{StateFile, StateOf};
 
@@ -72,6 +72,6 @@ pub(crate) fn no_record(file: &StateFile) -> BackendError {
 }
 
 /// The wall clock, or a token before, has come to the end of all tokens.
-pub(crate) fn out_of_tokens(error: InvalidToken) -> BackendError {
+pub(crate) fn out_of_tokens(error: InvalidInput) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, "out of tokens", error)
 }

@@ -107,7 +107,7 @@ fn kind_of(kind: &str, slots: &str) -> Option<(Kind, Slots)> {
 mod tests {
     use std::time::UNIX_EPOCH;
 
-    use lock_core::{FencingToken, MAX_LABEL_BYTES, MAX_PERMITS, OwnerId};
+    use lock_core::{FencingToken, Label, OwnerId, Permits};
 
     use super::*;
 
@@ -117,7 +117,7 @@ mod tests {
             token: FencingToken::MAX,
             kind,
             slots: Slots::new(0..kind.slots()),
-            label: Label::new("l".repeat(MAX_LABEL_BYTES)).expect("a label"),
+            label: Label::new("l".repeat(Label::MAX_BYTES)).expect("a label"),
             since: Some(UNIX_EPOCH + Duration::from_micros(1_795_251_431_457_582)),
             expires: Duration::from_nanos(u64::MAX),
         }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn holds_are_read_as_they_were_written() {
-        let all = Permits::new(MAX_PERMITS, MAX_PERMITS).expect("permits");
+        let all = Permits::new(Permits::MAX, Permits::MAX).expect("permits");
         let plain = Held { label: Label::default(), since: None, ..held(Kind::Shared) };
         let holds = [held(Kind::Shared), held(Kind::OneOf(all)), plain];
         let text = encode(&holds);

@@ -129,7 +129,7 @@ fn checksum(bytes: &EntryBytes) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use lock_core::{MAX_LABEL_BYTES, MAX_PERMITS};
+    use lock_core::{Label, Permits};
 
     use super::*;
 
@@ -146,11 +146,11 @@ mod tests {
 
     #[test]
     fn the_largest_entry_fits_and_is_read_again() {
-        for label in [0, 1, MAX_LABEL_BYTES] {
+        for label in [0, 1, Label::MAX_BYTES] {
             let listening = entry(label);
             let polling = QueueEntry { socket: None, ..listening.clone() };
             let shared = QueueEntry { kind: Kind::Shared, ..listening.clone() };
-            let permits = Permits::new(2, MAX_PERMITS).expect("permits");
+            let permits = Permits::new(2, Permits::MAX).expect("permits");
             let permit = QueueEntry { kind: Kind::OneOf(permits), ..listening.clone() };
             for entry in [listening, polling, shared, permit] {
                 assert_eq!(QueueEntry::decode(&entry.encode()), Some(entry));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_is_torn_at_any_byte_is_the_old_one_the_new_one_or_nobodys() {
-        let old = entry(MAX_LABEL_BYTES);
+        let old = entry(Label::MAX_BYTES);
         let refreshed = QueueEntry { seen: old.seen * 3, ..old.clone() };
         let erased = [0; ENTRY_BYTES];
         for (before, after) in [

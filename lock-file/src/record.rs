@@ -108,7 +108,7 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
-    use lock_core::{MAX_LABEL_BYTES, MAX_NAME_BYTES, OwnerId};
+    use lock_core::{Label, LockName, OwnerId};
 
     use super::*;
     use crate::slots::MAX_PAYLOAD_BYTES;
@@ -121,7 +121,7 @@ mod tests {
     /// As large as a record can be, or its holders are.
     fn largest(holders: Holders) -> Record {
         Record {
-            name: LockName::new("n".repeat(MAX_NAME_BYTES)).expect("a name"),
+            name: LockName::new("n".repeat(LockName::MAX_BYTES)).expect("a name"),
             token: FencingToken::MAX,
             holders,
             queue: Queue::from_line(&format!("{} {1} {1}", u32::MAX - 1, u32::MAX))
@@ -135,7 +135,7 @@ mod tests {
             token: FencingToken::MAX,
             kind: Kind::Exclusive,
             slots: Slots::NONE,
-            label: Label::new("l".repeat(MAX_LABEL_BYTES)).expect("a label"),
+            label: Label::new("l".repeat(Label::MAX_BYTES)).expect("a label"),
             since: time_of_micros(u64::MAX / 1000),
             expires: Duration::from_nanos(u64::MAX),
         };

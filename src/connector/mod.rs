@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use lock_core::backend::{Prefixed, UrlParameters};
-use lock_core::{ClientOptions, DistributedLock, LockClient, LockError, LockName, MAX_NAME_BYTES};
+use lock_core::{ClientOptions, DistributedLock, LockClient, LockError, LockName};
 
 use self::schemes::{Schemes, config};
 
@@ -130,7 +130,8 @@ fn prefix(parameters: &mut UrlParameters) -> Result<Option<LockName>, LockError>
     };
     // Two prefixes that are no UTF-8 would look alike, and their locks would exclude each other.
     let is_text = !prefix.contains(char::REPLACEMENT_CHARACTER);
-    let name = LockName::new(&prefix).ok().filter(|_| is_text && prefix.len() < MAX_NAME_BYTES);
+    let name =
+        LockName::new(&prefix).ok().filter(|_| is_text && prefix.len() < LockName::MAX_BYTES);
     name.map(Some).ok_or_else(|| {
         config("`prefix` in the URL is UTF-8 without control characters, and shorter than a name may be")
     })

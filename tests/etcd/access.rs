@@ -167,8 +167,8 @@ async fn s3_a_claim_that_is_not_understood_is_waited_for() {
         for request in [
             patient(&name),
             patient(&name).shared(),
-            patient(&name).one_of(5),
-            patient(&name).one_of(2),
+            patient(&name).permits(1, 5),
+            patient(&name).permits(1, 2),
         ] {
             let granted = client.try_acquire(request).await.expect("an answer");
             assert!(granted.is_none(), "{value:?}: {granted:?}");

@@ -48,7 +48,7 @@ async fn c33_each_kind_takes_as_few_transactions_as_it_can() {
     let server = EtcdServer::start().await;
     let clients = clients(&server, 4).await;
     let shared = patient("shared").shared();
-    let permit = patient("permits").one_of(3);
+    let permit = patient("permits").permits(1, 3);
     let cases = [
         (patient("exclusive"), 1),
         (shared.clone(), 1),
@@ -80,7 +80,7 @@ async fn c36_no_slot_is_given_twice_however_many_decide_at_once() {
         let taken = if number % 4 == 0 { 2 } else { 1 };
         tokio::spawn(async move {
             for _ in 0..12 {
-                let request = patient(&name).one_of(4).take(taken).wait(wait);
+                let request = patient(&name).permits(taken, 4).wait(wait);
                 let guard = match client.acquire(request).await {
                     Ok(guard) => guard,
                     Err(LockError::NotAcquired { .. }) => continue,
@@ -116,7 +116,7 @@ async fn c38_the_slot_of_a_dead_client_comes_back() {
     let proxy = Proxy::start(server.addr()).await;
     let (other, dies) = (client(&server.url()).await, client_through::<EtcdFaults>(&proxy).await);
     let name = fresh_name();
-    let request = || patient(&name).one_of(2);
+    let request = || patient(&name).permits(1, 2);
     let stays = acquired(&other, request()).await;
     let dead = acquired(&dies, request().ttl(SHORTEST_TTL)).await;
     assert_eq!((stays.slots(), dead.slots()), (vec![0], vec![1]));
@@ -139,7 +139,7 @@ async fn c37_a_foreign_claim_that_waits_is_not_passed() {
     let server = one_member().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
     let kinds: [fn(LockRequest) -> LockRequest; 2] =
-        [LockRequest::shared, |request| request.one_of(3)];
+        [LockRequest::shared, |request| request.permits(1, 3)];
     for asked in kinds {
         let request = || asked(patient(&name));
         let first = acquired(&client, request()).await;
@@ -166,7 +166,7 @@ async fn c33_a_conflict_behind_others_is_told_when_they_hold() {
     let server = one_member().await;
     let (clients, name) = (clients(server, 3).await, fresh_name());
     let first = held(&clients[0], &name).await;
-    let of = |count: u16| patient(&name).one_of(count);
+    let of = |count: u16| patient(&name).permits(1, count);
     let three = queued(&clients[1], &clients[0], of(3), &name).await;
     let two = tokio::spawn({
         let (client, request) = (clients[2].clone(), of(2));
@@ -189,7 +189,7 @@ async fn c34_permits_come_in_past_a_waiter_that_died() {
     let (clients, name) = (clients(server, 3).await, fresh_name());
     let dies = client_through::<EtcdFaults>(&proxy).await;
     let first = held(&clients[0], &name).await;
-    let request = || patient(&name).one_of(3);
+    let request = || patient(&name).permits(1, 3);
     let dead = queued(&dies, &clients[0], request(), &name).await;
     let waiting = clients[1..].iter().map(|client| {
         let (client, request) = (client.clone(), request());

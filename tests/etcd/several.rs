@@ -1,6 +1,6 @@
 //! C39: several locks, as an etcd server sees them.
 
-use leasehold::{MAX_NAMES, MultiRequest};
+use leasehold::MultiRequest;
 use lock_testkit::EtcdServer;
 
 use crate::renewals::requests;
@@ -16,11 +16,11 @@ async fn c39_free_locks_are_acquired_by_one_transaction() {
     let client = client(&server.url()).await;
     // The first hold of a TTL opens its session, which is kept alive once a second.
     let first = client.acquire(patient(&fresh_name()).ttl(MINUTE)).await.expect("a free lock");
-    let names: Vec<_> = (0..MAX_NAMES).map(|_| fresh_name()).collect();
+    let names: Vec<_> = (0..MultiRequest::MAX_NAMES).map(|_| fresh_name()).collect();
     let before = requests(&server).await;
     let all = client.acquire_all(several(&names)).await.expect("free locks");
     let sent = requests(&server).await - before;
-    assert!(sent < 5, "{sent} requests for {MAX_NAMES} locks");
+    assert!(sent < 5, "{sent} requests for {} locks", MultiRequest::MAX_NAMES);
     let tokens: Vec<_> = all.tokens().map(|(_, token)| token).collect();
     assert!(tokens.iter().all(|token| *token > first.token()), "{tokens:?}");
     all.release().await.expect("held to the end");

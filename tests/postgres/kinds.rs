@@ -72,7 +72,7 @@ async fn c36_those_who_are_let_in_together_have_slots_of_their_own() {
     let mut waiting = Vec::new();
     for taken in [2, 1, 1] {
         let client = client(&server.url()).await;
-        waiting.push(acquire(&client, patient(&name).one_of(4).take(taken)));
+        waiting.push(acquire(&client, patient(&name).permits(taken, 4)));
         until_waiting(&holder, &name, waiting.len()).await;
     }
     released(guard).await;
@@ -99,14 +99,14 @@ async fn c38_a_dead_holders_permit_goes_to_who_waits_for_it() {
     const TTL: Duration = Duration::from_secs(2);
     let server = shared().await;
     let (first, name) = (client(&server.url()).await, fresh_name());
-    let stays = takes(&first, patient(&name).one_of(2)).await;
+    let stays = takes(&first, patient(&name).permits(1, 2)).await;
     let dies = LockClient::new(backend(server).await);
-    let dead = takes(&dies, patient(&name).ttl(TTL).one_of(2)).await;
+    let dead = takes(&dies, patient(&name).ttl(TTL).permits(1, 2)).await;
     let (died_at, slots) = (Instant::now(), dead.slots());
     // Nobody renews it.
     let _dead = dead.detach().expect("held");
     let (next, last) = (client(&server.url()).await, client(&server.url()).await);
-    let next = acquire(&next, patient(&name).one_of(2));
+    let next = acquire(&next, patient(&name).permits(1, 2));
     until_waiting(&first, &name, 1).await;
     let last = acquire(&last, patient(&name));
     let guard = served(next).await;
@@ -140,7 +140,7 @@ async fn c34_a_writer_that_gives_up_lets_readers_in() {
 async fn c38_who_waits_is_let_in_when_all_are_evicted() {
     let server = shared().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
-    let permits = |taken| patient(&name).one_of(3).take(taken);
+    let permits = |taken| patient(&name).permits(taken, 3);
     let _evicted = [takes(&client, permits(1)).await, takes(&client, permits(1)).await];
     let waiting = acquire(&client, permits(2));
     until_waiting(&client, &name, 1).await;
@@ -187,8 +187,8 @@ async fn c35_holds_beside_each_other_survive_a_crash() {
     let settings = ["fsync=on", "full_page_writes=on", "synchronous_commit=off"];
     let mut server = PostgresServer::start_with(&settings).await;
     let (client, name) = (client(&server.url()).await, fresh_name());
-    let first = takes(&client, patient(&name).one_of(3)).await;
-    let second = takes(&client, patient(&name).one_of(3).take(2)).await;
+    let first = takes(&client, patient(&name).permits(1, 3)).await;
+    let second = takes(&client, patient(&name).permits(2, 3)).await;
     server.kill();
     server.restart().await;
     let state = client.inspect(&name).await.expect("an answer");
@@ -238,9 +238,9 @@ async fn c12_holds_of_all_kinds_are_extended_together() {
     let requests = [
         patient(&names[0]),
         patient(&names[1]).shared(),
-        patient(&names[2]).one_of(2),
+        patient(&names[2]).permits(1, 2),
         patient(&names[1]).shared(),
-        patient(&names[2]).one_of(2),
+        patient(&names[2]).permits(1, 2),
     ];
     let mut leases = Vec::new();
     for request in requests {

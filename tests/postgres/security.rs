@@ -78,7 +78,7 @@ pub(crate) async fn use_all(url: &str) {
     first.evict(&name).await.expect("an answer").pop().expect("it was held");
     drop(next);
     if first.capabilities().kinds != Kinds::Exclusive {
-        for request in [patient(&name).shared(), patient(&name).one_of(2)] {
+        for request in [patient(&name).shared(), patient(&name).permits(1, 2)] {
             released(first.acquire(request).await.expect("it is free")).await;
         }
     }

@@ -76,7 +76,7 @@ pub(super) async fn write() {
 pub(super) async fn work() {
     let (client, folder) = (client().await, PathBuf::from(variable("FOLDER")));
     for _ in 0..20 {
-        let guard = client.acquire(request().one_of(PERMITS)).await.expect("its turn comes");
+        let guard = client.acquire(request().permits(1, PERMITS)).await.expect("its turn comes");
         let slot = folder.join(format!("slot-{}", guard.slots()[0]));
         let mine = OpenOptions::new().write(true).create_new(true).open(&slot);
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -93,7 +93,8 @@ pub(super) async fn work() {
 
 /// Has a slot, says which, and keeps it until it is killed.
 pub(super) async fn keep_a_slot() {
-    let guard = client().await.acquire(request().one_of(PERMITS)).await.expect("its turn comes");
+    let guard =
+        client().await.acquire(request().permits(1, PERMITS)).await.expect("its turn comes");
     child::say(&guard.slots()[0].to_string());
     std::future::pending::<()>().await;
     drop(guard);

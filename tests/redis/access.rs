@@ -106,9 +106,9 @@ async fn the_server_refuses_nothing_of_what_is_sent() {
 
 /// Takes a lock twice at once, extends, and gives back.
 async fn shares(client: &LockClient) {
-    let request = patient(&fresh_name()).one_of(3);
+    let request = patient(&fresh_name()).permits(1, 3);
     let one = client.acquire(request.clone()).await.expect("a free lock");
-    let other = client.acquire(request.take(2)).await.expect("it fits");
+    let other = client.acquire(request.permits(2, 3)).await.expect("it fits");
     one.extend(MINUTE * 2).await.expect("it is held");
     one.release().await.expect("held to the end");
     other.release().await.expect("held to the end");

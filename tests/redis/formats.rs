@@ -43,7 +43,7 @@ async fn s3_a_record_that_is_not_understood_is_a_foreign_holder() {
     let client = client(&server.url()).await;
     let backend = leasehold::backend(&server.url()).await.expect("a connection");
     let kinds: [fn(LockRequest) -> LockRequest; 3] =
-        [|request| request, LockRequest::shared, |request| request.one_of(5)];
+        [|request| request, LockRequest::shared, |request| request.permits(1, 5)];
     for record in records() {
         let name = fresh_name();
         server.cli(&["SET", &name, &record, "PX", "60000"]);

@@ -10,7 +10,7 @@ use crate::support::{
 
 type Asked = fn(LockRequest) -> LockRequest;
 
-const BESIDE: [Asked; 2] = [LockRequest::shared, |request| request.one_of(2)];
+const BESIDE: [Asked; 2] = [LockRequest::shared, |request| request.permits(1, 2)];
 
 async fn two(client: &LockClient, name: &str, asked: Asked) -> Vec<LockGuard> {
     let guards = join_all((0..2).map(|_| client.try_acquire(asked(patient(name))))).await;

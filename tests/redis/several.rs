@@ -1,6 +1,6 @@
 //! C39: several locks, as a Redis server sees them.
 
-use leasehold::{LockError, MAX_NAMES};
+use leasehold::{LockError, MultiRequest};
 use lock_testkit::Expect;
 use lock_testkit::{RedisServer, eventually};
 
@@ -41,7 +41,7 @@ async fn c39_free_locks_are_acquired_by_one_script() {
     // The server learns the scripts.
     client.acquire_all(names(2)).await.expect("free").release().await.expect("held to the end");
     server.cli(&["CONFIG", "RESETSTAT"]);
-    let all = client.acquire_all(names(MAX_NAMES)).await.expect("free locks");
+    let all = client.acquire_all(names(MultiRequest::MAX_NAMES)).await.expect("free locks");
     let sent = commands(&server).into_iter().find(|(command, _)| command == "evalsha");
     assert_eq!(sent, Some(("evalsha".to_owned(), "1".to_owned())));
     all.release().await.expect("held to the end");

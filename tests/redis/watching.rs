@@ -79,7 +79,7 @@ async fn c44_all_that_changes_a_lock_is_told() {
     shows(&mut watch, "a hand-off", is_next).await;
     released(next).await;
     shows(&mut watch, "a release", holders(0)).await;
-    let beside = patient(&name).one_of(2);
+    let beside = patient(&name).permits(1, 2);
     let one = client.acquire(beside.clone()).await.expect("a free lock");
     let other = client.acquire(beside).await.expect("it fits");
     shows(&mut watch, "two holders", holders(2)).await;

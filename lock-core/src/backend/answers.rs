@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Contention, FencingToken, InvalidToken, ServerTime, Slots};
+use crate::model::{Contention, FencingToken, InvalidInput, ServerTime, Slots};
 
 /// What an attempt to acquire came to.
 #[derive(Clone, Debug)]
@@ -93,8 +93,8 @@ impl TokenRange {
     /// `len` tokens, of which `first` is the least.
     ///
     /// # Errors
-    /// [`InvalidToken`] if the last of them would not be below 2<sup>53</sup>.
-    pub fn new(first: FencingToken, len: u32) -> Result<Self, InvalidToken> {
+    /// [`InvalidInput`] if the last of them would not be below 2<sup>53</sup>.
+    pub fn new(first: FencingToken, len: u32) -> Result<Self, InvalidInput> {
         FencingToken::new(first.get() + u64::from(len.saturating_sub(1)))?;
         Ok(Self { first, len })
     }

@@ -18,7 +18,7 @@ pub trait AcquiresSeveral: Send + Sync {
     /// lock alone, and learns why. A claim that holds its lock already is granted it again (C16). No claim takes
     /// a place in a queue.
     ///
-    /// If all of them are free, it grants all of up to [`MAX_NAMES`](crate::MAX_NAMES). It may grant fewer than it
+    /// If all of them are free, it grants all of up to [`MultiRequest::MAX_NAMES`](crate::MultiRequest::MAX_NAMES). It may grant fewer than it
     /// could, or none, where something is in the way.
     ///
     /// # Errors

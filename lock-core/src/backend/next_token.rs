@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{FencingToken, InvalidToken};
+use crate::model::{FencingToken, InvalidInput};
 
 /// The token of a grant that follows `last`, made at `now`: time since 1970 on the **store's** clock.
 ///
@@ -11,7 +11,7 @@ use crate::model::{FencingToken, InvalidToken};
 /// token as well (C22). Keep `last` for as long as the store lasts: through release, expiry and eviction.
 ///
 /// # Errors
-/// [`InvalidToken`] if there is none below 2<sup>53</sup>: a clock beyond the year 2255.
+/// [`InvalidInput`] if there is none below 2<sup>53</sup>: a clock beyond the year 2255.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,9 +21,9 @@ use crate::model::{FencingToken, InvalidToken};
 /// assert_eq!(first.get(), 1_000_000_000);
 /// // The clock stepped back.
 /// assert_eq!(next_token(Some(first), Duration::ZERO)?.get(), 1_000_000_001);
-/// # Ok::<(), lock_core::InvalidToken>(())
+/// # Ok::<(), lock_core::InvalidInput>(())
 /// ```
-pub fn next_token(last: Option<FencingToken>, now: Duration) -> Result<FencingToken, InvalidToken> {
+pub fn next_token(last: Option<FencingToken>, now: Duration) -> Result<FencingToken, InvalidInput> {
     // C22: greater than all before, also those of an earlier life of the store.
     let counted = last.map_or(1, |last| last.get() + 1);
     FencingToken::new(counted.max(u64::try_from(now.as_micros()).unwrap_or(u64::MAX)))

@@ -8,8 +8,8 @@ use super::distributed_lock::{DistributedLock, LossWatch};
 use super::extensions::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 use super::waiter::WaiterHandle;
 use crate::model::{
-    BackendError, Capabilities, Claim, FencingToken, Finding, Holder, InvalidName, Lease, LockName,
-    LockState, Occurrence, Outcome, OwnerId, Record, Renewal, Reservation, Ttl, Whom,
+    BackendError, Capabilities, Claim, FencingToken, Finding, Holder, InvalidInput, Lease,
+    LockName, LockState, Occurrence, Outcome, OwnerId, Record, Renewal, Reservation, Ttl, Whom,
 };
 
 /// The locks of another backend whose names begin with a prefix (C49): so several services, or stages of
@@ -39,8 +39,8 @@ impl<B> Prefixed<B> {
     /// The locks of `backend` whose names begin with `prefix`.
     ///
     /// # Errors
-    /// [`InvalidName`] if the prefix is empty, longer than 512 bytes, or holds a control character.
-    pub fn new(backend: B, prefix: impl AsRef<str>) -> Result<Self, InvalidName> {
+    /// [`InvalidInput`] if the prefix is empty, longer than 512 bytes, or holds a control character.
+    pub fn new(backend: B, prefix: impl AsRef<str>) -> Result<Self, InvalidInput> {
         Ok(Self { backend, prefix: LockName::new(prefix)? })
     }
 }

@@ -5,8 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{
-    BackendError, Contention, FenceError, InvalidLabel, InvalidLease, InvalidName,
-    InvalidOccurrence, InvalidPermits, InvalidToken, InvalidTtl, LockName, LostReason, Occurrence,
+    BackendError, Contention, FenceError, InputKind, InvalidInput, LockName, LostReason, Occurrence,
 };
 
 /// Why an operation on a lock did not do what was asked.
@@ -25,30 +24,13 @@ use super::{
 /// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
 /// | [`Conflict`](Self::Conflict), [`Unsupported`](Self::Unsupported) | | no: its users disagree, or the backend has not got it | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
-/// | [`InvalidName`](Self::InvalidName), [`InvalidNameCount`](Self::InvalidNameCount), [`InvalidLabel`](Self::InvalidLabel), [`InvalidPermits`](Self::InvalidPermits), [`InvalidTtl`](Self::InvalidTtl), [`InvalidOccurrence`](Self::InvalidOccurrence) | | no | 400 if it came from the caller, else 500 |
+/// | [`Invalid`](Self::Invalid) | | no | 400 if it came from the caller, else 500 |
 /// | [`Config`](Self::Config), and all others | | no | 500 |
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The name is not 1 to 512 bytes of UTF-8 without control characters. Nothing was sent.
-    InvalidName(InvalidName),
-    /// The label is longer than 128 bytes or holds a control character. Nothing was sent.
-    InvalidLabel(InvalidLabel),
-    /// The TTL is outside 10 ms to 24 h. Nothing was sent.
-    InvalidTtl(InvalidTtl),
-    /// The permits are not 1 to 1,024, or a hold would take none or more than there are. Nothing was sent.
-    InvalidPermits(InvalidPermits),
-    /// There are 1 to 64 locks to be acquired at once. Nothing was sent.
-    InvalidNameCount {
-        /// How many there were, each counted once.
-        count: usize,
-    },
-    /// The occurrence is not 1 to 512 bytes of UTF-8 without control characters. Nothing was sent.
-    InvalidOccurrence(InvalidOccurrence),
-    /// The number is not a fencing token.
-    InvalidToken(InvalidToken),
-    /// The text is not an exported lease.
-    InvalidLease(InvalidLease),
+    /// A name, a TTL or another input is outside its limits. Nothing was sent.
+    Invalid(InvalidInput),
     /// The URL names no backend that can be used.
     Config {
         /// What is wrong, and what to do.
@@ -179,9 +161,10 @@ impl LockError {
             return Self::Conflict { name: name.clone(), asked, held };
         }
         // C1: a name that is too long together with its prefix.
-        if let Some(invalid) = source.cause().and_then(|cause| cause.downcast_ref::<InvalidName>())
+        if let Some(invalid) = source.cause().and_then(|cause| cause.downcast_ref::<InvalidInput>())
+            && invalid.kind() == InputKind::Name
         {
-            return Self::InvalidName(invalid.clone());
+            return Self::Invalid(invalid.clone());
         }
         Self::Backend { operation, name: name.cloned(), source }
     }
@@ -190,16 +173,7 @@ impl LockError {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InvalidName(invalid) => invalid.fmt(f),
-            Self::InvalidLabel(invalid) => invalid.fmt(f),
-            Self::InvalidTtl(invalid) => invalid.fmt(f),
-            Self::InvalidPermits(invalid) => invalid.fmt(f),
-            Self::InvalidNameCount { count } => {
-                write!(f, "1 to 64 locks are acquired at once, and not {count}")
-            }
-            Self::InvalidOccurrence(invalid) => invalid.fmt(f),
-            Self::InvalidToken(invalid) => invalid.fmt(f),
-            Self::InvalidLease(invalid) => invalid.fmt(f),
+            Self::Invalid(invalid) => invalid.fmt(f),
             Self::Config { message } => f.write_str(message),
             Self::NotAcquired { name, contention } => {
                 write!(f, "lock \"{name}\" was not acquired: {contention}")
@@ -256,19 +230,11 @@ impl fmt::Display for LockError {
 /// The text of each has its cause.
 impl Error for LockError {}
 
-macro_rules! from_invalid {
-    ($($part:ident)*) => {
-        $(
-            impl From<$part> for LockError {
-                fn from(invalid: $part) -> Self {
-                    Self::$part(invalid)
-                }
-            }
-        )*
-    };
+impl From<InvalidInput> for LockError {
+    fn from(invalid: InvalidInput) -> Self {
+        Self::Invalid(invalid)
+    }
 }
-
-from_invalid!(InvalidName InvalidLabel InvalidPermits InvalidTtl InvalidOccurrence InvalidToken InvalidLease);
 
 #[cfg(test)]
 mod tests {

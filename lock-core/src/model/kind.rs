@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The most permits that a lock can have.
-pub const MAX_PERMITS: u16 = 1024;
+use super::invalid_input::{InputKind, InvalidInput};
 
 /// Who may hold a lock beside a hold (C33).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -58,13 +57,21 @@ pub struct Permits {
 }
 
 impl Permits {
+    /// The most permits that a lock can have.
+    pub const MAX: u16 = 1024;
+
     /// `taken` permits of `of`.
     ///
     /// # Errors
-    /// [`InvalidPermits`] unless `of` is 1 to [`MAX_PERMITS`], and `taken` 1 to `of`.
-    pub fn new(taken: u16, of: u16) -> Result<Self, InvalidPermits> {
-        if of == 0 || of > MAX_PERMITS || taken == 0 || taken > of {
-            return Err(InvalidPermits { taken, of });
+    /// [`InvalidInput`] unless `of` is 1 to [`Permits::MAX`], and `taken` 1 to `of`.
+    pub fn new(taken: u16, of: u16) -> Result<Self, InvalidInput> {
+        if of == 0 || of > Self::MAX || taken == 0 || taken > of {
+            let text = format!(
+                "invalid permits, {taken} of {of}: a lock has 1 to {} permits, and a hold takes 1 or more \
+                 of them",
+                Self::MAX
+            );
+            return Err(InvalidInput::new(InputKind::Permits, text));
         }
         Ok(Self { taken, of })
     }
@@ -85,17 +92,6 @@ impl fmt::Display for Permits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.taken, self.of)
     }
-}
-
-/// The permits are not 1 to [`MAX_PERMITS`], or a hold would take none or more than there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "invalid permits, {taken} of {of}: a lock has 1 to {MAX_PERMITS} permits, and a hold takes 1 or more \
-     of them: change `one_of` or `take`"
-)]
-pub struct InvalidPermits {
-    taken: u16,
-    of: u16,
 }
 
 /// The slots of a hold (C36), ascending; none unless it is [one of n](Kind::OneOf).
@@ -152,11 +148,11 @@ mod tests {
 
     #[test]
     fn c33_permits_have_bounds() {
-        for (taken, of) in [(1, 1), (2, 5), (MAX_PERMITS, MAX_PERMITS)] {
+        for (taken, of) in [(1, 1), (2, 5), (Permits::MAX, Permits::MAX)] {
             let permits = Permits::new(taken, of).expect("permits");
             assert_eq!((permits.taken(), permits.of()), (taken, of));
         }
-        for (taken, of) in [(0, 1), (1, 0), (6, 5), (1, MAX_PERMITS + 1)] {
+        for (taken, of) in [(0, 1), (1, 0), (6, 5), (1, Permits::MAX + 1)] {
             let error = Permits::new(taken, of).expect_err("no permits").to_string();
             assert!(error.contains(&format!("{taken} of {of}")), "{error}");
         }

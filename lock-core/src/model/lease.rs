@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    AtLeast, Clock, FencingToken, Kind, LockName, Moment, OwnerId, Permits, Slots, SystemClock, Ttl,
+    AtLeast, Clock, FencingToken, InputKind, InvalidInput, Kind, LockName, Moment, OwnerId,
+    Permits, Slots, SystemClock, Ttl,
 };
 
 /// The proof of a hold: which lock, by whom, with which token, and until when to believe in it.
@@ -111,23 +112,22 @@ impl Lease {
     /// Reads what [`export`](Lease::export) wrote.
     ///
     /// # Errors
-    /// [`InvalidLease`] if the text is not an exported lease. No part of it is repeated.
-    pub fn import(text: &str) -> Result<Self, InvalidLease> {
+    /// [`InvalidInput`] if the text is not an exported lease. No part of it is repeated.
+    pub fn import(text: &str) -> Result<Self, InvalidInput> {
         let mut parts = text.splitn(5, ':');
         let mut part = || parts.next().unwrap_or_default();
         let unresolved = match part() {
             RESOLVED => false,
             UNRESOLVED => true,
-            _ => return Err(InvalidLease::new("it does not start with lease1")),
+            _ => return Err(refused("it does not start with lease1")),
         };
-        let owner =
-            part().parse().map_err(|_| InvalidLease::new("its owner is not 32 hex digits"))?;
+        let owner = part().parse().map_err(|_| refused("its owner is not 32 hex digits"))?;
         let hold = part();
         let (token, kind) = hold.split_once('@').unwrap_or((hold, ""));
-        let (token, granted_as) = tokens(token).ok_or(InvalidLease::new("its token is none"))?;
-        let (kind, slots) = kind_of(kind).ok_or(InvalidLease::new("its kind is none"))?;
-        let ttl = millis(part()).ok_or(InvalidLease::new("its TTL is not 10 ms to 24 h"))?;
-        let name = LockName::new(part()).map_err(|_| InvalidLease::new("it names no lock"))?;
+        let (token, granted_as) = tokens(token).ok_or_else(|| refused("its token is none"))?;
+        let (kind, slots) = kind_of(kind).ok_or_else(|| refused("its kind is none"))?;
+        let ttl = millis(part()).ok_or_else(|| refused("its TTL is not 10 ms to 24 h"))?;
+        let name = LockName::new(part()).map_err(|_| refused("it names no lock"))?;
         let (granted, deadline) = (ttl.as_duration(), SystemClock.now());
         let asked = ttl;
         Ok(Self {
@@ -184,17 +184,9 @@ fn millis(text: &str) -> Option<Ttl> {
     Ttl::new(Duration::from_millis(text.parse().ok()?)).ok()
 }
 
-/// The text is not an exported lease.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an exported lease: {reason}")]
-pub struct InvalidLease {
-    reason: &'static str,
-}
-
-impl InvalidLease {
-    fn new(reason: &'static str) -> Self {
-        Self { reason }
-    }
+/// The error of a text that is not an exported lease, without the text, which may be most of one.
+fn refused(reason: &str) -> InvalidInput {
+    InvalidInput::new(InputKind::Lease, format!("not an exported lease: {reason}"))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod drift;
 mod error;
 mod fence_error;
 mod finding;
+mod invalid_input;
 mod kind;
 mod lease;
 mod lost_reason;
@@ -35,20 +36,18 @@ pub use self::drift::Drift;
 pub use self::error::LockError;
 pub use self::fence_error::FenceError;
 pub use self::finding::{Finding, Health};
-pub use self::kind::{InvalidPermits, Kind, MAX_PERMITS, Permits, Slots};
-pub use self::lease::{InvalidLease, Lease};
+pub use self::invalid_input::{InputKind, InvalidInput};
+pub use self::kind::{Kind, Permits, Slots};
+pub use self::lease::Lease;
 pub use self::lost_reason::LostReason;
-pub use self::name::{
-    InvalidLabel, InvalidName, InvalidOccurrence, Label, LockName, MAX_LABEL_BYTES, MAX_NAME_BYTES,
-    Occurrence,
-};
-pub use self::owner::{InvalidOwner, OwnerId};
+pub use self::name::{Label, LockName, Occurrence};
+pub use self::owner::OwnerId;
 pub use self::readable::Readable;
 pub use self::record::Record;
 pub use self::reentrance::Reentrance;
 pub(crate) use self::request::Listener;
 pub use self::request::{LockRequest, Wait};
 pub use self::state::{Holder, LockState};
-pub use self::token::{FencingToken, InvalidToken};
-pub use self::ttl::{InvalidTtl, Ttl};
+pub use self::token::FencingToken;
+pub use self::ttl::Ttl;
 pub use self::whom::Whom;

@@ -3,13 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::invalid_input::{InputKind, InvalidInput};
 use super::readable::Readable;
-
-/// The longest name, in bytes of UTF-8.
-pub const MAX_NAME_BYTES: usize = 512;
-
-/// The longest label, in bytes of UTF-8.
-pub const MAX_LABEL_BYTES: usize = 128;
 
 /// The name of a lock (C1): 1 to 512 bytes of UTF-8 without control characters.
 ///
@@ -26,22 +21,25 @@ pub const MAX_LABEL_BYTES: usize = 128;
 /// assert_eq!(LockName::new("stock:42")?.as_str(), "stock:42");
 /// assert!(LockName::new("").is_err());
 /// assert!(LockName::new("a\nb").is_err());
-/// # Ok::<(), lock_core::InvalidName>(())
+/// # Ok::<(), lock_core::InvalidInput>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName(Arc<str>);
 
 impl LockName {
+    /// The longest name, in bytes of UTF-8.
+    pub const MAX_BYTES: usize = 512;
+
     /// Checks `name` and takes it.
     ///
     /// # Errors
-    /// [`InvalidName`] if it is empty, longer than 512 bytes, or holds a control character.
-    pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidName> {
+    /// [`InvalidInput`] if it is empty, longer than 512 bytes, or holds a control character.
+    pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidInput> {
         let name = name.as_ref();
         // C1: checked before any input or output.
-        match text_fault(name, 1, MAX_NAME_BYTES) {
+        match text_fault(name, 1, Self::MAX_BYTES) {
             None => Ok(Self(name.into())),
-            Some(reason) => Err(InvalidName { name: excerpt(name), reason }),
+            Some(fault) => Err(refused(InputKind::Name, "lock name", name, fault, "1 to 512")),
         }
     }
 
@@ -58,21 +56,24 @@ impl LockName {
 /// use lock_core::Label;
 ///
 /// assert_eq!(Label::new("web-3:4711")?.as_str(), "web-3:4711");
-/// # Ok::<(), lock_core::InvalidLabel>(())
+/// # Ok::<(), lock_core::InvalidInput>(())
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Label(Arc<str>);
 
 impl Label {
+    /// The longest label, in bytes of UTF-8.
+    pub const MAX_BYTES: usize = 128;
+
     /// Checks `label` and takes it.
     ///
     /// # Errors
-    /// [`InvalidLabel`] if it is longer than 128 bytes or holds a control character.
-    pub fn new(label: impl AsRef<str>) -> Result<Self, InvalidLabel> {
+    /// [`InvalidInput`] if it is longer than 128 bytes or holds a control character.
+    pub fn new(label: impl AsRef<str>) -> Result<Self, InvalidInput> {
         let label = label.as_ref();
-        match text_fault(label, 0, MAX_LABEL_BYTES) {
+        match text_fault(label, 0, Self::MAX_BYTES) {
             None => Ok(Self(label.into())),
-            Some(reason) => Err(InvalidLabel { label: excerpt(label), reason }),
+            Some(fault) => Err(refused(InputKind::Label, "label", label, fault, "at most 128")),
         }
     }
 
@@ -89,21 +90,26 @@ impl Label {
 /// use lock_core::Occurrence;
 ///
 /// assert_eq!(Occurrence::new("2026-11-21")?.as_str(), "2026-11-21");
-/// # Ok::<(), lock_core::InvalidOccurrence>(())
+/// # Ok::<(), lock_core::InvalidInput>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Occurrence(Arc<str>);
 
 impl Occurrence {
+    /// The longest occurrence, in bytes of UTF-8.
+    pub const MAX_BYTES: usize = 512;
+
     /// Checks `occurrence` and takes it.
     ///
     /// # Errors
-    /// [`InvalidOccurrence`] if it is empty, longer than 512 bytes, or holds a control character.
-    pub fn new(occurrence: impl AsRef<str>) -> Result<Self, InvalidOccurrence> {
+    /// [`InvalidInput`] if it is empty, longer than 512 bytes, or holds a control character.
+    pub fn new(occurrence: impl AsRef<str>) -> Result<Self, InvalidInput> {
         let occurrence = occurrence.as_ref();
-        match text_fault(occurrence, 1, MAX_NAME_BYTES) {
+        match text_fault(occurrence, 1, Self::MAX_BYTES) {
             None => Ok(Self(occurrence.into())),
-            Some(reason) => Err(InvalidOccurrence { occurrence: excerpt(occurrence), reason }),
+            Some(fault) => {
+                Err(refused(InputKind::Occurrence, "occurrence", occurrence, fault, "1 to 512"))
+            }
         }
     }
 
@@ -111,39 +117,6 @@ impl Occurrence {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// The name is not 1 to 512 bytes of UTF-8 without control characters.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "invalid lock name \"{name}\": {reason} (a name is 1 to {MAX_NAME_BYTES} bytes without control characters)"
-)]
-pub struct InvalidName {
-    /// The start of the name, escaped.
-    name: String,
-    reason: &'static str,
-}
-
-/// The label is longer than 128 bytes or holds a control character.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "invalid label \"{label}\": {reason} (a label is at most {MAX_LABEL_BYTES} bytes without control characters)"
-)]
-pub struct InvalidLabel {
-    /// The start of the label, escaped.
-    label: String,
-    reason: &'static str,
-}
-
-/// The occurrence is not 1 to 512 bytes of UTF-8 without control characters.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "invalid occurrence \"{occurrence}\": {reason} (an occurrence is 1 to {MAX_NAME_BYTES} bytes without control characters)"
-)]
-pub struct InvalidOccurrence {
-    /// The start of the occurrence, escaped.
-    occurrence: String,
-    reason: &'static str,
 }
 
 fn text_fault(text: &str, min: usize, max: usize) -> Option<&'static str> {
@@ -158,6 +131,15 @@ fn text_fault(text: &str, min: usize, max: usize) -> Option<&'static str> {
     }
 }
 
+/// The error of a text that has a `fault`, and is to have so many `bytes`.
+fn refused(kind: InputKind, what: &str, text: &str, fault: &str, bytes: &str) -> InvalidInput {
+    let shown = excerpt(text);
+    let message = format!(
+        "invalid {what} \"{shown}\": {fault} (choose {bytes} bytes of UTF-8 without control characters)"
+    );
+    InvalidInput::new(kind, message)
+}
+
 /// As much of a refused text as an error message can bear, escaped.
 fn excerpt(text: &str) -> String {
     const SHOWN: usize = 40;
@@ -170,7 +152,7 @@ fn excerpt(text: &str) -> String {
 }
 
 macro_rules! text {
-    ($type:ident, $error:ident) => {
+    ($type:ident) => {
         impl AsRef<str> for $type {
             fn as_ref(&self) -> &str {
                 &self.0
@@ -191,9 +173,9 @@ macro_rules! text {
         }
 
         impl std::str::FromStr for $type {
-            type Err = $error;
+            type Err = InvalidInput;
 
-            fn from_str(text: &str) -> Result<Self, $error> {
+            fn from_str(text: &str) -> Result<Self, InvalidInput> {
                 Self::new(text)
             }
         }
@@ -215,9 +197,9 @@ macro_rules! text {
     };
 }
 
-text!(LockName, InvalidName);
-text!(Label, InvalidLabel);
-text!(Occurrence, InvalidOccurrence);
+text!(LockName);
+text!(Label);
+text!(Occurrence);
 
 #[cfg(test)]
 mod tests {

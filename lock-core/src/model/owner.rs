@@ -7,6 +7,8 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use uuid::Uuid;
 
+use super::invalid_input::{InputKind, InvalidInput};
+
 /// Who holds a lock (C3): 128 random bits, drawn anew for each acquisition.
 ///
 /// An owner id is a **capability**: who knows it can extend and release the hold. It is therefore
@@ -53,20 +55,18 @@ impl OwnerId {
 }
 
 impl FromStr for OwnerId {
-    type Err = InvalidOwner;
+    type Err = InvalidInput;
 
     /// Reads what [`expose`](OwnerId::expose) wrote.
-    fn from_str(text: &str) -> Result<Self, InvalidOwner> {
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
         let whole = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
         let id = whole.then(|| Uuid::try_parse(text).ok()).flatten();
-        id.map(Self).ok_or(InvalidOwner)
+        // C3: the text is not repeated, since it may be most of an id.
+        let refused =
+            || InvalidInput::new(InputKind::Owner, "not an owner id: an owner id is 32 hex digits");
+        id.map(Self).ok_or_else(refused)
     }
 }
-
-/// The text is not an owner id. It is not repeated, since it may be most of one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an owner id: an owner id is 32 hex digits")]
-pub struct InvalidOwner;
 
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

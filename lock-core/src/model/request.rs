@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Claim, Contention, InvalidPermits, Kind, Label, LockError, LockName, OwnerId, Permits,
+    Claim, Contention, InvalidInput, Kind, Label, LockError, LockName, OwnerId, Permits,
     Reentrance, Ttl,
 };
 
@@ -51,31 +51,9 @@ pub struct LockRequest {
     wait: Option<Wait>,
     label: Option<String>,
     max_hold: Option<Duration>,
-    kind: RequestedKind,
+    kind: Result<Kind, InvalidInput>,
     reentrance: Option<Reentrance>,
     listener: Listener,
-}
-
-/// The kind of hold that is asked for, before it is checked.
-#[derive(Clone, Copy, Debug, Default)]
-enum RequestedKind {
-    #[default]
-    Exclusive,
-    Shared,
-    OneOf {
-        of: u16,
-        taken: u16,
-    },
-}
-
-impl RequestedKind {
-    fn check(self) -> Result<Kind, InvalidPermits> {
-        match self {
-            Self::Exclusive => Ok(Kind::Exclusive),
-            Self::Shared => Ok(Kind::Shared),
-            Self::OneOf { of, taken } => Permits::new(taken, of).map(Kind::OneOf),
-        }
-    }
 }
 
 /// Whom to tell of each answer while an acquisition waits.
@@ -107,7 +85,7 @@ impl LockRequest {
             wait: None,
             label: None,
             max_hold: None,
-            kind: RequestedKind::Exclusive,
+            kind: Ok(Kind::Exclusive),
             reentrance: None,
             listener: Listener::default(),
         }
@@ -141,42 +119,26 @@ impl LockRequest {
 
     /// Asks for a shared hold, as a reader: other shared holds may be beside it, and nobody else (C33).
     pub fn shared(self) -> Self {
-        Self { kind: RequestedKind::Shared, ..self }
+        Self { kind: Ok(Kind::Shared), ..self }
     }
 
-    /// Asks for one of `n` permits, 1 to 1,024: up to n holds may be beside each other. The hold has
-    /// a slot of its own, 0 to n − 1 (C36).
+    /// Asks for `taken` of the `of` permits of the lock, all or none, so that holds of up to `of` permits
+    /// together may be beside each other. Each permit is a slot of the hold's own, 0 to `of` − 1 (C36). A lock
+    /// has 1 to [`Permits::MAX`] permits, and a hold takes 1 to `of` of them.
     ///
-    /// Everybody who uses the lock gives the same `n`: else [`LockError::Conflict`].
+    /// Everybody who uses the lock gives the same `of`: else [`LockError::Conflict`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
     /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
     /// # let locks = LockClient::new(MemoryBackend::new());
-    /// let first = locks.acquire(LockRequest::new("licences").one_of(5)).await?;
-    /// let second = locks.acquire(LockRequest::new("licences").one_of(5)).await?;
-    /// assert_eq!((first.slots(), second.slots()), (vec![0], vec![1]));
+    /// let one = locks.acquire(LockRequest::new("licences").permits(1, 5)).await?;
+    /// let two = locks.acquire(LockRequest::new("licences").permits(2, 5)).await?;
+    /// assert_eq!((one.slots(), two.slots()), (vec![0], vec![1, 2]));
     /// # Ok(()) }
     /// ```
-    pub fn one_of(self, n: u16) -> Self {
-        let taken = self.taken();
-        Self { kind: RequestedKind::OneOf { of: n, taken }, ..self }
-    }
-
-    /// Takes `k` of the permits instead of one, all or none. It belongs to [`one_of`](Self::one_of).
-    pub fn take(self, k: u16) -> Self {
-        let of = match self.kind {
-            RequestedKind::OneOf { of, .. } => of,
-            RequestedKind::Exclusive | RequestedKind::Shared => 0,
-        };
-        Self { kind: RequestedKind::OneOf { of, taken: k }, ..self }
-    }
-
-    fn taken(&self) -> u16 {
-        match self.kind {
-            RequestedKind::OneOf { taken, .. } => taken,
-            RequestedKind::Exclusive | RequestedKind::Shared => 1,
-        }
+    pub fn permits(self, taken: u16, of: u16) -> Self {
+        Self { kind: Permits::new(taken, of).map(Kind::OneOf), ..self }
     }
 
     /// Shares one hold with the other requests of `me` for this lock (C43): see [`Reentrance`].
@@ -207,7 +169,7 @@ impl LockRequest {
 
     /// The same request for a hold that nobody shares.
     pub(crate) fn alone(self) -> Self {
-        Self { kind: RequestedKind::Exclusive, reentrance: None, ..self }
+        Self { kind: Ok(Kind::Exclusive), reentrance: None, ..self }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -231,15 +193,14 @@ impl LockRequest {
     /// Clients do it by themselves; it is for tests of backends.
     ///
     /// # Errors
-    /// [`LockError::InvalidName`], [`LockError::InvalidTtl`], [`LockError::InvalidLabel`] or
-    /// [`LockError::InvalidPermits`].
+    /// [`LockError::Invalid`].
     pub fn claim(&self) -> Result<Claim, LockError> {
         Ok(Claim {
             name: LockName::new(&self.name)?,
             owner: OwnerId::random(),
             ttl: self.ttl.map_or(Ok(Ttl::default()), Ttl::new)?,
             label: Label::new(self.label.as_deref().unwrap_or_default())?,
-            kind: self.kind.check()?,
+            kind: self.kind.clone()?,
         })
     }
 }

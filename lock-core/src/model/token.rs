@@ -4,6 +4,8 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
+use super::invalid_input::{InputKind, InvalidInput};
+
 /// A fencing token (C22): greater than that of every earlier grant of the same lock.
 ///
 /// Send it with every write to the protected resource, and let the resource refuse what is older
@@ -20,7 +22,7 @@ use std::str::FromStr;
 /// let stored: FencingToken = "1795251431457582".parse()?;
 /// assert_eq!(stored.to_string(), "1795251431457582");
 /// assert!("0".parse::<FencingToken>().is_err());
-/// # Ok::<(), lock_core::InvalidToken>(())
+/// # Ok::<(), lock_core::InvalidInput>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(NonZeroU64);
@@ -35,12 +37,12 @@ impl FencingToken {
     /// Reads a token back from storage or the wire.
     ///
     /// # Errors
-    /// [`InvalidToken`] if `value` is 0 or not below 2<sup>53</sup>.
-    pub fn new(value: u64) -> Result<Self, InvalidToken> {
+    /// [`InvalidInput`] if `value` is 0 or not below 2<sup>53</sup>.
+    pub fn new(value: u64) -> Result<Self, InvalidInput> {
         // C22: non-zero, and below 2^53.
         match NonZeroU64::new(value) {
             Some(token) if Self(token) <= Self::MAX => Ok(Self(token)),
-            _ => Err(InvalidToken { value: value.to_string() }),
+            _ => Err(refused(&value.to_string())),
         }
     }
 
@@ -56,22 +58,20 @@ impl FencingToken {
 }
 
 impl FromStr for FencingToken {
-    type Err = InvalidToken;
+    type Err = InvalidInput;
 
-    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
         // C23: read as it was printed; there is no arithmetic that makes one.
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let value = digits.then(|| text.parse().ok()).flatten();
-        let refused = || InvalidToken { value: text.chars().take(24).collect() };
-        Self::new(value.ok_or_else(refused)?)
+        let start = || text.chars().take(24).collect::<String>();
+        Self::new(value.ok_or_else(|| refused(&start()))?)
     }
 }
 
-/// The number is not a fencing token.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid fencing token {value:?}: a token is an integer from 1 to 2^53 - 1")]
-pub struct InvalidToken {
-    value: String,
+fn refused(value: &str) -> InvalidInput {
+    let text = format!("invalid fencing token {value:?}: a token is an integer from 1 to 2^53 - 1");
+    InvalidInput::new(InputKind::Token, text)
 }
 
 impl fmt::Display for FencingToken {

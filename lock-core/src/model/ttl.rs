@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::invalid_input::{InputKind, InvalidInput};
+
 /// How long the server keeps an unrenewed lease (C4): 10 ms to 24 h, in whole milliseconds.
 ///
 /// A long TTL makes the others wait when a holder dies; a short one is lost to a short pause. The
@@ -15,7 +17,7 @@ use std::time::Duration;
 /// // Parts of a millisecond round up.
 /// assert_eq!(Ttl::new(Duration::from_micros(10_001))?.as_millis(), 11);
 /// assert!(Ttl::new(Duration::from_millis(9)).is_err());
-/// # Ok::<(), lock_core::InvalidTtl>(())
+/// # Ok::<(), lock_core::InvalidInput>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(Duration);
@@ -29,11 +31,12 @@ impl Ttl {
     /// Checks `ttl` and rounds it up to whole milliseconds.
     ///
     /// # Errors
-    /// [`InvalidTtl`] if it is shorter than 10 ms or longer than 24 h.
-    pub fn new(ttl: Duration) -> Result<Self, InvalidTtl> {
+    /// [`InvalidInput`] if it is shorter than 10 ms or longer than 24 h.
+    pub fn new(ttl: Duration) -> Result<Self, InvalidInput> {
         // C4: any other TTL is refused before anything is sent.
         if ttl < Self::MIN.0 || ttl > Self::MAX.0 {
-            return Err(InvalidTtl { ttl });
+            let text = format!("invalid TTL {ttl:?}: choose 10 ms to 24 h");
+            return Err(InvalidInput::new(InputKind::Ttl, text));
         }
         Ok(Self(Duration::from_millis(ttl.as_nanos().div_ceil(1_000_000) as u64)))
     }
@@ -59,13 +62,6 @@ impl fmt::Debug for Ttl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }
-}
-
-/// The TTL is outside 10 ms to 24 h.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid TTL {ttl:?}: choose 10 ms to 24 h")]
-pub struct InvalidTtl {
-    ttl: Duration,
 }
 
 #[cfg(test)]

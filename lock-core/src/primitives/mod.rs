@@ -15,5 +15,5 @@ pub use self::election::{Election, Leadership};
 pub use self::multi_guard::MultiGuard;
 pub use self::observer::{Leader, Observer};
 pub use self::once::{Once, OnceOutcome};
-pub use self::several::{MAX_NAMES, MultiRequest};
+pub use self::several::MultiRequest;
 pub use self::watch::{ListWatch, LockWatch};

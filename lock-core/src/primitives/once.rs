@@ -157,8 +157,8 @@ impl Once {
     /// # Errors
     /// The work did not begin, except for the last:
     ///
-    /// - [`LockError::InvalidName`], [`LockError::InvalidTtl`] (of `at_least` too), [`LockError::InvalidLabel`],
-    ///   [`LockError::InvalidOccurrence`]: nothing was sent.
+    /// - [`LockError::Invalid`] if the name, the TTL, `at_least`, the label or the occurrence is outside its limits:
+    ///   nothing was sent.
     /// - [`LockError::Unsupported`] if the backend [cannot](crate::DistributedLock::run_records) keep others out for
     ///   `at_least`, or record an occurrence.
     /// - [`LockError::NotALock`], [`LockError::Backend`], [`LockError::Closed`] as

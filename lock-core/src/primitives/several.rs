@@ -11,10 +11,9 @@ use super::multi_guard::{MultiGuard, first_loss, loss_of};
 use crate::client::LockClient;
 use crate::engine::{Acquired, Acquisition, acquire_free};
 use crate::guard::LockGuard;
-use crate::model::{Claim, Contention, LockError, LockName, LockRequest, Wait};
-
-/// The most locks that are acquired together.
-pub const MAX_NAMES: usize = 64;
+use crate::model::{
+    Claim, Contention, InputKind, InvalidInput, LockError, LockName, LockRequest, Wait,
+};
 
 /// Several locks that are acquired together, as the caller words it.
 ///
@@ -44,6 +43,9 @@ pub struct MultiRequest {
 type Tell = dyn Fn(&LockName, &Contention) + Send + Sync;
 
 impl MultiRequest {
+    /// The most locks that are acquired together.
+    pub const MAX_NAMES: usize = 64;
+
     /// Asks for the locks with these names, in any order. One that is named twice is acquired once.
     pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let names = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
@@ -65,14 +67,9 @@ impl MultiRequest {
         Self { each: self.each.shared(), ..self }
     }
 
-    /// Asks for one of `n` permits of each lock: see [`LockRequest::one_of`].
-    pub fn one_of(self, n: u16) -> Self {
-        Self { each: self.each.one_of(n), ..self }
-    }
-
-    /// Takes `k` of the permits of each lock: see [`LockRequest::take`].
-    pub fn take(self, k: u16) -> Self {
-        Self { each: self.each.take(k), ..self }
+    /// Asks for `taken` of the `of` permits of each lock: see [`LockRequest::permits`].
+    pub fn permits(self, taken: u16, of: u16) -> Self {
+        Self { each: self.each.permits(taken, of), ..self }
     }
 
     /// What the holder says of itself: see [`LockRequest::label`].
@@ -98,8 +95,10 @@ impl MultiRequest {
         let names: Result<BTreeSet<LockName>, _> = self.names.iter().map(LockName::new).collect();
         // C39: in the order of the bytes, whatever order they were given in, and each once.
         let names = names?;
-        if names.is_empty() || names.len() > MAX_NAMES {
-            return Err(LockError::InvalidNameCount { count: names.len() });
+        if names.is_empty() || names.len() > Self::MAX_NAMES {
+            let (max, count) = (Self::MAX_NAMES, names.len());
+            let text = format!("1 to {max} locks are acquired at once, and not {count}");
+            return Err(InvalidInput::new(InputKind::NameCount, text).into());
         }
         names.iter().map(|name| self.each.for_name(name).claim()).collect()
     }
@@ -149,7 +148,8 @@ impl LockClient {
     /// # Errors
     /// No lock is acquired then: what was acquired is given back in the background.
     ///
-    /// - [`LockError::InvalidNameCount`] if there are no names, or more than [`MAX_NAMES`]: nothing was sent.
+    /// - [`LockError::Invalid`] if there are no names, or more than [`MAX_NAMES`](MultiRequest::MAX_NAMES): nothing
+    ///   was sent.
     /// - [`LockError::Lost`] if a lock was lost while the next ones were waited for.
     /// - As [`acquire`](Self::acquire), of the first lock that could not be acquired.
     ///

@@ -85,7 +85,7 @@ impl LockWatch {
     /// Waits for the next state: at once the first time, then for a change.
     ///
     /// # Errors
-    /// - [`LockError::InvalidName`]: nothing was sent.
+    /// - [`LockError::Invalid`]: nothing was sent.
     /// - [`LockError::NotALock`] if the store has something else under the lock's name.
     /// - [`LockError::Backend`] if the server refuses. While it cannot be reached, this waits.
     ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use lock_core::{DistributedLock, LockName, MAX_NAME_BYTES};
+use lock_core::{DistributedLock, LockName};
 
 /// How the suite reaches the backend under test, and how much time it may take.
 #[async_trait]
@@ -30,7 +30,7 @@ pub trait Harness: Send + Sync {
 
     /// How many bytes the longest name has that the backend takes: fewer where each name is given a prefix.
     fn longest_name(&self) -> usize {
-        MAX_NAME_BYTES
+        LockName::MAX_BYTES
     }
 
     /// The request time-out of the clients under test: at least eight times what a call takes, since a

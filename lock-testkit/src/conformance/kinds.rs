@@ -20,9 +20,9 @@ type Asked = fn(LockRequest) -> LockRequest;
 
 const EXCLUSIVE: Asked = |request| request;
 const SHARED: Asked = LockRequest::shared;
-const OF_TWO: Asked = |request| request.one_of(2);
-const OF_THREE: Asked = |request| request.one_of(3);
-const TWO_OF_THREE: Asked = |request| request.one_of(3).take(2);
+const OF_TWO: Asked = |request| request.permits(1, 2);
+const OF_THREE: Asked = |request| request.permits(1, 3);
+const TWO_OF_THREE: Asked = |request| request.permits(2, 3);
 
 fn claim(harness: &dyn Harness, name: &LockName, asked: Asked) -> Claim {
     asked(patient(name, harness.limit())).claim().expect("a good claim")

@@ -9,7 +9,8 @@ use super::steps::{claim, client, faulty_client, fresh_name, options, patient, u
 use crate::Operation;
 use lock_core::backend::Prefixed;
 use lock_core::{
-    Clock, Contention, Health, LockClient, LockError, LockRequest, SystemClock, Ttl, Wait,
+    Clock, Contention, Health, InputKind, LockClient, LockError, LockRequest, SystemClock, Ttl,
+    Wait,
 };
 
 /// C1, C4: a request that cannot be is refused with a typed error, and nothing is sent.
@@ -19,21 +20,25 @@ pub async fn c01_a_bad_request_is_refused_before_any_io(harness: &dyn Harness) {
     let long = "n".repeat(513);
     for bad in ["", "a\0b", "a\nb", "\u{1b}[2J", "*1\r\n$8\r\nFLUSHALL\r\n", &long] {
         let refused = client.acquire(bad).await;
-        let is_refused = matches!(refused, Err(LockError::InvalidName { .. }));
+        let is_refused = is_invalid(InputKind::Name, refused.as_ref().err());
         assert!(is_refused, "the name {bad:?} is to be refused: {refused:?}");
     }
     let refused_ttls =
         [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999), Duration::MAX];
     for bad in refused_ttls {
         let refused = client.acquire(LockRequest::from(&name).ttl(bad)).await;
-        let is_refused = matches!(refused, Err(LockError::InvalidTtl { .. }));
+        let is_refused = is_invalid(InputKind::Ttl, refused.as_ref().err());
         assert!(is_refused, "a TTL of {bad:?} is to be refused: {refused:?}");
     }
     let refused = client.acquire(LockRequest::from(&name).label("l".repeat(129))).await;
-    let is_refused = matches!(refused, Err(LockError::InvalidLabel { .. }));
+    let is_refused = is_invalid(InputKind::Label, refused.as_ref().err());
     assert!(is_refused, "a label of 129 bytes is to be refused: {refused:?}");
     let calls = faulty.calls(Operation::Acquire);
     assert_eq!(calls, 0, "a bad request is to be refused before anything is sent");
+}
+
+fn is_invalid(kind: InputKind, refused: Option<&LockError>) -> bool {
+    matches!(refused, Some(LockError::Invalid(input)) if input.kind() == kind)
 }
 
 /// Parts of names that mean something to a store, a file system or a pattern.

@@ -13,8 +13,8 @@ use super::steps::{
 use crate::{Fault, Faulty, Operation};
 use lock_core::backend::Claim;
 use lock_core::{
-    DistributedLock, FencingToken, LockClient, LockError, LockName, MAX_NAMES, MultiGuard,
-    MultiRequest, Outcome, Wait,
+    DistributedLock, FencingToken, LockClient, LockError, LockName, MultiGuard, MultiRequest,
+    Outcome, Wait,
 };
 
 /// Names that no other test uses, in the order of their bytes.
@@ -196,10 +196,13 @@ pub async fn c39_free_locks_are_taken_in_one_request(harness: &dyn Harness) {
         return;
     }
     let of = |count| MultiRequest::new((0..count).map(|_| fresh_name())).ttl(harness.limit());
-    let (shared, permits) = (of(3).shared(), of(3).one_of(5).take(2));
-    for (request, slots) in
-        [(of(2), vec![]), (of(MAX_NAMES), vec![]), (shared, vec![]), (permits, vec![0, 1])]
-    {
+    let (shared, permits) = (of(3).shared(), of(3).permits(2, 5));
+    for (request, slots) in [
+        (of(2), vec![]),
+        (of(MultiRequest::MAX_NAMES), vec![]),
+        (shared, vec![]),
+        (permits, vec![0, 1]),
+    ] {
         let [together, alone] = requests(&faulty);
         let all = match locks.acquire_all(request).await {
             Err(LockError::Unsupported { .. }) => continue,

@@ -4,7 +4,7 @@ use super::*;
 use lock_core::backend::DistributedLockExt;
 
 use lock_core::backend::{Claim, WAITER_LIVENESS};
-use lock_core::{MAX_PERMITS, Slots};
+use lock_core::{Permits, Slots};
 use uuid::Uuid;
 
 use crate::directory::Queueing;
@@ -15,7 +15,7 @@ fn shared() -> Claim {
 }
 
 fn one_of(permits: u16) -> Claim {
-    claim_of(LockRequest::new("a").ttl(TTL).one_of(permits))
+    claim_of(LockRequest::new("a").ttl(TTL).permits(1, permits))
 }
 
 /// Queues a claim that polls; returns how many are before it.
@@ -131,10 +131,10 @@ async fn c34_dead_waiters_of_all_kinds_are_passed_over_by_one_release() {
 #[tokio::test]
 async fn c36_a_hold_may_have_as_many_slots_as_there_are() {
     let (home, lock) = home();
-    let most = LockRequest::new("a").ttl(TTL).one_of(MAX_PERMITS);
-    let (all, next) = (claim_of(most.clone().take(MAX_PERMITS)), claim_of(most));
-    assert_eq!(granted(&lock, &all).await.slots, Slots::new(0..MAX_PERMITS));
-    assert_eq!(granted(&lock, &all).await.slots, Slots::new(0..MAX_PERMITS));
+    let most = LockRequest::new("a").ttl(TTL).permits(1, Permits::MAX);
+    let (all, next) = (claim_of(most.clone().permits(Permits::MAX, Permits::MAX)), claim_of(most));
+    assert_eq!(granted(&lock, &all).await.slots, Slots::new(0..Permits::MAX));
+    assert_eq!(granted(&lock, &all).await.slots, Slots::new(0..Permits::MAX));
     assert_eq!(queue(&lock, &next).await, 0);
     lock.release(&all.name, all.owner).await.expect("released");
     assert_eq!(granted(&lock, &next).await.slots, Slots::new([0]));
@@ -151,7 +151,7 @@ async fn c36_a_waiter_is_told_of_all_its_slots() {
     let waiter = LockClient::new(waiter);
     let held = holder.acquire(LockRequest::new("a").ttl(TTL)).await.expect("free");
     let most = LockRequest::new("a").ttl(TTL).wait(Wait::Forever);
-    let most = most.one_of(MAX_PERMITS).take(MAX_PERMITS);
+    let most = most.permits(Permits::MAX, Permits::MAX);
     let released = async {
         while holder.inspect("a").await.expect("an answer").waiters != Some(1) {
             sleep(Duration::from_millis(5)).await;
@@ -160,6 +160,6 @@ async fn c36_a_waiter_is_told_of_all_its_slots() {
     };
     let (guard, ()) = tokio::join!(waiter.acquire(most), released);
     let guard = guard.expect("its turn");
-    assert!(guard.slots().iter().copied().eq(0..MAX_PERMITS));
+    assert!(guard.slots().iter().copied().eq(0..Permits::MAX));
     guard.release().await.expect("held to the end");
 }

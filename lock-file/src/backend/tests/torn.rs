@@ -117,9 +117,9 @@ async fn a_change_of_several_holds_that_is_cut_at_any_byte_leaves_them_as_before
         LockRequest::shared,
         LockRequest::shared,
         |request| request,
-        |request| request.one_of(3),
-        |request| request.one_of(3).take(2),
-        |request| request.one_of(3),
+        |request| request.permits(1, 3),
+        |request| request.permits(2, 3),
+        |request| request.permits(1, 3),
     ];
     let claims = kinds.map(|kind| claim_of(kind(LockRequest::new("a").ttl(TTL))));
     let changes = [

@@ -11,9 +11,10 @@ use super::super::steps::{claim, fresh_name};
 use super::history::Step;
 use super::member::{Attempted, Member, Standing};
 use lock_core::backend::WAITER_LIVENESS;
+use lock_core::testing::FakeClock;
 use lock_core::{
-    Clock, DistributedLock, FakeClock, FencingToken, Holder, Kind, LockName, MemoryBackend, Moment,
-    Slots, SystemClock, Whom,
+    Clock, DistributedLock, FencingToken, Holder, Kind, LockName, MemoryBackend, Moment, Slots,
+    SystemClock, Whom,
 };
 
 /// What a step came to, with nothing in it that differs from run to run: a token is the number of its
