@@ -1,6 +1,7 @@
 //! The examples, each of which ends by itself and fails if its story does not come true.
 
 mod example;
+mod interrupted;
 mod on_redis;
 
 use std::io;
@@ -10,12 +11,20 @@ use crate::step::{self, Done, Failure};
 use crate::workspace::{cargo, root};
 
 /// Builds all examples as the tests do, and runs each without arguments; then runs those that take a
-/// URL once more, on a Redis server. A failure hides no other.
+/// URL once more, on a Redis server, and ends the flash sale in the middle. A failure hides no other.
 pub(crate) fn run() -> Done {
     step::run(&mut cargo("build --workspace --all-features --examples"))?;
     let examples = all()?;
     let alone = examples.iter().map(|example| step::run(&mut example.command()));
-    Failure::all_of(alone.chain(std::iter::once_with(|| on_redis::run(&examples))))
+    let on_redis = std::iter::once_with(|| on_redis::run(&examples));
+    let interrupted = std::iter::once_with(|| interrupted::run(sale(&examples)?));
+    Failure::all_of(alone.chain(on_redis).chain(interrupted))
+}
+
+/// The flash sale, which is run in more ways than the others.
+fn sale(examples: &[Example]) -> Done<&Example> {
+    let sale = examples.iter().find(|example| example.name == "flash_sale");
+    sale.ok_or_else(|| Failure::new("there is no flash sale"))
 }
 
 /// All examples, sorted by name.

@@ -65,12 +65,12 @@ impl Act {
         }
     }
 
-    /// How many buyers a worker serves at a time. Its tills share one client, and one place in the
-    /// line for the lock. A worker that is to be stopped has a single one: so it is stopped between
-    /// its read and its write, and nowhere else.
-    pub(crate) fn tills(self) -> u32 {
+    /// How many buyers a worker serves at a time, of the `tasks` that were asked for. Its tills share
+    /// one client, and one place in the line for the lock. A worker that is to be stopped has a single
+    /// till: so it is stopped between its read and its write, and nowhere else.
+    pub(crate) fn tills(self, tasks: u32) -> u32 {
         match self.stops_a_worker() {
-            false => 2,
+            false => tasks,
             true => 1,
         }
     }

@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::news::News;
 use crate::orders::Orders;
@@ -13,6 +13,8 @@ use crate::stop;
 
 /// A crew that says nothing for so long is stuck.
 const SILENCE: Duration = Duration::from_secs(20);
+/// Pause between two looks for a request to end.
+const TICK: Duration = Duration::from_millis(100);
 
 type Line = (u32, Result<News, Failure>);
 
@@ -58,13 +60,20 @@ impl Crew {
         Ok(())
     }
 
-    /// What a worker says next, and which; `None` when all have gone home.
+    /// Waits for the next line of a worker; `None` when all have gone home.
     pub(crate) fn next_news(&self) -> Result<Option<(u32, News)>, Failure> {
-        match self.lines.recv_timeout(SILENCE) {
-            Ok((worker, news)) => Ok(Some((worker, news?))),
-            Err(RecvTimeoutError::Disconnected) => Ok(None),
-            Err(RecvTimeoutError::Timeout) => Err("the workers are stuck".into()),
+        let asked = Instant::now();
+        while !stop::is_requested() {
+            match self.lines.recv_timeout(TICK) {
+                Ok((worker, news)) => return Ok(Some((worker, news?))),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if asked.elapsed() >= SILENCE => {
+                    return Err("the workers are stuck".into());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
         }
+        Err("interrupted".into())
     }
 
     pub(crate) fn stop(&self, worker: u32) -> io::Result<()> {

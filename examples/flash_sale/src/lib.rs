@@ -10,11 +10,10 @@
 //! write ruins a shop that trusts the lock alone, and is refused by a shop that checks fencing
 //! tokens.
 //!
-//! A sale of another size is played under the lock alone, with and without hand-off inside each process:
+//! Options change the size of the sale, and keep the acts:
 //!
 //! ```sh
-//! cargo run --release --features redis --example flash_sale -- --url redis://127.0.0.1/ \
-//!     --workers 4 --tasks 16 --items 1 --buyers 10000
+//! cargo run --release --example flash_sale -- --workers 4 --tasks 16 --items 20 --buyers 500
 //! ```
 //!
 //! The shop is files in a temporary directory whatever the locks come from, so every `--url` tells
@@ -69,8 +68,7 @@ pub fn main(connector: Connector) -> ExitCode {
         (Some(url), Some(Role::Worker(orders))) => {
             worker::run(&connector, &url, orders).map(|()| ExitCode::SUCCESS)
         }
-        (url, _) if args.sale == Sale::told() => show(&connector, url),
-        (url, _) => rush(&connector, url, args.sale),
+        (url, _) => show(&connector, url, args.sale),
     };
     done.unwrap_or_else(|error| {
         eprintln!("flash_sale: {}", telling::with_causes(&*error));
@@ -79,27 +77,19 @@ pub fn main(connector: Connector) -> ExitCode {
 }
 
 /// Plays the acts, one after the other, and judges them.
-fn show(connector: &Connector, url: Option<String>) -> Result<ExitCode, Failure> {
-    let stage = Stage::set(connector, url)?;
+fn show(connector: &Connector, url: Option<String>, sale: Sale) -> Result<ExitCode, Failure> {
+    sale.check()?;
+    stop::hear_requests()?;
+    let stage = Stage::set(connector, url, sale)?;
     telling::opening(&stage);
     let mut played = Vec::new();
     for act in Act::ALL {
-        let result = stage.play(act, Sale::told())?;
+        let result = stage.play(act)?;
         telling::act(&result);
         played.push(result);
     }
     telling::summary(&played);
     println!("\nWho held the lock when: {}", picture::paint(&played)?.display());
-    Ok(judge(&played))
-}
-
-/// Plays a sale of another size under the lock, with and without hand-off inside the processes.
-fn rush(connector: &Connector, url: Option<String>, sale: Sale) -> Result<ExitCode, Failure> {
-    let stage = Stage::set(connector, url)?;
-    let ways = [false, true].map(|no_local_hand_off| Sale { no_local_hand_off, ..sale });
-    let played = ways.iter().map(|way| stage.play(Act::WithLock, *way));
-    let played = played.collect::<Result<Vec<_>, _>>()?;
-    telling::rush(&stage, &played);
     Ok(judge(&played))
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::played::{Hold, LateWrite, Played};
-use crate::sale::{Failure, STOCK, WORKERS};
+use crate::sale::{Failure, Sale};
 use crate::svg::{Anchor, Svg};
 
 const WIDTH: u32 = 1100;
@@ -16,34 +16,49 @@ const HEADER: f64 = 78.0;
 const CURVE: f64 = 80.0;
 const LANE: f64 = 18.0;
 const BAR: f64 = 14.0;
-/// A heading, a curve, the lanes and the time.
-const RUN: f64 = 34.0 + CURVE + 10.0 + LANE * WORKERS as f64 + 40.0;
 
 const INK: &str = "#2d3748";
 const FAINT: &str = "#718096";
 const RULE: &str = "#e2e8f0";
 const SALE: &str = "#2b6cb0";
-const LOOK: &str = "#aacdf0";
 const STOPPED: &str = "#dd9328";
 const OVER: &str = "#f5e0be";
 const ALARM: &str = "#c51e3a";
 
-/// Draws the acts in which a worker was stopped, among the things that were built, or else that are temporary.
+/// Draws the acts in which a worker was stopped: in the folder `target` if there is one, else in a new
+/// temporary file.
 pub(crate) fn paint(played: &[Played]) -> Result<PathBuf, Failure> {
     let runs: Vec<_> = played.iter().filter(|run| run.act.stops_a_worker()).collect();
     let span = runs.iter().map(|run| shown(run)).max().unwrap_or_default();
-    let mut svg = Svg::new(WIDTH, HEADER as u32 + RUN as u32 * runs.len() as u32);
-    header(&mut svg);
+    let panels: f64 = runs.iter().map(|run| height(run.sale)).sum();
+    let mut svg = Svg::new(WIDTH, (HEADER + panels) as u32);
     let mut top = HEADER;
     for run in runs {
+        if top == HEADER {
+            header(&mut svg, run.sale);
+        }
         Panel { svg: &mut svg, run, span, top }.draw();
-        top += RUN;
+        top += height(run.sale);
     }
-    let built = Path::new("target");
-    let home = if built.is_dir() { built.to_owned() } else { std::env::temp_dir() };
-    let path = home.join("flash_sale.svg");
+    let path = path()?;
     fs::write(&path, svg.finish())?;
     Ok(path)
+}
+
+fn path() -> Result<PathBuf, Failure> {
+    let built = Path::new("target");
+    match built.is_dir() {
+        true => Ok(built.join("flash_sale.svg")),
+        false => {
+            let file = tempfile::Builder::new().prefix("flash_sale-").suffix(".svg").tempfile()?;
+            Ok(file.into_temp_path().keep()?)
+        }
+    }
+}
+
+/// A heading, a curve, the lanes and the time.
+fn height(sale: Sale) -> f64 {
+    34.0 + CURVE + 10.0 + LANE * f64::from(sale.workers) + 40.0
 }
 
 /// The span of a run that is worth showing: until the last sale or the late write, and a little more.
@@ -53,12 +68,12 @@ fn shown(run: &Played) -> Duration {
     last_sale.max(late_write) - run.began + Duration::from_millis(250)
 }
 
-fn header(svg: &mut Svg) {
-    let title = "Ten workers sell 100 items; one is stopped while it holds the lock";
-    svg.text((LEFT, 24.0), Anchor::Start, 20, INK, title);
+fn header(svg: &mut Svg, Sale { workers, items, .. }: Sale) {
+    let title =
+        format!("{workers} workers sell {items} items; one is stopped while it holds the lock");
+    svg.text((LEFT, 24.0), Anchor::Start, 20, INK, &title);
     let key = [
         (SALE, "holds the lock and sells"),
-        (LOOK, "holds the lock, nothing left"),
         (STOPPED, "stopped, its lease lasts"),
         (OVER, "stopped, its lease is over"),
         (ALARM, "its late write"),
@@ -85,16 +100,18 @@ impl Panel<'_> {
             Some(LateWrite::Refused { .. }) => "The shop checks tokens: the late write is refused",
             _ => "The shop trusts the lock: the late write is taken",
         };
-        let heading = format!("{shop}, and {} buyers pay for {STOCK} items", self.run.sold);
+        let (sold, items) = (self.run.sold, self.run.sale.items);
+        let heading = format!("{shop}, and {sold} buyers pay for {items} items");
         self.svg.text((LEFT, self.top + 16.0), Anchor::Start, 15, INK, &heading);
         self.stock();
-        for worker in 0..WORKERS {
+        for worker in 0..self.run.sale.workers {
             let y = self.lane(worker);
             self.svg.line((LEFT, y), (RIGHT, y), RULE, 1);
             self.svg.text((LEFT - 8.0, y), Anchor::End, 12, INK, &format!("worker {worker}"));
         }
-        for hold in self.run.holds().iter().filter(|hold| hold.kept) {
-            self.bar(hold.worker, (hold.from, hold.to), if hold.sold { SALE } else { LOOK }, "");
+        // A hold that found nothing left is far shorter than a pixel.
+        for hold in self.run.holds().iter().filter(|hold| hold.kept && hold.sold) {
+            self.bar(hold.worker, (hold.from, hold.to), SALE, "");
         }
         self.stopped();
         self.time();
@@ -102,12 +119,13 @@ impl Panel<'_> {
 
     /// The stock after each write. It should only ever fall.
     fn stock(&mut self) {
-        for (stock, label) in [(0, "0"), (STOCK / 2, "stock 50"), (STOCK, "100")] {
+        let items = self.run.sale.items;
+        for (stock, label) in [(0, "0".to_owned()), (items, format!("stock {items}"))] {
             let y = self.height_of(stock);
             self.svg.line((LEFT, y), (RIGHT, y), RULE, 1);
-            self.svg.text((LEFT - 8.0, y), Anchor::End, 11, FAINT, label);
+            self.svg.text((LEFT - 8.0, y), Anchor::End, 11, FAINT, &label);
         }
-        let mut before = (LEFT, self.height_of(STOCK));
+        let mut before = (LEFT, self.height_of(items));
         let end = (self.run.began + self.span, self.run.stock().last().map_or(0, |last| last.1));
         for (at, stock) in self.run.stock().into_iter().chain([end]) {
             let (x, y) = (self.x(at), self.height_of(stock));
@@ -126,7 +144,7 @@ impl Panel<'_> {
         };
         let (x, y) = (self.x(late.at()), self.height_of(left));
         self.svg.dot((x, y), ALARM);
-        self.svg.text((x + 12.0, self.height_of(STOCK) + 12.0), Anchor::Start, 13, ALARM, &text);
+        self.svg.text((x + 12.0, self.height_of(items) + 12.0), Anchor::Start, 13, ALARM, &text);
     }
 
     /// The hold of the worker that was stopped: while its lease lasted, and for as long as it went on believing.
@@ -144,10 +162,11 @@ impl Panel<'_> {
         }
     }
 
-    /// A bar in the lane of a worker, at least a pixel wide, with a text if it has room.
+    /// Draws a bar in the lane of a worker, as wide as the hold was long: so bars of two holds never
+    /// share a moment that the holds did not. The text stands in it if it has room.
     fn bar(&mut self, worker: u32, (from, to): (Duration, Duration), color: &str, text: &str) {
         let (from, to) = (self.x(from), self.x(to));
-        let (y, width) = (self.lane(worker), (to - from).max(1.0));
+        let (y, width) = (self.lane(worker), (to - from).max(0.0));
         self.svg.bar((from, y - BAR / 2.0), (width, BAR), color);
         if width > text.len() as f64 * 6.0 {
             self.svg.text((from + width / 2.0, y), Anchor::Middle, 11, INK, text);
@@ -156,7 +175,7 @@ impl Panel<'_> {
 
     /// A line below, with the time since the doors opened.
     fn time(&mut self) {
-        let y = self.lane(WORKERS);
+        let y = self.lane(self.run.sale.workers);
         self.svg.line((LEFT, y), (RIGHT, y), FAINT, 1);
         for half in 0..=(self.span.as_millis() / 500) as u32 {
             let x = self.x(self.run.began + half * Duration::from_millis(500));
@@ -173,7 +192,7 @@ impl Panel<'_> {
     }
 
     fn height_of(&self, stock: u32) -> f64 {
-        self.top + 34.0 + CURVE - f64::from(stock) * CURVE / f64::from(STOCK)
+        self.top + 34.0 + CURVE - f64::from(stock) * CURVE / f64::from(self.run.sale.items)
     }
 
     fn lane(&self, worker: u32) -> f64 {

@@ -18,7 +18,6 @@ pub(crate) struct Played {
     pub(crate) act: Act,
     pub(crate) sale: Sale,
     pub(crate) began: Duration,
-    pub(crate) took: Duration,
     pub(crate) heard: Heard,
     /// What was done to the worker with the slow payment.
     pub(crate) stop: Option<Stop>,

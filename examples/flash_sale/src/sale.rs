@@ -4,41 +4,42 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::ops::Range;
 
-/// How many items there are to sell.
-pub(crate) const STOCK: u32 = 100;
-/// How many people want one.
-pub(crate) const BUYERS: u32 = 1000;
-/// How many processes serve them.
-pub(crate) const WORKERS: u32 = 10;
-
-/// A sale of another size: by how many tasks in how many processes, of what, to whom.
-///
-/// It is played under the lock alone: once with the lock passing from task to task within a process, and once
-/// with a request to the server for each change of holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+/// The size of the sale: by how many tasks in how many processes, of what, to whom.
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Sale {
     /// How many processes serve the buyers.
-    #[arg(long, default_value_t = WORKERS, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) workers: u32,
-    /// How many tasks of each process do so at a time; as the act needs it if it is not said.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) tasks: Option<u32>,
+    /// How many buyers each process serves at a time, in the acts in which none is stopped.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) tasks: u32,
     /// How many items there are.
-    #[arg(long, default_value_t = STOCK)]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) items: u32,
-    /// How many people want one.
-    #[arg(long, default_value_t = BUYERS)]
+    /// How many people want one: more than there are items, without those of one worker.
+    #[arg(long, default_value_t = 1000)]
     pub(crate) buyers: u32,
-    /// Ask the server for each change of holder.
-    #[arg(long, hide = true)]
-    pub(crate) no_local_hand_off: bool,
 }
 
 impl Sale {
-    /// The sale that the acts tell of.
-    pub(crate) fn told() -> Self {
-        let (workers, items, buyers) = (WORKERS, STOCK, BUYERS);
-        Self { workers, tasks: None, items, buyers, no_local_hand_off: false }
+    /// Refuses a sale that some act cannot tell: while a worker is stopped, the others have to sell all
+    /// that is left, and to turn a buyer away.
+    pub(crate) fn check(self) -> Result<(), Failure> {
+        let Self { workers, items, buyers, .. } = self;
+        let of_others = buyers - buyers.div_ceil(workers);
+        match of_others > items {
+            true => Ok(()),
+            false => Err(format!(
+                "{buyers} buyers at {workers} workers are too few for {items} items, since one worker is \
+                 stopped: choose more --buyers"
+            )
+            .into()),
+        }
+    }
+
+    /// The stock at which the slow payment comes, in the acts that have one.
+    pub(crate) fn slow_at(self) -> u32 {
+        (u64::from(self.items) * 7 / 10).max(1) as u32
     }
 
     /// The buyers that one of the workers serves.
@@ -51,16 +52,15 @@ impl Sale {
     /// The arguments that tell a worker of it.
     pub(crate) fn to_args(self) -> Vec<OsString> {
         let numbers = [
-            ("--workers", Some(self.workers)),
+            ("--workers", self.workers),
             ("--tasks", self.tasks),
-            ("--items", Some(self.items)),
-            ("--buyers", Some(self.buyers)),
+            ("--items", self.items),
+            ("--buyers", self.buyers),
         ];
-        let said = numbers.into_iter().filter_map(|(name, number)| Some((name, number?)));
-        let mut args: Vec<OsString> =
-            said.flat_map(|(name, number)| [name.into(), number.to_string().into()]).collect();
-        args.extend(self.no_local_hand_off.then(|| "--no-local-hand-off".into()));
-        args
+        numbers
+            .into_iter()
+            .flat_map(|(name, number)| [name.into(), number.to_string().into()])
+            .collect()
     }
 }
 

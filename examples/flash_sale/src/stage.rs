@@ -1,7 +1,7 @@
 //! Plays an act: a shop, a crew, a thousand buyers, and what was heard of them.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::Connector;
 use tempfile::TempDir;
@@ -20,26 +20,32 @@ pub(crate) struct Stage {
     url: String,
     /// What the locks are held in.
     pub(crate) backend: &'static str,
+    pub(crate) sale: Sale,
     dir: TempDir,
 }
 
 impl Stage {
     /// Without a URL the locks are files beside the shop.
-    pub(crate) fn set(connector: &Connector, url: Option<String>) -> Result<Self, Failure> {
+    pub(crate) fn set(
+        connector: &Connector,
+        url: Option<String>,
+        sale: Sale,
+    ) -> Result<Self, Failure> {
         let dir = tempfile::Builder::new().prefix("flash_sale-").tempdir()?;
         let beside = || format!("file:{}", dir.path().join("locks").display());
         let url = url.unwrap_or_else(beside);
         let backend = look_at(connector, &url)?;
-        Ok(Self { url, backend, dir })
+        Ok(Self { url, backend, sale, dir })
     }
 
-    pub(crate) fn play(&self, act: Act, sale: Sale) -> Result<Played, Failure> {
+    pub(crate) fn play(&self, act: Act) -> Result<Played, Failure> {
+        let sale = self.sale;
         let dir = self.dir.path().join(act.key());
         Shop::found(&dir, sale.items)?;
-        let orders = |worker| self.orders(act, sale, worker, &dir);
+        let orders = |worker| self.orders(act, worker, &dir);
         let mut crew = Crew::hire(&self.url, sale.workers, orders)?;
         crew.open_doors()?;
-        let (began, clock) = (now(), Instant::now());
+        let began = now();
         let (heard, stop) = listen(&crew)?;
         crew.go_home()?;
         let shop = Shop::enter(&dir, false)?;
@@ -47,7 +53,6 @@ impl Stage {
             act,
             sale,
             began,
-            took: clock.elapsed(),
             heard,
             stop,
             sold: u32::try_from(shop.sales()?)?,
@@ -55,10 +60,10 @@ impl Stage {
         })
     }
 
-    fn orders(&self, act: Act, sale: Sale, worker: u32, shop: &Path) -> Orders {
+    fn orders(&self, act: Act, worker: u32, shop: &Path) -> Orders {
         // Several shows may share a server.
         let lock = format!("flash-sale:{}:{}", std::process::id(), act.key());
-        Orders { act, worker, lock, shop: shop.to_owned(), sale }
+        Orders { act, worker, lock, shop: shop.to_owned(), sale: self.sale }
     }
 }
 

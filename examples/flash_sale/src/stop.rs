@@ -1,6 +1,43 @@
-//! What the system does to processes: it stops them, and lets them go on.
+//! Signals: to stop a process, to let it go on, and to end the show.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Set by a request to end the show.
+static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
+
+/// Takes Ctrl-C and SIGTERM as requests to end the show, which then removes its processes and files.
+pub(crate) fn hear_requests() -> io::Result<()> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build()?;
+    thread::spawn(move || {
+        runtime.block_on(request());
+        IS_REQUESTED.store(true, Ordering::Relaxed);
+    });
+    Ok(())
+}
+
+/// Returns true once the show is to end.
+pub(crate) fn is_requested() -> bool {
+    IS_REQUESTED.load(Ordering::Relaxed)
+}
+
+#[cfg(unix)]
+async fn request() {
+    use tokio::signal::unix::{SignalKind, signal};
+    // Without a handler the system ends the process, as it does by default.
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(not(unix))]
+async fn request() {
+    drop(tokio::signal::ctrl_c().await);
+}
 
 /// Stops a process where it stands, as an overloaded machine or a debugger would. It is not told.
 #[cfg(unix)]

@@ -30,7 +30,7 @@ impl Svg {
 
     pub(crate) fn bar(&mut self, (x, y): Point, (width, height): Point, color: &str) {
         self.put(format_args!(
-            r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill="{color}"/>"#
+            r#"<rect x="{x:.2}" y="{y:.1}" width="{width:.2}" height="{height:.1}" fill="{color}"/>"#
         ));
     }
 

@@ -6,12 +6,13 @@ use std::iter::successors;
 
 use crate::act::Act;
 use crate::played::{LateWrite, Played, Stop};
-use crate::sale::{BUYERS, STOCK, Sale, WORKERS};
+use crate::sale::Sale;
 use crate::stage::Stage;
 
 pub(crate) fn opening(stage: &Stage) {
+    let Sale { workers, items, buyers, .. } = stage.sale;
     println!(
-        "A shop has {STOCK} items. {BUYERS} buyers want one, and {WORKERS} processes serve them."
+        "A shop has {items} items. {buyers} buyers want one, and {workers} processes serve them."
     );
     println!("The shop is a few files; the locks come from the {} backend.", stage.backend);
 }
@@ -94,43 +95,26 @@ fn late_write(played: &Played) {
 fn sales(played: &Played) {
     let (sold, turned_away, left) = (played.sold, played.turned_away(), played.left);
     println!(
-        "  {sold} buyers paid for one of {STOCK} items, {turned_away} were told \"sold out\"."
+        "  {sold} buyers paid for one of {} items, {turned_away} were told \"sold out\".",
+        played.sale.items
     );
     if left > 0 {
         println!("  The stock still says {left}.");
     }
 }
 
-/// A sale of another size, each time that it was played.
-pub(crate) fn rush(stage: &Stage, played: &[Played]) {
-    for played in played {
-        let Sale { workers, tasks, items, buyers, no_local_hand_off } = played.sale;
-        let tasks = tasks.unwrap_or_else(|| played.act.tills());
-        let passes = if no_local_hand_off { "asks for each hold" } else { "passes its hold on" };
-        println!(
-            "{buyers} buyers, {items} items, {workers} processes of {tasks} tasks on {}, each {passes}: \
-             {} sold, {} turned away, {} left, in {:.2} s.",
-            stage.backend,
-            played.sold,
-            played.turned_away(),
-            played.left,
-            played.took.as_secs_f64()
-        );
-    }
-}
-
 /// The acts side by side.
 pub(crate) fn summary(played: &[Played]) {
-    println!("\n{:<32}{:>6}{:>10}{:>6}{:>8}", "", "paid", "sold out", "left", "took");
+    println!("\n{:<32}{:>6}{:>10}{:>6}", "", "paid", "sold out", "left");
     for played in played {
         let (sold, turned_away, left) = (played.sold, played.turned_away(), played.left);
-        let (name, took) = (played.act.in_short(), played.took.as_secs_f64());
-        let result = match sold.cmp(&STOCK) {
-            Ordering::Less => format!("{} unsold", STOCK - sold),
+        let (name, items) = (played.act.in_short(), played.sale.items);
+        let result = match sold.cmp(&items) {
+            Ordering::Less => format!("{} unsold", items - sold),
             Ordering::Equal => "exact".to_owned(),
-            Ordering::Greater => format!("{} too many", sold - STOCK),
+            Ordering::Greater => format!("{} too many", sold - items),
         };
-        println!("{name:<32}{sold:>6}{turned_away:>10}{left:>6}{took:>6.1} s  {result}");
+        println!("{name:<32}{sold:>6}{turned_away:>10}{left:>6}  {result}");
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::act::Act;
 use crate::played::{Hold, LateWrite, Played};
-use crate::sale::STOCK;
 
 /// What is wrong with an act; nothing if it came out as told.
 pub(crate) fn objections(played: &Played) -> Vec<String> {
@@ -19,7 +18,7 @@ pub(crate) fn objections(played: &Played) -> Vec<String> {
 
 fn oversold(played: &Played) -> Option<String> {
     let sold = played.sold;
-    (sold <= STOCK).then(|| format!("the shop did not oversell: {sold} sales"))
+    (sold <= played.sale.items).then(|| format!("the shop did not oversell: {sold} sales"))
 }
 
 fn exact(played: &Played) -> Option<String> {

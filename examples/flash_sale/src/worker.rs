@@ -5,23 +5,18 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use leasehold::{
-    ClientOptions, Connector, FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait,
-};
+use leasehold::{Connector, FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::news::{News, now};
 use crate::orders::Orders;
-use crate::sale::{Failure, STOCK};
+use crate::sale::Failure;
 use crate::shop::{NoSale, Shop};
 use crate::stop;
 
 /// How long a parcel takes. It is done without the lock, while others sell.
 const PARCEL: Duration = Duration::from_millis(5);
-
-/// What the stock is when the slow payment comes, in the acts that have one.
-const SLOW_AT: u32 = STOCK * 7 / 10;
 
 /// How long the slow payment takes: the system has all this time to stop its worker, and it is over
 /// by the time the worker goes on.
@@ -72,15 +67,14 @@ struct Worker {
 
 impl Worker {
     async fn new(connector: &Connector, url: &str, orders: Orders) -> Result<Self, Failure> {
-        let options = ClientOptions::new().local_hand_off(!orders.sale.no_local_hand_off);
-        let locks = connector.connect_with(url, options).await?;
+        let locks = connector.connect(url).await?;
         let shop = Shop::enter(&orders.shop, orders.act.is_fenced())?;
         Ok(Self { orders, locks, shop })
     }
 
     /// How many buyers are served at a time.
     fn tills(&self) -> u32 {
-        self.orders.sale.tasks.unwrap_or_else(|| self.orders.act.tills())
+        self.orders.act.tills(self.orders.sale.tasks)
     }
 
     /// Serves every buyer who came to this till, one after the other.
@@ -134,7 +128,7 @@ impl Worker {
     }
 
     async fn take_payment(&self, read: u32, token: Option<FencingToken>) -> Result<(), NoSale> {
-        let may_be_slow = self.orders.act.stops_a_worker() && read <= SLOW_AT;
+        let may_be_slow = self.orders.act.stops_a_worker() && read <= self.orders.sale.slow_at();
         match token {
             Some(token) if may_be_slow && self.shop.takes_slow_payment()? => {
                 // The time runs before the parent hears of it: it may stop us at once.

@@ -8,8 +8,7 @@ use tokio::runtime::Builder;
 use super::example::{Example, URL};
 use crate::step::{self, Done, Failure};
 
-/// What is run on several servers as well. A quorum has exclusive holds alone, and is slow where many wait.
-const SALE: &str = "flash_sale";
+/// The size of the sale on a quorum, which is slow where many wait.
 const SMALL: &[&str] = &["--workers", "2", "--tasks", "2", "--items", "10", "--buyers", "50"];
 /// A machine that stands still for a moment must not have a primary replaced.
 const NEVER_REPLACED: Duration = Duration::from_secs(60);
@@ -34,8 +33,7 @@ fn sell_on_several(examples: &[Example]) -> Done {
     let cluster = runtime.block_on(RedisCluster::start(NEVER_REPLACED));
     let sentinels = runtime.block_on(RedisSentinels::start(NEVER_REPLACED));
     let quorum = [(); 3].map(|()| runtime.block_on(RedisServer::start()));
-    let sale = examples.iter().find(|example| example.name == SALE);
-    let sale = sale.ok_or_else(|| Failure::new("there is no flash sale".to_owned()))?;
+    let sale = super::sale(examples)?;
     for url in [cluster.url(), sentinels.url()] {
         step::run(sale.command().env(URL, url))?;
     }
