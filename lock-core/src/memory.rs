@@ -451,14 +451,17 @@ impl Lock {
         self.holds.seen_at(now).next().is_none() && self.queue.is_empty()
     }
 
-    /// Takes a place at the end of the queue, or keeps the one there is; says how many are before.
+    /// Takes a place at the end of the queue, or keeps the one there is, with the claim's TTL and label from now on;
+    /// says how many are before.
     fn enqueue(&mut self, claim: &Claim, waiter: &WaiterHandle) -> u64 {
         self.queue.retain(|waiter| !waiter.waiter.is_closed());
         let place = self.queue.iter().position(|waiter| waiter.claim.owner == claim.owner);
-        let place = place.unwrap_or_else(|| {
-            self.queue.push_back(Waiter { claim: claim.clone(), waiter: waiter.clone() });
-            self.queue.len() - 1
-        });
+        let place = place.unwrap_or(self.queue.len());
+        let asked = Waiter { claim: claim.clone(), waiter: waiter.clone() };
+        match self.queue.get_mut(place) {
+            Some(waiter) => *waiter = asked,
+            None => self.queue.push_back(asked),
+        }
         place as u64
     }
 }

@@ -24,7 +24,9 @@ use crate::model::LockName;
 ///                 otherwise, or it takes long
 /// ```
 ///
-/// `H` is a hold on its way from the holder to the head.
+/// A head that leaves while it asks the server passes its place there to the next head, which asks at once.
+///
+/// `H` is on its way to the head: a hold, or such a place.
 #[derive(Debug)]
 pub(crate) struct LocalQueue<H> {
     lines: Arc<Mutex<HashMap<LockName, Entry<H>>>>,
@@ -56,6 +58,13 @@ struct LineState<H> {
     /// Whether the head has gone on to the server: it takes no hold that is passed.
     head_asks_server: bool,
     passed: Option<H>,
+}
+
+impl<H> LineState<H> {
+    /// Whether the server is asked for the line, by its head or by the next one.
+    fn takes_nothing(&self) -> bool {
+        self.head_asks_server || self.passed.is_some()
+    }
 }
 
 impl<H> LocalQueue<H> {
@@ -108,8 +117,9 @@ enum NextStep<H> {
 impl<H> Line<H> {
     fn next_step(&self) -> NextStep<H> {
         let mut state = self.state();
-        if let Some(hold) = state.passed.take() {
-            return NextStep::Take(hold);
+        if let Some(passed) = state.passed.take() {
+            state.head_asks_server = true;
+            return NextStep::Take(passed);
         }
         match state.holder {
             Some((_, until)) if until > Instant::now() => NextStep::Wait(until),
@@ -182,10 +192,10 @@ pub(crate) struct Turn<H> {
 }
 
 impl<H> Turn<H> {
-    /// Waits for the holder of this line to pass its hold on; `None` if the server is to be asked.
+    /// Waits for the holder of this line to pass its hold on; `None` if the server is to be asked anew.
     ///
     /// # Cancel safety
-    /// If the future is dropped, a hold that was passed stays for the next head.
+    /// If the future is dropped, what was passed stays for the next head.
     pub(crate) async fn passed(&self) -> Option<H> {
         let line = &self.place.member.line;
         loop {
@@ -200,12 +210,19 @@ impl<H> Turn<H> {
         }
     }
 
-    /// Goes on to the server: nothing is passed to this head. What an earlier head was passed and did not take is
-    /// given back, since the server would grant nothing beside it.
-    pub(crate) fn ask_server(&self) {
+    /// Goes on to the server: nothing more is passed to this head. Returns what an earlier head was passed and did not
+    /// take.
+    pub(crate) fn ask_server(&self) -> Option<H> {
         let mut state = self.place.member.line.state();
         state.head_asks_server = true;
-        let untaken = state.passed.take();
+        state.passed.take()
+    }
+
+    /// Leaves the line as a head that asks the server, and passes `place` to the next head. If nobody else waits, it is
+    /// dropped.
+    pub(crate) fn leave(self, place: H) {
+        let mut state = self.place.member.line.state();
+        let untaken = if state.waiters > 1 { state.passed.replace(place) } else { Some(place) };
         // C19: once the line is let go.
         drop(state);
         drop(untaken);
@@ -240,13 +257,13 @@ impl<H> LineHolder<H> {
     /// How many wait for this one.
     pub(crate) fn waiters(&self) -> usize {
         let state = self.member.line.state();
-        if state.head_asks_server { 0 } else { state.waiters }
+        if state.takes_nothing() { 0 } else { state.waiters }
     }
 
     /// Passes a hold on to the head, or gives it back if nobody waits for it.
     pub(crate) fn pass(self, hold: H) -> Result<(), H> {
         let mut state = self.member.line.state();
-        if state.head_asks_server || state.waiters == 0 {
+        if state.takes_nothing() || state.waiters == 0 {
             return Err(hold);
         }
         state.passed = Some(hold);
@@ -357,7 +374,7 @@ mod tests {
         assert!(holder.pass(passed.clone()).is_ok());
         drop(turn);
         let head = next.await;
-        head.ask_server();
+        drop(head.ask_server());
         assert_eq!(Arc::strong_count(&passed), 1, "the head would wait for it until its TTL ends");
     }
 

@@ -24,6 +24,7 @@ mod recording;
 mod renewer;
 mod retry;
 mod schedule;
+mod server_place;
 mod several;
 mod shared;
 mod succession;

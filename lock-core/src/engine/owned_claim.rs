@@ -55,6 +55,11 @@ impl OwnedClaim {
         self.state == ClaimState::Held
     }
 
+    /// The claim is asked for with this TTL too.
+    pub(crate) fn keep_for(&mut self, ttl: Duration) {
+        self.kept_for = self.kept_for.max(ttl);
+    }
+
     /// The server keeps the hold from now on as its lease says.
     pub(crate) fn keep_as(&mut self, lease: &Lease) {
         (self.kept_for, self.at_least) = (lease.kept_for(), lease.at_least.clone());

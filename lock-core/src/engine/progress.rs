@@ -45,7 +45,7 @@ enum Standing {
 pub(super) struct Try {
     pub(super) sent: Instant,
     pub(super) end: Instant,
-    is_whole: bool,
+    pub(super) is_whole: bool,
 }
 
 /// What has come of an acquisition so far.
@@ -91,14 +91,13 @@ impl Progress {
         self.last_answer
     }
 
-    /// A try that begins now. It has half of a request time-out, so that a connection that swallowed it
-    /// leaves time for another.
-    pub(super) fn next_try(&self) -> Try {
-        let sent = Instant::now();
+    /// The try of a request that was sent at `sent`. It has half of a request time-out, so that a connection that
+    /// swallowed it leaves time for another.
+    pub(super) fn try_since(&self, sent: Instant) -> Try {
         let whole = sent + self.request_timeout / 2;
         match self.give_up_at() {
             // After a pause of the process. A whole try is due all the same.
-            Some(past) if past <= sent && self.wait == Wait::Forever => {
+            Some(past) if past <= Instant::now() && self.wait == Wait::Forever => {
                 Try { sent, end: whole, is_whole: true }
             }
             Some(end) if end < whole => Try { sent, end, is_whole: false },
@@ -268,7 +267,7 @@ mod tests {
     }
 
     async fn take(progress: &mut Progress, step: Step) {
-        let of = progress.next_try();
+        let of = progress.try_since(Instant::now());
         let took = if matches!(step, Step::Silent) { of.end - of.sent } else { MS };
         advance(took).await;
         match step {
@@ -355,7 +354,7 @@ mod tests {
         take(&mut progress, Step::Silent).await;
         let refused =
             BackendError::transient("test", Outcome::NotApplied, "not sent", "for a test");
-        progress.failed(progress.next_try(), refused);
+        progress.failed(progress.try_since(Instant::now()), refused);
         let name = LockName::new("a").expect("a name");
         let LockError::Backend { source, .. } = progress.into_error(&name, "test") else {
             panic!("there was no answer");
@@ -378,7 +377,7 @@ mod tests {
     async fn c48_a_process_that_was_stopped_amid_a_try_begins_anew() {
         let mut progress = Progress::new(Wait::Forever, TIMEOUT);
         take(&mut progress, Step::Silent).await;
-        let of = progress.next_try();
+        let of = progress.try_since(Instant::now());
         advance(TIMEOUT * 20).await;
         progress.silent(of, "test");
         assert!(!progress.is_over() && !progress.is_over_after_pause());

@@ -24,9 +24,9 @@ pub(crate) async fn acquire_free(
         return Ok(Vec::new());
     };
     // C26: others of this client that came before are not overtaken.
-    let is_next = |each: &&Acquisition| !shared.local_queue.has_line(&each.claim.name);
+    let is_next = |each: &&Acquisition| !shared.local_queue.has_line(&each.place.claim.name);
     let claims: Vec<Claim> =
-        waiting.iter().take_while(is_next).map(|each| each.claim.clone()).collect();
+        waiting.iter().take_while(is_next).map(|each| each.place.claim.clone()).collect();
     let Some(several) = shared.backend.several().filter(|_| claims.len() > 1) else {
         return Ok(Vec::new());
     };
@@ -44,16 +44,16 @@ pub(crate) async fn acquire_free(
     };
     let (granted, check) = (grants.len().min(claims.len()), shared.waiting());
     let refused = waiting.iter_mut().take(claims.len()).skip(granted);
-    refused.for_each(|each| each.owned.state().note(ClaimEvent::Refused));
+    refused.for_each(|each| each.place.owned.state().note(ClaimEvent::Refused));
     let mut acquired = Vec::with_capacity(granted);
     for (grant, claim) in grants.iter().zip(&claims) {
         let Some(front) = waiting.front_mut() else { break };
-        let Some(lease) = check.lease(claim, grant, asked, *front.owned.state()) else {
+        let Some(lease) = check.lease(claim, grant, asked, *front.place.owned.state()) else {
             // C5: it came too late. The server has it, and what was granted after it.
             note(waiting, granted - acquired.len(), ClaimEvent::Unanswered);
             break;
         };
-        front.owned.state().note(ClaimEvent::Granted);
+        front.place.owned.state().note(ClaimEvent::Granted);
         let report = shared.telemetry.acquiring_since(&claim.name, sent);
         let hold = shared.hold(lease)?;
         report.ended(Ok(hold.lease().token));
@@ -64,7 +64,7 @@ pub(crate) async fn acquire_free(
 
 /// Notes what happened to the first so many.
 fn note(waiting: &mut VecDeque<Acquisition>, first: usize, event: ClaimEvent) {
-    waiting.iter_mut().take(first).for_each(|each| each.owned.state().note(event));
+    waiting.iter_mut().take(first).for_each(|each| each.place.owned.state().note(event));
 }
 
 /// What an error says of each claim: it took none, or may have taken any.

@@ -17,7 +17,7 @@ use super::options::ClientOptions;
 use super::owned_claim::OwnedClaim;
 use super::renewer::{Registration, Renewer};
 use super::retry;
-use super::succession::{PassedHold, Succession};
+use super::succession::{Passed, Succession};
 use super::telemetry::Telemetry;
 use super::wait::{Limits, Waiting};
 use crate::backend::{
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     pub(crate) options: ClientOptions,
     pub(crate) renewer: Arc<Renewer>,
     pub(crate) janitor: Arc<Janitor>,
-    pub(crate) local_queue: LocalQueue<PassedHold>,
+    pub(crate) local_queue: LocalQueue<Passed>,
     pub(crate) joint_holds: JointHolds<Acquired>,
     pub(crate) telemetry: Arc<Telemetry>,
     tasks: Mutex<Option<Tasks>>,
@@ -117,10 +117,10 @@ impl Shared {
     }
 
     /// Acquires claims, as the options of this client say.
-    pub(crate) fn waiting(&self) -> Waiting<'_, dyn DistributedLock> {
+    pub(crate) fn waiting(&self) -> Waiting<'_> {
         let options = &self.options;
         let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
-        Waiting::new(&*self.backend, &*options.clock, limits).beside(&self.renewer)
+        Waiting::new(&self.backend, &*options.clock, limits).beside(&self.renewer)
     }
 
     /// The backend's name, as errors show it.

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::local_queue::{LineHolder, Turn};
 use super::owned_claim::OwnedClaim;
+use super::server_place::ServerPlace;
 use crate::backend::{Reservation, TokenRange};
 use crate::model::{Lease, Moment, Ttl};
 
@@ -37,7 +38,7 @@ const PASSES_TO_EACH: usize = 4;
 /// Who of a client's line is next, and under which tokens.
 #[derive(Debug)]
 pub(crate) struct Succession {
-    line: LineHolder<PassedHold>,
+    line: LineHolder<Passed>,
     /// What is left of the tokens that the server reserved; `None` if it was not asked yet.
     tokens: Option<TokenRange>,
     turn: ClientTurn,
@@ -64,7 +65,7 @@ impl ClientTurn {
 
 impl Succession {
     /// The succession to one that the server granted the lock.
-    pub(crate) fn begin(turn: Turn<PassedHold>) -> Self {
+    pub(crate) fn begin(turn: Turn<Passed>) -> Self {
         let client = ClientTurn::begin();
         Self { line: turn.holds(client.ends), tokens: None, turn: client }
     }
@@ -101,8 +102,20 @@ impl Succession {
         };
         claim.keep_as(&lease);
         let passed = PassedHold { lease: Lease { token, ..lease }, claim, tokens, turn: self.turn };
-        self.line.pass(passed).map_err(|passed| passed.claim)
+        match self.line.pass(Passed::Hold(passed)) {
+            Err(Passed::Hold(passed)) => Err(passed.claim),
+            Ok(()) | Err(Passed::Place(_)) => Ok(()),
+        }
     }
+}
+
+/// What the head of a line is passed. Dropped, it is given back.
+#[derive(Debug)]
+pub(crate) enum Passed {
+    /// The hold of a task of the line.
+    Hold(PassedHold),
+    /// The place on the server of the head that left.
+    Place(ServerPlace),
 }
 
 /// A hold on its way from one task to the next. Dropped, it is given back.
@@ -122,7 +135,7 @@ impl PassedHold {
     }
 
     /// The hold, for one that asked for `ttl` and was the head of the line.
-    pub(crate) fn take(self, ttl: Ttl, turn: Turn<PassedHold>) -> (Lease, OwnedClaim, Succession) {
+    pub(crate) fn take(self, ttl: Ttl, turn: Turn<Passed>) -> (Lease, OwnedClaim, Succession) {
         let Self { lease, claim, tokens, turn: client } = self;
         let line = turn.holds(client.ends);
         let succession = Succession { line, tokens: Some(tokens), turn: client };

@@ -1,16 +1,18 @@
 //! How a claim waits for its turn: the one loop that all backends share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout;
 use tracing::debug;
 
 use super::claim_state::{ClaimEvent, ClaimState};
 use super::options::ClientOptions;
 use super::progress::{Progress, Try};
 use super::renewer::Renewer;
+use super::server_place::{Answer, ServerPlace};
 use super::telemetry::{waits_for_foreign_key, waits_for_own_hold};
-use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent, WaiterEvents, WaiterHandle};
+use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent};
 use crate::model::{
     BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, Moment, Outcome,
     Wait,
@@ -30,16 +32,20 @@ impl Default for Limits {
 }
 
 /// Acquires claims from one backend.
-pub(crate) struct Waiting<'a, L: ?Sized> {
-    backend: &'a L,
+pub(crate) struct Waiting<'a> {
+    backend: &'a Arc<dyn DistributedLock>,
     clock: &'a dyn Clock,
     limits: Limits,
     /// What the client holds that waits.
     holds: Option<&'a Renewer>,
 }
 
-impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
-    pub(crate) fn new(backend: &'a L, clock: &'a dyn Clock, limits: Limits) -> Self {
+impl<'a> Waiting<'a> {
+    pub(crate) fn new(
+        backend: &'a Arc<dyn DistributedLock>,
+        clock: &'a dyn Clock,
+        limits: Limits,
+    ) -> Self {
         Self { backend, clock, limits, holds: None }
     }
 
@@ -48,70 +54,77 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
         Self { holds: Some(holds), ..self }
     }
 
-    /// Tries, and waits as the request says, until the claim is granted. `state` tells at each await
+    /// Tries, and waits as the request says, until the claim is granted. The place tells at each await
     /// what the server may know, for those who drop this future.
     pub(crate) async fn acquire(
         &self,
-        claim: &Claim,
+        place: &mut ServerPlace,
         wait: Wait,
         listener: &Listener,
-        state: &mut ClaimState,
     ) -> Result<Lease, LockError> {
-        let (waiter, events) = WaiterHandle::channel();
         let mut progress = Progress::new(wait, self.limits.request_timeout);
-        let waiter = progress.waits().then_some(&waiter);
         loop {
-            let step = self.attempt(claim, waiter, &mut progress, state).await;
-            match step.map_err(|error| LockError::backend("acquire", Some(&claim.name), error))? {
+            let step = self.attempt(place, &mut progress).await;
+            let name = &place.claim.name;
+            let mut asks_again = false;
+            match step.map_err(|error| LockError::backend("acquire", Some(name), error))? {
                 Step::Granted(lease) => return Ok(lease),
-                Step::Busy(seen) => {
+                Step::Busy { seen, is_outdated } => {
                     listener.tell(&seen);
-                    self.warn_if_due(claim, &mut progress);
+                    self.warn_if_due(&place.claim, &mut progress);
+                    asks_again = is_outdated;
                 }
                 Step::Troubled => {}
             }
             if progress.is_over() {
-                return Err(progress.into_error(&claim.name, self.name()));
+                return Err(progress.into_error(&place.claim.name, self.name()));
             }
-            if let Some(grant) = self.next_event(&events, &progress).await
-                && let Some(lease) = self.pushed_lease(claim, &grant, &progress, *state)
+            if asks_again {
+                continue;
+            }
+            if let Some(grant) = self.next_event(place, &progress).await
+                && let Some(lease) = self.pushed_lease(place, &grant, &progress)
             {
                 debug!(token = lease.token.get(), "handed over");
-                state.note(ClaimEvent::Granted);
+                place.owned.state().note(ClaimEvent::Granted);
                 return Ok(lease);
             }
             if progress.is_over_after_pause() {
-                return Err(progress.into_error(&claim.name, self.name()));
+                return Err(progress.into_error(&place.claim.name, self.name()));
             }
         }
     }
 
-    /// Asks once, and notes what came of it. An error is a refusal, which is final.
+    /// Asks once, or goes on with the request in flight, and notes what came of it. An error is a refusal, which is
+    /// final.
     async fn attempt(
         &self,
-        claim: &Claim,
-        waiter: Option<&WaiterHandle>,
+        place: &mut ServerPlace,
         progress: &mut Progress,
-        state: &mut ClaimState,
     ) -> Result<Step, BackendError> {
-        let (this, asked) = (progress.next_try(), self.clock.now());
-        state.note(ClaimEvent::Asked);
-        let Ok(answer) = timeout_at(this.end, self.backend.acquire(claim, waiter)).await else {
-            debug!("no answer, asking again");
-            state.note(ClaimEvent::Unanswered);
+        let sent = place.ask(self.backend, self.clock, progress.waits());
+        let this = progress.try_since(sent);
+        let Some(Answer { attempt, asked, is_outdated }) = place.answer(this.end).await else {
+            // A try that our own end cut short says nothing: the next head may see its answer.
+            if this.is_whole {
+                debug!("no answer, asking again");
+                place.give_up();
+            }
             progress.silent(this, self.name());
             return Ok(Step::Troubled);
         };
-        match answer {
+        let state = place.owned.state();
+        match attempt {
             Ok(Attempt::Granted(grant)) => {
-                let lease = self.lease(claim, &grant, asked, *state);
+                let lease = self.lease(&place.claim, &grant, asked, *state);
                 Ok(lease.map_or_else(|| late(progress, this), |lease| granted(state, lease)))
             }
             Ok(Attempt::Busy(seen)) => {
-                state.note(waiter.map_or(ClaimEvent::Refused, |_| ClaimEvent::Queued));
+                let waits = progress.waits();
+                state.note(if waits { ClaimEvent::Queued } else { ClaimEvent::Refused });
                 debug!(position = seen.position, ttl_left = ?seen.ttl_left, "busy");
                 progress.busy(asked, seen.clone());
-                Ok(Step::Busy(seen))
+                Ok(Step::Busy { seen, is_outdated })
             }
             Err(error) if error.is_transient() => {
                 debug!(%error, "no answer, asking again");
@@ -144,9 +157,9 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
     }
 
     /// Sleeps until the next look at the server is due, or a message comes; returns a pushed grant.
-    async fn next_event(&self, events: &WaiterEvents, progress: &Progress) -> Option<Grant> {
+    async fn next_event(&self, place: &ServerPlace, progress: &Progress) -> Option<Grant> {
         let pause = progress.pause(self.backend.capabilities().wakeup);
-        match timeout(pause, events.next()).await {
+        match timeout(pause, place.event()).await {
             Ok(WaiterEvent::Granted(grant)) => Some(grant),
             Ok(WaiterEvent::TryAgain) | Err(_) => None,
         }
@@ -186,17 +199,16 @@ impl<'a, L: DistributedLock + ?Sized> Waiting<'a, L> {
     /// server's clock can do. A grant from before that answer was over when the server said "busy".
     fn pushed_lease(
         &self,
-        claim: &Claim,
+        place: &mut ServerPlace,
         grant: &Grant,
         progress: &Progress,
-        state: ClaimState,
     ) -> Option<Lease> {
         let (asked, seen) = progress.last_answer()?;
         let passed = grant.at?.0.checked_sub(seen.0)?;
         let granted_at = asked.after(self.limits.drift.validity(passed));
         let received = self.clock.now();
         let since = if received.has_reached(granted_at) { granted_at } else { received };
-        self.lease(claim, grant, since, state)
+        self.lease(&place.claim, grant, since, *place.owned.state())
     }
 }
 
@@ -214,7 +226,11 @@ fn late(progress: &mut Progress, this: Try) -> Step {
 /// What one attempt came to.
 enum Step {
     Granted(Lease),
-    Busy(Contention),
+    /// The place may have another TTL or label than the claim.
+    Busy {
+        seen: Contention,
+        is_outdated: bool,
+    },
     /// No answer that is of use.
     Troubled,
 }

@@ -80,6 +80,8 @@ macro_rules! conformance_tests {
             c16_an_acquire_whose_reply_was_lost_is_granted
             c16_a_release_whose_reply_was_lost_is_released
             c16_a_repeated_acquire_lasts_for_all_of_its_ttl
+            c16_a_repeat_for_another_ttl_lasts_as_it_says
+            c16_a_place_for_another_ttl_lasts_as_it_says
             c17_every_call_returns_in_time
             c18_a_wait_of_zero_is_one_attempt
             c19_a_dropped_acquire_leaves_nothing

@@ -7,11 +7,11 @@
 use lock_core::backend::DistributedLockExt;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::harness::Harness;
 use super::steps::{claim, fresh_name, granted, renewal};
-use lock_core::backend::{Attempt, Claim, Extension};
+use lock_core::backend::{Attempt, Claim, Extension, FALLBACK_POLL, WaiterEvent, WaiterHandle};
 use lock_core::{DistributedLock, Drift, Ttl};
 
 /// C4, C5, S7: a grant.
@@ -33,6 +33,51 @@ pub async fn c16_a_repeated_acquire_lasts_for_all_of_its_ttl(harness: &dyn Harne
     let (told, full) = (repeat.ttl, claim.ttl.as_duration());
     assert!(told >= full, "a repeat is to last for {full:?} again: {told:?} was told");
     assert_lasts(harness, &claim, "a repeated acquire", asked, told).await;
+}
+
+/// C16, S7: a repeat for another TTL, as the next caller of a client's line asks for. It lasts for as long as it says.
+pub async fn c16_a_repeat_for_another_ttl_lasts_as_it_says(harness: &dyn Harness) {
+    let backend = harness.connect().await;
+    for part in [2, 1] {
+        let mut claim = claim(&fresh_name(), harness.ttl());
+        let first = granted(&*backend, &claim).await;
+        claim.ttl = Ttl::new(harness.ttl() * part * 2 / 3).expect("a good TTL");
+        let asked = Instant::now();
+        let repeat = granted(&*backend, &claim).await;
+        assert_eq!(repeat.token, first.token, "a repeat is to find its own grant");
+        let told = repeat.ttl.min(claim.ttl.as_duration());
+        assert_lasts(harness, &claim, "a repeat for another TTL", asked, told).await;
+    }
+}
+
+/// C16, S7: a place in the queue that is asked for again with another TTL. Its grant lasts for as long as it says.
+pub async fn c16_a_place_for_another_ttl_lasts_as_it_says(harness: &dyn Harness) {
+    let backend = harness.connect().await;
+    for part in [2, 1] {
+        let name = fresh_name();
+        let (holder, mut next) = (claim(&name, harness.ttl() * 10), claim(&name, harness.ttl()));
+        granted(&*backend, &holder).await;
+        let (waiter, events) = WaiterHandle::channel();
+        for ttl in [harness.ttl(), harness.ttl() * part * 2 / 3] {
+            next.ttl = Ttl::new(ttl).expect("a good TTL");
+            let attempt = backend.acquire(&next, Some(&waiter)).await.expect("an answer");
+            assert!(matches!(attempt, Attempt::Busy(_)), "the lock is held");
+        }
+        let asked = Instant::now();
+        backend.release(&name, holder.owner).await.expect("an answer");
+        let grant = loop {
+            match timeout(FALLBACK_POLL, events.next()).await {
+                Ok(WaiterEvent::Granted(grant)) => break grant,
+                Ok(WaiterEvent::TryAgain) | Err(_) => {}
+            }
+            let attempt = backend.acquire(&next, Some(&waiter)).await.expect("an answer");
+            if let Attempt::Granted(grant) = attempt {
+                break grant;
+            }
+        };
+        let told = grant.ttl.min(next.ttl.as_duration());
+        assert_lasts(harness, &next, "a place for another TTL", asked, told).await;
+    }
 }
 
 /// C10, C12, S7: an extension, also one for longer than the grant.

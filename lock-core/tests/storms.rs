@@ -1,0 +1,170 @@
+//! Callers that give up again and again: a client's line has one place on the server, and one request at a time.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use lock_core::{LockClient, LockError, LockRequest, MemoryBackend, Wait};
+use lock_testkit::{Fault, Faulty, Operation};
+use tokio::runtime::Builder;
+use tokio::time::{Instant, sleep, timeout};
+
+const MS: Duration = Duration::from_millis(1);
+const ROUND_TRIP: Duration = Duration::from_millis(5);
+const TTL: Duration = Duration::from_secs(10);
+
+struct Store {
+    memory: MemoryBackend,
+    faulty: Faulty,
+    locks: LockClient,
+}
+
+impl Store {
+    /// A server each of whose answers takes a round trip.
+    fn new() -> Self {
+        let memory = MemoryBackend::new();
+        let faulty = Faulty::new(Arc::new(memory.clone()));
+        faulty.always(Operation::Acquire, Fault::Late(ROUND_TRIP));
+        Self { locks: LockClient::new(faulty.clone()), memory, faulty }
+    }
+
+    /// Another client, whose answers come at once.
+    fn other(&self) -> LockClient {
+        LockClient::new(self.memory.clone())
+    }
+
+    async fn waiters(&self) -> u64 {
+        let state = self.other().inspect("a").await.expect("an answer");
+        state.waiters.expect("a queue")
+    }
+
+    fn asked(&self) -> usize {
+        self.faulty.calls(Operation::Acquire)
+    }
+}
+
+fn patient(wait: Duration) -> LockRequest {
+    LockRequest::new("a").ttl(TTL).wait(Wait::AtMost(wait))
+}
+
+/// Lets 200 callers give up 20 times each; returns the requests and withdrawals of it, and how many there could be
+/// one after the other.
+async fn storm(store: &Store, request: impl Fn(usize) -> LockRequest) -> (usize, usize, usize) {
+    let began = Instant::now();
+    let caller = async |caller: usize| {
+        for round in 0..20 {
+            let gave_up = store.locks.acquire(request(caller + round)).await;
+            assert!(matches!(gave_up, Err(LockError::Timeout { .. })), "{gave_up:?}");
+            assert!(store.waiters().await <= 1, "the line has several places");
+        }
+    };
+    join_all((0..200).map(caller)).await;
+    let in_turn = began.elapsed().as_millis() / ROUND_TRIP.as_millis() + 1;
+    let withdrawn = store.faulty.calls(Operation::Withdraw);
+    (store.asked(), withdrawn, usize::try_from(in_turn).expect("a few"))
+}
+
+/// C26: no head lives to see its answer, and the next head waits for the same answer.
+#[tokio::test(start_paused = true)]
+async fn c26_a_storm_costs_the_server_one_request_at_a_time() {
+    let store = Store::new();
+    let holder = store.other().acquire("a").await.expect("a free lock");
+    let (asked, withdrawn, in_turn) = storm(&store, |_| patient(MS)).await;
+    assert!(asked <= in_turn, "{asked} requests where {in_turn} fit one after the other");
+    assert!(withdrawn <= 1, "{withdrawn} withdrawals of one place");
+    store.locks.shutdown().await;
+    assert_eq!(store.waiters().await, 0, "C19: the place outlives the storm");
+    holder.release().await.expect("held to the end");
+}
+
+/// C26: a place is asked for anew with another TTL and another label.
+#[tokio::test(start_paused = true)]
+async fn c26_callers_with_other_ttls_and_labels_share_the_place() {
+    let store = Store::new();
+    let _holder = store.other().acquire("a").await.expect("a free lock");
+    let request = |n: usize| {
+        let ttl = Duration::from_secs(n as u64 % 7 + 1);
+        patient(MS).ttl(ttl).label(format!("caller-{}", n % 5))
+    };
+    let (asked, withdrawn, in_turn) = storm(&store, request).await;
+    assert!(asked <= in_turn, "{asked} requests where {in_turn} fit one after the other");
+    assert!(withdrawn <= 1, "{withdrawn} withdrawals of one place");
+}
+
+/// C27: the place of a head that gives up is the place of the caller behind it.
+#[tokio::test(start_paused = true)]
+async fn c27_a_head_that_gives_up_leaves_its_place_to_the_next() {
+    let store = Store::new();
+    let (holder, rival) = (store.other(), store.other());
+    let held = holder.acquire("a").await.expect("a free lock");
+    let mut rivals = pin!(rival.acquire("a"));
+    let first = async { store.locks.acquire(patient(20 * MS)).await.expect_err("it gives up") };
+    let second = store.locks.acquire(patient(TTL));
+    let others = async {
+        sleep(10 * MS).await;
+        assert!((&mut rivals).now_or_never().is_none(), "it waits behind the first");
+        sleep(20 * MS).await;
+        held.release().await.expect("held to the end");
+    };
+    let (_, second, ()) = tokio::join!(first, second, others);
+    let second = second.expect("its turn");
+    assert!((&mut rivals).now_or_never().is_none(), "the rival overtook the line");
+    second.release().await.expect("held to the end");
+    rivals.await.expect("its turn").release().await.expect("held to the end");
+}
+
+/// C16: a grant that was asked for by a head that gave up is the next head's, with a TTL of its own.
+#[tokio::test(start_paused = true)]
+async fn c16_a_grant_on_its_way_is_for_the_next_head() {
+    let store = Store::new();
+    let first = store.locks.acquire(patient(2 * MS));
+    let second = store.locks.acquire(patient(20 * MS).ttl(6 * TTL));
+    let (first, second) = tokio::join!(first, second);
+    first.expect_err("it gives up before the answer");
+    let second = second.expect("granted");
+    assert_eq!(store.asked(), 1);
+    assert!(second.remaining() <= TTL, "the server keeps it for no longer");
+    sleep(TTL / 2).await;
+    assert!(second.remaining() > 5 * TTL, "renewed with its own TTL: {second:?}");
+    assert_eq!(store.faulty.calls(Operation::Withdraw), 0);
+    second.release().await.expect("held to the end");
+}
+
+/// C33: a place is of one kind.
+#[tokio::test(start_paused = true)]
+async fn c33_a_head_of_another_kind_has_a_place_of_its_own() {
+    let store = Store::new();
+    let other = store.other();
+    let reader = other.acquire(patient(TTL).shared()).await.expect("a free lock");
+    let writer = store.locks.acquire(patient(20 * MS));
+    let next = store.locks.acquire(patient(TTL).shared());
+    let (writer, next) = tokio::join!(writer, next);
+    writer.expect_err("a reader holds it");
+    next.expect("beside the other reader").release().await.expect("held to the end");
+    reader.release().await.expect("held to the end");
+}
+
+/// C17: a request ends with the runtime that sent it, and the next head asks anew.
+#[test]
+fn c17_a_runtime_that_ends_leaves_the_line_to_others() {
+    let runtime = || Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (ends, stays) = (runtime(), runtime());
+    let store = Store::new();
+    let polled = |future: std::pin::Pin<&mut dyn Future<Output = _>>| {
+        assert!(future.now_or_never().is_none(), "it waits");
+    };
+    let mut first = Box::pin(store.locks.acquire(patient(TTL)));
+    let mut second = Box::pin(store.locks.acquire(patient(TTL)));
+    ends.block_on(async { polled(first.as_mut()) });
+    stays.block_on(async { polled(second.as_mut()) });
+    drop(ends);
+    drop(first);
+    let granted = stays.block_on(async { timeout(TTL, second).await.expect("in time") });
+    drop(granted.expect("it asks anew"));
+    assert_eq!(store.asked(), 2);
+}
