@@ -108,7 +108,8 @@ impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         // C14: that the lock is busy, that it is lost and that the store fails are told apart.
         let exit = match &error {
-            LockError::NotAcquired { .. } | LockError::Timeout { .. } => Exit::NotAcquired,
+            _ if error.is_busy() => Exit::NotAcquired,
+            LockError::Timeout { .. } => Exit::Unavailable,
             LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
             // A fence that does not answer is a store that does not.
             LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,

@@ -92,3 +92,22 @@ async fn c19_a_storm_of_callers_that_give_up_costs_few_requests() {
     let requests = faulty.calls(Operation::Withdraw);
     assert!((1..=3).contains(&requests), "{CALLERS} claims took {requests} requests");
 }
+
+/// C48: a server that does not answer within the wait is not busy, also for those who wait in line.
+#[tokio::test(start_paused = true)]
+async fn c48_a_wait_without_an_answer_is_not_busy() {
+    let (client, faulty) = faulty_client();
+    let request = || LockRequest::new("a").wait(Wait::AtMost(SECOND / 2));
+    let guard = client.acquire(request()).await.expect("a free lock");
+    for error in join_all((0..3).map(|_| client.acquire(request()))).await {
+        let error = error.expect_err("it is held");
+        assert!(error.is_busy() && !error.is_transient(), "{error}");
+    }
+    guard.release().await.expect("held to the end");
+    faulty.always(Operation::Acquire, Fault::Silence);
+    for error in join_all((0..3).map(|_| client.acquire(request()))).await {
+        let error = error.expect_err("no answer");
+        assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
+        assert!(error.is_transient() && !error.is_busy(), "{error}");
+    }
+}

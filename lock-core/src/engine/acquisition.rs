@@ -1,5 +1,6 @@
 //! One acquisition, from before its first byte to its hold.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::server_place::ServerPlace;
 use super::shared::{Acquired, Shared};
 use super::succession::{Passed, Succession};
 use crate::model::{
-    Capabilities, Claim, Kind, Lease, LockError, LockName, LockRequest, OwnerId, Wait,
+    Capabilities, Claim, Contention, Kind, Lease, LockError, LockName, LockRequest, OwnerId, Wait,
 };
 
 /// A hold, and to whom it may pass.
@@ -123,6 +124,7 @@ impl Acquisition {
         wait: Wait,
         request: &LockRequest,
     ) -> Result<(Lease, Option<Turn<Passed>>), LockError> {
+        self.place.answers = Some(turn.answers());
         let mut head = Head { acquisition: self, turn: Some(turn) };
         let asked = head.acquisition.ask(wait, request).await;
         match asked {
@@ -156,9 +158,12 @@ impl Acquisition {
             return Ok((turn, passed, wait));
         };
         let started = Instant::now();
-        let Ok((turn, passed)) = timeout(span, self.turn_and_passed()).await else {
+        let mut waiting = pin!(self.turn_and_passed());
+        let Ok((turn, passed)) = timeout(span, &mut waiting).await else {
             let name = self.place.claim.name.clone();
-            return Err(LockError::Timeout { name, waited: span, contention: None });
+            let is_silent = self.shared.local_queue.is_silent(&name, started);
+            let contention = (!is_silent).then(Contention::unknown);
+            return Err(LockError::Timeout { name, waited: span, contention });
         };
         // Never zero, which would not wait at all.
         let left = span.saturating_sub(started.elapsed()).max(Duration::from_nanos(1));

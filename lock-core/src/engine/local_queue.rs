@@ -46,6 +46,33 @@ struct Line<H> {
     state: Mutex<LineState<H>>,
     /// Tells the head of a hold that is passed, and of a holder that ended otherwise.
     changed: Notify,
+    answers: Arc<LineAnswers>,
+}
+
+/// Whether the server answers a line.
+#[derive(Debug, Default)]
+pub(crate) struct LineAnswers(Mutex<LastAnswer>);
+
+#[derive(Debug, Default)]
+struct LastAnswer {
+    is_awaited: bool,
+    at: Option<Instant>,
+}
+
+impl LineAnswers {
+    pub(crate) fn asked(&self) {
+        locked(&self.0).is_awaited = true;
+    }
+
+    pub(crate) fn answered(&self) {
+        *locked(&self.0) = LastAnswer { is_awaited: false, at: Some(Instant::now()) };
+    }
+
+    /// Whether an answer is awaited, and none has come since `since`.
+    fn is_silent_since(&self, since: Instant) -> bool {
+        let last = locked(&self.0);
+        last.is_awaited && last.at.is_none_or(|at| at < since)
+    }
 }
 
 #[derive(Debug)]
@@ -84,6 +111,12 @@ impl<H> LocalQueue<H> {
         locked(&self.lines).contains_key(name)
     }
 
+    /// Returns true if the line for `name` awaits an answer of the server, and none has come since `since`.
+    pub(crate) fn is_silent(&self, name: &LockName, since: Instant) -> bool {
+        let lines = locked(&self.lines);
+        lines.get(name).is_some_and(|entry| entry.line.answers.is_silent_since(since))
+    }
+
     fn join(&self, name: &LockName) -> Member<H> {
         let mut lines = locked(&self.lines);
         let entry = lines.entry(name.clone()).or_insert_with(Entry::new);
@@ -103,7 +136,10 @@ impl<H> Entry<H> {
         let state =
             LineState { waiters: 0, holder: None, drawn: 0, head_asks_server: false, passed: None };
         let (turn, state) = (Arc::new(Semaphore::new(1)), Mutex::new(state));
-        Self { line: Arc::new(Line { turn, state, changed: Notify::new() }), members: 0 }
+        Self {
+            line: Arc::new(Line { turn, state, changed: Notify::new(), answers: Arc::default() }),
+            members: 0,
+        }
     }
 }
 
@@ -216,6 +252,11 @@ impl<H> Turn<H> {
         let mut state = self.place.member.line.state();
         state.head_asks_server = true;
         state.passed.take()
+    }
+
+    /// Where the answers of the server are noted for the line.
+    pub(crate) fn answers(&self) -> Arc<LineAnswers> {
+        self.place.member.line.answers.clone()
     }
 
     /// Leaves the line as a head that asks the server, and passes `place` to the next head. If nobody else waits, it is

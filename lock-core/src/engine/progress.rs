@@ -31,7 +31,8 @@ const OUTAGE_BORNE: u32 = 5;
 /// | `Late` | a grant that came after its own deadline | after a growing pause | ends after five request time-outs, as `Backend` | `Timeout` |
 /// | `Outage` | an error, or silence for a whole try | after a growing pause | ends after five request time-outs, as `Backend` | `Backend` |
 ///
-/// A try that our own end cut short changes nothing: it says nothing of the server (C48).
+/// A try that our own end cut short changes nothing: it says nothing of the server (C48). The `Timeout` of a wait
+/// without an answer has no contention, and is not busy.
 #[derive(Debug)]
 enum Standing {
     Unanswered,

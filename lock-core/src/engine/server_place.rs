@@ -9,6 +9,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, timeout_at};
 
 use super::claim_state::ClaimEvent;
+use super::local_queue::LineAnswers;
 use super::owned_claim::OwnedClaim;
 use crate::backend::{Attempt, DistributedLock, WaiterEvent, WaiterEvents, WaiterHandle};
 use crate::model::{BackendError, Claim, Clock, Moment};
@@ -21,6 +22,8 @@ pub(crate) struct ServerPlace {
     // Dropped before the claim is withdrawn.
     request: Option<Request>,
     channel: Option<(WaiterHandle, WaiterEvents)>,
+    /// Of the line that it belongs to.
+    pub(super) answers: Option<Arc<LineAnswers>>,
     pub(super) claim: Claim,
     pub(super) owned: OwnedClaim,
 }
@@ -48,7 +51,7 @@ pub(super) struct Answer {
 
 impl ServerPlace {
     pub(crate) fn new(claim: Claim, owned: OwnedClaim) -> Self {
-        Self { request: None, channel: None, claim, owned }
+        Self { request: None, channel: None, answers: None, claim, owned }
     }
 
     /// Whether nothing was sent yet.
@@ -86,6 +89,7 @@ impl ServerPlace {
             self.channel = Some(WaiterHandle::channel());
         }
         self.owned.state().note(ClaimEvent::Asked);
+        self.answers.iter().for_each(|answers| answers.asked());
         let waiter = self.channel.as_ref().map(|(waiter, _)| waiter.clone());
         let (asked, sent, runtime) = (clock.now(), Instant::now(), current_runtime());
         let (backend, claim) = (backend.clone(), self.claim.clone());
@@ -104,6 +108,9 @@ impl ServerPlace {
         let answer = request.answer.get_mut().unwrap_or_else(PoisonError::into_inner);
         let attempt = timeout_at(end, answer).await.ok()?;
         let Request { claim, asked, .. } = self.request.take()?;
+        if attempt.is_ok() {
+            self.answers.iter().for_each(|answers| answers.answered());
+        }
         let is_outdated = (claim.ttl, &claim.label) != (self.claim.ttl, &self.claim.label);
         Some(Answer { attempt, asked, is_outdated })
     }

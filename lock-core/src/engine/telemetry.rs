@@ -216,6 +216,7 @@ fn outcome_of(outcome: Result<FencingToken, &LockError>) -> &'static str {
     match outcome {
         Ok(_) => "acquired",
         Err(LockError::NotAcquired { .. }) => "busy",
+        Err(LockError::Timeout { contention: None, .. }) => "no_answer",
         Err(LockError::Timeout { .. }) => "timeout",
         Err(LockError::Closed { .. }) => "closed",
         Err(_) => "error",

@@ -18,6 +18,7 @@ use super::{
 /// | error | [is](Self::is_busy) | try again? | HTTP |
 /// | --- | --- | --- | --- |
 /// | [`NotAcquired`](Self::NotAcquired), [`Timeout`](Self::Timeout) | busy | later, or tell the caller to | 409, or 503 with `Retry-After` |
+/// | [`Timeout`](Self::Timeout) without an answer | transient | later | 503 |
 /// | [`Lost`](Self::Lost) | lost | the whole work, if the resource has a fence or the work is idempotent | 503 |
 /// | [`Backend`](Self::Backend) | transient, if its source [is](BackendError::is_transient) | later; the client has retried already | 503 |
 /// | [`Backend`](Self::Backend) | not transient | no: rights, password | 500 |
@@ -43,13 +44,13 @@ pub enum LockError {
         /// What is known of the others.
         contention: Contention,
     },
-    /// The lock did not become free within the wait.
+    /// The lock did not become free within the wait, or the server gave no answer of use within it.
     Timeout {
         /// The lock.
         name: LockName,
         /// How long it was waited for.
         waited: Duration,
-        /// What was last known of the others.
+        /// What was last known of the others; `None` if no answer came within the wait.
         contention: Option<Contention>,
     },
     /// The hold is over, though nobody released it. It cannot be had back: acquire the lock anew.
@@ -129,10 +130,10 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Whether the lock was not acquired because others have it: [`NotAcquired`](Self::NotAcquired) and
-    /// [`Timeout`](Self::Timeout).
+    /// Whether the lock was not acquired because others have it: [`NotAcquired`](Self::NotAcquired), and
+    /// [`Timeout`](Self::Timeout) with a contention.
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::NotAcquired { .. } | Self::Timeout { .. })
+        matches!(self, Self::NotAcquired { .. } | Self::Timeout { contention: Some(_), .. })
     }
 
     /// Whether a hold ended before its holder ended it: [`Lost`](Self::Lost).
@@ -141,9 +142,13 @@ impl LockError {
     }
 
     /// Whether the backend failed in a way that may be over soon: a [`Backend`](Self::Backend) error
-    /// whose source [says so](BackendError::is_transient).
+    /// whose source [says so](BackendError::is_transient), and a [`Timeout`](Self::Timeout) without an answer.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Backend { source, .. } if source.is_transient())
+        match self {
+            Self::Backend { source, .. } => source.is_transient(),
+            Self::Timeout { contention, .. } => contention.is_none(),
+            _ => false,
+        }
     }
 
     /// The backend did not do what `operation` says, to the lock called `name` if it was about one.
@@ -180,7 +185,10 @@ impl fmt::Display for LockError {
             }
             Self::Timeout { name, waited, contention } => {
                 write!(f, "lock \"{name}\" was not acquired within {waited:.1?}")?;
-                contention.iter().try_for_each(|seen| write!(f, ": {seen}"))
+                match contention {
+                    Some(seen) => write!(f, ": {seen}"),
+                    None => f.write_str(": the server gave no answer of use"),
+                }
             }
             Self::Lost { name, reason, source } => {
                 write!(f, "lock \"{name}\" is lost: {reason}")?;
