@@ -10,6 +10,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
 
 const DASHBOARD: &str = include_str!("../docs/observability/grafana.json");
+const ALERTS: &str = include_str!("../docs/observability/alerts.yaml");
 const PAGE: &str = include_str!("../docs/observability.md");
 
 /// The words of `text` that are names of ours.
@@ -41,6 +42,14 @@ async fn the_dashboard_and_its_page_name_every_metric() {
         expressions(&dashboard).iter().flat_map(|expression| names(expression)).collect();
     for name in &asked {
         assert!(served.contains(&format!("\n{name}{{")), "{name} is not in {served}");
+    }
+    let alerts = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    for alert in alerts {
+        assert!(names(alert).iter().all(|name| asked.contains(name)), "no panel shows {alert}");
+        let quoted = alert.split('"').skip(1).step_by(2).flat_map(|values| values.split('|'));
+        for outcome in quoted {
+            assert!(served.contains(&format!("outcome=\"{outcome}\"")), "no {outcome}: {served}");
+        }
     }
     let told = served.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     for name in told.filter_map(|line| line.split(' ').next()) {

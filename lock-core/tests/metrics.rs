@@ -61,6 +61,24 @@ fn client(store: &MemoryBackend) -> LockClient {
     LockClient::with_options(store.clone(), options)
 }
 
+/// The first loss of a series that was not there before is no increase to Prometheus.
+#[tokio::test(start_paused = true)]
+async fn each_counter_is_there_before_its_first_count() {
+    let (counts, _recording) = Counts::new();
+    let guard = client(&MemoryBackend::new()).acquire("stock:42").await.expect("a free lock");
+    let read = counts.read();
+    for counter in [
+        "leasehold_losses_total memory stock expired",
+        "leasehold_losses_total memory stock disconnected",
+        "leasehold_acquisitions_total memory stock error",
+        "leasehold_acquisitions_total memory stock no_answer",
+        "leasehold_releases_total memory stock failed",
+    ] {
+        assert_eq!(count(&read, counter), 0);
+    }
+    guard.release().await.expect("held to the end");
+}
+
 #[tokio::test(start_paused = true)]
 async fn acquisitions_holds_renewals_and_losses_are_counted() {
     let (counts, _recording) = Counts::new();

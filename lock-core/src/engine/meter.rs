@@ -6,8 +6,9 @@
 //! [`ClientOptions::metric_group`]: crate::ClientOptions::metric_group
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use metrics::Unit::{Count, Seconds};
@@ -25,10 +26,17 @@ const LATENESS: &str = "leasehold_renewal_lateness_seconds";
 const LOSSES: &str = "leasehold_losses_total";
 const RELEASES: &str = "leasehold_releases_total";
 
+const OUTCOMES: [&str; 7] =
+    ["acquired", "busy", "timeout", "no_answer", "cancelled", "closed", "error"];
+const REASONS: [&str; 4] = ["expired", "max_hold", "evicted", "disconnected"];
+const ENDS: [&str; 3] = ["released", "not_held", "failed"];
+
 #[derive(Debug)]
 pub(crate) struct Meter {
     backend: &'static str,
     group: MetricGroup,
+    /// The groups whose counters are registered.
+    registered: RwLock<HashSet<Cow<'static, str>>>,
 }
 
 /// What metrics show of a lock's name.
@@ -83,11 +91,36 @@ impl Meter {
             Count,
             "Holds that were given back, or could not be, by outcome"
         );
-        Self { backend, group }
+        Self { backend, group, registered: RwLock::default() }
+    }
+
+    /// The group of a lock, whose counters are registered from then on.
+    fn group_of(&self, name: &LockName) -> Cow<'static, str> {
+        let group = self.group.of(name);
+        if !self.registered.read().unwrap_or_else(PoisonError::into_inner).contains(&group) {
+            self.register(group.clone());
+        }
+        group
+    }
+
+    /// Registers the counters of a group with 0: the first count of a series that was not there before is no increase
+    /// to Prometheus.
+    fn register(&self, group: Cow<'static, str>) {
+        self.registered.write().unwrap_or_else(PoisonError::into_inner).insert(group.clone());
+        let register = |counter: &'static str, label: &'static str, values: &[&'static str]| {
+            for value in values {
+                counter!(counter, "backend" => self.backend, "group" => group.clone(), label => *value)
+                    .increment(0);
+            }
+        };
+        register(ACQUISITIONS, "outcome", &OUTCOMES);
+        register(LOSSES, "reason", &REASONS);
+        register(RELEASES, "outcome", &ENDS);
     }
 
     pub(crate) fn waiter(&self, name: &LockName) -> Waiter {
-        let waiters = gauge!(WAITERS, "backend" => self.backend, "group" => self.group.of(name));
+        let group = self.group_of(name);
+        let waiters = gauge!(WAITERS, "backend" => self.backend, "group" => group);
         waiters.increment(1);
         Waiter(waiters)
     }
@@ -98,7 +131,7 @@ impl Meter {
         outcome: &'static str,
         waited: Duration,
     ) {
-        let group = self.group.of(name);
+        let group = self.group_of(name);
         let backend = self.backend;
         counter!(ACQUISITIONS, "backend" => backend, "group" => group.clone(), "outcome" => outcome)
             .increment(1);
@@ -107,7 +140,7 @@ impl Meter {
     }
 
     pub(crate) fn hold_ended(&self, name: &LockName, loss: Option<&'static str>, held: Duration) {
-        let (backend, group) = (self.backend, self.group.of(name));
+        let (backend, group) = (self.backend, self.group_of(name));
         histogram!(HOLD, "backend" => backend, "group" => group.clone()).record(held);
         if let Some(reason) = loss {
             counter!(LOSSES, "backend" => backend, "group" => group, "reason" => reason)
@@ -116,13 +149,13 @@ impl Meter {
     }
 
     pub(crate) fn release_ended(&self, name: &LockName, outcome: &'static str) {
-        let (backend, group) = (self.backend, self.group.of(name));
+        let (backend, group) = (self.backend, self.group_of(name));
         counter!(RELEASES, "backend" => backend, "group" => group, "outcome" => outcome)
             .increment(1);
     }
 
     pub(crate) fn renewed(&self, name: &LockName, late: Duration) {
-        let group = self.group.of(name);
+        let group = self.group_of(name);
         histogram!(LATENESS, "backend" => self.backend, "group" => group).record(late);
     }
 }
