@@ -17,7 +17,7 @@ use crate::protocol::keys::{self, Keys};
 use crate::protocol::listing::{States, held, names_of};
 use crate::protocol::reply;
 use crate::scripts::{EVICT, INSPECT};
-use crate::topology::server::{in_order, picked};
+use crate::topology::{in_order, picked};
 
 #[async_trait]
 impl LockAdmin for RedisBackend {

@@ -22,12 +22,12 @@ use crate::operations::claims::{Call, Claims};
 use crate::operations::fence::RedisFence;
 use crate::protocol::error::BACKEND;
 use crate::protocol::keys::{self, Keys};
-use crate::protocol::message::{Acquiring, Question, Releasing};
+use crate::protocol::message::{Acquiring, Message, Releasing};
 use crate::protocol::reply;
 use crate::scripts::{
     ACQUIRE_WHILE_FREE, POLLED, RECORD, RELEASE_AFTER, RESERVE, Servers, WITHDRAW,
 };
-use crate::topology::server::Server;
+use crate::topology::Topology;
 use crate::wire::node::Node;
 
 /// What a loss of the store does (C30) where it is one server.
@@ -45,13 +45,13 @@ const LOSS_OF_SEVERAL: &str = "a failover or a restart that loses writes can gra
 /// primary if it is a cluster. See the documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct RedisBackend {
-    pub(crate) server: Arc<Server>,
+    pub(crate) server: Arc<Topology>,
     claims: Arc<Claims>,
     clock: ClockLimit,
 }
 
 impl RedisBackend {
-    pub(crate) fn new(server: Server, clock: ClockLimit) -> Self {
+    pub(crate) fn new(server: Topology, clock: ClockLimit) -> Self {
         Self { server: Arc::new(server), claims: Arc::default(), clock }
     }
 
@@ -79,7 +79,7 @@ impl RedisBackend {
             call.sends_over(link)?;
             let channel = waiter.and_then(|waiter| node.push.register(claim.owner, waiter));
             hears = channel.is_some();
-            Ok(Question::Acquire(Acquiring {
+            Ok(Message::Acquire(Acquiring {
                 name: claim.name.clone(),
                 owner: claim.owner,
                 ttl_ms: claim.ttl.as_millis(),
@@ -169,7 +169,7 @@ impl DistributedLock for RedisBackend {
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let limit = self.clock_limit();
         let releasing =
-            |_: &Node, _| Ok(Question::Release(Releasing { name: name.clone(), owner, limit }));
+            |_: &Node, _| Ok(Message::Release(Releasing { name: name.clone(), owner, limit }));
         let reply = self.server.ask_over(name, releasing).await?;
         self.claims.forget(owner);
         reply::release(reply)

@@ -6,9 +6,8 @@ use lock_core::{BackendError, LockError};
 use redis::cmd;
 
 use crate::operations::backend::RedisBackend;
-use crate::topology::one::Single;
+use crate::topology::Topology;
 use crate::topology::options::RedisOptions;
-use crate::topology::server::Server;
 use crate::wire::link::Role;
 use crate::wire::node::Node;
 use crate::wire::push::new_channel;
@@ -48,33 +47,33 @@ impl RedisOptions {
     }
 }
 
-async fn one_server(options: &RedisOptions) -> Result<Server, LockError> {
+async fn one_server(options: &RedisOptions) -> Result<Topology, LockError> {
     let (options, servers) = options.take_failover()?;
     let node = Arc::new(Node::new(String::new(), options.client()?, Role::Any, new_channel()));
     node.send(cmd("PING")).await.map_err(not_connected)?;
-    Ok(Server::new(Single { node, servers }))
+    Ok(Topology::One(node, servers))
 }
 
 #[cfg(feature = "cluster")]
-async fn cluster(options: &RedisOptions) -> Result<Server, LockError> {
+async fn cluster(options: &RedisOptions) -> Result<Topology, LockError> {
     let cluster = crate::topology::Cluster::new(options)?;
     cluster.look_first().await.map_err(not_connected)?;
-    Ok(Server::new(cluster))
+    Ok(Topology::Cluster(cluster))
 }
 
 #[cfg(not(feature = "cluster"))]
-async fn cluster(_options: &RedisOptions) -> Result<Server, LockError> {
+async fn cluster(_options: &RedisOptions) -> Result<Topology, LockError> {
     Err(crate::topology::options::unusable("a cluster needs the feature `cluster` of `lock-redis`"))
 }
 
 #[cfg(feature = "sentinel")]
-async fn sentinel(options: &RedisOptions) -> Result<Server, LockError> {
+async fn sentinel(options: &RedisOptions) -> Result<Topology, LockError> {
     let sentinels = crate::topology::Sentinels::new(options)?;
-    Ok(Server::new(sentinels.find().await.map_err(not_connected)?))
+    Ok(Topology::Sentinel(sentinels.find().await.map_err(not_connected)?))
 }
 
 #[cfg(not(feature = "sentinel"))]
-async fn sentinel(_options: &RedisOptions) -> Result<Server, LockError> {
+async fn sentinel(_options: &RedisOptions) -> Result<Topology, LockError> {
     Err(crate::topology::options::unusable("sentinels need the feature `sentinel` of `lock-redis`"))
 }
 

@@ -9,8 +9,8 @@ use redis::cmd;
 
 use crate::protocol::reply;
 use crate::scripts::Servers;
+use crate::topology::Topology;
 use crate::topology::rights;
-use crate::topology::server::Server;
 use crate::wire::node::Node;
 
 /// The lock that a probe takes, behind the prefix of its client. It is always the same, so that the probes leave one counter.
@@ -36,7 +36,7 @@ const OLDEST: (u32, u32) = (6, 2);
 /// Looks at the servers that keep locks (C31), and tells of all of them as of one. `probe` does what a client
 /// does: no command tells what a user may do.
 pub(crate) async fn examine(
-    server: &Server,
+    server: &Topology,
     prefix: &str,
     probe: impl Future<Output = Result<(), BackendError>>,
 ) -> Result<Vec<Finding>, BackendError> {

@@ -10,7 +10,7 @@ use redis::{FromRedisValue, ToRedisArgs, Value};
 use crate::protocol::error::unreadable;
 use crate::protocol::reply;
 use crate::scripts::Program;
-use crate::topology::server::Server;
+use crate::topology::Topology;
 
 /// The fence of a resource on a Redis server: the greatest token that the resource has seen, kept beside
 /// it.
@@ -20,12 +20,12 @@ use crate::topology::server::Server;
 /// [`set`](Self::set) or [`run`](Self::run) a write.
 #[derive(Clone)]
 pub struct RedisFence {
-    server: Arc<Server>,
+    server: Arc<Topology>,
     mark: String,
 }
 
 impl RedisFence {
-    pub(crate) fn new(server: Arc<Server>, mark: String) -> Self {
+    pub(crate) fn new(server: Arc<Topology>, mark: String) -> Self {
         Self { server, mark }
     }
 

@@ -27,7 +27,7 @@ use crate::protocol::error::unreadable;
 use crate::protocol::keys::{Key, Keys};
 use crate::protocol::reply;
 use crate::scripts::{EXTEND, EXTEND_ACROSS_SLOTS};
-use crate::topology::server::{in_order, picked};
+use crate::topology::{in_order, picked};
 
 impl RedisBackend {
     /// Renews holds, which on a cluster should be those of one server.

@@ -1,7 +1,7 @@
-//! What a server is asked.
+//! Requests to a server.
 //!
-//! Most of it is a command from the start. The two questions of which there are most are written only when they go:
-//! to acquire a lock, and to release one. Several of these may then go [as one](crate::wire::together).
+//! Most are a command from the start. The two that are most frequent, to acquire a lock and to release one, are written
+//! only when they are sent: several of them may then go [as one call](crate::wire::together).
 
 use std::borrow::Cow;
 
@@ -11,16 +11,12 @@ use redis::Cmd;
 use crate::protocol::keys::Keys;
 use crate::scripts::{ACQUIRE, ACQUIRE_BESIDE, Form, RELEASE, Servers};
 
-/// What goes to a server.
+/// A request to a server.
 pub(crate) enum Message {
     Command(Cmd),
-    /// One that may go together with others, to a server that stands alone and probably knows the script.
-    Question(Question),
-}
-
-/// A question about one lock.
-pub(crate) enum Question {
+    /// May go together with others, to a server that stands alone and probably knows the script.
     Acquire(Acquiring),
+    /// Likewise.
     Release(Releasing),
 }
 
@@ -47,11 +43,24 @@ pub(crate) struct Releasing {
 }
 
 impl Message {
-    /// The command of one that goes alone. It can be taken once.
+    /// The command of a request that goes alone. It can be taken once.
     pub(crate) fn take_command(&mut self) -> Cmd {
+        self.command(Form::Hash, Servers::One)
+    }
+
+    /// Fixes the command, unless these servers may be sent the request together with others.
+    pub(crate) fn fixed(mut self, form: Form, servers: Servers) -> Self {
+        match (form, servers) {
+            (Form::Hash, Servers::One) => self,
+            _ => Self::Command(self.command(form, servers)),
+        }
+    }
+
+    fn command(&mut self, form: Form, servers: Servers) -> Cmd {
         match self {
             Self::Command(command) => command.take(),
-            Self::Question(question) => question.command(Form::Hash, Servers::One),
+            Self::Acquire(acquiring) => acquiring.command(form, servers),
+            Self::Release(releasing) => releasing.command(form, servers),
         }
     }
 }
@@ -59,23 +68,6 @@ impl Message {
 impl From<Cmd> for Message {
     fn from(command: Cmd) -> Self {
         Self::Command(command)
-    }
-}
-
-impl Question {
-    /// As these servers are asked it.
-    pub(crate) fn message(self, form: Form, servers: Servers) -> Message {
-        match (form, servers) {
-            (Form::Hash, Servers::One) => Message::Question(self),
-            _ => Message::Command(self.command(form, servers)),
-        }
-    }
-
-    fn command(&self, form: Form, servers: Servers) -> Cmd {
-        match self {
-            Self::Acquire(acquiring) => acquiring.command(form, servers),
-            Self::Release(releasing) => releasing.command(form, servers),
-        }
     }
 }
 

@@ -18,11 +18,10 @@ use tokio::time::sleep;
 use super::BACKEND;
 use super::ballots::Ballots;
 use super::fence::QuorumFence;
-use super::majority::{Answers, majority};
+use super::majority::{self, Answers, majority};
 use super::membership;
 use super::restoring::restore;
 use super::round::{Background, Round};
-use super::tally;
 use super::voter::{GivingBack, Proposal, Voter};
 use super::votes::{self, Verdict, Vote};
 use crate::protocol::keys;
@@ -233,9 +232,9 @@ impl DistributedLock for QuorumBackend {
             let renewals = renewals.clone();
             async move { voter.extend(&renewals).await }
         });
-        let answers = round.until(|answers| tally::are_extended(answers, renewals.len())).await;
+        let answers = round.until(|answers| majority::are_extended(answers, renewals.len())).await;
         let extension =
-            |(index, renewal): (usize, &Renewal)| tally::extension(answers, index, renewal.ttl);
+            |(index, renewal): (usize, &Renewal)| majority::extension(answers, index, renewal.ttl);
         let extended = renewals.iter().enumerate().map(extension).collect();
         self.restore(renewals.clone(), round);
         extended
@@ -276,7 +275,7 @@ impl QuorumBackend {
     /// Ends a claim on all servers; a majority must answer.
     async fn end(&self, what: GivingBack) -> Result<Release, BackendError> {
         let mut round = self.give_back(&self.voters, Arc::new(what));
-        let answer = tally::release(round.until(tally::is_released).await);
+        let answer = majority::release(round.until(majority::is_released).await);
         self.finish(round);
         answer
     }

@@ -58,7 +58,6 @@ mod membership;
 mod restoring;
 mod round;
 mod scripts;
-mod tally;
 mod voter;
 mod votes;
 

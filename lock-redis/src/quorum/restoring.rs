@@ -8,8 +8,7 @@ use lock_core::{LockRequest, LockState};
 
 use super::ballots::Ballots;
 use super::inspection::inspect_all;
-use super::majority::Answers;
-use super::tally;
+use super::majority::{self, Answers};
 use super::voter::{Proposal, Voter};
 
 /// Gives back what these answers to `renewals` show to be lost somewhere.
@@ -19,7 +18,7 @@ pub(super) async fn restore(
     renewals: &[Renewal],
     answers: &Answers<Vec<u8>>,
 ) {
-    let is_lost = |index: &usize| tally::forgetful(voters, answers, *index).next().is_some();
+    let is_lost = |index: &usize| majority::forgetful(voters, answers, *index).next().is_some();
     let lost: Vec<usize> = (0..renewals.len()).filter(is_lost).collect();
     if lost.is_empty() {
         return;
@@ -30,7 +29,7 @@ pub(super) async fn restore(
         let renewal = &renewals[*index];
         let Some(claim) = state.ok().and_then(|state| claim(renewal, &state)) else { continue };
         let proposal = Proposal { claim, ballot: renewal.token, waiter: None };
-        for voter in tally::forgetful(voters, answers, *index) {
+        for voter in majority::forgetful(voters, answers, *index) {
             // C11: not after its release.
             if ballots.is_open(renewal.owner, renewal.token) {
                 let _ = voter.vote(&proposal).await;

@@ -20,8 +20,7 @@ use crate::protocol::error::{classify, unreadable};
 use crate::protocol::keys::Keys;
 use crate::protocol::reply;
 use crate::scripts::{Program, Servers};
-use crate::topology::one::Single;
-use crate::topology::server::Server;
+use crate::topology::Topology;
 use crate::wire::batch::Manner;
 use crate::wire::link::{LinkId, Role};
 use crate::wire::node::Node;
@@ -44,7 +43,7 @@ const OWED_MOST: usize = 10_000;
 pub(super) struct Voter {
     /// Where it is, as the URL says it, without user and password.
     pub(super) address: String,
-    pub(super) server: Arc<Server>,
+    pub(super) server: Arc<Topology>,
     /// The same, as the connections to it.
     pub(super) node: Arc<Node>,
     /// Which run of the server answers on the link.
@@ -100,7 +99,7 @@ impl Voter {
         Self {
             address,
             // A replica that takes over is another run, which stays out until nothing hangs on what it lacks.
-            server: Arc::new(Server::new(Single { node: node.clone(), servers: Servers::Several })),
+            server: Arc::new(Topology::One(node.clone(), Servers::Several)),
             node,
             run: Mutex::default(),
             is_silent: AtomicBool::new(false),

@@ -32,11 +32,9 @@ macro_rules! script {
 
 script!(
     ACQUIRE,
+    "clock",
+    "counted",
     "acquire_free",
-    "clock",
-    "count",
-    "acquire_free_end",
-    "clock",
     "key",
     "waiting",
     "acquire_busy",
@@ -70,8 +68,6 @@ script!(
     "clock",
     "key",
     "counted",
-    "count",
-    "counted_end",
     "waiting",
     "release_exclusive",
     "holds",

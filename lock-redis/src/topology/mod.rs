@@ -6,14 +6,122 @@ mod cluster;
 mod discovery;
 #[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
 pub(crate) mod hosts;
-pub(crate) mod one;
 pub(crate) mod options;
+mod requests;
 pub(crate) mod rights;
 #[cfg(feature = "sentinel")]
 mod sentinel;
-pub(crate) mod server;
+
+use std::sync::Arc;
+
+use lock_core::{BackendError, Finding, OwnerId};
+use redis::ToRedisArgs;
 
 #[cfg(feature = "cluster")]
 pub(crate) use self::cluster::Cluster;
+pub(crate) use self::requests::{in_order, picked};
 #[cfg(feature = "sentinel")]
-pub(crate) use self::sentinel::Sentinels;
+pub(crate) use self::sentinel::{Sentinels, Watched};
+use crate::protocol::error::RequestError;
+use crate::scripts::Servers;
+use crate::wire::batch::Manner;
+use crate::wire::node::Node;
+
+/// The servers that keep locks, and which of them keeps which.
+pub(crate) enum Topology {
+    /// One address, behind which all locks are kept; a replica may take over behind it.
+    One(Arc<Node>, Servers),
+    #[cfg(feature = "cluster")]
+    Cluster(Cluster),
+    /// The primary that sentinels name.
+    #[cfg(feature = "sentinel")]
+    Sentinel(Watched),
+}
+
+impl Topology {
+    /// The server that keeps `key`, as far as is known.
+    pub(crate) fn node_of(&self, key: &impl ToRedisArgs) -> Result<Arc<Node>, BackendError> {
+        let _ = key;
+        match self {
+            Self::One(node, _) => Ok(node.clone()),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => cluster.node_of(&text_of(key)),
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(primary) => primary.node(),
+        }
+    }
+
+    /// Learns from a request that failed at `node`, and returns where it goes instead if the server named another.
+    fn redirected(&self, node: &Node, error: &RequestError) -> Option<(Arc<Node>, Manner)> {
+        let _ = (node, error);
+        match self {
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => cluster.redirected(node, error),
+            _ => None,
+        }
+    }
+
+    /// All servers that keep locks: at least one, unless none is known.
+    pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
+        match self {
+            Self::One(node, _) => vec![node.clone()],
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => cluster.primaries(),
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(primary) => vec![primary.current()],
+        }
+    }
+
+    /// How many servers there are.
+    pub(crate) fn servers(&self) -> Servers {
+        match self {
+            Self::One(_, servers) => *servers,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(_) => Servers::Spread,
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(_) => Servers::Several,
+        }
+    }
+
+    /// True if locks lie on several servers, so that one request cannot name any two.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.servers() == Servers::Spread
+    }
+
+    /// Examines the sentinels, if they name the server.
+    pub(crate) async fn examine(&self) -> Option<Finding> {
+        match self {
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(primary) => Some(primary.examine().await),
+            _ => None,
+        }
+    }
+
+    /// A number that is the same for all keys of one server.
+    pub(crate) fn number_of(&self, key: &impl ToRedisArgs) -> u64 {
+        match self.is_spread() {
+            true => self.node_of(key).map_or(0, |node| Arc::as_ptr(&node).addr() as u64),
+            false => 0,
+        }
+    }
+
+    /// Wakes nobody for `owner` any more.
+    pub(crate) fn unregister(&self, owner: OwnerId) {
+        self.nodes().iter().for_each(|node| node.push.unregister(owner));
+    }
+
+    /// Splits `keys` into those that one request may name, by their numbers.
+    pub(crate) fn together(&self, keys: &[impl ToRedisArgs]) -> Vec<Vec<usize>> {
+        match self {
+            #[cfg(feature = "cluster")]
+            Self::Cluster(_) => cluster::by_slot(keys.iter().map(text_of)),
+            _ => vec![(0..keys.len()).collect()],
+        }
+    }
+}
+
+/// A key as the server reads it.
+#[cfg(feature = "cluster")]
+fn text_of(key: &impl ToRedisArgs) -> Vec<u8> {
+    key.to_redis_args().into_iter().next().unwrap_or_default()
+}

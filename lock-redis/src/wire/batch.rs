@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, Value};
 use tokio::sync::oneshot;
 
-use crate::protocol::message::{Message, Question};
+use crate::protocol::message::Message;
 use crate::wire::delivery::{Answer, Reply};
 use crate::wire::together::Together;
 
@@ -54,14 +54,6 @@ impl Request {
     ) -> (Self, oneshot::Receiver<Reply>) {
         let (caller, reply) = oneshot::channel();
         (Self { message, manner, caller, _outstanding: outstanding }, reply)
-    }
-
-    /// What may go together with others.
-    fn question(&self) -> Option<&Question> {
-        match &self.message {
-            Message::Question(question) => Some(question),
-            Message::Command(_) => None,
-        }
     }
 
     /// Whether its caller is still there.
@@ -140,9 +132,9 @@ struct Part {
 fn parts(together: &Together, batch: Vec<Request>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::with_capacity(batch.len());
     for request in batch {
-        let question = request.question().filter(|question| together.is_accepted(question));
-        let joined =
-            question.and_then(|question| parts.iter_mut().find(|part| part.admits(question)));
+        let is_accepted = together.is_accepted(&request.message);
+        let joins = |part: &&mut Part| is_accepted && part.first.message.joins(&request.message);
+        let joined = parts.iter_mut().find(joins);
         match joined {
             Some(part) => part.others.push(request),
             None => parts.push(Part { first: request, others: Vec::new() }),
@@ -156,35 +148,28 @@ impl Part {
         self.first.manner == Manner::Asking
     }
 
-    fn admits(&self, question: &Question) -> bool {
-        self.first.question().is_some_and(|first| first.joins(question))
-    }
-
     fn command(&mut self, together: &Together) -> Cmd {
-        match (self.first.question(), &self.others[..]) {
-            (Some(first), [_, ..]) => {
-                let others: Vec<_> = self.others.iter().filter_map(Request::question).collect();
-                together.call(first, &others)
+        match &self.others[..] {
+            [] => self.first.message.take_command(),
+            others => {
+                let others: Vec<_> = others.iter().map(|other| &other.message).collect();
+                together.call(&self.first.message, &others)
             }
-            _ => self.first.message.take_command(),
         }
     }
 
     /// Sorts its requests into those that have an answer, and those that are left.
     fn answer(self, together: &Together, reply: Value, outcome: &mut Outcome) {
-        let count = 1 + self.others.len();
-        match self.first.question() {
-            Some(question) if count > 1 => {
-                let answers = together.answers(question, count, reply);
-                let requests = [self.first].into_iter().chain(self.others);
-                for (request, answer) in requests.zip(answers) {
-                    match answer {
-                        Some(answer) => outcome.answer(request, Ok(answer)),
-                        None => outcome.left.push(request.left()),
-                    }
-                }
+        if self.others.is_empty() {
+            return outcome.answer(self.first, reply.extract_error());
+        }
+        let answers = together.answers(&self.first.message, 1 + self.others.len(), reply);
+        let requests = [self.first].into_iter().chain(self.others);
+        for (request, answer) in requests.zip(answers) {
+            match answer {
+                Some(answer) => outcome.answer(request, Ok(answer)),
+                None => outcome.left.push(request.left()),
             }
-            _ => outcome.answer(self.first, reply.extract_error()),
         }
     }
 }
@@ -205,7 +190,7 @@ mod tests {
         let (name, owner) = (LockName::new("a").expect("a name"), OwnerId::random());
         let (label, channel) = (Default::default(), "".into());
         let acquiring = Acquiring { name, owner, ttl_ms, label, channel, limit: 1, kind: None };
-        request(Message::Question(Question::Acquire(acquiring)))
+        request(Message::Acquire(acquiring))
     }
 
     fn withdraw() -> Request {
@@ -218,8 +203,8 @@ mod tests {
         let parts = parts(&Together::default(), batch);
         let sizes: Vec<usize> = parts.iter().map(|part| 1 + part.others.len()).collect();
         assert_eq!(sizes, [2, 1, 1, 1]);
-        let joinable: Vec<bool> =
-            parts.iter().map(|part| part.first.question().is_some()).collect();
+        let is_joinable = |part: &Part| matches!(part.first.message, Message::Acquire(_));
+        let joinable: Vec<bool> = parts.iter().map(is_joinable).collect();
         assert_eq!(joinable, [true, false, true, false]);
     }
 }

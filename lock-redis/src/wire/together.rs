@@ -20,14 +20,14 @@ use lock_core::{LockName, OwnerId};
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 
 use crate::protocol::keys::{Key, Keys};
-use crate::protocol::message::{Acquiring, Question};
+use crate::protocol::message::{Acquiring, Message};
 use crate::scripts::{ACQUIRE_TOGETHER, Form, RELEASE_TOGETHER, Servers};
 
 /// After how long a server that refused a call for many locks is sent the next one.
 const REFUSAL_REMEMBERED: Duration = Duration::from_secs(1);
 
-impl Question {
-    /// Whether both may be put in one call.
+impl Message {
+    /// True if both may be put in one call.
     pub(crate) fn joins(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Acquire(one), Self::Acquire(other)) => one.joins(other),
@@ -36,10 +36,11 @@ impl Question {
         }
     }
 
-    fn lock(&self) -> (&LockName, OwnerId) {
+    fn lock(&self) -> Option<(&LockName, OwnerId)> {
         match self {
-            Self::Acquire(acquiring) => (&acquiring.name, acquiring.owner),
-            Self::Release(releasing) => (&releasing.name, releasing.owner),
+            Self::Acquire(acquiring) => Some((&acquiring.name, acquiring.owner)),
+            Self::Release(releasing) => Some((&releasing.name, releasing.owner)),
+            Self::Command(_) => None,
         }
     }
 }
@@ -65,10 +66,11 @@ struct Calls {
 }
 
 impl Calls {
-    fn of(&mut self, question: &Question) -> &mut Call {
-        match question {
-            Question::Acquire(_) => &mut self.acquire,
-            Question::Release(_) => &mut self.release,
+    fn of(&mut self, message: &Message) -> Option<&mut Call> {
+        match message {
+            Message::Acquire(_) => Some(&mut self.acquire),
+            Message::Release(_) => Some(&mut self.release),
+            Message::Command(_) => None,
         }
     }
 }
@@ -85,34 +87,37 @@ enum Call {
 }
 
 impl Together {
-    /// Whether such questions are put in one call now.
-    pub(crate) fn is_accepted(&self, question: &Question) -> bool {
-        !matches!(*self.calls().of(question), Call::NotBefore(then) if Instant::now() < then)
+    /// True if such requests are put in one call now.
+    pub(crate) fn is_accepted(&self, message: &Message) -> bool {
+        let mut calls = self.calls();
+        let is_refused =
+            |call: &Call| matches!(call, Call::NotBefore(then) if Instant::now() < *then);
+        calls.of(message).is_some_and(|call| !is_refused(call))
     }
 
-    /// One call that puts `first`, and those that join it.
-    pub(crate) fn call(&self, first: &Question, others: &[&Question]) -> Cmd {
-        let form = match *self.calls().of(first) {
-            Call::ByHash => Form::Hash,
-            Call::ByText | Call::NotBefore(_) => Form::Text,
+    /// One call for `first`, and those that join it.
+    pub(crate) fn call(&self, first: &Message, others: &[&Message]) -> Cmd {
+        let form = match self.calls().of(first) {
+            Some(Call::ByHash) => Form::Hash,
+            _ => Form::Text,
         };
-        let locks = || [first].into_iter().chain(others.iter().copied()).map(Question::lock);
+        let locks = || [first].into_iter().chain(others.iter().copied()).filter_map(Message::lock);
         let keys: Vec<Keys<'_>> = locks().map(|(name, _)| Keys::new(name)).collect();
         let keys: Vec<Key<'_>> = keys.iter().map(Keys::lock).collect();
         let owners: Vec<String> = locks().map(|(_, owner)| owner.expose()).collect();
         match first {
-            Question::Acquire(Acquiring { ttl_ms, label, limit, .. }) => {
+            Message::Acquire(Acquiring { ttl_ms, label, limit, .. }) => {
                 let args = (*ttl_ms, label.as_str(), *limit, owners);
                 ACQUIRE_TOGETHER.call(form, Servers::One, &keys, args)
             }
-            Question::Release(_) => RELEASE_TOGETHER.call(form, Servers::One, &keys, owners),
+            _ => RELEASE_TOGETHER.call(form, Servers::One, &keys, owners),
         }
     }
 
-    /// The answers to a call of `count` questions such as `question`; `None` for each that is left.
+    /// The answers to a call of `count` requests such as `message`; `None` for each that is left.
     pub(crate) fn answers(
         &self,
-        question: &Question,
+        message: &Message,
         count: usize,
         reply: Value,
     ) -> Vec<Option<Value>> {
@@ -123,7 +128,9 @@ impl Together {
             }
             _ => (Call::NotBefore(Instant::now() + REFUSAL_REMEMBERED), Vec::new()),
         };
-        *self.calls().of(question) = call;
+        if let Some(last) = self.calls().of(message) {
+            *last = call;
+        }
         let mut answers = answers.into_iter();
         let next = || answers.next().filter(|answer| *answer != Value::Nil);
         std::iter::repeat_with(next).take(count).collect()
@@ -141,17 +148,17 @@ mod tests {
     use super::*;
     use crate::protocol::message::Releasing;
 
-    fn acquire(name: &str, ttl_ms: u64) -> Question {
+    fn acquire(name: &str, ttl_ms: u64) -> Message {
         let name = LockName::new(name).expect("a name");
         let (owner, label) =
             (OwnerId::random(), lock_core::Label::new("a label").expect("a label"));
         let channel = "a channel".into();
-        Question::Acquire(Acquiring { name, owner, ttl_ms, label, channel, limit: 1, kind: None })
+        Message::Acquire(Acquiring { name, owner, ttl_ms, label, channel, limit: 1, kind: None })
     }
 
-    fn release(name: &str) -> Question {
+    fn release(name: &str) -> Message {
         let name = LockName::new(name).expect("a name");
-        Question::Release(Releasing { name, owner: OwnerId::random(), limit: 1 })
+        Message::Release(Releasing { name, owner: OwnerId::random(), limit: 1 })
     }
 
     fn words(command: &Cmd) -> Vec<String> {
@@ -162,8 +169,8 @@ mod tests {
         words.collect()
     }
 
-    fn owner(question: &Question) -> String {
-        question.lock().1.expose()
+    fn owner(message: &Message) -> String {
+        message.lock().expect("a lock").1.expose()
     }
 
     #[test]
@@ -187,8 +194,8 @@ mod tests {
         assert!(one.joins(&acquire("b", 10)));
         assert!(!one.joins(&acquire("b", 11)));
         assert!(!one.joins(&release("b")));
-        let Question::Acquire(acquiring) = acquire("b", 10) else { unreachable!() };
-        let shared = Question::Acquire(Acquiring { kind: Some("*".to_owned()), ..acquiring });
+        let Message::Acquire(acquiring) = acquire("b", 10) else { unreachable!() };
+        let shared = Message::Acquire(Acquiring { kind: Some("*".to_owned()), ..acquiring });
         assert!(!one.joins(&shared) && !shared.joins(&one));
     }
 

@@ -37,10 +37,8 @@ use redis::cmd;
 use self::map::Map;
 use self::slots::{Shard, shards, slot_of};
 use crate::protocol::error::{RequestError, code_of, no_server};
-use crate::scripts::Servers;
 use crate::topology::discovery::{Lookout, ask_once, first_answer};
 use crate::topology::hosts::{Hosts, host_and_port};
-use crate::topology::one::{KeyText, Topology, Way};
 use crate::topology::options::{RedisOptions, unusable};
 use crate::wire::batch::Manner;
 use crate::wire::link::Role;
@@ -77,6 +75,40 @@ impl Cluster {
         self.known.look().await
     }
 
+    /// The server that has the slot of `key`.
+    pub(super) fn node_of(&self, key: &[u8]) -> Result<Arc<Node>, BackendError> {
+        let node = self.known.map().node_of(slot_of(key));
+        if node.as_ref().is_none_or(|node| node.connection.is_in_doubt()) {
+            self.look_again();
+        }
+        node.ok_or_else(|| {
+            no_server("no server of the cluster has the lock's slot", "none is named")
+        })
+    }
+
+    /// Where a request goes that failed at `node`, if the server named another.
+    pub(super) fn redirected(
+        &self,
+        node: &Node,
+        error: &RequestError,
+    ) -> Option<(Arc<Node>, Manner)> {
+        let RequestError::Execute(error) = error else { return None };
+        let manner = match &*code_of(error) {
+            "ASK" => Manner::Asking,
+            "MOVED" | "CLUSTERDOWN" => {
+                self.look_again();
+                Manner::Plain
+            }
+            _ => return None,
+        };
+        let (address, slot) = error.redirect_node()?;
+        self.known.named(node, manner, address, slot)
+    }
+
+    pub(super) fn primaries(&self) -> Vec<Arc<Node>> {
+        self.known.map().primaries().cloned().collect()
+    }
+
     /// Has the servers asked where the slots are now.
     fn look_again(&self) {
         let known = self.known.clone();
@@ -111,7 +143,13 @@ impl Known {
     }
 
     /// Where `MOVED` or `ASK` sends a request. Without a host it means the one that answered.
-    fn way(&self, from: &Node, manner: Manner, address: &str, slot: u16) -> Option<Way> {
+    fn named(
+        &self,
+        from: &Node,
+        manner: Manner,
+        address: &str,
+        slot: u16,
+    ) -> Option<(Arc<Node>, Manner)> {
         let (host, port) = address.rsplit_once(':')?;
         let host = if host.is_empty() { host_of(&from.address) } else { host };
         let address = host_and_port(host, port.parse().ok()?);
@@ -120,7 +158,7 @@ impl Known {
         if manner == Manner::Plain {
             map.moved(slot, node.clone());
         }
-        Some(Way { node, manner })
+        Some((node, manner))
     }
 
     fn map(&self) -> MutexGuard<'_, Map> {
@@ -128,46 +166,13 @@ impl Known {
     }
 }
 
-impl Topology for Cluster {
-    fn node_of(&self, key: KeyText<'_>) -> Result<Arc<Node>, BackendError> {
-        let node = self.known.map().node_of(slot_of(&key()));
-        if node.as_ref().is_none_or(|node| node.connection.is_in_doubt()) {
-            self.look_again();
-        }
-        node.ok_or_else(|| {
-            no_server("no server of the cluster has the lock's slot", "none is named")
-        })
+/// Splits keys into those of one slot each, by their numbers.
+pub(super) fn by_slot(keys: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<usize>> {
+    let mut by_slot = BTreeMap::<u16, Vec<usize>>::new();
+    for (number, key) in keys.enumerate() {
+        by_slot.entry(slot_of(&key)).or_default().push(number);
     }
-
-    fn redirected(&self, node: &Node, error: &RequestError) -> Option<Way> {
-        let RequestError::Execute(error) = error else { return None };
-        let manner = match &*code_of(error) {
-            "ASK" => Manner::Asking,
-            "MOVED" | "CLUSTERDOWN" => {
-                self.look_again();
-                Manner::Plain
-            }
-            _ => return None,
-        };
-        let (address, slot) = error.redirect_node()?;
-        self.known.way(node, manner, address, slot)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Arc<Node>)) {
-        self.known.map().primaries().for_each(visitor);
-    }
-
-    fn servers(&self) -> Servers {
-        Servers::Spread
-    }
-
-    fn together(&self, count: usize, key: &dyn Fn(usize) -> Vec<u8>) -> Vec<Vec<usize>> {
-        let mut by_slot = BTreeMap::<u16, Vec<usize>>::new();
-        for number in 0..count {
-            by_slot.entry(slot_of(&key(number))).or_default().push(number);
-        }
-        by_slot.into_values().collect()
-    }
+    by_slot.into_values().collect()
 }
 
 /// The host of `host:port`.

@@ -24,7 +24,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::{BackendError, Finding, LockError};
 use redis::cmd;
@@ -36,7 +35,6 @@ use self::told::{Named, Told};
 use crate::protocol::error::{RequestError, classify, no_server, unknown_primary};
 use crate::protocol::reply;
 use crate::topology::hosts::{Hosts, host_and_port};
-use crate::topology::one::{KeyText, Topology, Way};
 use crate::topology::options::{RedisOptions, unusable};
 use crate::wire::connection::Connection;
 use crate::wire::link::Role;
@@ -277,10 +275,11 @@ impl Watched {
     }
 }
 
-impl Topology for Watched {
-    fn node_of(&self, _key: KeyText<'_>) -> Result<Arc<Node>, BackendError> {
+impl Watched {
+    /// The primary, to which a request goes.
+    pub(super) fn node(&self) -> Result<Arc<Node>, BackendError> {
         self.keep_watching();
-        let primary = self.known.primary().node.clone();
+        let primary = self.current();
         // It may be back without its data, while another has taken over: the sentinels know.
         if primary.connection.is_in_doubt() {
             self.known.doubt.notify_one();
@@ -289,18 +288,15 @@ impl Topology for Watched {
         Ok(primary)
     }
 
-    fn redirected(&self, _node: &Node, _error: &RequestError) -> Option<Way> {
-        None
+    /// The primary that is known, also if it failed.
+    pub(super) fn current(&self) -> Arc<Node> {
+        self.known.primary().node.clone()
     }
 
-    fn visit(&self, visitor: &mut dyn FnMut(&Arc<Node>)) {
-        let primary = self.known.primary().node.clone();
-        visitor(&primary);
-    }
-
-    fn examine(&self) -> BoxFuture<'_, Option<Finding>> {
+    /// C31: asks all sentinels anew.
+    pub(super) async fn examine(&self) -> Finding {
         let sentinels = &self.known.sentinels;
-        async { Some(sentinels.ask().await.finding(sentinels.all.len())) }.boxed()
+        sentinels.ask().await.finding(sentinels.all.len())
     }
 }
 

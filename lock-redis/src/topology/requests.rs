@@ -1,19 +1,19 @@
-//! The servers, as the rest of the crate talks to them: commands, and scripts that they learn.
+//! Requests to the servers: commands, and scripts that the servers learn.
 
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
-use lock_core::{BackendError, Finding, LockName, OwnerId};
+use lock_core::{BackendError, LockName};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
 use crate::protocol::error::{
     RequestError, classify, is_unknown_script, lacks_right, lacks_rights, no_server, still_moving,
 };
 use crate::protocol::keys::Keys;
-use crate::protocol::message::{Message, Question};
+use crate::protocol::message::Message;
 use crate::protocol::reply::read;
-use crate::scripts::{Form, NO_KEYS, Program, Servers};
-use crate::topology::one::{Topology, Way};
+use crate::scripts::{Form, NO_KEYS, Program};
+use crate::topology::Topology;
 use crate::topology::rights;
 use crate::wire::batch::Manner;
 use crate::wire::link::LinkId;
@@ -26,56 +26,11 @@ const MOST_HOPS: usize = 4;
 /// How many keys one step of a listing looks at.
 const SCAN_STEP: usize = 1000;
 
-/// One logical server, be it one or many.
-pub(crate) struct Server {
-    topology: Box<dyn Topology>,
-}
-
-impl Server {
-    pub(crate) fn new(topology: impl Topology + 'static) -> Self {
-        Self { topology: Box::new(topology) }
-    }
-
-    /// All servers that keep locks: at least one, unless none is known.
-    pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
-        let mut nodes = Vec::new();
-        self.topology.visit(&mut |node| nodes.push(node.clone()));
-        nodes
-    }
-
-    /// What the doctor finds about those who tell of the servers.
-    pub(crate) async fn examine(&self) -> Option<Finding> {
-        self.topology.examine().await
-    }
-
+impl Topology {
     /// Any server that keeps locks.
-    pub(crate) fn any_node(&self) -> Result<Arc<Node>, BackendError> {
+    fn any_node(&self) -> Result<Arc<Node>, BackendError> {
         let none = || no_server("no server of the cluster is known", "it names none");
         self.nodes().into_iter().next().ok_or_else(none)
-    }
-
-    /// The server that keeps `key`.
-    pub(crate) fn node_of(&self, key: &impl ToRedisArgs) -> Result<Arc<Node>, BackendError> {
-        self.topology.node_of(&|| text_of(key))
-    }
-
-    /// A number that is the same for all keys of one server.
-    pub(crate) fn number_of(&self, key: &impl ToRedisArgs) -> u64 {
-        match self.is_spread() {
-            true => self.node_of(key).map_or(0, |node| Arc::as_ptr(&node).addr() as u64),
-            false => 0,
-        }
-    }
-
-    /// Wakes nobody for `owner` any more.
-    pub(crate) fn unregister(&self, owner: OwnerId) {
-        self.topology.visit(&mut |node| node.push.unregister(owner));
-    }
-
-    /// Splits `keys` into those that one request may name, by their numbers.
-    pub(crate) fn together(&self, keys: &[impl ToRedisArgs]) -> Vec<Vec<usize>> {
-        let text = |number: usize| keys.get(number).map(text_of).unwrap_or_default();
-        self.topology.together(keys.len(), &text)
     }
 
     /// The keys of all servers that match `glob`, some of them more than once. A key that is no text is not ours.
@@ -116,16 +71,6 @@ impl Server {
         self.follow(node, call).await
     }
 
-    /// Whether a server may take the place of another with less than that had.
-    pub(crate) fn servers(&self) -> Servers {
-        self.topology.servers()
-    }
-
-    /// Whether locks lie on several servers, so that one request cannot name any two.
-    pub(crate) fn is_spread(&self) -> bool {
-        self.servers() == Servers::Spread
-    }
-
     /// Runs a program that may end a hold and grant the lock to the next, which it does as a whole or not at all.
     pub(crate) async fn pass_on(
         &self,
@@ -162,15 +107,15 @@ impl Server {
         self.follow(node, command).await
     }
 
-    /// Asks what may go to a server together with others. As with [`run_over`](Self::run_over), the question
-    /// depends on the server and the link, and is put once more if it has to go another way.
+    /// Sends a request that may go together with others. As with [`run_over`](Self::run_over), the message depends
+    /// on the server and the link, and is asked for once more if it has to go another way.
     pub(crate) async fn ask_over(
         &self,
         name: &LockName,
-        mut question: impl FnMut(&Node, LinkId) -> Result<Question, BackendError>,
+        mut message: impl FnMut(&Node, LinkId) -> Result<Message, BackendError>,
     ) -> Result<Value, BackendError> {
         let (node, servers) = (self.node_of(&Keys::new(name).lock())?, self.servers());
-        self.follow(node, |node, link, form| Ok(question(node, link)?.message(form, servers))).await
+        self.follow(node, |node, link, form| Ok(message(node, link)?.fixed(form, servers))).await
     }
 
     /// Sends a command to `node`, or to where the servers say that it belongs.
@@ -179,13 +124,13 @@ impl Server {
         node: Arc<Node>,
         mut message: impl FnMut(&Node, LinkId, Form) -> Result<Message, BackendError>,
     ) -> Result<Value, BackendError> {
-        let (mut way, mut form) = (Way { node, manner: Manner::Plain }, Form::Hash);
+        let (mut node, mut manner, mut form) = (node, Manner::Plain, Form::Hash);
         let (mut hops, servers) = (0, self.servers());
         loop {
-            let connection = &way.node.connection;
+            let connection = &node.connection;
             let link = connection.link();
-            let message = message(&way.node, link.id, form)?;
-            let error = match connection.send_over(&link, message, way.manner).await {
+            let message = message(&node, link.id, form)?;
+            let error = match connection.send_over(&link, message, manner).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -194,17 +139,22 @@ impl Server {
                 continue;
             }
             if lacks_right(&error) {
-                let missing = rights::missing(&way.node, servers, "").await;
+                let missing = rights::missing(&node, servers, "").await;
                 return Err(lacks_rights(error, &missing));
             }
-            way = self.next(&way, error, hops)?;
+            (node, manner) = self.next(&node, error, hops)?;
             (form, hops) = (Form::Hash, hops + 1);
         }
     }
 
     /// Where a request that failed goes next. A server that names another has not carried it out.
-    fn next(&self, way: &Way, error: RequestError, hops: usize) -> Result<Way, BackendError> {
-        match (self.topology.redirected(&way.node, &error), error) {
+    fn next(
+        &self,
+        node: &Node,
+        error: RequestError,
+        hops: usize,
+    ) -> Result<(Arc<Node>, Manner), BackendError> {
+        match (self.redirected(node, &error), error) {
             (Some(next), _) if hops < MOST_HOPS => Ok(next),
             (Some(_), RequestError::Execute(error)) => Err(still_moving(error)),
             (_, error) => Err(classify(error)),
@@ -238,11 +188,6 @@ pub(crate) fn in_order<T>(groups: Vec<Vec<usize>>, answers: Vec<Vec<T>>) -> Vec<
     let mut answers: Vec<_> = numbers.zip(answers.into_iter().flatten()).collect();
     answers.sort_by_key(|(number, _)| *number);
     answers.into_iter().map(|(_, answer)| answer).collect()
-}
-
-/// A key as the server reads it.
-fn text_of(key: &impl ToRedisArgs) -> Vec<u8> {
-    key.to_redis_args().into_iter().next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,3 +1,0 @@
-return token
-end
-
