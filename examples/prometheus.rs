@@ -92,7 +92,7 @@ async fn work(locks: &LockClient) -> Result<(), Failure> {
         "# the hurried one: {}",
         hurried.err().map(|error| error.to_string()).unwrap_or_default()
     );
-    locks.evict("report:daily").await?;
+    locks.admin().evict("report:daily").await?;
     println!("# the report: {}", guard.lost().await);
     Ok(())
 }

@@ -51,7 +51,7 @@ mod connector;
 mod docs;
 
 pub use lock_core::{
-    BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, Election, Fence,
+    Admin, BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, Election, Fence,
     FenceError, FencingToken, Finding, Finished, Health, Holder, InputKind, InvalidInput, Kind,
     Kinds, Label, Leader, Leadership, Lease, ListWatch, LockClient, LockError, LockGuard, LockName,
     LockRequest, LockState, LockWatch, LostReason, LostSignal, MemoryBackend, MemoryFence, Moment,

@@ -66,7 +66,7 @@ async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
         assert!(plain.try_acquire("shop:a").await.expect("an answer").is_none(), "two holders");
         let other = plain.acquire("a").await.expect("another lock");
         let names = async |client: &LockClient| {
-            let states = client.list("", 9).await.expect("a listing");
+            let states = client.admin().list("", 9).await.expect("a listing");
             states.into_iter().map(|state| state.name.as_str().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!((names(&shop).await, names(&plain).await.len()), (vec!["a".to_owned()], 2));

@@ -33,7 +33,7 @@ async fn the_dashboard_and_its_page_name_every_metric() {
     let guard = locks.acquire(LockRequest::new("a").ttl(Duration::from_secs(1))).await;
     let guard = guard.expect("a free lock");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    locks.evict("a").await.expect("an answer");
+    locks.admin().evict("a").await.expect("an answer");
     guard.lost().await;
 
     let served = recorder.handle().render();

@@ -158,8 +158,11 @@ fn request() -> LockRequest {
 }
 
 fn request_for(name: &str) -> LockRequest {
-    let ttl = variable("TTL_MS").parse().expect("milliseconds");
-    LockRequest::new(name).ttl(Duration::from_millis(ttl)).wait(Wait::Forever)
+    LockRequest::new(name).ttl(ttl()).wait(Wait::Forever)
+}
+
+fn ttl() -> Duration {
+    Duration::from_millis(variable("TTL_MS").parse().expect("milliseconds"))
 }
 
 async fn client() -> leasehold::LockClient {
@@ -231,7 +234,8 @@ async fn wait_for_many() {
     let client = client().await;
     let waiting = (0..LOCKS).map(async |i| {
         let guard = client.acquire(request_for(&format!("{NAME}-{i}"))).await.expect("its turn");
-        let holder = client.inspect(guard.name()).await.expect("an answer").holder().cloned();
+        let holder =
+            client.admin().inspect(guard.name()).await.expect("an answer").holder().cloned();
         let ours = holder.and_then(|holder| holder.token) == Some(guard.token());
         child::say(if guard.is_held() && !ours { "two holders" } else { "right" });
         // The lock of a holder that was paused may be lost.
@@ -385,7 +389,7 @@ async fn s3_a_grant_that_waited_out_its_time_is_not_believed() {
     let queued = async |count| {
         eventually("all are queued", limit, async || {
             let states =
-                (0..LOCKS).map(async |i| client.inspect(name(i)).await.expect("an answer"));
+                (0..LOCKS).map(async |i| client.admin().inspect(name(i)).await.expect("an answer"));
             join_all(states).await.iter().all(|state| state.waiters == Some(count))
         })
         .await;

@@ -91,7 +91,7 @@ impl Payment for Card {
 
 /// Says at the start what endangers the locks.
 async fn warn_of_risks(locks: &LockClient) -> Result<(), LockError> {
-    let findings = locks.doctor().await?;
+    let findings = locks.admin().doctor().await?;
     for finding in findings.iter().filter(|finding| finding.health != Health::Good) {
         tracing::warn!("{finding}");
     }

@@ -84,7 +84,7 @@ async fn looking(client: &LockClient, span: Duration) -> Result<Figure, Failure>
     let name = format!("{NAME}:look");
     Figure::of(span, async || {
         let asked = Instant::now();
-        client.inspect(&name).await?;
+        client.admin().inspect(&name).await?;
         Ok(asked.elapsed())
     })
     .await

@@ -17,10 +17,10 @@ struct Report {
 
 pub(crate) async fn run(args: &args::Doctor, place: &Place<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
-    let mut findings = client.doctor().await?;
+    let mut findings = client.admin().doctor().await?;
     if let Some(name) = &args.name {
         // C49: what keeps this one lock from everybody.
-        findings.extend(client.examine(name).await?);
+        findings.extend(client.admin().examine(name).await?);
     }
     let report = Report { capabilities: client.capabilities(), findings };
     if args.json {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Leadership, LockClient, LockError, LockName, LockRequest, MultiGuard};
+use leasehold::{Leadership, LockClient, LockError, LockName, MultiGuard};
 use tokio::time::sleep;
 
 use crate::args;
@@ -64,15 +64,13 @@ impl Candidate<'_> {
 
     async fn campaign(&self) -> Result<Leadership, LockError> {
         let waiting = Waiting::new(self.args.quiet);
-        let request = LockRequest::new(self.name.as_str()).ttl(self.args.work.ttl).on_wait({
-            let (name, listener) = (self.name.clone(), waiting.listener());
-            move |seen| listener(&name, seen)
-        });
+        let (name, listener) = (self.name.clone(), waiting.listener());
         let label = self.args.work.label.clone().unwrap_or_else(label::host_and_pid);
-        let election = self.client.election(request);
+        let election = self.client.election(self.name).ttl(self.args.work.ttl).label(label);
+        let election = election.on_wait(move |seen| listener(&name, seen));
         tokio::select! {
             biased;
-            elected = election.campaign(label) => elected,
+            elected = election.campaign() => elected,
             never = waiting.draw() => match never {},
         }
     }

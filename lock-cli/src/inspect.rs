@@ -8,7 +8,7 @@ use crate::url::Place;
 
 pub(crate) async fn run(args: &args::Inspect, place: &Place<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
-    let view = LockView::from(client.inspect(&args.name).await?);
+    let view = LockView::from(client.admin().inspect(&args.name).await?);
     if args.json {
         print_json(&view)?;
     } else {

@@ -19,10 +19,10 @@ type Cells = [String; HEADINGS.len()];
 pub(crate) async fn run(args: &args::Ps, place: &Place<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
     if !args.follow {
-        tell(client.list(&args.prefix, args.limit).await?, args)?;
+        tell(client.admin().list(&args.prefix, args.limit).await?, args)?;
         return Ok(Exit::Done);
     }
-    let watch = client.watch_list(&args.prefix, args.limit);
+    let watch = client.admin().watch_list(&args.prefix, args.limit);
     let mut watch = watch.poll_every(POLL_INTERVAL).on_outage(tell_outage);
     loop {
         tell(while_read(watch.next()).await?, args)?;

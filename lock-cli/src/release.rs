@@ -15,8 +15,8 @@ pub(crate) async fn run(args: &args::Release, place: &Place<'_>) -> Result<Exit,
     }
     let client = place.connect().await?;
     let ended = match &args.owner {
-        None => client.evict(&name).await?,
-        Some(owner) => client.evict_owner(&name, owner).await?.into_iter().collect(),
+        None => client.admin().evict(&name).await?,
+        Some(owner) => client.admin().evict_owner(&name, owner).await?.into_iter().collect(),
     };
     if ended.is_empty() {
         let nobody = args.owner.as_ref().map_or("nobody".to_owned(), |owner| format!("no {owner}"));

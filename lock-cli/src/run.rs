@@ -282,7 +282,7 @@ impl<'a> Held<'a> {
 
     /// Says so at once, for the command may take its time.
     fn lost(&mut self, (name, reason): (LockName, LostReason)) {
-        let guard = self.guard.guards().iter().find(|guard| guard.name() == name);
+        let guard = self.guard.guards().iter().find(|guard| *guard.name() == name);
         let error = guard.and_then(LockGuard::renewal_error);
         let how = match error.filter(|_| reason == LostReason::Expired) {
             Some(error) => format!("{reason}: {error}"),

@@ -9,7 +9,8 @@ use crate::url::Place;
 
 pub(crate) async fn run(args: &args::Watch, place: &Place<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
-    let mut watch = client.watch(&args.name).poll_every(POLL_INTERVAL).on_outage(tell_outage);
+    let mut watch =
+        client.admin().watch(&args.name).poll_every(POLL_INTERVAL).on_outage(tell_outage);
     loop {
         let view = LockView::from(while_read(watch.next()).await?);
         match args.json {

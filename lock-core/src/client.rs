@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::admin::Admin;
 use crate::backend::DistributedLock;
 use crate::engine::{Acquisition, ClientOptions, Shared};
-use crate::examination;
-use crate::fence::Fence;
 use crate::guard::LockGuard;
-use crate::model::{
-    Capabilities, FenceError, Finding, Holder, Lease, LockError, LockName, LockRequest, LockState,
-    Wait, Whom,
-};
+use crate::model::{Capabilities, Lease, LockError, LockRequest, Wait};
 use crate::reentrance;
 
 /// What came of work under a lock: see [`LockClient::with`].
@@ -22,6 +18,21 @@ pub struct Finished<T> {
     /// Whether the hold lasted to the end: `Ok`, or [`LockError::Lost`]. Of a [run once](LockClient::once) also
     /// whether it is recorded, where it is to be.
     pub hold: Result<(), LockError>,
+}
+
+impl<T, E> Finished<Result<T, E>> {
+    /// The value of work that may fail, if it did not fail and the hold lasted to the end.
+    ///
+    /// # Errors
+    /// The work's own error, if it failed; else [`LockError::Lost`] if the hold did not last.
+    pub fn into_result(self) -> Result<T, E>
+    where
+        E: From<LockError>,
+    {
+        let value = self.value?;
+        self.hold?;
+        Ok(value)
+    }
 }
 
 impl<T> Finished<T> {
@@ -40,6 +51,11 @@ impl<T> Finished<T> {
 /// waiters for one lock share one place on the server, and its renewals go in batches. Its two
 /// tasks, the renewer and the janitor, start with the first acquisition on the runtime that runs it,
 /// and end with the last clone and guard.
+///
+/// # Runtime
+/// The futures of this crate need a Tokio runtime with I/O and time, and panic as Tokio's own do if they are
+/// polled outside of one. Dropping a guard works everywhere. [`ClientOptions::runtime`] names the runtime of the two
+/// tasks.
 ///
 /// # Which backend
 /// The client is the same for all. `leasehold::connect(url)` chooses one by URL;
@@ -88,7 +104,7 @@ impl LockClient {
     ///
     /// - [`Wait::Never`], and a wait of zero: one
     ///   [request time-out](crate::ClientOptions::request_timeout), 2 s by default, retries included;
-    /// - [`Wait::AtMost`]: the wait, be it shorter or longer than a request time-out;
+    /// - [`Wait::AtMost`] and [`Wait::Until`]: the wait, be it shorter or longer than a request time-out;
     /// - [`Wait::Forever`]: as long as others hold the lock. If the server does not answer, five and a half
     ///   request time-outs.
     ///
@@ -109,10 +125,10 @@ impl LockClient {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
     /// use std::time::Duration;
-    /// use lock_core::{LockClient, LockRequest, MemoryBackend, Wait};
+    /// use lock_core::{LockClient, LockRequest, MemoryBackend};
     ///
     /// let locks = LockClient::new(MemoryBackend::new());
-    /// let request = LockRequest::new("report").wait(Wait::AtMost(Duration::from_secs(5)));
+    /// let request = LockRequest::new("report").wait(Duration::from_secs(5));
     /// let guard = locks.acquire(request).await?;
     /// assert!(guard.is_held());
     /// # Ok(()) }
@@ -181,7 +197,44 @@ impl LockClient {
         request: impl Into<LockRequest>,
         work: impl AsyncFnOnce(&LockGuard) -> T,
     ) -> Result<Finished<T>, LockError> {
-        let guard = self.acquire(request).await?;
+        Self::finish(self.acquire(request).await?, work).await
+    }
+
+    /// Runs `work` under a lock if it is free, and ends the hold: `None` if another holds it, and then the work
+    /// did not begin. Otherwise it is as [`with`](Self::with).
+    ///
+    /// # Errors
+    /// As [`with`](Self::with), but for `NotAcquired`.
+    ///
+    /// # Cancel safety
+    /// As [`with`](Self::with).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockError, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let swept = locks.try_with("sweep", async |_held| Ok::<_, LockError>(3)).await?;
+    /// match swept {
+    ///     Some(finished) => println!("swept {}", finished.into_result()?),
+    ///     None => println!("another sweeps"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn try_with<T>(
+        &self,
+        request: impl Into<LockRequest>,
+        work: impl AsyncFnOnce(&LockGuard) -> T,
+    ) -> Result<Option<Finished<T>>, LockError> {
+        match self.try_acquire(request).await? {
+            Some(guard) => Self::finish(guard, work).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn finish<T>(
+        guard: LockGuard,
+        work: impl AsyncFnOnce(&LockGuard) -> T,
+    ) -> Result<Finished<T>, LockError> {
         let value = guard.run_to_end(work(&guard)).await?;
         Ok(Finished { value, hold: guard.release().await })
     }
@@ -207,206 +260,9 @@ impl LockClient {
         Ok(LockGuard::new(self.shared.clone(), attached))
     }
 
-    /// Looks at a lock without touching it.
-    ///
-    /// # Errors
-    /// - [`LockError::Invalid`]: nothing was sent.
-    /// - [`LockError::NotALock`] if the store has something else under the lock's name.
-    /// - [`LockError::Backend`] if the server cannot be reached or refuses.
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
-    /// # let locks = LockClient::new(MemoryBackend::new());
-    /// let _guard = locks.acquire(LockRequest::new("nightly").label("host-7")).await?;
-    /// let state = locks.inspect("nightly").await?;
-    /// assert_eq!(state.holder().expect("it is held").label.as_str(), "host-7");
-    /// # Ok(()) }
-    /// ```
-    pub async fn inspect(&self, name: impl AsRef<str>) -> Result<LockState, LockError> {
-        let name = LockName::new(name)?;
-        let shared = &self.shared;
-        let answer = shared.request(async || shared.admin()?.inspect(&name).await).await;
-        answer.map_err(|source| LockError::backend("inspect", Some(&name), source))
-    }
-
-    /// Lists the locks that are held and whose names start with `prefix`, sorted by name, at most
-    /// `limit` of them. It may look at every lock of the store: it is for people, not for programs.
-    ///
-    /// # Errors
-    /// [`LockError::Backend`] if the server cannot be reached or refuses.
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
-    /// # let locks = LockClient::new(MemoryBackend::new());
-    /// let _guard = locks.acquire("job/nightly").await?;
-    /// let held = locks.list("job/", 100).await?;
-    /// assert_eq!(held[0].name.as_str(), "job/nightly");
-    /// # Ok(()) }
-    /// ```
-    pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, LockError> {
-        // In one try, since it may take many requests.
-        let answer = self
-            .shared
-            .request_once(async { self.shared.admin()?.list(prefix, limit).await })
-            .await;
-        answer.map_err(|source| LockError::backend("list locks", None, source))
-    }
-
-    /// Ends the holds of all who have the lock, and lets the next waiters in; says whose they were, in the
-    /// order of their grants; none if nobody held it.
-    ///
-    /// It is for operators. The holder is not asked, and may go on believing, and writing, until its next
-    /// renewal. A [`Fence`] keeps it out from the moment the next holder has advanced it;
-    /// [`evict_and_fence`](Self::evict_and_fence) advances it at once. It is tried once, because a repeat
-    /// might end the hold of the next one.
-    ///
-    /// # Errors
-    /// - [`LockError::Invalid`]: nothing was sent.
-    /// - [`LockError::NotALock`] if the store has something else under the lock's name: it is left alone.
-    /// - [`LockError::Backend`] if the server cannot be reached or refuses. Its
-    ///   [outcome](crate::BackendError::outcome) says whether the hold may be over.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the hold may or may not be over.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
-    /// # let locks = LockClient::new(MemoryBackend::new());
-    /// let hung = locks.acquire("nightly").await?;
-    /// let ended = locks.evict("nightly").await?;
-    /// assert_eq!(ended[0].token, Some(hung.token()));
-    /// // Whoever comes next has the greater token.
-    /// assert!(locks.acquire("nightly").await?.token() > hung.token());
-    /// # Ok(()) }
-    /// ```
-    pub async fn evict(&self, name: impl AsRef<str>) -> Result<Vec<Holder>, LockError> {
-        self.evict_whom(&LockName::new(name)?, &Whom::All).await
-    }
-
-    /// Ends the hold of one owner, whose id begins with these 8 hex digits, as
-    /// [`Holder::owner`] shows them; `None` if it does not hold the lock. Those who hold the lock beside it
-    /// are left alone (C38).
-    ///
-    /// Otherwise it is as [`evict`](Self::evict).
-    ///
-    /// # Errors
-    /// As [`evict`](Self::evict).
-    ///
-    /// # Cancel safety
-    /// As [`evict`](Self::evict).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
-    /// # let locks = LockClient::new(MemoryBackend::new());
-    /// let hung = locks.acquire(LockRequest::new("licences").permits(1, 5)).await?;
-    /// let works = locks.acquire(LockRequest::new("licences").permits(1, 5)).await?;
-    /// let holders = locks.inspect("licences").await?.holders;
-    /// let owner = holders[0].owner.as_deref().expect("one of ours");
-    /// let ended = locks.evict_owner("licences", owner).await?.expect("it held a permit");
-    /// assert_eq!(ended.token, Some(hung.token()));
-    /// works.release().await?;
-    /// # Ok(()) }
-    /// ```
-    pub async fn evict_owner(
-        &self,
-        name: impl AsRef<str>,
-        owner: impl Into<String>,
-    ) -> Result<Option<Holder>, LockError> {
-        let whom = Whom::Owner(owner.into());
-        Ok(self.evict_whom(&LockName::new(name)?, &whom).await?.pop())
-    }
-
-    async fn evict_whom(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, LockError> {
-        let answer =
-            self.shared.request_once(async { self.shared.admin()?.evict(name, whom).await }).await;
-        answer.map_err(|source| LockError::backend("evict the holder of", Some(name), source))
-    }
-
-    /// Ends the holds of all who have the lock, as [`evict`](Self::evict) does, and advances `fence` past their
-    /// tokens (C46): so those who were thrown out are refused even before the next holder comes.
-    ///
-    /// A holder that is not one of ours has no token, and no fence knows it.
-    ///
-    /// # Errors
-    /// - As [`evict`](Self::evict); the fence is as it was then.
-    /// - [`LockError::Unfenced`] if the hold is over, and the fence could not be asked. Advance the fence
-    ///   before you rely on it: evicting again ends the hold of the next one.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the hold may or may not be over, and the fence advanced or not.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{Fence, LockClient, LockRequest, MemoryFence, MemoryBackend};
-    /// # let locks = LockClient::new(MemoryBackend::new());
-    /// let fence = MemoryFence::new();
-    /// let hung = locks.acquire("nightly").await?;
-    /// locks.evict_and_fence("nightly", &fence).await?;
-    /// // Nobody has the lock now, and the old holder is kept out all the same.
-    /// assert!(fence.advance(hung.token()).await.is_err());
-    /// # Ok(()) }
-    /// ```
-    pub async fn evict_and_fence(
-        &self,
-        name: impl AsRef<str>,
-        fence: &dyn Fence,
-    ) -> Result<Vec<Holder>, LockError> {
-        let name = LockName::new(name)?;
-        let evicted = self.evict(&name).await?;
-        if let Some(token) = evicted.iter().filter_map(|holder| holder.token).max() {
-            match fence.advance(token.successor()).await {
-                // A later holder was quicker.
-                Ok(()) | Err(FenceError::Stale { .. }) => {}
-                Err(source) => return Err(LockError::Unfenced { name, source }),
-            }
-        }
-        Ok(evicted)
-    }
-
-    /// Looks at the live server for what endangers locks: settings, rights, its role, its clock.
-    ///
-    /// # Errors
-    /// [`LockError::Backend`] if the server cannot be reached. What it refuses to show is a finding.
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect.
-    pub async fn doctor(&self) -> Result<Vec<Finding>, LockError> {
-        let answer =
-            self.shared.request_once(async { self.shared.admin()?.doctor("").await }).await;
-        answer.map_err(|source| LockError::backend("examine the server", None, source))
-    }
-
-    /// Looks at one lock for what keeps it from being acquired (C49): something under its name that is no
-    /// lock, or a holder without a TTL that is not ours.
-    ///
-    /// # Errors
-    /// - [`LockError::Invalid`]: nothing was sent.
-    /// - [`LockError::Backend`] if the server cannot be reached or refuses.
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{Health, LockClient, MemoryBackend};
-    /// # let locks = LockClient::new(MemoryBackend::new());
-    /// for finding in locks.examine("nightly").await? {
-    ///     assert_eq!(finding.health, Health::Good, "{finding}");
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn examine(&self, name: impl AsRef<str>) -> Result<Vec<Finding>, LockError> {
-        examination::finding(self.inspect(name).await).map(|finding| vec![finding])
+    /// For operators and tools: looks at locks and servers, and ends holds by force.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.clone())
     }
 
     /// Gives everything back: ends all holds of this client and waits until the server knows, or

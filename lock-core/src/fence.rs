@@ -73,7 +73,7 @@ pub trait Fence: fmt::Debug + Send + Sync + 'static {
     /// # let (locks, fence) = (LockClient::new(MemoryBackend::new()), MemoryFence::new());
     /// let reader = locks.acquire(LockRequest::new("catalogue").shared()).await?;
     /// // … reads; meanwhile its lease ends, and a writer begins:
-    /// # locks.evict("catalogue").await?;
+    /// # locks.admin().evict("catalogue").await?;
     /// let writer = locks.acquire("catalogue").await?;
     /// fence.advance(writer.token()).await?;
     /// assert!(fence.check(reader.token()).await.is_err());

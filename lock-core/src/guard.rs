@@ -32,7 +32,10 @@ use crate::model::{
 /// Dropping the guard gives the lock back **soon, not at once**: the drop itself never blocks, and
 /// works in and outside a runtime; the client's janitor tells the server. Await
 /// [`release`](Self::release) to know that it has.
-#[must_use = "a guard that is not kept is released at once"]
+///
+/// **`let _ = locks.acquire("a").await?;` gives the lock back at once**, since a `_` keeps nothing. Write `let
+/// _held = …`, which lives to the end of the block.
+#[must_use = "a guard that is not kept gives the lock back at once: bind it to a name, and not to `_`"]
 pub struct LockGuard {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
@@ -74,8 +77,8 @@ impl LockGuard {
     }
 
     /// The lock that is held.
-    pub fn name(&self) -> LockName {
-        self.hold.lease().name
+    pub fn name(&self) -> &LockName {
+        &self.hold.name
     }
 
     /// The fencing token: greater than that of every earlier grant of this lock, and constant for
@@ -298,7 +301,7 @@ impl LockGuard {
     /// # use lock_core::{LockClient, LockError, LostReason, MemoryBackend};
     /// # let locks = LockClient::new(MemoryBackend::new());
     /// let guard = locks.acquire("nightly").await?;
-    /// locks.evict("nightly").await?;
+    /// locks.admin().evict("nightly").await?;
     /// let ended = guard.release().await;
     /// assert!(matches!(ended, Err(LockError::Lost { reason: LostReason::Evicted, .. })));
     /// # Ok(()) }
@@ -356,7 +359,7 @@ impl LockGuard {
                 Ok(Release::Released)
             }
             Ok(Reserved::Ended(release)) => {
-                guard.shared.telemetry.given_back(&guard.name(), release);
+                guard.shared.telemetry.given_back(guard.name(), release);
                 if let Some(mut claim) = guard.claim.take() {
                     claim.ended();
                 }
@@ -445,7 +448,7 @@ impl LockGuard {
     fn error_unless_last(&mut self) -> Result<(), LockError> {
         match self.is_last() {
             true => Ok(()),
-            false => Err(LockError::AlreadyAttached { name: self.name() }),
+            false => Err(LockError::AlreadyAttached { name: self.name().clone() }),
         }
     }
 
@@ -476,7 +479,7 @@ impl Drop for LockGuard {
         let _ = self.stop_holding();
         let Some(mut claim) = self.claim.take() else { return };
         // C20: the janitor gives back; the drop itself sends nothing, in or outside a runtime.
-        if tokio::runtime::Handle::try_current().is_ok() {
+        if self.shared.has_runtime() {
             // The runtime that ran the tasks may have ended.
             self.shared.ensure_tasks();
         }

@@ -30,10 +30,12 @@
 //!   and gives back what was dropped.
 //! - [`DistributedLock`] is what a backend implements: each method asks the server once.
 //! - [`Lease`] is the proof of a hold, as plain data.
-//! - [`LockAdmin`] is what operators ask: who holds what, and to end a hold by force.
+//! - [`Admin`] is for operators: it shows who holds what, and ends a hold by force. [`LockAdmin`] is the part
+//!   of a backend behind it.
 //! - [`MemoryBackend`] is the executable specification: the same contract within one process.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod admin;
 pub mod backend;
 mod client;
 mod engine;
@@ -50,6 +52,7 @@ pub mod testing {
     pub use crate::model::FakeClock;
 }
 
+pub use crate::admin::Admin;
 pub use crate::backend::{DistributedLock, LockAdmin, Release};
 pub use crate::client::{Finished, LockClient};
 pub use crate::engine::{ClientOptions, LostSignal};

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use lock_core::{
-    DistributedLock, Lease, LockAdmin, LockClient, LockName, LockRequest, MemoryBackend,
+    ClientOptions, DistributedLock, Lease, LockAdmin, LockClient, LockName, LockRequest,
+    MemoryBackend,
 };
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -81,7 +82,7 @@ async fn c20_a_shutdown_waits_no_longer_for_what_is_given_back() {
     let _held = other.acquire(LockRequest::new("b").ttl(7200 * SECOND)).await.expect("free");
     let guard = client.acquire(LockRequest::new("a").ttl(3600 * SECOND)).await.expect("free");
     drop(guard);
-    while client.inspect("a").await.expect("an answer").holder().is_some() {
+    while client.admin().inspect("a").await.expect("an answer").holder().is_some() {
         sleep(SECOND / 10).await;
     }
     let mut waiting = pin!(client.acquire("b"));
@@ -120,14 +121,14 @@ fn c20_a_shutdown_does_the_work_of_a_runtime_that_stands_still() {
         let asked = Instant::now();
         let waiting = client.acquire("b");
         let closing = async {
-            while other.inspect("b").await.expect("an answer").waiters != Some(1) {
+            while other.admin().inspect("b").await.expect("an answer").waiters != Some(1) {
                 sleep(SECOND / 100).await;
             }
             client.shutdown().await;
         };
         let (closed, ()) = tokio::join!(waiting, closing);
         assert!(closed.is_err() && asked.elapsed() < 10 * SECOND, "{:?}", asked.elapsed());
-        assert_eq!(other.inspect("b").await.expect("an answer").waiters, Some(0));
+        assert_eq!(other.admin().inspect("b").await.expect("an answer").waiters, Some(0));
     });
 }
 
@@ -163,4 +164,26 @@ async fn c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone() {
         assert!(next.is_held() && is_held(&store), "the later hold was ended");
         let _ = next.detach().expect("held");
     }
+}
+
+/// C12: a client that has a runtime of its own renews there, though the runtime that acquired is gone.
+#[test]
+fn c12_a_hold_is_renewed_on_the_runtime_that_the_client_was_given() {
+    let lasting = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let lasting = lasting.expect("a runtime");
+    let store = MemoryBackend::new();
+    let options = ClientOptions::new().runtime(lasting.handle().clone());
+    let locks = LockClient::with_options(store, options);
+    let request = LockRequest::new("a").ttl(SECOND / 5);
+    let guard = runtime().block_on(locks.acquire(request)).expect("a free lock");
+    let granted = guard.deadline();
+    let renewed = async {
+        while guard.deadline() == granted {
+            sleep(SECOND / 100).await;
+        }
+    };
+    runtime().block_on(async { timeout(SECOND * 10, renewed).await }).expect("it is renewed");
+    assert!(guard.is_held());
+    drop(guard);
+    runtime().block_on(locks.shutdown());
 }

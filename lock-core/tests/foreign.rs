@@ -27,7 +27,9 @@ async fn c49_what_is_no_lock_is_an_error_at_once_however_long_the_wait() {
         assert_eq!((name.as_str(), &*found), ("stock:42", "something of the test"));
     }
     assert_eq!(faulty.calls(Operation::Acquire), 3, "it is asked once each");
-    for refused in [client.inspect(&name).await.map(drop), client.evict(&name).await.map(drop)] {
+    for refused in
+        [client.admin().inspect(&name).await.map(drop), client.admin().evict(&name).await.map(drop)]
+    {
         assert!(matches!(refused, Err(LockError::NotALock { .. })), "{refused:?}");
     }
     assert_eq!(asked.elapsed(), Duration::ZERO);
@@ -53,7 +55,7 @@ async fn c49_a_key_without_a_ttl_is_waited_for_and_told() {
     });
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!waiting.is_finished());
-    client.evict(&name).await.expect("an answer").pop().expect("it held the lock");
+    client.admin().evict(&name).await.expect("an answer").pop().expect("it held the lock");
     waiting.await.expect("no panic").expect("its turn comes").release().await.expect("it was held");
 }
 
@@ -63,12 +65,12 @@ async fn c49_an_examination_names_what_keeps_a_lock_from_everybody() {
         [(Foreign::NoLock, "something of the test"), (Foreign::KeyWithoutTtl, "without a TTL")]
     {
         let (client, _, name) = store_with(foreign);
-        let findings = client.examine(&name).await.expect("an answer");
+        let findings = client.admin().examine(&name).await.expect("an answer");
         assert_eq!(findings.len(), 1);
         let finding = &findings[0];
         assert!(finding.health == Health::Risk && finding.remedy.is_some(), "{finding}");
         assert!(finding.seen.contains(says) && finding.seen.contains("stock:42"), "{finding}");
-        let free = client.examine("free").await.expect("an answer");
+        let free = client.admin().examine("free").await.expect("an answer");
         assert_eq!(free[0].health, Health::Good, "{free:?}");
     }
 }

@@ -186,7 +186,7 @@ async fn c41_a_loss_is_noticed_at_the_pace_of_the_ttl() {
         let guard = run.await.expect("an answer").ran().expect("a free lock");
         sleep(lived).await;
         assert!(guard.is_held(), "it is renewed");
-        other.evict("job").await.expect("an answer");
+        other.admin().evict("job").await.expect("an answer");
         let evicted = Instant::now();
         assert_eq!(guard.lost().await, LostReason::Evicted);
         let noticed = evicted.elapsed();
@@ -213,7 +213,7 @@ async fn c42_a_run_that_lost_its_lock_is_not_recorded() {
     let store = MemoryBackend::new();
     let (one, other) = (LockClient::new(store.clone()), LockClient::new(store));
     let run = one.once("job").occurrence("x").run(async |_| {
-        other.evict("job").await.expect("an answer");
+        other.admin().evict("job").await.expect("an answer");
         "the work of it"
     });
     let ran = run.await.expect("an answer").ran().expect("a free lock");
@@ -335,7 +335,7 @@ async fn c42_a_record_without_an_answer_stands_after_the_loss() {
     let guard = client.acquire("job").await.expect("a free lock");
     let (recorded, ()) = tokio::join!(guard.record("x", HOUR), async {
         sleep(SECOND / 10).await;
-        other.evict("job").await.expect("an answer");
+        other.admin().evict("job").await.expect("an answer");
     });
     recorded.expect("the first request recorded it");
     assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));

@@ -42,7 +42,7 @@ async fn c13_a_run_that_outlasts_its_deadline_in_one_step_is_a_loss() {
     assert_lost(&guard.run(overrun()).await);
     let several = locks.acquire_all(MultiRequest::new(["two", "three"])).await;
     assert_lost(&several.expect("free locks").run(overrun()).await);
-    let leadership = locks.election("four").campaign("me").await.expect("elected");
+    let leadership = locks.election("four").label("me").campaign().await.expect("elected");
     assert_lost(&leadership.run(overrun()).await);
 }
 

@@ -121,7 +121,7 @@ async fn c26_a_line_yields_to_other_clients_after_64_passes() {
         guard.release().await.expect("held to the end");
     });
     eventually("it queues", SECOND, async || {
-        store.locks.inspect("a").await.is_ok_and(|state| state.waiters == Some(1))
+        store.locks.admin().inspect("a").await.is_ok_and(|state| state.waiters == Some(1))
     })
     .await;
     let tasks = (0..200).map(async |_| {
@@ -199,7 +199,7 @@ async fn c10_a_lost_hold_is_not_passed_on() {
     let store = Store::new();
     let first = store.hold().await;
     let (second, third) = store.two_after(first).await;
-    store.locks.evict("a").await.expect("an answer");
+    store.locks.admin().evict("a").await.expect("an answer");
     second.extend(TTL).await.expect_err("it was lost");
     assert_eq!(second.lost().now_or_never(), Some(LostReason::Evicted));
     second.release().await.expect_err("it was lost");

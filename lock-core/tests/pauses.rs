@@ -47,7 +47,7 @@ fn c20_shutdown_needs_no_other_runtime() {
     drop(guard);
     busy.block_on(async {
         timeout(LIMIT, client.shutdown()).await.expect("it gives back by itself");
-        let state = LockClient::new(store).inspect("a").await.expect("an answer");
+        let state = LockClient::new(store).admin().inspect("a").await.expect("an answer");
         assert_eq!(state.holder(), None);
     });
 }

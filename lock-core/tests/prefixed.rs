@@ -54,9 +54,9 @@ async fn c49_prefixes_are_put_before_each_other() {
     let stage = Prefixed::new(store.clone(), "test/").expect("a good prefix");
     let shop = LockClient::new(Prefixed::new(stage, PREFIX).expect("a good prefix"));
     let _guard = shop.acquire("a").await.expect("a free lock");
-    let held = LockClient::new(store).list("", 9).await.expect("a listing");
+    let held = LockClient::new(store).admin().list("", 9).await.expect("a listing");
     assert_eq!(held.len(), 1);
     assert_eq!(held[0].name.as_str(), "test/shop:a");
-    assert_eq!(shop.list("", usize::MAX).await.expect("a listing").len(), 1);
-    assert!(shop.list("", 0).await.expect("a listing").is_empty());
+    assert_eq!(shop.admin().list("", usize::MAX).await.expect("a listing").len(), 1);
+    assert!(shop.admin().list("", 0).await.expect("a listing").is_empty());
 }

@@ -29,12 +29,12 @@ fn request(me: &Reentrance) -> LockRequest {
 
 async fn is_free(observer: &LockClient, after: &str) {
     sleep(SECOND).await;
-    let state = observer.inspect("a").await.expect("an answer");
+    let state = observer.admin().inspect("a").await.expect("an answer");
     assert_eq!((state.holder().cloned(), state.waiters), (None, Some(0)), "{after}");
 }
 
 async fn is_held(observer: &LockClient) -> bool {
-    observer.inspect("a").await.expect("an answer").holder().is_some()
+    observer.admin().inspect("a").await.expect("an answer").holder().is_some()
 }
 
 /// C43: a repeat costs no request, and whichever guard goes last gives the lock back, however each goes.
@@ -114,7 +114,7 @@ async fn c43_a_loss_is_that_of_all_guards() {
     let one = locks.acquire(request(&me)).await.expect("a free lock");
     let two = locks.acquire(request(&me)).await.expect("its own lock");
     let signals = [one.lost_signal(), two.lost_signal()];
-    other.evict("a").await.expect("an answer");
+    other.admin().evict("a").await.expect("an answer");
     for signal in &signals {
         assert_eq!(signal.wait().await, LostReason::Evicted);
     }
@@ -231,7 +231,7 @@ async fn c43_those_that_could_hold_beside_each_other_share_a_hold() {
             acquired.into_iter().collect::<Result<_, _>>().expect("there is room for all");
         assert!(guards.iter().all(|guard| guard.token() == guards[0].token()), "{guards:?}");
         sleep(SECOND).await;
-        let holders = other.inspect("a").await.expect("an answer").holders.len();
+        let holders = other.admin().inspect("a").await.expect("an answer").holders.len();
         assert_eq!(holders, 1, "what was granted beside it is given back");
         drop(guards);
         is_free(&other, "at the end").await;

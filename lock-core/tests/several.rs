@@ -39,7 +39,7 @@ fn clients() -> (LockClient, Faulty, LockClient) {
 async fn holds_nothing(observer: &LockClient, after: &str) {
     sleep(SECOND).await;
     for name in NAMES {
-        let state = observer.inspect(name).await.expect("an answer");
+        let state = observer.admin().inspect(name).await.expect("an answer");
         assert_eq!((state.holder().cloned(), state.waiters), (None, Some(0)), "{name} {after}");
     }
 }
@@ -104,7 +104,7 @@ async fn c39_a_loss_amid_the_acquisition_ends_it() {
     let guard = other.acquire("b").await.expect("a free lock");
     let evicts = async {
         sleep(SECOND).await;
-        other.evict("a").await.expect("an answer");
+        other.admin().evict("a").await.expect("an answer");
     };
     let request = MultiRequest::new(NAMES).ttl(3 * SECOND).wait(Wait::AtMost(60 * SECOND));
     let (acquired, ()) = tokio::join!(locks.acquire_all(request), evicts);
@@ -216,7 +216,7 @@ async fn c39_what_was_granted_without_an_answer_is_found_again() {
         let all = locks.acquire_all(MultiRequest::new(NAMES).wait(Wait::Never)).await;
         let all = all.expect("nobody else wants them");
         for (name, token) in all.tokens() {
-            let state = other.inspect(&name).await.expect("an answer");
+            let state = other.admin().inspect(&name).await.expect("an answer");
             assert_eq!(state.holder().and_then(|holder| holder.token), Some(token));
         }
         all.release().await.expect("held to the end");
@@ -339,7 +339,7 @@ async fn c39_the_loss_of_one_is_named() {
     let (locks, _, other) = clients();
     let all = locks.acquire_all(MultiRequest::new(NAMES).ttl(3 * SECOND)).await.expect("free");
     assert!(all.is_held() && all.remaining() > 2 * SECOND);
-    other.evict("b").await.expect("an answer");
+    other.admin().evict("b").await.expect("an answer");
     let (name, reason) = all.lost().await;
     assert_eq!((name.as_str(), reason), ("b", LostReason::Evicted));
     assert!(!all.is_held() && all.remaining().is_zero());

@@ -39,7 +39,7 @@ impl Store {
     }
 
     async fn waiters(&self) -> u64 {
-        let state = self.other().inspect("a").await.expect("an answer");
+        let state = self.other().admin().inspect("a").await.expect("an answer");
         state.waiters.expect("a queue")
     }
 

@@ -100,7 +100,7 @@ async fn a_loss_is_a_warning() {
     let (log, _listening) = listen();
     let locks = LockClient::new(MemoryBackend::new());
     let guard = locks.acquire("stock").await.expect("a free lock");
-    locks.evict("stock").await.expect("an answer");
+    locks.admin().evict("stock").await.expect("an answer");
     guard.lost().await;
     assert_eq!(log.lines(&["WARN", "lost", "name=stock", "the server says"]), 1);
 }
@@ -154,7 +154,7 @@ async fn end_a_hold(locks: &LockClient, way: &str) {
             guard.release().await.expect("a refusal is no loss");
         }
         "resign" => {
-            let leadership = locks.election("stock").campaign("me").await.expect("elected");
+            let leadership = locks.election("stock").label("me").campaign().await.expect("elected");
             leadership.resign().await.expect("a refusal is no loss");
         }
         "with" => {

@@ -70,7 +70,7 @@ async fn c19_an_extended_hold_is_taken_back_for_as_long_as_it_lasts() {
     sleep(SECOND * 60).await;
     faulty.heal();
     let given_back = async {
-        while client.inspect("a").await.expect("an answer").holder().is_some() {
+        while client.admin().inspect("a").await.expect("an answer").holder().is_some() {
             sleep(SECOND / 10).await;
         }
     };
@@ -110,4 +110,23 @@ async fn c48_a_wait_without_an_answer_is_not_busy() {
         assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
         assert!(error.is_transient() && !error.is_busy(), "{error}");
     }
+}
+
+/// C18: a deadline bounds a wait as a span does, and one that is past allows one attempt.
+#[tokio::test(start_paused = true)]
+async fn c18_a_wait_ends_at_its_deadline() {
+    let locks = LockClient::new(MemoryBackend::new());
+    let held = locks.acquire("a").await.expect("a free lock");
+    let (began, deadline) = (Instant::now(), Instant::now() + 3 * SECOND);
+    let request = LockRequest::new("a").wait(deadline);
+    sleep(SECOND).await;
+    let error = locks.acquire(request.clone()).await.expect_err("it is held");
+    assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
+    assert!((3 * SECOND..4 * SECOND).contains(&began.elapsed()), "{:?}", began.elapsed());
+    sleep(SECOND).await;
+    let past = Instant::now();
+    assert!(locks.acquire(request.clone()).await.expect_err("it is held").is_busy());
+    assert!(past.elapsed() < SECOND, "{:?}", past.elapsed());
+    held.release().await.expect("held to the end");
+    let _held = locks.acquire(request).await.expect("one attempt acquires a free lock");
 }

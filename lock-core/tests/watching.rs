@@ -32,7 +32,7 @@ fn token(state: Result<LockState, LockError>) -> Option<FencingToken> {
 #[tokio::test(start_paused = true)]
 async fn c44_a_change_that_is_told_is_seen_at_once() {
     let (client, _) = faulty_client();
-    let mut watch = client.watch("a").poll_every(NEVER);
+    let mut watch = client.admin().watch("a").poll_every(NEVER);
     assert_eq!(token(watch.next().await), None);
     let guard = client.acquire("a").await.expect("a free lock");
     let changed = Instant::now();
@@ -41,7 +41,7 @@ async fn c44_a_change_that_is_told_is_seen_at_once() {
     assert_eq!(token(watch.next().await), None);
     let guard = client.acquire("a").await.expect("a free lock");
     assert_eq!(token(watch.next().await), Some(guard.token()));
-    client.evict("a").await.expect("an answer");
+    client.admin().evict("a").await.expect("an answer");
     assert_eq!(token(watch.next().await), None);
     assert!(changed.elapsed() < SECOND / 10, "{:?}", changed.elapsed());
 }
@@ -50,7 +50,7 @@ async fn c44_a_change_that_is_told_is_seen_at_once() {
 async fn c44_a_change_that_is_not_told_costs_one_poll() {
     let (client, faulty) = faulty_client();
     faulty.tell_no_changes();
-    let mut watch = client.watch("a");
+    let mut watch = client.admin().watch("a");
     watch.next().await.expect("an answer");
     let guard = client.acquire("a").await.expect("a free lock");
     let changed = Instant::now();
@@ -62,7 +62,7 @@ async fn c44_a_change_that_is_not_told_costs_one_poll() {
 async fn c44_a_watch_without_push_looks_as_often_as_it_was_told() {
     let (client, faulty) = faulty_client();
     faulty.tell_no_changes();
-    let mut watch = client.watch("a").poll_every(SECOND * 10);
+    let mut watch = client.admin().watch("a").poll_every(SECOND * 10);
     watch.next().await.expect("an answer");
     assert!(timeout(SECOND * 100, watch.next()).await.is_err(), "nothing changed");
     assert_eq!(faulty.calls(Operation::Inspect), 10 + 1);
@@ -71,7 +71,7 @@ async fn c44_a_watch_without_push_looks_as_often_as_it_was_told() {
 #[tokio::test(start_paused = true)]
 async fn c44_a_renewal_is_no_change_and_an_end_of_a_ttl_is_one() {
     let (client, _) = faulty_client();
-    let mut watch = client.watch("a");
+    let mut watch = client.admin().watch("a");
     watch.next().await.expect("an answer");
     let guard = client.acquire(LockRequest::new("a").ttl(SECOND * 10)).await.expect("a free lock");
     assert_eq!(token(watch.next().await), Some(guard.token()));
@@ -86,7 +86,7 @@ async fn c44_a_renewal_is_no_change_and_an_end_of_a_ttl_is_one() {
 #[tokio::test(start_paused = true)]
 async fn c44_a_waiter_is_a_change() {
     let (client, _) = faulty_client();
-    let mut watch = client.watch("a").poll_every(NEVER);
+    let mut watch = client.admin().watch("a").poll_every(NEVER);
     let _guard = client.acquire("a").await.expect("a free lock");
     assert_eq!(watch.next().await.expect("an answer").waiters, Some(0));
     let waiter = client.clone();
@@ -101,7 +101,7 @@ async fn c44_an_outage_is_waited_out_and_told_once() {
     let (client, faulty) = faulty_client();
     let outages = Arc::new(AtomicUsize::new(0));
     let told = outages.clone();
-    let mut watch = client.watch("a").on_outage(move |error| {
+    let mut watch = client.admin().watch("a").on_outage(move |error| {
         assert!(error.is_transient(), "{error}");
         told.fetch_add(1, Ordering::Relaxed);
     });
@@ -118,15 +118,15 @@ async fn c44_an_outage_is_waited_out_and_told_once() {
 async fn c44_what_will_not_pass_is_an_item_of_the_stream_and_not_its_end() {
     let (client, faulty) = faulty_client();
     let guard = client.acquire("a").await.expect("a free lock");
-    faulty.put(&guard.name(), Foreign::NoLock);
-    let mut items = client.watch("a").into_stream();
+    faulty.put(guard.name(), Foreign::NoLock);
+    let mut items = client.admin().watch("a").into_stream();
     let asked = Instant::now();
     for _ in 0..2 {
         let item = items.next().await.expect("it never ends");
         assert!(matches!(item, Err(LockError::NotALock { .. })), "{item:?}");
     }
     assert!(asked.elapsed() >= SECOND, "an error is not to be asked for without a pause");
-    let unnamed = client.watch("").next().await;
+    let unnamed = client.admin().watch("").next().await;
     assert!(
         matches!(&unnamed, Err(LockError::Invalid(input)) if input.kind() == InputKind::Name),
         "{unnamed:?}"
@@ -136,7 +136,7 @@ async fn c44_what_will_not_pass_is_an_item_of_the_stream_and_not_its_end() {
 #[tokio::test(start_paused = true)]
 async fn c44_a_call_that_is_dropped_loses_no_change() {
     let (client, faulty) = faulty_client();
-    let mut watch = client.watch("a").poll_every(NEVER);
+    let mut watch = client.admin().watch("a").poll_every(NEVER);
     watch.next().await.expect("an answer");
     let guard = client.acquire("a").await.expect("a free lock");
     faulty.once(Operation::Inspect, Fault::Late(SECOND / 2));
@@ -149,7 +149,7 @@ async fn c44_a_call_that_is_dropped_loses_no_change() {
 #[tokio::test(start_paused = true)]
 async fn c44_a_busy_lock_is_looked_at_a_hundred_times_a_second() {
     let (client, faulty) = faulty_client();
-    let mut watch = client.watch("a");
+    let mut watch = client.admin().watch("a");
     let busy = async {
         for _ in 0..1000 {
             client.acquire("a").await.expect("a free lock").release().await.expect("held");
@@ -167,7 +167,7 @@ async fn c44_a_busy_lock_is_looked_at_a_hundred_times_a_second() {
 #[tokio::test(start_paused = true)]
 async fn c44_a_listing_is_watched_as_well() {
     let (client, _) = faulty_client();
-    let mut watch = client.watch_list("job/", 10);
+    let mut watch = client.admin().watch_list("job/", 10);
     assert!(watch.next().await.expect("an answer").is_empty());
     let one = client.acquire("job/1").await.expect("a free lock");
     let _other = client.acquire("other").await.expect("a free lock");
@@ -190,12 +190,12 @@ async fn c40_each_leader_of_one_client_is_shown() {
     let election = client.election("a");
     let mut observer = election.observe().poll_every(NEVER);
     assert_eq!(term(&mut observer).await, None);
-    let first = election.campaign("first").await.expect("nobody else");
+    let first = election.clone().label("first").campaign().await.expect("nobody else");
     assert_eq!(term(&mut observer).await, Some(first.term()));
     let candidates: Vec<_> = (0..3)
         .map(|_| {
             let election = election.clone();
-            tokio::spawn(async move { election.campaign("next").await })
+            tokio::spawn(async move { election.clone().label("next").campaign().await })
         })
         .collect();
     sleep(SECOND).await;
@@ -216,14 +216,13 @@ async fn c40_each_leader_of_one_client_is_shown() {
     }
 }
 
-/// C40: nobody leads beside a leader, whatever kind of hold the request of the election asks for.
+/// C40: nobody leads beside a leader.
 #[tokio::test(start_paused = true)]
 async fn c40_a_leader_is_alone() {
     let (client, _) = faulty_client();
-    let never = LockRequest::new("a").wait(Wait::Never);
-    let election = client.election(never.shared());
-    let leadership = election.campaign("one").await.expect("nobody else");
-    let refused = election.campaign("two").await;
+    let election = client.election("a").wait(Wait::Never);
+    let leadership = election.clone().label("one").campaign().await.expect("nobody else");
+    let refused = election.clone().label("two").campaign().await;
     assert!(matches!(refused, Err(LockError::NotAcquired { .. })), "{refused:?}");
     assert!(leadership.is_held());
 }
@@ -239,7 +238,7 @@ async fn c40_a_candidate_takes_no_hold_that_is_passed() {
         let (client, election) = (client.clone(), election.clone());
         let plain = tokio::spawn(async move { client.acquire("a").await });
         tokio::task::yield_now().await;
-        (plain, tokio::spawn(async move { election.campaign("candidate").await }))
+        (plain, tokio::spawn(async move { election.clone().label("candidate").campaign().await }))
     };
     sleep(SECOND / 100).await;
     first.release().await.expect("held");
@@ -255,7 +254,7 @@ async fn c40_a_candidate_takes_no_hold_that_is_passed() {
 async fn c40_a_leader_passes_its_hold_to_nobody() {
     let (client, _) = faulty_client();
     let election = client.election("a");
-    let leadership = election.campaign("leader").await.expect("nobody else");
+    let leadership = election.clone().label("leader").campaign().await.expect("nobody else");
     let plain = client.clone();
     let plain = tokio::spawn(async move { plain.acquire("a").await });
     sleep(SECOND / 1000).await;
@@ -272,16 +271,16 @@ async fn c40_an_answer_that_is_overtaken_is_not_shown() {
     let (client, faulty) = faulty_client();
     let election = client.election("a");
     let mut observer = election.observe();
-    let first = election.campaign("first").await.expect("nobody else");
-    let of_earlier = client.inspect("a").await.expect("an answer");
+    let first = election.clone().label("first").campaign().await.expect("nobody else");
+    let of_earlier = client.admin().inspect("a").await.expect("an answer");
     assert_eq!(term(&mut observer).await, Some(first.term()));
     first.resign().await.expect("it leads to the end");
-    let second = election.campaign("second").await.expect("nobody else");
+    let second = election.clone().label("second").campaign().await.expect("nobody else");
     assert_eq!(term(&mut observer).await, Some(second.term()));
     faulty.answer_late(of_earlier.clone());
     faulty.answer_late(of_earlier);
     second.resign().await.expect("it leads to the end");
     assert_eq!(term(&mut observer).await, None);
-    let third = election.campaign("third").await.expect("nobody else");
+    let third = election.clone().label("third").campaign().await.expect("nobody else");
     assert_eq!(term(&mut observer).await, Some(third.term()));
 }

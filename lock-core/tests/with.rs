@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{LockClient, LockError, LockRequest, LostReason, MemoryBackend};
+use lock_core::{
+    LockClient, LockError, LockGuard, LockName, LockRequest, LostReason, MemoryBackend,
+};
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::time::sleep;
 
@@ -48,7 +50,7 @@ async fn c47_no_loss_is_unreported() {
     let locks = LockClient::new(MemoryBackend::new());
     let request = || LockRequest::new("stock").ttl(3 * SECOND);
     let dropped = locks.with(request(), async |_| {
-        locks.evict("stock").await.expect("an answer");
+        locks.admin().evict("stock").await.expect("an answer");
         sleep(60 * SECOND).await;
     });
     let dropped = dropped.await;
@@ -57,10 +59,40 @@ async fn c47_no_loss_is_unreported() {
         "{dropped:?}"
     );
     let finished = locks.with(request(), async |_| {
-        locks.evict("stock").await.expect("an answer");
+        locks.admin().evict("stock").await.expect("an answer");
         "done"
     });
     let finished = finished.await.expect("the work ended before the loss was noticed");
     assert_eq!(finished.value, "done");
     assert!(matches!(finished.hold, Err(LockError::Lost { .. })), "{:?}", finished.hold);
+}
+
+/// C47: work under a lock that another holds does not begin, if it is not to wait.
+#[tokio::test]
+async fn c47_work_that_does_not_wait_does_not_begin_under_a_busy_lock() {
+    let locks = LockClient::new(MemoryBackend::new());
+    let held = locks.acquire("a").await.expect("a free lock");
+    let tried = locks.try_with("a", async |_| panic!("another holds the lock")).await;
+    assert!(tried.expect("an answer").is_none());
+    held.release().await.expect("held to the end");
+    let done = locks.try_with("a", async |_| 42).await.expect("an answer").expect("a free lock");
+    assert_eq!(done.into_value().expect("held to the end"), 42);
+}
+
+/// C47: the error of work that failed comes before that of a loss, and no loss hides behind a success.
+#[tokio::test]
+async fn c47_fallible_work_has_one_result() {
+    let locks = LockClient::new(MemoryBackend::new());
+    let closed = || LockError::Closed { name: LockName::new("work").expect("a name") };
+    let evicted = async |result: Result<u8, LockError>| {
+        let work = async |_: &LockGuard| {
+            locks.admin().evict("a").await.expect("an answer");
+            result
+        };
+        locks.with("a", work).await.expect("the work ended").into_result()
+    };
+    assert!(matches!(evicted(Ok(1)).await, Err(LockError::Lost { .. })));
+    assert!(matches!(evicted(Err(closed())).await, Err(LockError::Closed { .. })));
+    let kept = locks.with("a", async |_| Ok::<_, LockError>(7)).await.expect("a free lock");
+    assert_eq!(kept.into_result().expect("held to the end"), 7);
 }

@@ -82,7 +82,7 @@ impl Queue {
     }
 
     async fn holder(&self) -> Option<String> {
-        let holder = self.locks.inspect("a").await.expect("an answer").holder().cloned();
+        let holder = self.locks.admin().inspect("a").await.expect("an answer").holder().cloned();
         holder.map(|holder| holder.label.as_str().to_owned())
     }
 
@@ -105,7 +105,7 @@ impl Queue {
 async fn c27_processes_are_served_in_the_order_in_which_they_came() {
     let labels = ["0", "1", "2", "3", "4", "5"];
     let mut queue = Queue::of(&labels).await;
-    assert_eq!(queue.locks.inspect("a").await.expect("an answer").waiters, Some(6));
+    assert_eq!(queue.locks.admin().inspect("a").await.expect("an answer").waiters, Some(6));
     queue.release().await;
     for label in labels {
         // C27: the release itself has granted it.
@@ -143,7 +143,7 @@ async fn c28_a_stopped_waiter_costs_the_time_of_an_unclaimed_grant() {
     // S3: the one that was stopped does not believe in its grant, and waits again.
     queue.waiters[0].cont();
     eventually("it waits again", LIMIT, async || {
-        queue.locks.inspect("a").await.expect("an answer").waiters == Some(1)
+        queue.locks.admin().inspect("a").await.expect("an answer").waiters == Some(1)
     })
     .await;
     assert_eq!(queue.holder().await.as_deref(), Some("next"));
@@ -204,6 +204,6 @@ async fn r01_nothing_is_left_of_waiters_that_ended() {
         queue.serve_first().await;
     }
     eventually("the sockets are gone", LIMIT, async || queue.sockets().is_empty()).await;
-    let state = queue.locks.inspect("a").await.expect("an answer");
+    let state = queue.locks.admin().inspect("a").await.expect("an answer");
     assert_eq!((state.holder().cloned(), state.waiters), (None, Some(0)));
 }

@@ -31,7 +31,7 @@ async fn by_user_and_password_with_rights_below_the_root() {
     let able = client(&format!("etcd://able:{SECRET}@{address}/")).await;
     works(&able).await;
     let rights = async |client: &LockClient| {
-        let findings = client.doctor().await.expect("an answer");
+        let findings = client.admin().doctor().await.expect("an answer");
         let rights = findings.into_iter().find(|finding| finding.check == "rights");
         rights.expect("it looks at them").health
     };
@@ -86,7 +86,7 @@ async fn by_several_members_with_one_dead() {
     let options = EtcdOptions::new("etcd://127.0.0.1:1/").endpoint(server.addr().to_string());
     let client = LockClient::new(options.connect().await.expect("a connection"));
     works(&client).await;
-    let findings = client.doctor().await.expect("an answer");
+    let findings = client.admin().doctor().await.expect("an answer");
     let reach = findings.iter().find(|finding| finding.check == "reach").expect("it looks");
     assert_eq!(reach.health, Health::Risk, "{reach}");
     let text = refusal(&format!("etcd://root:{secret}@127.0.0.1:1,127.0.0.1:2/")).await;
@@ -116,7 +116,7 @@ async fn a_root_keeps_name_spaces_apart() {
     let (one, two) = (with("one").await, with("two").await);
     let guard = one.acquire("a/b").await.expect("a free lock");
     let other = two.acquire("a/b").await.expect("another lock");
-    assert_eq!(one.list("", 10).await.expect("an answer").len(), 1);
+    assert_eq!(one.admin().list("", 10).await.expect("an answer").len(), 1);
     assert!(one.try_acquire("a").await.expect("an answer").is_some(), "a is not a/b");
     let key = format!("one-{name}/locks/a%2Fb/");
     assert_eq!(server.ctl(&["get", "--prefix", &key, "--keys-only"]).trim().lines().count(), 1);
@@ -138,10 +138,10 @@ async fn a_foreign_key_among_the_claims_is_a_foreign_holder() {
     // C49: it has no lease, and so no TTL.
     assert!(busy.to_string().contains("a key without a TTL that is not ours"), "{busy}");
     let waiting = queued(&waiter, &observer, patient(&name), &name).await;
-    let seen = observer.inspect(&name).await.expect("an answer");
+    let seen = observer.admin().inspect(&name).await.expect("an answer");
     assert_eq!(seen.holder().cloned(), Some(Holder::foreign(None)));
-    assert_eq!(observer.list(&name, 10).await.expect("a listing"), [seen]);
-    let evicted = observer.evict(&name).await.expect("an answer");
+    assert_eq!(observer.admin().list(&name, 10).await.expect("a listing"), [seen]);
+    let evicted = observer.admin().evict(&name).await.expect("an answer");
     assert_eq!(evicted, [Holder::foreign(None)]);
     served(waiting).await.release().await.expect("an answer");
 }
@@ -173,11 +173,11 @@ async fn s3_a_claim_that_is_not_understood_is_waited_for() {
             let granted = client.try_acquire(request).await.expect("an answer");
             assert!(granted.is_none(), "{value:?}: {granted:?}");
         }
-        let seen = client.inspect(&name).await.expect("an answer");
+        let seen = client.admin().inspect(&name).await.expect("an answer");
         assert_eq!(seen.holder().cloned(), Some(Holder::foreign(None)), "{value:?}");
         let left = raw.get(key, None).await.expect("an answer");
         assert_eq!(left.kvs().first().map(|pair| pair.value()), Some(&*value));
-        client.evict(&name).await.expect("an answer");
+        client.admin().evict(&name).await.expect("an answer");
     }
 }
 
@@ -215,11 +215,11 @@ async fn foreign_keys_beside_the_claims_are_no_locks() {
     server.ctl(&["put", &format!("leasehold/locks/{name}"), "x"]);
     server.ctl(&["put", &format!("leasehold/locks/{name}%FF/y"), "x"]);
     let guard = client.acquire(patient(&name)).await.expect("a free lock");
-    let listed = client.list(&name, 10).await.expect("a listing");
+    let listed = client.admin().list(&name, 10).await.expect("a listing");
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert_eq!(claims(server, &name).len(), 1);
     guard.release().await.expect("an answer");
-    let listed = client.list(&name, 10).await.expect("a listing");
+    let listed = client.admin().list(&name, 10).await.expect("a listing");
     assert_eq!(listed, []);
 }
 
@@ -242,7 +242,7 @@ async fn c08_watches_outlive_the_login_they_were_opened_with() {
         let (guard, name) = (holder.acquire(patient("a")).await.expect("free"), "a");
         // Holds are watched from this age on.
         tokio::time::sleep(SLACK).await;
-        evictor.evict(name).await.expect("an answer");
+        evictor.admin().evict(name).await.expect("an answer");
         let reason = timeout(Duration::from_secs(5), guard.lost()).await.expect("the loss is told");
         assert_eq!(reason, LostReason::Evicted);
     }

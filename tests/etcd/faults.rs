@@ -170,7 +170,8 @@ async fn a_waiter_whose_lease_ended_does_not_hold() {
     let token = guard.token();
     released(guard).await;
     let next = served(waiting).await;
-    let seen = holder.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+    let seen =
+        holder.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     assert_eq!(seen.token, Some(next.token()));
     assert!(next.token() > token && next.is_held());
     released(next).await;
@@ -211,6 +212,6 @@ async fn a_server_without_space_says_so_and_takes_no_lock() {
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(source.to_string().contains("space"), "{source}");
     released(guard).await;
-    let findings = client.doctor().await.expect("an answer");
+    let findings = client.admin().doctor().await.expect("an answer");
     assert!(findings.iter().any(|finding| finding.to_string().contains("NOSPACE")), "{findings:?}");
 }

@@ -153,7 +153,7 @@ async fn c37_a_foreign_claim_that_waits_is_not_passed() {
         });
         until_waiting(&client, &name, 2).await;
         released(first).await;
-        let holder = client.inspect(&name).await.expect("an answer").holder().cloned();
+        let holder = client.admin().inspect(&name).await.expect("an answer").holder().cloned();
         assert_eq!(holder, Some(Holder::foreign(None)), "it is its turn");
         server.ctl(&["del", &old]);
         released(served(waiting).await).await;

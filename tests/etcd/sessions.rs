@@ -174,7 +174,7 @@ async fn a_session_that_ended_is_replaced() {
         let request = if waits { patient("b") } else { patient("b").wait(Wait::AtMost(SECOND)) };
         released(client.acquire(request).await.expect("another session")).await;
     }
-    assert!(observer.list("", 10).await.expect("an answer").is_empty());
+    assert!(observer.admin().list("", 10).await.expect("an answer").is_empty());
 }
 
 /// An eviction ends one hold, and none beside it on the same session.
@@ -183,7 +183,7 @@ async fn an_eviction_ends_no_other_hold_of_the_session() {
     let server = one_member().await;
     let (holder, operator) = (client(&server.url()).await, client(&server.url()).await);
     let (evicted, other) = (held(&holder, &fresh_name()).await, held(&holder, &fresh_name()).await);
-    operator.evict(evicted.name()).await.expect("an answer").pop().expect("it was held");
+    operator.admin().evict(evicted.name()).await.expect("an answer").pop().expect("it was held");
     let reason = timeout(LIMIT, evicted.lost()).await.expect("the loss is told");
     assert_eq!(reason, LostReason::Evicted);
     assert!(timeout(2 * SLACK, other.lost()).await.is_err(), "it was ended too");

@@ -8,7 +8,7 @@ use crate::servers::one_member;
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 
 async fn holder(observer: &LockClient, name: &str) -> Holder {
-    observer.inspect(name).await.expect("an answer").holder().cloned().expect("it is held")
+    observer.admin().inspect(name).await.expect("an answer").holder().cloned().expect("it is held")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,9 +28,10 @@ async fn c45_since_is_told_of_a_lock_that_was_granted_at_once() {
     // An extension is no grant, also if it moves the key to another lease.
     guard.extend(MINUTE * 2).await.expect("still held");
     assert_eq!(holder(&observer, &name).await.since, Some(since));
-    let listed = observer.list(&name, 10).await.expect("a listing");
+    let listed = observer.admin().list(&name, 10).await.expect("a listing");
     assert_eq!(listed[0].holder().and_then(|holder| holder.since), Some(since));
-    let evicted = observer.evict(&name).await.expect("an answer").pop().expect("it was held");
+    let evicted =
+        observer.admin().evict(&name).await.expect("an answer").pop().expect("it was held");
     assert_eq!(evicted.since, Some(since));
 }
 

@@ -92,7 +92,7 @@ async fn schemas_tables_and_modes_keep_name_spaces_apart() {
         guards.push((client, guard.expect("locks of their own")));
     }
     for (client, guard) in guards {
-        assert_eq!(client.list("apart", 10).await.expect("an answer").len(), 1);
+        assert_eq!(client.admin().list("apart", 10).await.expect("an answer").len(), 1);
         guard.release().await.expect("an answer");
     }
     for bad in [

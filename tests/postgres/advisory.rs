@@ -264,7 +264,7 @@ async fn c08_an_eviction_is_told_as_such_although_another_holds_by_then() {
     let guard = held(&holder, &name).await;
     let waiting = queued(&next, &next, patient(&name), &name).await;
     let evicted = Instant::now();
-    next.evict(&name).await.expect("an answer").pop().expect("it was held");
+    next.admin().evict(&name).await.expect("an answer").pop().expect("it was held");
     let reason = timeout(LIMIT, guard.lost()).await.expect("it is seen");
     let took = evicted.elapsed();
     assert_eq!(reason, LostReason::Evicted);

@@ -11,7 +11,7 @@ const SAFE: [&str; 2] = ["fsync=on", "full_page_writes=on"];
 
 /// What is not well.
 async fn ills(url: &str) -> Vec<(&'static str, Health)> {
-    let findings = client(url).await.doctor().await.expect("an answer");
+    let findings = client(url).await.admin().doctor().await.expect("an answer");
     let ill = findings.into_iter().filter(|finding| finding.health != Health::Good);
     ill.map(|finding| (finding.check, finding.health)).collect()
 }
@@ -29,7 +29,7 @@ async fn c31_what_endangers_locks_is_named() {
 
     let client = client(&server.url()).await;
     server.psql("DROP FUNCTION leasehold.locks_v1_withdraw");
-    let findings = client.doctor().await.expect("an answer");
+    let findings = client.admin().doctor().await.expect("an answer");
     let schema = findings.iter().find(|finding| finding.check == "schema").expect("looked at");
     assert!(schema.to_string().contains("leasehold schema postgres"), "{schema}");
 }
@@ -44,7 +44,7 @@ async fn c31_a_standby_is_named() {
 
 /// What the doctor sees of one thing.
 async fn seen(url: &str, check: &str) -> (Health, String) {
-    let findings = client(url).await.doctor().await.expect("an answer");
+    let findings = client(url).await.admin().doctor().await.expect("an answer");
     let finding = findings.into_iter().find(|finding| finding.check == check).expect("looked at");
     (finding.health, finding.to_string())
 }

@@ -37,7 +37,7 @@ async fn c27_a_waiter_without_a_listening_session_keeps_its_place() {
     let proxy = Proxy::start(server.addr()).await;
     let (holder, waiter, name) =
         (client(&server.url()).await, client_through::<PostgresFaults>(&proxy).await, fresh_name());
-    waiter.inspect(&name).await.expect("an answer");
+    waiter.admin().inspect(&name).await.expect("an answer");
     proxy.set(Mode::BlackHole);
     proxy.set_existing(Mode::Pass);
     let guard = held(&holder, &name).await;

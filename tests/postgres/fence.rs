@@ -15,7 +15,7 @@ async fn connection() -> PgConnection {
 async fn two_tokens(lock: &PostgresBackend) -> (FencingToken, FencingToken) {
     let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
     let old = locks.acquire(patient(&name)).await.expect("a free lock");
-    locks.evict(&name).await.expect("an answer").pop().expect("it was held");
+    locks.admin().evict(&name).await.expect("an answer").pop().expect("it was held");
     let new = locks.acquire(patient(&name)).await.expect("it is free");
     (old.token(), new.token())
 }

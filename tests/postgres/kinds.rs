@@ -144,7 +144,7 @@ async fn c38_who_waits_is_let_in_when_all_are_evicted() {
     let _evicted = [takes(&client, permits(1)).await, takes(&client, permits(1)).await];
     let waiting = acquire(&client, permits(2));
     until_waiting(&client, &name, 1).await;
-    assert_eq!(client.evict(&name).await.expect("an answer").len(), 2);
+    assert_eq!(client.admin().evict(&name).await.expect("an answer").len(), 2);
     assert_eq!(served(waiting).await.slots(), [0, 1]);
 }
 
@@ -191,7 +191,7 @@ async fn c35_holds_beside_each_other_survive_a_crash() {
     let second = takes(&client, patient(&name).permits(2, 3)).await;
     server.kill();
     server.restart().await;
-    let state = client.inspect(&name).await.expect("an answer");
+    let state = client.admin().inspect(&name).await.expect("an answer");
     let held: Vec<_> = state
         .holders
         .iter()
@@ -225,7 +225,7 @@ async fn r4_a_lock_that_is_held_for_weeks_is_not_forgotten() {
     let left = "SELECT string_agg(name, ',') FROM leasehold.locks_grants";
     eventually("one is forgotten", LIMIT, async || server.psql(left) == kept).await;
     assert_eq!(number(&server, "SELECT count(*) FROM leasehold.locks_holders"), 1);
-    let state = first.inspect(&kept).await.expect("an answer");
+    let state = first.admin().inspect(&kept).await.expect("an answer");
     assert_eq!(state.holders.len(), 1);
     assert!(turn(&first, &unused).await.get() > 1_000_000);
 }

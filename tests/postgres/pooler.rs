@@ -41,7 +41,7 @@ const LEAKS: &str = "SELECT name || ' = ' || setting FROM pg_settings WHERE sour
         WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
 
 async fn use_all(client: &LockClient) {
-    client.doctor().await.expect("an answer");
+    client.admin().doctor().await.expect("an answer");
     let name = fresh_name();
     let guard = held(client, &name).await;
     let waiting = queued(client, client, patient(&name), &name).await;

@@ -33,7 +33,8 @@ async fn c14_with_hardened_defaults_the_documented_grants_let_users_release() {
     for mode in ["table", "advisory"] {
         let url = format!("{}?lock_mode={mode}", url(&server));
         use_all(&url).await;
-        let findings = crate::support::client(&url).await.doctor().await.expect("an answer");
+        let findings =
+            crate::support::client(&url).await.admin().doctor().await.expect("an answer");
         let ills = findings.into_iter().filter(|finding| finding.check == "rights");
         assert_eq!(ills.map(|finding| finding.health).collect::<Vec<_>>(), [Health::Good]);
     }

@@ -74,8 +74,8 @@ pub(crate) async fn use_all(url: &str) {
     tokio::time::sleep(Duration::from_millis(100)).await;
     released(guard).await;
     let next = served(waiting).await;
-    assert_eq!(first.list(&name, 10).await.expect("a listing").len(), 1);
-    first.evict(&name).await.expect("an answer").pop().expect("it was held");
+    assert_eq!(first.admin().list(&name, 10).await.expect("a listing").len(), 1);
+    first.admin().evict(&name).await.expect("an answer").pop().expect("it was held");
     drop(next);
     if first.capabilities().kinds != Kinds::Exclusive {
         for request in [patient(&name).shared(), patient(&name).permits(1, 2)] {

@@ -46,7 +46,7 @@ async fn c39_a_jammed_lock_keeps_nobody_from_those_before_it() {
     let grants =
         locks.expect_several().acquire_while_free(&claims).await.expect("it waits for nobody");
     assert_eq!(grants.len(), 1, "the one before the jammed lock");
-    let held = client.inspect("a").await.expect("an answer").holder().cloned();
+    let held = client.admin().inspect("a").await.expect("an answer").holder().cloned();
     assert_eq!(held.and_then(|holder| holder.token), Some(grants[0].token));
     drop(jam);
     let name = LockName::new("a").expect("a name");

@@ -15,7 +15,7 @@ fn now(server: &PostgresServer) -> SystemTime {
 }
 
 async fn holder(observer: &LockClient, name: &str) -> Holder {
-    observer.inspect(name).await.expect("an answer").holder().cloned().expect("it is held")
+    observer.admin().inspect(name).await.expect("an answer").holder().cloned().expect("it is held")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,9 +33,10 @@ async fn c45_since_is_the_servers_time_of_the_grant_in_both_modes() {
         // An extension is no grant.
         guard.extend(MINUTE * 2).await.expect("still held");
         assert_eq!(holder(&observer, &name).await.since, Some(since));
-        let listed = observer.list(&name, 10).await.expect("a listing");
+        let listed = observer.admin().list(&name, 10).await.expect("a listing");
         assert_eq!(listed[0].holder().and_then(|holder| holder.since), Some(since));
-        let evicted = observer.evict(&name).await.expect("an answer").pop().expect("it was held");
+        let evicted =
+            observer.admin().evict(&name).await.expect("an answer").pop().expect("it was held");
         assert_eq!(evicted.since, Some(since));
     }
 }

@@ -42,7 +42,7 @@ async fn c15_a_standby_is_a_passing_failure_and_its_connection_is_given_up() {
     let (_server, standby) = pair(&name).await;
     let client = client(&standby.url()).await;
     for refused in [
-        client.inspect(&name).await.map(drop),
+        client.admin().inspect(&name).await.map(drop),
         client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await.map(drop),
     ] {
         let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };

@@ -151,6 +151,6 @@ async fn p2_a_synchronous_standby_that_takes_over_knows_the_hand_off_that_was_to
     let next = served(waiting).await;
     server.kill();
     standby.psql("SELECT pg_promote()");
-    let known = client(&standby.url()).await.inspect(&name).await.expect("an answer");
+    let known = client(&standby.url()).await.admin().inspect(&name).await.expect("an answer");
     assert_eq!(known.holder().and_then(|holder| holder.token), Some(next.token()));
 }

@@ -24,7 +24,8 @@ async fn c22_a_lock_and_its_token_survive_a_crash() {
     let guard = client.acquire(patient(&name)).await.expect("a free lock");
     server.kill();
     server.restart().await;
-    let holder = client.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+    let holder =
+        client.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     assert_eq!(holder.token, Some(guard.token()));
     guard.extend(MINUTE).await.expect("still held");
     assert!(turn(&client, &other).await > first);
@@ -71,7 +72,7 @@ async fn c22_a_counter_at_its_end_is_a_typed_error_and_takes_no_lock() {
     let refused = client.acquire(LockRequest::new(&name).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(!source.is_transient() && source.to_string().contains("counter"), "{source}");
-    assert_eq!(client.inspect(&name).await.expect("an answer").holder(), None);
+    assert_eq!(client.admin().inspect(&name).await.expect("an answer").holder(), None);
 }
 
 /// Whatever the defaults of the database: each statement sees what the one before it waited for.
@@ -135,7 +136,7 @@ async fn c24_the_mark_of_a_fence_survives_a_crash() {
 async fn left_after_a_crash(server: &mut PostgresServer, name: &LockName) -> Duration {
     server.kill();
     server.restart().await;
-    let state = client(&server.url()).await.inspect(name).await.expect("an answer");
+    let state = client(&server.url()).await.admin().inspect(name).await.expect("an answer");
     state.holder().expect("held").ttl_left.expect("known")
 }
 

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::LockClient;
+use leasehold::{Election, LockClient};
 use lock_testkit::child;
 
-use super::{Fixture, client, request};
+use super::{Fixture, NAME, client, ttl};
 
 const CANDIDATES: usize = 5;
 
@@ -19,15 +19,19 @@ pub(super) async fn campaign_and_observe() {
     tokio::join!(campaign(&client), observe(&client));
 }
 
+fn election(client: &LockClient) -> Election {
+    client.election(NAME).ttl(ttl())
+}
+
 async fn campaign(client: &LockClient) {
     let label = std::process::id().to_string();
-    let leadership = client.election(request()).campaign(label).await.expect("its turn comes");
+    let leadership = election(client).label(label).campaign().await.expect("its turn comes");
     child::say(&format!("leads in {}", leadership.term()));
     leadership.lost().await;
 }
 
 async fn observe(client: &LockClient) {
-    let mut observer = client.election(request()).observe().poll_every(POLL);
+    let mut observer = election(client).observe().poll_every(POLL);
     loop {
         if let Some(leader) = observer.next().await.expect("an answer") {
             child::say(&format!("sees {} of {}", leader.term, leader.label));

@@ -175,7 +175,7 @@ async fn a_killed_holder_frees_its_slot(fixture: Fixture) {
     let waited = killed.elapsed();
     assert!(waited < fixture.bound(ttl), "waited {waited:?}");
     let client = leasehold::connect(&fixture.url).await.expect("a connection");
-    let holders = client.inspect(super::NAME).await.expect("an answer").holders;
+    let holders = client.admin().inspect(super::NAME).await.expect("an answer").holders;
     assert_eq!(holders.len(), usize::from(PERMITS), "{holders:?}");
 }
 

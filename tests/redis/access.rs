@@ -183,9 +183,9 @@ async fn c49_rights_on_the_keys_of_a_prefix_are_enough_for_it() {
     let shop = client(&format!("{url}?prefix=shop:")).await;
     works(&shop).await;
     let _held = shop.acquire("a").await.expect("a free lock");
-    assert_eq!(shop.list("", 10).await.expect("an answer").len(), 1);
+    assert_eq!(shop.admin().list("", 10).await.expect("an answer").len(), 1);
     let health = async |client: &LockClient| {
-        let findings = client.doctor().await.expect("an answer");
+        let findings = client.admin().doctor().await.expect("an answer");
         findings.into_iter().find(|finding| finding.check == "rights").expect("it looks").health
     };
     assert_eq!(health(&shop).await, Health::Good);
@@ -278,7 +278,7 @@ async fn a_listing_survives_keys_of_another_type() {
             let _ = guard.detach().expect("held");
         }
     }
-    let listed = client.list(&tag, 10).await.expect("a listing");
+    let listed = client.admin().list(&tag, 10).await.expect("a listing");
     let names: Vec<&str> = listed.iter().map(|state| state.name.as_str()).collect();
     assert_eq!(names, ["a", "c"].map(|part| format!("{tag}{part}")));
 }

@@ -39,7 +39,7 @@ async fn c12_holds_in_several_slots_are_renewed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_a_cluster_is_named() {
     let server = server().await;
-    let findings = client(&server.url()).await.doctor().await.expect("an answer");
+    let findings = client(&server.url()).await.admin().doctor().await.expect("an answer");
     let role = findings.iter().find(|finding| finding.check == "role").expect("a role");
     assert_eq!(role.health, Health::Risk);
     assert!(role.to_string().contains("cluster"), "{role}");

@@ -10,7 +10,7 @@ use crate::support::client;
 const SAFE: [&str; 2] = ["--appendonly", "yes"];
 
 async fn findings(url: &str) -> Vec<Finding> {
-    client(url).await.doctor().await.expect("an answer")
+    client(url).await.admin().doctor().await.expect("an answer")
 }
 
 /// The findings that are not good.
@@ -111,20 +111,24 @@ async fn c31_what_keeps_a_server_from_writing_is_named() {
         [("maxmemory", "1", "OOM"), ("min-replicas-to-write", "1", "NOREPLICAS")]
     {
         server.cli(&["CONFIG", "SET", setting, value]);
-        let findings = client.doctor().await.expect("an answer");
+        let findings = client.admin().doctor().await.expect("an answer");
         let writes = findings.iter().find(|finding| finding.check == "writes").expect(code);
         assert!(writes.health == Health::Risk && writes.seen.contains(code), "{writes}");
         assert!(findings.iter().any(|finding| finding.check == "persistence"), "{findings:?}");
         server.cli(&["CONFIG", "SET", setting, "0"]);
     }
-    assert!(client.doctor().await.expect("an answer").iter().all(|one| one.check != "writes"));
+    assert!(
+        client.admin().doctor().await.expect("an answer").iter().all(|one| one.check != "writes")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_the_probe_leaves_no_lock() {
     let server = RedisServer::start_with(&SAFE).await;
     let client = client(&server.url()).await;
-    client.doctor().await.expect("an answer");
-    assert_eq!(client.list("", 10).await.expect("an answer"), []);
-    assert!(client.inspect("leasehold-doctor").await.expect("an answer").holder().is_none());
+    client.admin().doctor().await.expect("an answer");
+    assert_eq!(client.admin().list("", 10).await.expect("an answer"), []);
+    assert!(
+        client.admin().inspect("leasehold-doctor").await.expect("an answer").holder().is_none()
+    );
 }

@@ -95,7 +95,7 @@ async fn c28_who_waits_listens_at_the_new_primary() {
         .await;
     eventually("and no more here", LIMIT, async || redis_connections(&servers[0], "pubsub") == 0)
         .await;
-    let place = async || holder.inspect(&lock).await.expect("an answer").waiters;
+    let place = async || holder.admin().inspect(&lock).await.expect("an answer").waiters;
     eventually("it is queued", LIMIT, async || place().await == Some(1)).await;
     released(guard).await;
     let next = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");

@@ -19,7 +19,8 @@ async fn c29_a_foreign_client_keeps_us_out_and_lets_us_in() {
     assert_eq!(server.cli(&["SET", &name, "theirs", "NX", "PX", "5000"]).text(), "OK");
 
     assert!(client.try_acquire(&*name).await.expect("an answer").is_none(), "two holders");
-    let holder = client.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+    let holder =
+        client.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     assert_eq!((holder.owner, holder.token), (None, None));
     assert!(holder.ttl_left.expect("a TTL") <= Duration::from_secs(5));
 
@@ -69,7 +70,7 @@ async fn c29_a_key_without_expiry_is_left_alone() {
         let request = LockRequest::new(&name).wait(Wait::Never);
         let busy = client.acquire(request).await.expect_err(value);
         assert!(busy.is_busy() && busy.to_string().contains("a key without a TTL"), "{busy}");
-        let found = client.examine(&name).await.expect("an answer");
+        let found = client.admin().examine(&name).await.expect("an answer");
         assert_eq!(found[0].health, Health::Risk, "{found:?}");
         assert_eq!(server.cli(&["GET", &name]).text(), value);
         assert_eq!(server.cli(&["PTTL", &name]).integer(), -1);
@@ -95,9 +96,9 @@ async fn c49_a_key_of_another_type_is_named_at_once() {
             let acquired = timeout(SLACK, client.acquire(LockRequest::new(&name).wait(wait))).await;
             is_named(&acquired.expect("at once").map(drop), &name, kind);
         }
-        is_named(&client.inspect(&name).await, &name, kind);
-        is_named(&client.evict(&name).await, &name, kind);
-        let found = client.examine(&name).await.expect("an answer");
+        is_named(&client.admin().inspect(&name).await, &name, kind);
+        is_named(&client.admin().evict(&name).await, &name, kind);
+        let found = client.admin().examine(&name).await.expect("an answer");
         assert!(found[0].health == Health::Risk && found[0].seen.contains(kind), "{found:?}");
         assert_eq!(server.cli(&["TYPE", &name]).text(), kind, "it is left alone");
     }
@@ -171,7 +172,7 @@ async fn c29_a_foreign_holder_is_evicted_too() {
     let server = RedisServer::start().await;
     let (client, name) = (client(&server.url()).await, fresh_name());
     server.cli(&["SET", &name, "theirs", "NX"]);
-    let ended = client.evict(&name).await.expect("an answer").pop().expect("it was held");
+    let ended = client.admin().evict(&name).await.expect("an answer").pop().expect("it was held");
     assert_eq!((ended.owner, ended.token, ended.ttl_left), (None, None, None));
     client.acquire(patient(&name)).await.expect("it is free").release().await.expect("an answer");
 }

@@ -56,7 +56,7 @@ async fn s3_a_record_that_is_not_understood_is_a_foreign_holder() {
             assert!(taken.is_empty(), "two holders: {record:?}");
             assert_eq!(server.cli(&["GET", &name]).text(), record);
         }
-        let state = client.inspect(&name).await.expect("an answer");
+        let state = client.admin().inspect(&name).await.expect("an answer");
         assert_eq!(state.holders.len(), 1, "{state:?}");
         assert!(state.holder().is_some_and(|holder| holder.owner.is_none()), "{state:?}");
         server.cli(&["PEXPIRE", &name, "300"]);

@@ -17,7 +17,7 @@ fn server_time(server: &RedisServer) -> SystemTime {
 }
 
 async fn holder(client: &LockClient, name: &str) -> Holder {
-    client.inspect(name).await.expect("an answer").holder().cloned().expect("it is held")
+    client.admin().inspect(name).await.expect("an answer").holder().cloned().expect("it is held")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,9 +33,9 @@ async fn c45_a_holder_tells_since_when_it_holds() {
     guard.extend(MINUTE * 2).await.expect("it is held");
     let extended = holder(&client, &name).await;
     assert_eq!((extended.since, extended.label.as_str()), (Some(since), "a:label"));
-    let listed = client.list(&name, 1).await.expect("an answer").pop().expect("it is held");
+    let listed = client.admin().list(&name, 1).await.expect("an answer").pop().expect("it is held");
     assert_eq!(listed.holder().and_then(|holder| holder.since), Some(since));
-    let evicted = client.evict(&name).await.expect("an answer").pop().expect("it was held");
+    let evicted = client.admin().evict(&name).await.expect("an answer").pop().expect("it was held");
     assert_eq!(evicted.since, Some(since));
 }
 

@@ -101,7 +101,7 @@ async fn c34_a_writer_that_gives_up_lets_readers_in() {
         let (waits, request) = (waits.clone(), patient(&name).shared());
         async move { waits.acquire(request).await }
     });
-    let state = async || reads.inspect(&name).await.expect("an answer");
+    let state = async || reads.admin().inspect(&name).await.expect("an answer");
     eventually("both wait", LIMIT, async || state().await.waiters == Some(2)).await;
     writer.abort();
     writes.shutdown().await;

@@ -62,7 +62,7 @@ async fn c22_locks_that_are_asked_for_together_have_tokens_of_their_own() {
     assert!(requests < MANY as u64, "{requests} requests");
     for (i, guard) in guards.iter().enumerate() {
         assert_eq!(guard.token().get(), 9_007_199_254_740_001 + i as u64);
-        let state = client.inspect(&names[i]).await.expect("an answer");
+        let state = client.admin().inspect(&names[i]).await.expect("an answer");
         assert_eq!(state.holder().and_then(|holder| holder.token), Some(guard.token()));
     }
     all_released(guards).await;

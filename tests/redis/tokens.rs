@@ -164,7 +164,7 @@ async fn c31_an_address_that_may_fail_over_is_named() {
     .await;
     for (parameter, health) in [("?failover=true", Health::Good), ("", Health::Risk)] {
         let client = client(&format!("{}{parameter}", server.url())).await;
-        let findings = client.doctor().await.expect("an answer");
+        let findings = client.admin().doctor().await.expect("an answer");
         let role = findings.iter().find(|finding| finding.check == "role").expect("a role");
         assert_eq!(role.health, health, "{role}");
         let loss = client.capabilities().on_store_loss;

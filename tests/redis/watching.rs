@@ -26,7 +26,7 @@ async fn telling_server() -> RedisServer {
 
 /// A watch that learns of no change by itself.
 fn unpolled(client: &LockClient, name: &str) -> LockWatch {
-    client.watch(name).poll_every(Duration::MAX)
+    client.admin().watch(name).poll_every(Duration::MAX)
 }
 
 async fn shows(watch: &mut LockWatch, what: &str, expected: impl Fn(&LockState) -> bool) {
@@ -200,7 +200,7 @@ async fn c44_a_user_without_the_right_to_hear_polls() {
     let (deaf, backend) = user("deaf", &[]).await;
     let mut changes = backend.changes(&fresh()).expect("it asks");
     assert_eq!(told(&mut changes).await, None, "it is refused");
-    let mut watch = deaf.watch("a").poll_every(Duration::from_millis(50));
+    let mut watch = deaf.admin().watch("a").poll_every(Duration::from_millis(50));
     shows(&mut watch, "a free lock", holders(0)).await;
     let guard = held(&deaf, "a").await;
     shows(&mut watch, "a grant", holders(1)).await;

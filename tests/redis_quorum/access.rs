@@ -37,14 +37,14 @@ async fn the_doctor_says_who_votes(mut set: Set) {
     let (client, all) = (set.client().await, set.servers.len());
     let majority = set.minority() + 1;
     let quorum = |findings: &[Finding]| findings.iter().find(|it| it.check == "quorum").cloned();
-    let findings = client.doctor().await.expect("an answer");
+    let findings = client.admin().doctor().await.expect("an answer");
     let voting = quorum(&findings).expect("it counts");
     assert_eq!(voting.health, Health::Good, "{voting}");
     assert_eq!(voting.seen, format!("{all} of {all} servers vote; {majority} are needed"));
     let versions = findings.iter().filter(|finding| finding.check == "version").count();
     assert_eq!(versions, all, "{findings:?}");
     set.servers[majority..].iter_mut().for_each(RedisServer::kill);
-    let findings = client.doctor().await.expect("an answer");
+    let findings = client.admin().doctor().await.expect("an answer");
     let voting = quorum(&findings).expect("it counts");
     assert_eq!(voting.health, Health::Risk, "{voting}");
     assert!(voting.seen.starts_with(&format!("{majority} of {all} servers vote")), "{voting}");

@@ -68,11 +68,11 @@ async fn servers_that_were_stopped_keep_no_hold(set: Set) {
     stopped.iter().for_each(RedisServer::stop);
     let guard = held(&client, &name).await;
     // It waits for the stopped servers, whose connections are given up then: the release goes over others.
-    let seen = client.inspect(&*name).await.expect("an answer");
+    let seen = client.admin().inspect(&*name).await.expect("an answer");
     assert_eq!(seen.holder().and_then(|holder| holder.token), Some(guard.token()));
     released(guard).await;
     // As long again: by then the release is not waiting to be sent any more, but owed.
-    client.inspect(&*name).await.expect("an answer");
+    client.admin().inspect(&*name).await.expect("an answer");
     stopped.iter().for_each(RedisServer::cont);
     eventually("nothing is held", LIMIT, async || !set.held(&name).contains(&true)).await;
 }

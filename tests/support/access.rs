@@ -32,10 +32,10 @@ pub(crate) async fn prefixes_keep_name_spaces_apart(url: &str) {
     assert!(same.try_acquire("a").await.expect("an answer").is_none(), "two holders");
     let plain = leasehold::connect(url).await.expect("a connection");
     assert!(plain.try_acquire(format!("{tag}/1:a")).await.expect("an answer").is_none());
-    let listed = one.list("", 10).await.expect("a listing");
+    let listed = one.admin().list("", 10).await.expect("a listing");
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].name.as_str(), "a");
-    assert_eq!(plain.list(&tag, 10).await.expect("a listing").len(), 2);
+    assert_eq!(plain.admin().list(&tag, 10).await.expect("a listing").len(), 2);
     works(&one).await;
     guard.release().await.expect("it was held");
     other.release().await.expect("it was held");

@@ -58,7 +58,7 @@ pub(super) async fn all(
 }
 
 async fn give_back(guard: LockGuard, store: &str) -> Result<Option<Unreleased>, Failure> {
-    let (name, left) = (guard.name(), guard.remaining());
+    let (name, left) = (guard.name().clone(), guard.remaining());
     match guard.release_confirmed().await {
         Ok(Release::Released) => Ok(None),
         Err(error) if !left.is_zero() => {

@@ -113,7 +113,7 @@ fn known(names: &[LockName], guard: &MultiGuard) -> Vec<(&'static str, String)> 
     let mut known = vec![("LEASEHOLD_TOKENS", serde_json::json!(tokens).to_string())];
     if let Some(first) = names.first() {
         known.push(("LEASEHOLD_NAME", first.as_str().to_owned()));
-        let hold = guard.guards().iter().find(|hold| hold.name() == *first);
+        let hold = guard.guards().iter().find(|hold| hold.name() == first);
         known.extend(hold.map(|hold| ("LEASEHOLD_TOKEN", hold.token().to_string())));
         // C36
         let slots = hold.map(|hold| Slots::new(hold.slots())).filter(|slots| *slots != Slots::NONE);

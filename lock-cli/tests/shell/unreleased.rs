@@ -122,6 +122,7 @@ async fn c47_a_release_that_postgres_refuses_is_told() {
     leasehold::connect(&server.url())
         .await
         .expect("a connection")
+        .admin()
         .inspect("a")
         .await
         .expect("made");

@@ -153,7 +153,7 @@ impl Acquisition {
     /// Waits to be first among this client's waiters (C26); says what was passed to it, and how long it may wait from
     /// then on.
     async fn turn(&self, wait: Wait) -> Result<(Turn<Passed>, Option<Passed>, Wait), LockError> {
-        let Wait::AtMost(span) = wait else {
+        let Some(span) = wait.span() else {
             let (turn, passed) = self.turn_and_passed().await;
             return Ok((turn, passed, wait));
         };

@@ -32,6 +32,11 @@ impl LostSignal {
         self.hold.ended().await
     }
 
+    /// Whether the hold is over, by the clock.
+    pub fn is_lost(&self) -> bool {
+        self.reason().is_some()
+    }
+
     /// How the hold ended; `None` while it is held. It reads the clock, and does not depend on any
     /// task having run.
     pub fn reason(&self) -> Option<LostReason> {
@@ -50,6 +55,7 @@ impl fmt::Debug for LostSignal {
 pub(crate) struct Hold {
     /// Drawn for this acquisition alone, so it tells the holds of a process apart.
     pub(crate) owner: OwnerId,
+    pub(crate) name: LockName,
     clock: Arc<dyn Clock>,
     drift: Drift,
     telemetry: Arc<Telemetry>,
@@ -88,7 +94,7 @@ impl Hold {
         telemetry: Arc<Telemetry>,
     ) -> Self {
         let now = clock.now();
-        let (owner, renew_until) = (lease.owner, OnceLock::new());
+        let (owner, name, renew_until) = (lease.owner, lease.name.clone(), OnceLock::new());
         let is_short = lease.granted < lease.asked.as_duration();
         let mut state = State {
             lease,
@@ -102,7 +108,7 @@ impl Hold {
         };
         state.schedule(now);
         let (state, reason, over) = (Mutex::new(state), OnceLock::new(), Notify::new());
-        Self { owner, clock, drift, telemetry, began: now, renew_until, state, reason, over }
+        Self { owner, name, clock, drift, telemetry, began: now, renew_until, state, reason, over }
     }
 
     pub(crate) fn signal(self: &Arc<Self>) -> LostSignal {
@@ -115,7 +121,7 @@ impl Hold {
 
     /// Whether it is a hold of this lock.
     pub(crate) fn is_of(&self, name: &LockName) -> bool {
-        self.state().lease.name == *name
+        self.name == *name
     }
 
     /// Why the hold is over, read from the clock (C7): no task needs to have run.
@@ -193,7 +199,7 @@ impl Hold {
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
         let source = self.renewal_error().filter(|_| reason == LostReason::Expired);
-        LockError::Lost { name: self.state().lease.name.clone(), reason, source }
+        LockError::Lost { name: self.name.clone(), reason, source }
     }
 
     /// Ends the hold, for good (C10). The first reason stands.

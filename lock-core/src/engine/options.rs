@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use crate::model::{Clock, Drift, LockRequest, SystemClock, Wait};
 
 #[cfg(feature = "metrics")]
@@ -19,11 +21,11 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 ///
 /// ```
 /// use std::time::Duration;
-/// use lock_core::{ClientOptions, LockClient, MemoryBackend, Wait};
+/// use lock_core::{ClientOptions, LockClient, MemoryBackend};
 ///
 /// let options = ClientOptions::new()
 ///     .ttl(Duration::from_secs(10))
-///     .wait(Wait::AtMost(Duration::from_secs(2)))
+///     .wait(Duration::from_secs(2))
 ///     .label("web-3");
 /// let locks = LockClient::with_options(MemoryBackend::new(), options);
 /// ```
@@ -37,6 +39,7 @@ pub struct ClientOptions {
     pub(crate) wait: Option<Wait>,
     pub(crate) label: Option<String>,
     pub(crate) local_hand_off: bool,
+    pub(crate) runtime: Option<Handle>,
     #[cfg(feature = "metrics")]
     pub(crate) metric_group: MetricGroup,
 }
@@ -55,6 +58,7 @@ impl ClientOptions {
             wait: None,
             label: None,
             local_hand_off: true,
+            runtime: None,
             #[cfg(feature = "metrics")]
             metric_group: MetricGroup::default(),
         }
@@ -82,14 +86,14 @@ impl ClientOptions {
     }
 
     /// How long requests wait that do not say it; default [`Wait::Forever`]. See [`LockRequest::wait`].
-    pub fn wait(self, wait: Wait) -> Self {
-        Self { wait: Some(wait), ..self }
+    pub fn wait(self, wait: impl Into<Wait>) -> Self {
+        Self { wait: Some(wait.into()), ..self }
     }
 
     /// The label of requests that have none, such as the name of this host; default empty. See
     /// [`LockRequest::label`].
-    pub fn label(self, label: impl Into<String>) -> Self {
-        Self { label: Some(label.into()), ..self }
+    pub fn label(self, label: impl AsRef<str>) -> Self {
+        Self { label: Some(label.as_ref().to_owned()), ..self }
     }
 
     /// Whether a lock passes from one task of this client to the next without a request, where the backend
@@ -97,13 +101,23 @@ impl ClientOptions {
     ///
     /// It makes a lock that many tasks of one process want many times faster. Each task has a guard and a
     /// token of its own, as ever. A client keeps a lock so for 64 passes or 20 ms, whichever comes first,
-    /// while other clients wait. Those who [inspect](crate::LockClient::inspect) the lock meanwhile see the
+    /// while other clients wait. Those who [inspect](crate::Admin::inspect) the lock meanwhile see the
     /// token and the label of the first of these tasks. A release that passes the lock on does not ask the
     /// server: who was evicted just before is not told by it, and the fence keeps their writes out. Turn it off
     /// where each release is to have the server's word. A task that waits and is not polled when its turn
     /// comes keeps the lock from the others for what is left of the TTL, at the most.
     pub fn local_hand_off(self, passes: bool) -> Self {
         Self { local_hand_off: passes, ..self }
+    }
+
+    /// The runtime of the client's two tasks: the renewer, and the janitor that gives back what was dropped.
+    ///
+    /// The default is the runtime of the first acquisition. **When that runtime ends, nothing is renewed**, and
+    /// what is held is lost at its deadline, unless another acquisition starts the tasks anew on its own runtime.
+    /// A program that acquires on several runtimes, or on one for each test or request, names here one that lives
+    /// as long as the client.
+    pub fn runtime(self, runtime: Handle) -> Self {
+        Self { runtime: Some(runtime), ..self }
     }
 
     /// What metrics show of a lock's name, as the label `group`; default "all". The names of a

@@ -175,15 +175,13 @@ impl Progress {
 
     /// When an acquisition ends that has no better news by then; `None` if that is open.
     fn give_up_at(&self) -> Option<Instant> {
-        match (self.wait, &self.standing) {
-            (Wait::Never | Wait::AtMost(Duration::ZERO), _) => {
-                Some(self.started + self.request_timeout)
-            }
-            (Wait::AtMost(span), _) => Some(self.started + span.min(Ttl::MAX.as_duration() * 365)),
-            (Wait::Forever, Standing::Late(since) | Standing::Outage(since, _)) => {
+        match (self.wait.span(), &self.standing) {
+            (Some(Duration::ZERO), _) => Some(self.started + self.request_timeout),
+            (Some(span), _) => Some(self.started + span.min(Ttl::MAX.as_duration() * 365)),
+            (None, Standing::Late(since) | Standing::Outage(since, _)) => {
                 Some(*since + self.request_timeout * OUTAGE_BORNE)
             }
-            (Wait::Forever, Standing::Unanswered | Standing::Busy) => None,
+            (None, Standing::Unanswered | Standing::Busy) => None,
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -87,6 +88,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether there is a runtime for the tasks.
+    pub(crate) fn has_runtime(&self) -> bool {
+        self.options.runtime.is_some() || Handle::try_current().is_ok()
+    }
+
     /// Starts the tasks, or starts them again if the runtime that ran them is gone.
     pub(crate) fn ensure_tasks(&self) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,9 +104,10 @@ impl Shared {
             old.renewer.abort();
             old.janitor.abort();
         }
+        let runtime = self.options.runtime.clone().unwrap_or_else(Handle::current);
         *tasks = Some(Tasks {
-            renewer: tokio::spawn(self.renewer.clone().run()),
-            janitor: tokio::spawn(self.janitor.clone().run()),
+            renewer: runtime.spawn(self.renewer.clone().run()),
+            janitor: runtime.spawn(self.janitor.clone().run()),
         });
     }
 

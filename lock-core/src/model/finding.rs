@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One thing that a [`doctor`](crate::LockClient::doctor) looked at.
+/// One thing that a [`doctor`](crate::Admin::doctor) looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

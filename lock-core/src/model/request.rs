@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{
     Claim, Contention, InvalidInput, Kind, Label, LockError, LockName, OwnerId, Permits,
@@ -17,6 +17,8 @@ pub enum Wait {
     /// Until the span is over, then [`Timeout`](LockError::Timeout), also if it is too short for an
     /// answer of the server. A span of zero is one attempt.
     AtMost(Duration),
+    /// Until this moment, then as [`AtMost`](Self::AtMost). A moment that is past is one attempt.
+    Until(Instant),
     /// For as long as the lock is held by others. It never ends as [`Timeout`](LockError::Timeout).
     Forever,
 }
@@ -24,7 +26,46 @@ pub enum Wait {
 impl Wait {
     /// Whether a busy lock is waited for at all.
     pub(crate) fn waits(self) -> bool {
-        !matches!(self, Self::Never | Self::AtMost(Duration::ZERO))
+        self.span() != Some(Duration::ZERO)
+    }
+
+    /// How long to wait from now on; `None` without a bound.
+    pub(crate) fn span(self) -> Option<Duration> {
+        match self {
+            Self::Never => Some(Duration::ZERO),
+            Self::AtMost(span) => Some(span),
+            Self::Until(deadline) => {
+                let now = tokio::time::Instant::now().into_std();
+                Some(deadline.saturating_duration_since(now))
+            }
+            Self::Forever => None,
+        }
+    }
+
+    /// The wait from now on, with a deadline as the span that is left.
+    fn starting_now(self) -> Self {
+        match self {
+            Self::Until(_) => self.span().map_or(self, Self::AtMost),
+            Self::Never | Self::AtMost(_) | Self::Forever => self,
+        }
+    }
+}
+
+impl From<Duration> for Wait {
+    fn from(span: Duration) -> Self {
+        Self::AtMost(span)
+    }
+}
+
+impl From<Instant> for Wait {
+    fn from(deadline: Instant) -> Self {
+        Self::Until(deadline)
+    }
+}
+
+impl From<tokio::time::Instant> for Wait {
+    fn from(deadline: tokio::time::Instant) -> Self {
+        Self::Until(deadline.into_std())
     }
 }
 
@@ -36,11 +77,11 @@ impl Wait {
 ///
 /// ```
 /// use std::time::Duration;
-/// use lock_core::{LockRequest, Wait};
+/// use lock_core::LockRequest;
 ///
 /// let request = LockRequest::new("stock:42")
 ///     .ttl(Duration::from_secs(10))
-///     .wait(Wait::AtMost(Duration::from_secs(2)))
+///     .wait(Duration::from_secs(2))
 ///     .label("web-3");
 /// ```
 #[derive(Clone, Debug)]
@@ -78,9 +119,9 @@ impl fmt::Debug for Listener {
 
 impl LockRequest {
     /// Asks for the lock called `name`.
-    pub fn new(name: impl Into<String>) -> Self {
+    pub fn new(name: impl AsRef<str>) -> Self {
         Self {
-            name: name.into(),
+            name: name.as_ref().to_owned(),
             ttl: None,
             wait: None,
             label: None,
@@ -99,16 +140,16 @@ impl LockRequest {
         Self { ttl: Some(ttl), ..self }
     }
 
-    /// How long to wait for the lock. The default is that of the client, [`Wait::Forever`] unless its
-    /// options say otherwise.
-    pub fn wait(self, wait: Wait) -> Self {
-        Self { wait: Some(wait), ..self }
+    /// How long to wait for the lock: a span, a deadline or a [`Wait`]. The default is that of the client,
+    /// [`Wait::Forever`] unless its options say otherwise.
+    pub fn wait(self, wait: impl Into<Wait>) -> Self {
+        Self { wait: Some(wait.into()), ..self }
     }
 
     /// What the holder says of itself to those who look, up to 128 bytes. The default is that of the
     /// client, empty unless its options say otherwise.
-    pub fn label(self, label: impl Into<String>) -> Self {
-        Self { label: Some(label.into()), ..self }
+    pub fn label(self, label: impl AsRef<str>) -> Self {
+        Self { label: Some(label.as_ref().to_owned()), ..self }
     }
 
     /// Stops renewing after `span`, so that a holder that hangs loses the lock at the latest one
@@ -167,11 +208,6 @@ impl LockRequest {
         self.reentrance.as_ref()
     }
 
-    /// The same request for a hold that nobody shares.
-    pub(crate) fn alone(self) -> Self {
-        Self { kind: Ok(Kind::Exclusive), reentrance: None, ..self }
-    }
-
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -180,8 +216,9 @@ impl LockRequest {
         &self.listener
     }
 
+    /// How long to wait from now on: never [`Wait::Until`].
     pub(crate) fn wait_policy(&self) -> Wait {
-        self.wait.unwrap_or(Wait::Forever)
+        self.wait.unwrap_or(Wait::Forever).starting_now()
     }
 
     pub(crate) fn max_hold_span(&self) -> Option<Duration> {

@@ -6,29 +6,27 @@ use super::observer::{Leader, Observer};
 use crate::client::LockClient;
 use crate::engine::{Acquisition, LostSignal};
 use crate::guard::LockGuard;
-use crate::model::{FencingToken, LockError, LockName, LockRequest, LostReason};
+use crate::model::{Contention, FencingToken, LockError, LockName, LockRequest, LostReason, Wait};
 
 impl LockClient {
     /// The election of a leader: who holds the lock of this name leads (C40).
     ///
-    /// Takes a name, or a [`LockRequest`] that says for which TTL a leader is elected, and how long a
-    /// candidate waits. A leader is alone, whatever kind of hold the request asks for. Nothing is sent, and
-    /// nothing is checked, before the election is used.
+    /// Nothing is sent, and nothing is checked, before the election is used.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
     /// # use lock_core::{LockClient, MemoryBackend};
     /// # let locks = LockClient::new(MemoryBackend::new());
-    /// let election = locks.election("indexer");
-    /// let leadership = election.campaign("host-7").await?;
+    /// let election = locks.election("indexer").label("host-7");
+    /// let leadership = election.campaign().await?;
     /// let leader = election.leader().await?.expect("somebody leads");
     /// assert_eq!((leader.label.as_str(), leader.term), ("host-7", leadership.term()));
     /// leadership.run(async { println!("indexing in term {}", leader.term) }).await?;
     /// leadership.resign().await?;
     /// # Ok(()) }
     /// ```
-    pub fn election(&self, request: impl Into<LockRequest>) -> Election {
-        Election { client: self.clone(), request: request.into().alone() }
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election { client: self.clone(), request: LockRequest::new(name) }
     }
 }
 
@@ -51,8 +49,33 @@ pub struct Election {
 }
 
 impl Election {
-    /// Waits to be elected, under a label that all who look are shown, such as the name of this host. An empty
-    /// one stands for that of the request, or of the client.
+    /// How long a candidate waits; default as for any [request](LockRequest::wait).
+    pub fn wait(self, wait: impl Into<Wait>) -> Self {
+        Self { request: self.request.wait(wait), ..self }
+    }
+
+    /// For which TTL a leader is elected; default as for any [request](LockRequest::ttl).
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { request: self.request.ttl(ttl), ..self }
+    }
+
+    /// What the candidate says of itself to all who look, such as the name of this host; default as for any
+    /// [request](LockRequest::label).
+    pub fn label(self, label: impl AsRef<str>) -> Self {
+        Self { request: self.request.label(label), ..self }
+    }
+
+    /// Calls `listener` while the candidate waits, as that of any [request](LockRequest::on_wait).
+    pub fn on_wait(self, listener: impl Fn(&Contention) + Send + Sync + 'static) -> Self {
+        Self { request: self.request.on_wait(listener), ..self }
+    }
+
+    /// Stops renewing after `span`, as for any [request](LockRequest::max_hold).
+    pub fn max_hold(self, span: Duration) -> Self {
+        Self { request: self.request.max_hold(span), ..self }
+    }
+
+    /// Waits to be elected.
     ///
     /// Each term is a grant of the server's own, also among candidates of one client, so that all who look see
     /// each leader.
@@ -63,11 +86,9 @@ impl Election {
     ///
     /// # Cancel safety
     /// As [`LockClient::acquire`]: who gives up does not lead, and leaves the queue.
-    pub async fn campaign(&self, label: impl Into<String>) -> Result<Leadership, LockError> {
-        let (label, request) = (label.into(), self.request.clone());
-        let request = if label.is_empty() { request } else { request.label(label) };
+    pub async fn campaign(&self) -> Result<Leadership, LockError> {
         let shared = &self.client.shared;
-        let request = self.client.complete(request);
+        let request = self.client.complete(self.request.clone());
         let acquisition = Acquisition::new(shared.clone(), request.claim()?)?;
         let mut acquisition = acquisition.granted_by_server();
         let granted = acquisition.run(&request).await?;
@@ -77,20 +98,20 @@ impl Election {
     /// Who leads now; `None` if nobody does.
     ///
     /// A holder of the lock that has no token, since it is none of ours, is no leader;
-    /// [`inspect`](LockClient::inspect) shows it.
+    /// [`inspect`](crate::Admin::inspect) shows it.
     ///
     /// # Errors
-    /// As [`LockClient::inspect`].
+    /// As [`inspect`](crate::Admin::inspect).
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn leader(&self) -> Result<Option<Leader>, LockError> {
-        self.client.inspect(self.request.name()).await.map(Leader::of)
+        self.client.admin().inspect(self.request.name()).await.map(Leader::of)
     }
 
     /// A stream of who leads: at once, and after each change.
     pub fn observe(&self) -> Observer {
-        Observer::new(self.client.watch(self.request.name()))
+        Observer::new(self.client.admin().watch(self.request.name()))
     }
 }
 
@@ -101,14 +122,14 @@ impl Election {
 /// Dropping it resigns **soon, not at once**, as dropping a guard does; await [`resign`](Self::resign) to
 /// know that the next one may lead.
 #[derive(Debug)]
-#[must_use = "a leadership that is not kept ends at once"]
+#[must_use = "a leadership that is not kept ends at once: bind it to a name, and not to `_`"]
 pub struct Leadership {
     guard: LockGuard,
 }
 
 impl Leadership {
     /// The election.
-    pub fn name(&self) -> LockName {
+    pub fn name(&self) -> &LockName {
         self.guard.name()
     }
 

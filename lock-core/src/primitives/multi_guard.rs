@@ -34,7 +34,7 @@ impl MultiGuard {
     }
 
     /// The locks and their fencing tokens, in the order of the names' bytes.
-    pub fn tokens(&self) -> impl Iterator<Item = (LockName, FencingToken)> {
+    pub fn tokens(&self) -> impl Iterator<Item = (&LockName, FencingToken)> {
         self.guards.iter().map(|guard| (guard.name(), guard.token()))
     }
 
@@ -114,14 +114,15 @@ impl From<LockGuard> for MultiGuard {
 
 /// The error that tells of the loss of one of `guards`, with its cause.
 pub(super) fn loss_of(guards: &[LockGuard], (name, reason): (LockName, LostReason)) -> LockError {
-    let lost = guards.iter().find(|guard| guard.name() == name);
+    let lost = guards.iter().find(|guard| *guard.name() == name);
     let error = lost.and_then(|guard| guard.error_if_lost().err());
     error.unwrap_or(LockError::Lost { name, reason, source: None })
 }
 
 /// Waits until the first of `guards` is lost; without end if there are none.
 pub(super) async fn first_loss(guards: &[LockGuard]) -> (LockName, LostReason) {
-    let losses = guards.iter().map(|guard| async move { (guard.name(), guard.lost().await) });
+    let losses =
+        guards.iter().map(|guard| async move { (guard.name().clone(), guard.lost().await) });
     match losses.collect::<FuturesUnordered<_>>().next().await {
         Some(loss) => loss,
         None => pending().await,

@@ -75,7 +75,7 @@ impl LockClient {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn once(&self, name: impl Into<String>) -> Once {
+    pub fn once(&self, name: impl AsRef<str>) -> Once {
         let (client, request) = (self.clone(), LockRequest::new(name).wait(Wait::Never));
         Once { client, request, at_least: None, occurrence: None, remember: REMEMBER }
     }
@@ -103,8 +103,8 @@ impl Once {
     /// Which run it is, such as the day that it is for: 1 to 512 bytes without control characters. A run that
     /// ended well is recorded beside the lock, and a later run of the same occurrence is
     /// [`Done`](OnceOutcome::Done). By default nothing is recorded.
-    pub fn occurrence(self, occurrence: impl Into<String>) -> Self {
-        Self { occurrence: Some(occurrence.into()), ..self }
+    pub fn occurrence(self, occurrence: impl AsRef<str>) -> Self {
+        Self { occurrence: Some(occurrence.as_ref().to_owned()), ..self }
     }
 
     /// How long a run that ended well is remembered: 10 ms to ten years, and what is outside is brought into
@@ -122,7 +122,7 @@ impl Once {
 
     /// What the run says of itself to those that are skipped; default as for any
     /// [request](LockRequest::label).
-    pub fn label(self, label: impl Into<String>) -> Self {
+    pub fn label(self, label: impl AsRef<str>) -> Self {
         Self { request: self.request.label(label), ..self }
     }
 

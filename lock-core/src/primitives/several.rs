@@ -58,7 +58,7 @@ impl MultiRequest {
     }
 
     /// How long to wait for all locks together: see [`LockRequest::wait`].
-    pub fn wait(self, wait: Wait) -> Self {
+    pub fn wait(self, wait: impl Into<Wait>) -> Self {
         Self { each: self.each.wait(wait), ..self }
     }
 
@@ -73,7 +73,7 @@ impl MultiRequest {
     }
 
     /// What the holder says of itself: see [`LockRequest::label`].
-    pub fn label(self, label: impl Into<String>) -> Self {
+    pub fn label(self, label: impl AsRef<str>) -> Self {
         Self { each: self.each.label(label), ..self }
     }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures_util::stream::{self, Stream};
 
 use super::looks::Looks;
-use crate::client::LockClient;
+use crate::admin::Admin;
 use crate::model::{LockError, LockName, LockState};
 
-impl LockClient {
+impl Admin {
     /// Watches a lock: a stream of its [`LockState`], at once and after each change (C44).
     ///
     /// Nothing is sent, and nothing is checked, before the first [`next`](LockWatch::next).
@@ -18,16 +18,16 @@ impl LockClient {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
     /// # use lock_core::{LockClient, MemoryBackend};
     /// # let locks = LockClient::new(MemoryBackend::new());
-    /// let mut watch = locks.watch("nightly");
+    /// let mut watch = locks.admin().watch("nightly");
     /// assert!(watch.next().await?.holder().is_none());
     /// let guard = locks.acquire("nightly").await?;
     /// let seen = watch.next().await?;
     /// assert_eq!(seen.holder().and_then(|holder| holder.token), Some(guard.token()));
     /// # Ok(()) }
     /// ```
-    pub fn watch(&self, name: impl Into<String>) -> LockWatch {
-        let (client, name) = (self.clone(), name.into());
-        LockWatch { client, name, looks: Looks::new(), listens: false }
+    pub fn watch(&self, name: impl AsRef<str>) -> LockWatch {
+        let (admin, name) = (self.clone(), name.as_ref().to_owned());
+        LockWatch { admin, name, looks: Looks::new(), listens: false }
     }
 
     /// Watches the locks that are held and whose names start with `prefix`: a stream of what
@@ -35,8 +35,9 @@ impl LockClient {
     ///
     /// No store tells of the changes of many locks, so it is polled, each time by a listing: it is for
     /// people, not for programs.
-    pub fn watch_list(&self, prefix: impl Into<String>, limit: usize) -> ListWatch {
-        ListWatch { client: self.clone(), prefix: prefix.into(), limit, looks: Looks::new() }
+    pub fn watch_list(&self, prefix: impl AsRef<str>, limit: usize) -> ListWatch {
+        let (admin, prefix) = (self.clone(), prefix.as_ref().to_owned());
+        ListWatch { admin, prefix, limit, looks: Looks::new() }
     }
 }
 
@@ -63,7 +64,7 @@ impl LockClient {
 #[derive(Debug)]
 #[must_use = "a watch does nothing until it is asked"]
 pub struct LockWatch {
-    client: LockClient,
+    admin: Admin,
     name: String,
     looks: Looks<LockState>,
     /// Whether the backend was asked to tell of changes.
@@ -95,12 +96,11 @@ impl LockWatch {
         if !std::mem::replace(&mut self.listens, true)
             && let Ok(name) = LockName::new(&self.name)
         {
-            self.looks
-                .listen(self.client.shared.backend.admin().and_then(|admin| admin.changes(&name)));
+            self.looks.listen(self.admin.backend().and_then(|admin| admin.changes(&name)));
         }
         loop {
             self.looks.until_due().await;
-            let seen = self.client.inspect(&self.name).await;
+            let seen = self.admin.inspect(&self.name).await;
             if let Some(news) = self.looks.answered(seen, LockState::differs_from) {
                 return news;
             }
@@ -113,11 +113,11 @@ impl LockWatch {
     }
 }
 
-/// A stream of the locks that are held, by [`LockClient::watch_list`].
+/// A stream of the locks that are held, by [`Admin::watch_list`].
 #[derive(Debug)]
 #[must_use = "a watch does nothing until it is asked"]
 pub struct ListWatch {
-    client: LockClient,
+    admin: Admin,
     prefix: String,
     limit: usize,
     looks: Looks<Vec<LockState>>,
@@ -145,7 +145,7 @@ impl ListWatch {
     pub async fn next(&mut self) -> Result<Vec<LockState>, LockError> {
         loop {
             self.looks.until_due().await;
-            let seen = self.client.list(&self.prefix, self.limit).await;
+            let seen = self.admin.list(&self.prefix, self.limit).await;
             if let Some(news) = self.looks.answered(seen, |seen, shown| differ(seen, shown)) {
                 return news;
             }

@@ -52,7 +52,7 @@ pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
     }
     let waiting = tokio::spawn(async move { next.acquire(patient(&name, ttl)).await });
     eventually(harness, "it waits", async || faulty.calls(Operation::Acquire) > 0).await;
-    let name = guard.name();
+    let name = guard.name().clone();
     guard.release().await.expect("an answer");
     let guard = timeout(harness.limit(), waiting).await.expect("its turn comes").expect("no panic");
     guard.expect("granted").release().await.expect("an answer");
@@ -184,7 +184,7 @@ pub async fn c21_no_reply_goes_to_the_wrong_caller(harness: &dyn Harness) {
         async move {
             let limit = Duration::from_micros((i as u64 * 7) % 400);
             let _ = timeout(limit, client.try_acquire(&*name)).await;
-            let state = answered(harness, async || client.inspect(&name).await).await;
+            let state = answered(harness, async || client.admin().inspect(&name).await).await;
             assert_eq!(
                 state.name.as_str(),
                 name,
@@ -194,15 +194,21 @@ pub async fn c21_no_reply_goes_to_the_wrong_caller(harness: &dyn Harness) {
     });
     join_all(dropped).await;
     eventually(harness, "everything dropped is given back", async || {
-        answered(harness, async || client.list(tag.as_str(), 100).await).await.is_empty()
+        answered(harness, async || client.admin().list(tag.as_str(), 100).await).await.is_empty()
     })
     .await;
     for i in 0..10 {
         let label = format!("label {i}");
         let request = LockRequest::new(name(i)).label(&label).wait(Wait::Never);
         let guard = client.acquire(request).await.expect("it is free");
-        let holder =
-            client.inspect(name(i)).await.expect("an answer").holder().cloned().expect("held");
+        let holder = client
+            .admin()
+            .inspect(name(i))
+            .await
+            .expect("an answer")
+            .holder()
+            .cloned()
+            .expect("held");
         let (seen, own) = ((holder.token, holder.label.as_str()), (Some(guard.token()), &*label));
         assert_eq!(seen, own, "an inspection is to show the token and the label of the holder");
         guard.release().await.expect("an answer");

@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
-use super::steps::{client, eventually, faulty_client, fresh_name, patient};
+use super::steps::{client, eventually, faulty_client, fresh_name};
 use lock_core::backend::FALLBACK_POLL;
-use lock_core::{Election, FencingToken, Leader, LockName, LockRequest, Observer};
+use lock_core::{Election, FencingToken, Leader, LockName, Observer};
 
 /// How often an observer looks here.
 const POLL: Duration = Duration::from_millis(50);
@@ -20,11 +20,12 @@ const POLL: Duration = Duration::from_millis(50);
 pub async fn c40_a_leader_that_resigns_hands_over_at_once(harness: &dyn Harness) {
     let (name, waits) = (fresh_name(), Arc::new(AtomicBool::new(false)));
     let told = waits.clone();
-    let request = request(harness, &name).on_wait(move |_| told.store(true, Ordering::Relaxed));
-    let (one, two) = (election(harness, &name).await, client(harness).await.election(request));
+    let two = election(harness, &name).await;
+    let two = two.on_wait(move |_| told.store(true, Ordering::Relaxed)).label("two");
+    let one = election(harness, &name).await.label("one");
     let leader = async || one.leader().await.expect("an answer").map(term_and_label);
     assert_eq!(leader().await, None, "nobody is to lead before somebody was elected");
-    let first = one.campaign("one").await.expect("nobody else campaigns");
+    let first = one.campaign().await.expect("nobody else campaigns");
     let elected = Some((first.term(), "one".to_owned()));
     assert_eq!(leader().await, elected, "the one who was elected is to be shown as the leader");
     let term = first.term();
@@ -34,7 +35,7 @@ pub async fn c40_a_leader_that_resigns_hands_over_at_once(harness: &dyn Harness)
         first.resign().await.expect("it led to the end");
         resigned
     };
-    let (second, resigned) = tokio::join!(two.campaign("two"), resign);
+    let (second, resigned) = tokio::join!(two.campaign(), resign);
     let (second, took) = (second.expect("its turn comes"), resigned.elapsed());
     let bound = FALLBACK_POLL + harness.slack();
     assert!(took < bound, "a leader that resigns is to hand over within {bound:?}: {took:?}");
@@ -54,11 +55,13 @@ pub async fn c40_an_observer_never_sees_a_smaller_term(harness: &dyn Harness) {
     let mut observer = observing.election(name.as_str()).observe().poll_every(POLL);
     let mut terms = Vec::new();
     for label in ["one", "two", "three"] {
-        let leadership = election.campaign(label).await.expect("nobody else campaigns");
+        let leadership =
+            election.clone().label(label).campaign().await.expect("nobody else campaigns");
         terms.extend(seen_until(harness, &mut observer, label).await);
-        let early = observing.inspect(&name).await.expect("an answer");
+        let early = observing.admin().inspect(&name).await.expect("an answer");
         leadership.resign().await.expect("it led to the end");
-        let next = election.campaign("between").await.expect("nobody else campaigns");
+        let next =
+            election.clone().label("between").campaign().await.expect("nobody else campaigns");
         terms.extend(seen_until(harness, &mut observer, "between").await);
         next.resign().await.expect("it led to the end");
         faulty.answer_late(early);
@@ -74,14 +77,19 @@ pub async fn c40_all_observers_see_the_last_leader(harness: &dyn Harness) {
     let name = fresh_name();
     let lead = async {
         let candidates = (0..CANDIDATES).map(async |_| {
-            let election = election(harness, &name).await;
+            let election = election(harness, &name).await.label("one of many");
             for _ in 0..TERMS {
-                let leadership = election.campaign("one of many").await.expect("its turn comes");
+                let leadership = election.campaign().await.expect("its turn comes");
                 leadership.resign().await.expect("it led to the end");
             }
         });
         join_all(candidates).await;
-        election(harness, &name).await.campaign("last").await.expect("nobody else campaigns")
+        election(harness, &name)
+            .await
+            .label("last")
+            .campaign()
+            .await
+            .expect("nobody else campaigns")
     };
     let observers = (0..CANDIDATES).map(async |_| {
         let mut observer = election(harness, &name).await.observe().poll_every(POLL);
@@ -95,14 +103,10 @@ pub async fn c40_all_observers_see_the_last_leader(harness: &dyn Harness) {
     last.resign().await.expect("it led to the end");
 }
 
-/// A leader that dies would lead for longer than any case takes.
-fn request(harness: &dyn Harness, name: &LockName) -> LockRequest {
-    patient(name, harness.limit() * 10)
-}
-
-/// An election, by a client with a connection of its own.
+/// An election, by a client with a connection of its own. A leader that dies would lead for longer than any case
+/// takes.
 async fn election(harness: &dyn Harness, name: &LockName) -> Election {
-    client(harness).await.election(request(harness, name))
+    client(harness).await.election(name).ttl(harness.limit() * 10)
 }
 
 fn term_and_label(leader: Leader) -> (FencingToken, String) {

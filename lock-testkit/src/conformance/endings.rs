@@ -25,7 +25,7 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
     guards.truncate(10);
     timeout(harness.limit(), client.shutdown()).await.expect("it drains");
     assert_eq!(faulty.calls(Operation::Close), 1, "a shutdown is to close the backend");
-    let left = observer.list(tag.as_str(), 100).await.expect("an answer");
+    let left = observer.admin().list(tag.as_str(), 100).await.expect("an answer");
     assert_eq!(left, [], "a shutdown is to give back what is held and what was dropped");
     let over = guards.iter().all(|guard| !guard.is_held());
     assert!(over, "no guard is to believe in its hold after a shutdown");
@@ -54,10 +54,10 @@ pub async fn c20_shutdown_ends_acquisitions_under_way(harness: &dyn Harness) {
     timeout(harness.limit(), waiter.shutdown()).await.expect("it does not wait for the lock");
     let closed = waiting.await.expect("no panic");
     told_as_closed(closed);
-    let waiters = holder.inspect(&name).await.expect("an answer").waiters.unwrap_or(0);
+    let waiters = holder.admin().inspect(&name).await.expect("an answer").waiters.unwrap_or(0);
     assert_eq!(waiters, 0, "a shutdown is to leave no place in the queue");
     guard.release().await.expect("an answer");
-    let next = holder.inspect(&name).await.expect("an answer").holder().cloned();
+    let next = holder.admin().inspect(&name).await.expect("an answer").holder().cloned();
     assert_eq!(next, None, "an acquisition that a shutdown ended is to be granted nothing");
 }
 

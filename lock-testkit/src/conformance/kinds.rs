@@ -65,7 +65,7 @@ async fn release_all(backend: &dyn DistributedLock, claims: &[Claim]) {
 /// Waits until as many wait for the lock, where the backend tells.
 async fn until_waiting(harness: &dyn Harness, observer: &LockClient, name: &LockName, many: u64) {
     eventually(harness, "the requests wait", async || {
-        let state = observer.inspect(name).await.expect("the server answers");
+        let state = observer.admin().inspect(name).await.expect("the server answers");
         state.waiters.is_none_or(|waiters| waiters >= many)
     })
     .await;
@@ -149,7 +149,7 @@ pub async fn c33_another_number_of_permits_is_a_conflict(harness: &dyn Harness) 
         };
         assert_eq!(told, (2, 3), "a conflict is to name both numbers");
     }
-    let state = holder.inspect(&name).await.expect("an answer");
+    let state = holder.admin().inspect(&name).await.expect("an answer");
     assert_eq!(state.holders.len(), 1, "a conflict is to change nothing");
     assert_eq!(state.waiters.unwrap_or(0), 0, "a conflict is to leave nothing in the queue");
     held.release().await.expect("held to the end");

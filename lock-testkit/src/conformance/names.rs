@@ -88,12 +88,12 @@ pub async fn c02_names_are_data(harness: &dyn Harness) {
             panic!("{name:?} is to be a lock of its own, apart from those before it: {error}")
         }));
     }
-    let listed = client.list(tag.as_str(), 1000).await.expect("a listing");
+    let listed = client.admin().list(tag.as_str(), 1000).await.expect("a listing");
     let listed: HashSet<String> =
         listed.into_iter().map(|state| state.name.as_str().to_owned()).collect();
     for name in names.iter().filter(|name| name.starts_with(tag.as_str())) {
         assert!(listed.contains(name), "{name:?} is held, and is to be listed as it was given");
-        let state = client.inspect(name).await.expect("its state");
+        let state = client.admin().inspect(name).await.expect("its state");
         assert_eq!(state.name.as_str(), name, "a lock is to be told by the name that was given");
         assert!(state.holder().is_some(), "{name:?} was granted, and is to be held");
     }
@@ -120,15 +120,15 @@ pub async fn c49_a_prefix_is_a_part_of_each_name(harness: &dyn Harness) {
     let stored = format!("{prefix}b");
     assert!(plain.try_acquire(&*stored).await.expect("an answer").is_none(), "two holders");
     let names = async |start: &str, limit| {
-        let states = shop.list(start, limit).await.expect("a listing");
+        let states = shop.admin().list(start, limit).await.expect("a listing");
         states.into_iter().map(|state| state.name.as_str().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(names("", 9).await, ["a%", "b"]);
     assert_eq!(names("", 1).await, ["a%"], "what has no name there takes the place of another");
     assert_eq!(names("b", 9).await, ["b"]);
-    assert_eq!(shop.inspect("b").await.expect("its state").name.as_str(), "b");
-    assert!(shop.evict("b").await.expect("an answer").len() == 1);
-    assert!(plain.inspect(&*stored).await.expect("its state").holder().is_none());
+    assert_eq!(shop.admin().inspect("b").await.expect("its state").name.as_str(), "b");
+    assert!(shop.admin().evict("b").await.expect("an answer").len() == 1);
+    assert!(plain.admin().inspect(&*stored).await.expect("its state").holder().is_none());
     plain.shutdown().await;
     shop.shutdown().await;
 }
@@ -182,7 +182,7 @@ pub async fn c32_no_text_shows_an_owner(harness: &dyn Harness) {
     let guard = holder.acquire(LockRequest::from(&name).ttl(harness.ttl() * 10)).await;
     let guard = guard.expect("a free lock");
     let busy = other.acquire(LockRequest::from(&name).wait(Wait::Never)).await.expect_err("held");
-    let state = other.inspect(&name).await.expect("its state");
+    let state = other.admin().inspect(&name).await.expect("its state");
     let signal = guard.lost_signal();
     let mut shown = format!("{guard:?} {holder:?} {busy} {busy:?} {state:?} {signal:?}");
     shown += &Contention::unknown().to_string();
@@ -222,7 +222,7 @@ fn texts(error: &dyn Error) -> Vec<String> {
 
 /// C31: the doctor looks at the server, and has a remedy for whatever is not well.
 pub async fn c31_the_doctor_examines_the_server(harness: &dyn Harness) {
-    let findings = client(harness).await.doctor().await.expect("an answer");
+    let findings = client(harness).await.admin().doctor().await.expect("an answer");
     assert!(!findings.is_empty(), "a doctor is to look at something");
     for finding in findings {
         let is_good = finding.health == Health::Good;

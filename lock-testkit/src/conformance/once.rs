@@ -86,7 +86,7 @@ pub async fn c41_those_who_wait_are_served_after_the_delay(harness: &dyn Harness
         async move { waiter.acquire(request).await.expect("granted in the end") }
     });
     eventually(harness, "it waits", async || {
-        let state = waiter.inspect(&name).await.expect("an answer");
+        let state = waiter.admin().inspect(&name).await.expect("an answer");
         state.waiters.unwrap_or(1) > 0
     })
     .await;

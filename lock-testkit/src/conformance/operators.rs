@@ -10,8 +10,14 @@ use lock_core::{Fence, MemoryFence};
 pub async fn c45_a_holder_tells_since_when(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl() * 3);
     let since = async || {
-        let holder =
-            client.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+        let holder = client
+            .admin()
+            .inspect(&name)
+            .await
+            .expect("an answer")
+            .holder()
+            .cloned()
+            .expect("held");
         holder.since
     };
     let before = SystemTime::now();
@@ -35,8 +41,13 @@ pub async fn c46_an_eviction_takes_the_fence_with_it(harness: &dyn Harness) {
     let (name, ttl) = (fresh_name(), harness.ttl() * 10);
     let evicted = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     fence.advance(evicted.token()).await.expect("the first");
-    let holder =
-        client.evict_and_fence(&name, &fence).await.expect("an answer").pop().expect("held");
+    let holder = client
+        .admin()
+        .evict_and_fence(&name, &fence)
+        .await
+        .expect("an answer")
+        .pop()
+        .expect("held");
     let whose = holder.token;
     assert_eq!(whose, Some(evicted.token()), "an eviction is to tell whose hold it ended");
     let late = fence.advance(evicted.token()).await;
@@ -46,7 +57,7 @@ pub async fn c46_an_eviction_takes_the_fence_with_it(harness: &dyn Harness) {
     );
     let next = client.acquire(patient(&name, ttl)).await.expect("it is free");
     fence.advance(next.token()).await.expect("the next holder is let in");
-    let nobody = client.evict_and_fence(fresh_name(), &fence).await.expect("an answer");
+    let nobody = client.admin().evict_and_fence(fresh_name(), &fence).await.expect("an answer");
     assert_eq!(nobody, [], "an eviction of a free lock is to say that nobody held it");
     fence.advance(next.token()).await.expect("nobody was evicted");
     next.release().await.expect("an answer");

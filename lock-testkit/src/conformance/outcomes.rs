@@ -27,7 +27,8 @@ pub async fn c14_busy_tells_what_is_known(harness: &dyn Harness) {
     let left = contention.ttl_left.expect("a busy lock is to tell the TTL that is left");
     let is_right = left > ttl / 2 && left <= ttl + Duration::from_secs(2);
     assert!(is_right, "a busy lock is to tell the TTL that is left of {ttl:?}: {left:?}");
-    let state = other.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+    let state =
+        other.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     assert_eq!(state.token, Some(guard.token()), "an inspection is to show the holder's token");
     assert_eq!(state.label.as_str(), "the holder: ü", "an inspection is to show the label");
     let tried = other.try_acquire(&name).await.expect("an answer");
@@ -50,7 +51,7 @@ pub async fn c14_a_bounded_wait_times_out(harness: &dyn Harness) {
         "a wait of {wait:?} is to end by {bound:?}, not sooner than asked: {waited:?}"
     );
     eventually(harness, "a wait that ended leaves no place in the queue", async || {
-        let state = holder.inspect(&name).await.expect("an answer");
+        let state = holder.admin().inspect(&name).await.expect("an answer");
         state.waiters.unwrap_or(0) == 0
     })
     .await;
@@ -71,7 +72,7 @@ pub async fn c14_releasing_what_is_lost_is_not_held(harness: &dyn Harness) {
     harness.evict(&name).await;
     let next = other.acquire(patient(&name, ttl)).await.expect("it is free");
     assert_lost(guard.release().await);
-    let holder = client.inspect(&name).await.expect("an answer").holder().cloned();
+    let holder = client.admin().inspect(&name).await.expect("an answer").holder().cloned();
     let token = holder.and_then(|holder| holder.token);
     assert_eq!(token, Some(next.token()), "a release is to leave the hold of another alone");
     let released = next.release_confirmed().await.expect("an answer");
@@ -181,8 +182,14 @@ pub async fn c16_an_acquire_whose_reply_was_lost_is_granted(harness: &dyn Harnes
         faulty.once(Operation::Acquire, fault);
         let request = patient(&name, harness.ttl() * 10).wait(wait);
         let guard = client.acquire(request).await.expect("our own grant");
-        let holder =
-            client.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+        let holder = client
+            .admin()
+            .inspect(&name)
+            .await
+            .expect("an answer")
+            .holder()
+            .cloned()
+            .expect("held");
         let own = Some(guard.token());
         assert_eq!(holder.token, own, "a repeat after a lost reply is to find its own grant");
         guard.release().await.expect("an answer");
@@ -225,8 +232,8 @@ pub async fn c17_every_call_returns_in_time(harness: &dyn Harness) {
         .await;
     in_time(harness, limit, async { client.acquire(request(Wait::Never)).await.is_err() }).await;
     in_time(harness, limit, async { guard.extend(ttl).await.is_err() }).await;
-    in_time(harness, limit, async { client.inspect(&name).await.is_err() }).await;
-    in_time(harness, limit, async { client.list("", 1).await.is_err() }).await;
+    in_time(harness, limit, async { client.admin().inspect(&name).await.is_err() }).await;
+    in_time(harness, limit, async { client.admin().list("", 1).await.is_err() }).await;
     in_time(harness, limit, async { client.attach(lease).await.is_err() }).await;
     in_time(harness, limit, async { guard.release_confirmed().await.is_err() }).await;
     let outage = limit * 5;
@@ -254,7 +261,7 @@ pub async fn c18_a_wait_of_zero_is_one_attempt(harness: &dyn Harness) {
         assert!(busy.is_err(), "a lock that is held is to be granted to nobody else");
         let tries = faulty.calls(Operation::Acquire) - before;
         assert_eq!(tries, 1, "{wait:?} is to be one attempt");
-        let waiters = holder.inspect(&name).await.expect("an answer").waiters.unwrap_or(0);
+        let waiters = holder.admin().inspect(&name).await.expect("an answer").waiters.unwrap_or(0);
         assert_eq!(waiters, 0, "{wait:?} is to take no place in the queue");
     }
     guard.release().await.expect("an answer");

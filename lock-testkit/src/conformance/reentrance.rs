@@ -29,7 +29,7 @@ pub async fn c43_the_last_guard_of_a_shared_hold_gives_it_back(harness: &dyn Har
     guards.remove(0).release().await.expect("held so far");
     drop(guards.remove(0));
     tokio::time::sleep(harness.ttl() * 2).await;
-    let holder = other.inspect(&name).await.expect("an answer").holder().cloned();
+    let holder = other.admin().inspect(&name).await.expect("an answer").holder().cloned();
     let known = holder.and_then(|holder| holder.token);
     assert_eq!(known, Some(token), "a hold is to last until its last guard goes");
     guards.remove(0).release().await.expect("held to the end");
@@ -69,8 +69,14 @@ pub async fn c43_the_longest_ttl_of_a_shared_hold_counts(harness: &dyn Harness) 
     let outer = locks.acquire(reentrant(&name, harness.ttl(), &me)).await.expect("a free lock");
     let inner = locks.acquire(reentrant(&name, long, &me)).await.expect("its own lock");
     eventually(harness, "the longer TTL is granted", async || {
-        let holder =
-            other.inspect(&name).await.expect("an answer").holder().cloned().expect("it is held");
+        let holder = other
+            .admin()
+            .inspect(&name)
+            .await
+            .expect("an answer")
+            .holder()
+            .cloned()
+            .expect("it is held");
         holder.ttl_left.is_some_and(|left| left > long / 2)
     })
     .await;

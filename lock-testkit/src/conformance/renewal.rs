@@ -80,7 +80,8 @@ pub async fn c10_extending_twice_at_once_is_safe(harness: &dyn Harness) {
     let (one, two, three) =
         tokio::join!(guard.extend(short), guard.extend(long), guard.extend(short));
     one.and(two).and(three).expect("all of them hold");
-    let holder = client.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+    let holder =
+        client.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     let left = holder.ttl_left.expect("it has a TTL");
     assert!(
         left > long / 2,
@@ -111,7 +112,8 @@ pub async fn c10_an_extension_for_proof_shortens_no_renewal(harness: &dyn Harnes
     eventually(harness, "it is renewed", async || guard.deadline() != proven).await;
     let remaining = guard.remaining();
     assert!(remaining > ttl / 2, "a renewal is to last for {ttl:?}: {remaining:?} is left");
-    let holder = client.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+    let holder =
+        client.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     let left = holder.ttl_left.expect("it has a TTL");
     assert!(left > ttl / 2, "the server is to keep what was renewed, {ttl:?}: {left:?} is left");
     guard.release().await.expect("an answer");
@@ -170,7 +172,7 @@ pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
         assert_eq!(renewals, after, "a hold is not to be renewed after its release");
         let told = signal.reason();
         assert_eq!(told, Some(LostReason::Released), "a released hold is to be told as released");
-        let holder = client.inspect(&name).await.expect("an answer").holder().cloned();
+        let holder = client.admin().inspect(&name).await.expect("an answer").holder().cloned();
         assert_eq!(holder, None, "a renewal in flight is not to bring a released lock back");
     }
 }

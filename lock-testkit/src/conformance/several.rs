@@ -42,13 +42,13 @@ async fn until_all_free(harness: &dyn Harness, observer: &LockClient, names: &[L
 
 /// The token under which a lock is held; `None` if nobody holds it.
 async fn token_of(observer: &LockClient, name: &LockName) -> Option<FencingToken> {
-    let holder = observer.inspect(name).await.expect("an answer").holder().cloned();
+    let holder = observer.admin().inspect(name).await.expect("an answer").holder().cloned();
     holder.map(|holder| holder.token.expect("a holder of ours"))
 }
 
 async fn held_as_told(observer: &LockClient, all: &MultiGuard) {
     for (name, token) in all.tokens() {
-        let known = token_of(observer, &name).await;
+        let known = token_of(observer, name).await;
         assert_eq!(known, Some(token), "each lock is to be held under the token that is told");
     }
 }
@@ -61,7 +61,7 @@ async fn until_it_waits(
     faulty: &Faulty,
 ) {
     eventually(harness, "it waits", async || {
-        let waiters = observer.inspect(name).await.expect("an answer").waiters;
+        let waiters = observer.admin().inspect(name).await.expect("an answer").waiters;
         // The first request for the lock alone has been answered by the time of the second.
         waiters.map_or_else(|| faulty.calls(Operation::Acquire) > 1, |waiters| waiters > 0)
     })
@@ -79,7 +79,7 @@ pub async fn c39_several_locks_are_held_together(harness: &dyn Harness) {
     let request = || reversed(&names, harness.limit());
     let all = locks.acquire_all(request()).await.expect("free locks");
     held_as_told(&other, &all).await;
-    let held: Vec<_> = all.tokens().map(|(name, _)| name).collect();
+    let held: Vec<_> = all.tokens().map(|(name, _)| name.clone()).collect();
     assert_eq!(held, names, "each lock is to be acquired once");
     assert_eq!(all.run(async { 42 }).await.expect("held"), 42);
     all.release().await.expect("held to the end");
@@ -120,7 +120,7 @@ pub async fn c39_names_are_taken_in_the_order_of_their_bytes(harness: &dyn Harne
         async move { locks.acquire_all(request).await }
     });
     until_it_waits(harness, &holder, &names[0], &faulty).await;
-    let second = holder.inspect(&names[1]).await.expect("an answer").holder().cloned();
+    let second = holder.admin().inspect(&names[1]).await.expect("an answer").holder().cloned();
     assert_eq!(second, None, "a lock is to be acquired after those whose names come before");
     guard.release().await.expect("held to the end");
     let all = waiting.await.expect("no panic").expect("its turn comes");
@@ -153,7 +153,7 @@ pub async fn c39_a_dropped_acquisition_of_several_leaves_nothing(harness: &dyn H
     let guard = holder.acquire(patient(&names[1], harness.limit())).await.expect("a free lock");
     let waiting = locks.acquire_all(reversed(&names, harness.limit()));
     let first_is_held = eventually(harness, "the first is held", async || {
-        holder.inspect(&names[0]).await.expect("an answer").holder().is_some()
+        holder.admin().inspect(&names[0]).await.expect("an answer").holder().is_some()
     });
     tokio::select! {
         acquired = waiting => panic!("one lock is held by another: {acquired:?}"),
@@ -268,7 +268,13 @@ pub async fn c39_nobody_who_waits_is_passed(harness: &dyn Harness) {
     let request = patient(&names[0], harness.limit());
     let writer = tokio::spawn(async move { writes.acquire(request).await });
     eventually(harness, "the writer waits", async || {
-        observer.inspect(&names[0]).await.expect("an answer").waiters.is_none_or(|many| many > 0)
+        observer
+            .admin()
+            .inspect(&names[0])
+            .await
+            .expect("an answer")
+            .waiters
+            .is_none_or(|many| many > 0)
     })
     .await;
     let claims = names.each_ref().map(|name| shared(name).claim().expect("a good claim"));
@@ -315,7 +321,7 @@ pub async fn c39_the_rest_is_taken_once_a_busy_lock_is_free(harness: &dyn Harnes
     guard.release().await.expect("held to the end");
     let all = waiting.await.expect("no panic").expect("its turn comes");
     held_as_told(&holder, &all).await;
-    assert_eq!(all.tokens().map(|(name, _)| name).collect::<Vec<_>>(), names);
+    assert_eq!(all.tokens().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
     all.release().await.expect("held to the end");
     until_all_free(harness, &holder, &names).await;
 }

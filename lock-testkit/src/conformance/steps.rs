@@ -90,7 +90,7 @@ pub(super) async fn answered<T>(
 /// Waits until nobody holds `name` or waits for it.
 pub(super) async fn until_free(harness: &dyn Harness, observer: &LockClient, name: &LockName) {
     eventually(harness, "the lock is free and nobody waits", async || {
-        let state = observer.inspect(name).await.expect("the server answers");
+        let state = observer.admin().inspect(name).await.expect("the server answers");
         state.holder().is_none() && state.waiters.unwrap_or(0) == 0
     })
     .await;

@@ -43,7 +43,8 @@ pub async fn c22_extending_keeps_the_token(harness: &dyn Harness) {
     guard.extend(harness.ttl() * 2).await.expect("held");
     eventually(harness, "it is renewed", async || guard.deadline() != first).await;
     assert_eq!(guard.token(), token, "an extension is to keep the token");
-    let holder = client.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+    let holder =
+        client.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     assert_eq!(holder.token, Some(token), "the server is to keep the token of an extended hold");
     guard.release().await.expect("an answer");
 }
@@ -92,11 +93,11 @@ pub async fn c24_an_evicted_holder_has_the_lesser_token(harness: &dyn Harness) {
     let (holder, operator, name) = (client(harness).await, client(harness).await, fresh_name());
     let request = patient(&name, harness.ttl() * 5).label("evicted");
     let evicted = holder.acquire(request).await.expect("a free lock");
-    let mut whose = operator.evict(&name).await.expect("an answer");
+    let mut whose = operator.admin().evict(&name).await.expect("an answer");
     let whose = whose.pop().expect("an eviction is to tell whose hold it ended");
     let (told, held) = ((whose.token, whose.label.as_str()), (Some(evicted.token()), "evicted"));
     assert_eq!(told, held, "an eviction is to tell whose hold it ended");
-    let nobody = operator.evict(&name).await.expect("an answer");
+    let nobody = operator.admin().evict(&name).await.expect("an answer");
     assert_eq!(nobody, [], "an eviction of a free lock is to say that nobody held it");
     let next = operator.acquire(patient(&name, harness.limit())).await.expect("it is free");
     assert!(next.token() > evicted.token(), "the next holder is to have a greater token");

@@ -14,7 +14,7 @@ use lock_core::{LockClient, LockName, Order, Wakeup};
 
 /// How many the server says wait for `name`; `None` where the backend has no queue.
 async fn waiters(observer: &LockClient, name: &LockName) -> Option<u64> {
-    observer.inspect(name).await.expect("an answer").waiters
+    observer.admin().inspect(name).await.expect("an answer").waiters
 }
 
 /// C26: many waiters of one client have one place on the server; all of them are served.
@@ -197,7 +197,7 @@ pub async fn c28_an_eviction_lets_the_next_one_in(harness: &dyn Harness) {
     let waiting = waiter.acquire(request);
     let evict = async {
         eventually(harness, "it waits", async || heard.try_recv().is_ok()).await;
-        holder.evict(&name).await.expect("an answer").pop().expect("it was held")
+        holder.admin().evict(&name).await.expect("an answer").pop().expect("it was held")
     };
     let (next, _) = tokio::join!(waiting, evict);
     let next = next.expect("a waiter is to get in after an eviction, long before the TTL ends");

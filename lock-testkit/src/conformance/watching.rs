@@ -15,7 +15,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// C44: a watch shows a lock at once, and then what others do with it.
 pub async fn c44_a_watch_shows_grants_releases_and_evictions(harness: &dyn Harness) {
     let name = fresh_name();
-    let watch = client(harness).await.watch(name.as_str()).poll_every(POLL);
+    let watch = client(harness).await.admin().watch(name.as_str()).poll_every(POLL);
     shows_each_step(harness, &name, watch).await;
 }
 
@@ -23,7 +23,7 @@ pub async fn c44_a_watch_shows_grants_releases_and_evictions(harness: &dyn Harne
 pub async fn c44_what_is_told_is_shown_between_two_polls(harness: &dyn Harness) {
     let name = fresh_name();
     if harness.tells_changes() && harness.connect().await.expect_admin().changes(&name).is_some() {
-        let watch = client(harness).await.watch(name.as_str());
+        let watch = client(harness).await.admin().watch(name.as_str());
         shows_each_step(harness, &name, watch.poll_every(harness.limit() * 10)).await;
     }
 }
@@ -31,7 +31,7 @@ pub async fn c44_what_is_told_is_shown_between_two_polls(harness: &dyn Harness) 
 /// C44: the end of a hold that nobody renews any more is a change. A renewal is none.
 pub async fn c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal(harness: &dyn Harness) {
     let (client, backend, name) = (client(harness).await, harness.connect().await, fresh_name());
-    let mut watch = client.watch(name.as_str()).poll_every(POLL);
+    let mut watch = client.admin().watch(name.as_str()).poll_every(POLL);
     let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
     shows(harness, &mut watch, "a grant", is_held_under(guard.token())).await;
     let renewed = async {

@@ -76,7 +76,7 @@ pub async fn renewed(guard: &LockGuard) {
 /// Returns once nobody holds `name`.
 pub async fn until_free(observer: &LockClient, name: &str) {
     eventually("the lock is free", LIMIT, async || {
-        observer.inspect(name).await.expect("an answer").holder().is_none()
+        observer.admin().inspect(name).await.expect("an answer").holder().is_none()
     })
     .await;
 }
@@ -85,7 +85,7 @@ pub async fn until_free(observer: &LockClient, name: &str) {
 /// queue.
 pub async fn until_waiting(observer: &LockClient, name: &str, count: usize) {
     eventually("they queue", LIMIT, async || {
-        let state = observer.inspect(name).await;
+        let state = observer.admin().inspect(name).await;
         state.is_ok_and(|state| state.waiters.is_none_or(|waiters| waiters as usize == count))
     })
     .await;

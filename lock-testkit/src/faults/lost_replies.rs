@@ -24,7 +24,8 @@ pub async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<H: Harness>() {
     turn(&client, &fresh_name()).await;
     proxy.set(Mode::SwallowReplies);
     let acquiring = client.acquire(LockRequest::new(&name).ttl(MINUTE).wait(Wait::Never));
-    let is_held = async || observer.inspect(&name).await.expect("an answer").holder().is_some();
+    let is_held =
+        async || observer.admin().inspect(&name).await.expect("an answer").holder().is_some();
     let applied = eventually("the request is applied", LIMIT, is_held);
     let (failed, ()) = tokio::join!(acquiring, applied);
     let Err(LockError::Backend { source, .. }) = failed else {
@@ -90,7 +91,7 @@ async fn give_up_on_twenty(client: &LockClient, tag: &str, wait: Duration) -> us
 async fn stay_free(observer: &LockClient, tag: &str, time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
-        let ghosts = observer.list(tag, 20).await.expect("an answer");
+        let ghosts = observer.admin().list(tag, 20).await.expect("an answer");
         assert_eq!(ghosts, [], "the server is to refuse late requests of withdrawn claims");
     }
 }
@@ -121,7 +122,8 @@ pub async fn c41_a_run_of_which_nobody_learned_keeps_others_out_for_its_ttl<H: H
     released(before.expect("a free lock")).await;
     proxy.set(Mode::SwallowReplies);
     let cut_off = async {
-        let is_held = async || observer.inspect(&name).await.expect("an answer").holder().is_some();
+        let is_held =
+            async || observer.admin().inspect(&name).await.expect("an answer").holder().is_some();
         eventually("it is granted", LIMIT, is_held).await;
         proxy.set(Mode::BlackHole);
     };

@@ -36,10 +36,10 @@ pub async fn every_call_fails_in_time<H: Harness>(client: &LockClient, held: Loc
     let (short, limit) = (Duration::from_millis(300), H::REQUEST_TIMEOUT);
     fails_in_time::<H>(short, client.acquire(request(Wait::AtMost(short)))).await;
     fails_in_time::<H>(limit, client.acquire(request(Wait::Never))).await;
-    fails_in_time::<H>(limit, client.inspect(&name)).await;
-    fails_in_time::<H>(limit, client.list("", 9)).await;
-    fails_in_time::<H>(limit, client.evict(&name)).await;
-    fails_in_time::<H>(limit, client.doctor()).await;
+    fails_in_time::<H>(limit, client.admin().inspect(&name)).await;
+    fails_in_time::<H>(limit, client.admin().list("", 9)).await;
+    fails_in_time::<H>(limit, client.admin().evict(&name)).await;
+    fails_in_time::<H>(limit, client.admin().doctor()).await;
     fails_in_time::<H>(limit, held.extend(MINUTE)).await;
     fails_in_time::<H>(limit, held.release_confirmed()).await;
 }
@@ -111,7 +111,8 @@ pub async fn c22_a_hold_and_its_token_survive_a_restart<H: Harness>() {
     let guard = held(&client, &name).await;
     server.kill();
     server.restart().await;
-    let holder = client.inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+    let holder =
+        client.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
     assert_eq!(holder.token, Some(guard.token()), "the hold is to survive with its token");
     guard.extend(MINUTE).await.expect("still held");
     let token = guard.token();
@@ -127,7 +128,8 @@ pub async fn a_swallowing_connection_is_replaced_while_the_lock_is_held<H: Harne
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     for mode in [Mode::BlackHole, Mode::SwallowReplies, Mode::SwallowRequests] {
         // As many connections as the client ever has, all of which are to be replaced.
-        join_all((0..6).map(|_| client.inspect(fresh_name()))).await;
+        let admin = client.admin();
+        join_all((0..6).map(|_| admin.inspect(fresh_name()))).await;
         proxy.set_existing(mode);
         renewed(&guard).await;
     }

@@ -70,7 +70,8 @@ pub async fn c26_a_client_has_few_connections_however_much_it_waits_for<H: Harne
             connections <= most,
             "a client is to open {most} connections at most: {connections}"
         );
-        join_all(names.iter().map(|name| observer.evict(name))).await;
+        let admin = observer.admin();
+        join_all(names.iter().map(|name| admin.evict(name))).await;
     };
     tokio::join!(join_all(waiting), release);
 }
@@ -99,7 +100,7 @@ pub async fn r1_waits_tries_and_extensions_leave_nothing_behind<H: Harness>() {
     let guard = held(&holder, "a").await;
     for _ in 0..10 {
         assert!(other.try_acquire(patient("a")).await.expect("an answer").is_none());
-        let state = holder.inspect("a").await.expect("an answer");
+        let state = holder.admin().inspect("a").await.expect("an answer");
         assert_eq!(state.waiters.unwrap_or(0), 0, "a try is to leave no place in the queue");
     }
     let short = patient("a").wait(Wait::AtMost(Duration::from_millis(50)));
@@ -125,7 +126,7 @@ pub async fn a_listing_of_many_locks_is_whole_and_sorted<H: Harness>() {
     // A busy machine may take a while for so many.
     let options = ClientOptions::new().request_timeout(LIMIT);
     let observer = LockClient::with_options(H::connect_at(server.addr()).await, options);
-    let listed = observer.list(&tag, 1200).await.expect("a listing");
+    let listed = observer.admin().list(&tag, 1200).await.expect("a listing");
     let listed: Vec<String> = listed.iter().map(|state| state.name.to_string()).collect();
     assert_eq!(listed, names, "a listing is to be whole, and sorted by name");
     drop(guards);

@@ -61,7 +61,7 @@ pub async fn c28_a_waiter_without_a_push_connection_polls<H: Harness>() {
     let server = H::shared().await;
     let proxy = H::proxy(server).await;
     let (holder, waiter) = (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
-    waiter.inspect("x").await.expect("an answer");
+    waiter.admin().inspect("x").await.expect("an answer");
     proxy.set(Mode::BlackHole);
     proxy.set_existing(Mode::Pass);
     let name = fresh_name();

@@ -57,7 +57,7 @@ conformance_tests!(Cluster(shared().await));
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_all_primaries_are_examined() {
     let cluster = shared().await;
-    let findings = client(&cluster.url()).await.doctor().await.expect("an answer");
+    let findings = client(&cluster.url()).await.admin().doctor().await.expect("an answer");
     let found = |check| findings.iter().find(|finding| finding.check == check).expect(check);
     let checks: Vec<_> = findings.iter().map(|finding| finding.check).collect();
     assert_eq!(
@@ -83,7 +83,7 @@ async fn c02_a_listing_shows_the_locks_of_all_primaries() {
     for i in 0..40 {
         guards.push(client.acquire(format!("{tag}{{{i:02}}}")).await.expect("a free lock"));
     }
-    let listed = client.list(&tag, 100).await.expect("an answer");
+    let listed = client.admin().list(&tag, 100).await.expect("an answer");
     let listed: Vec<_> = listed.iter().map(|state| state.name.as_str().to_owned()).collect();
     let names: Vec<_> = (0..40).map(|i| format!("{tag}{{{i:02}}}")).collect();
     assert_eq!(listed, names);

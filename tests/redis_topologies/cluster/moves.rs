@@ -40,7 +40,7 @@ async fn c12_holds_are_renewed_while_their_slot_moves() {
     for guard in guards {
         released(guard).await;
     }
-    assert!(client.inspect(&name).await.expect("an answer").holder().is_none());
+    assert!(client.admin().inspect(&name).await.expect("an answer").holder().is_none());
 }
 
 /// While the keys of a lock are apart, it is neither taken nor given back; afterwards its waiters come in their turn.

@@ -60,7 +60,7 @@ async fn c15_a_primary_that_became_a_replica_is_left_for_its_successor() {
 /// C31: the doctor looks at the primary that sentinels name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_the_primary_is_examined() {
-    let findings = client(&shared().await.url()).await.doctor().await.expect("an answer");
+    let findings = client(&shared().await.url()).await.admin().doctor().await.expect("an answer");
     let role = findings.iter().find(|finding| finding.check == "role").expect("a role");
     assert!(role.health == Health::Good && role.seen.contains("replicas"), "{role}");
 }

@@ -91,7 +91,7 @@ async fn p2_one_stale_sentinel_misleads_nobody() {
 }
 
 async fn doctor(client: &LockClient) -> Vec<Finding> {
-    client.doctor().await.expect("an answer")
+    client.admin().doctor().await.expect("an answer")
 }
 
 fn health(findings: &[Finding], check: &str) -> Health {

@@ -76,8 +76,10 @@ async fn c49_an_item_that_is_no_register_is_told_of() {
         r#"{"kept_until":9999999999,"readers":1,"register":{"format":1,"name":"a","last_token":1,"hold":null,"withdrawn":[],"runs":[]}}"#,
     ] {
         put(value, 1000).await;
-        let listed = client.list("", 9).await.map(drop);
-        for refused in [client.acquire("a").await.map(drop), client.inspect("a").await.map(drop)] {
+        let listed = client.admin().list("", 9).await.map(drop);
+        for refused in
+            [client.acquire("a").await.map(drop), client.admin().inspect("a").await.map(drop)]
+        {
             let refused = refused.expect_err("it is no lock of ours");
             assert!(matches!(refused, LockError::NotALock { .. }), "{refused}");
             let text = refused.to_string();

@@ -33,7 +33,7 @@ async fn c49_a_connector_opens_it_with_a_prefix() {
     let all = connector().connect(&url).await.expect("a client");
     let guard = shop.acquire("42").await.expect("a free lock");
     assert!(all.try_acquire("joins:42").await.expect("an answer").is_none());
-    assert_eq!(shop.list("", 10).await.expect("an answer")[0].name.as_str(), "42");
+    assert_eq!(shop.admin().list("", 10).await.expect("an answer")[0].name.as_str(), "42");
     guard.release().await.expect("it was held to the end");
     for bad in ["?slab=3", "/0", "?prefix=a&slab=3"] {
         let refused = connector().connect(&format!("{url}{bad}")).await.expect_err("refused");

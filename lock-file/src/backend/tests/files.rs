@@ -82,9 +82,10 @@ async fn c49_a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remed
         assert!(text.contains(&*path.to_string_lossy()), "{text}");
         assert!(error.found().is_some(), "what is there is no lock: {error}");
         let client = LockClient::new(lock.clone());
-        for refused in
-            [client.inspect("precious").await.map(drop), client.evict("precious").await.map(drop)]
-        {
+        for refused in [
+            client.admin().inspect("precious").await.map(drop),
+            client.admin().evict("precious").await.map(drop),
+        ] {
             assert!(matches!(refused, Err(LockError::NotALock { .. })), "{refused:?}");
         }
     }

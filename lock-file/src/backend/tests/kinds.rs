@@ -153,7 +153,7 @@ async fn c36_a_waiter_is_told_of_all_its_slots() {
     let most = LockRequest::new("a").ttl(TTL).wait(Wait::Forever);
     let most = most.permits(Permits::MAX, Permits::MAX);
     let released = async {
-        while holder.inspect("a").await.expect("an answer").waiters != Some(1) {
+        while holder.admin().inspect("a").await.expect("an answer").waiters != Some(1) {
             sleep(Duration::from_millis(5)).await;
         }
         held.release().await.expect("held to the end");

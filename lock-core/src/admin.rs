@@ -1,0 +1,239 @@
+//! Operators look at locks and servers, and end holds by force.
+
+use crate::backend::LockAdmin;
+use crate::client::LockClient;
+use crate::examination;
+use crate::fence::Fence;
+use crate::model::{FenceError, Finding, Holder, LockError, LockName, LockState, Whom};
+
+/// Looks at locks and servers, and ends holds by force: for operators and tools. See [`LockClient::admin`].
+///
+/// It shares the client's connections, and is as cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    client: LockClient,
+}
+
+impl Admin {
+    pub(crate) fn new(client: LockClient) -> Self {
+        Self { client }
+    }
+
+    /// The part of the backend for operators; `None` if it has none.
+    pub(crate) fn backend(&self) -> Option<&dyn LockAdmin> {
+        self.client.shared.backend.admin()
+    }
+
+    /// Looks at a lock without touching it.
+    ///
+    /// # Errors
+    /// - [`LockError::Invalid`]: nothing was sent.
+    /// - [`LockError::NotALock`] if the store has something else under the lock's name.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let _guard = locks.acquire(LockRequest::new("nightly").label("host-7")).await?;
+    /// let state = locks.admin().inspect("nightly").await?;
+    /// assert_eq!(state.holder().expect("it is held").label.as_str(), "host-7");
+    /// # Ok(()) }
+    /// ```
+    pub async fn inspect(&self, name: impl AsRef<str>) -> Result<LockState, LockError> {
+        let name = LockName::new(name)?;
+        let shared = &self.client.shared;
+        let answer = shared.request(async || shared.admin()?.inspect(&name).await).await;
+        answer.map_err(|source| LockError::backend("inspect", Some(&name), source))
+    }
+
+    /// Lists the locks that are held and whose names start with `prefix`, sorted by name, at most
+    /// `limit` of them. It may look at every lock of the store: it is for people, not for programs.
+    ///
+    /// # Errors
+    /// [`LockError::Backend`] if the server cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let _guard = locks.acquire("job/nightly").await?;
+    /// let held = locks.admin().list("job/", 100).await?;
+    /// assert_eq!(held[0].name.as_str(), "job/nightly");
+    /// # Ok(()) }
+    /// ```
+    pub async fn list(
+        &self,
+        prefix: impl AsRef<str>,
+        limit: usize,
+    ) -> Result<Vec<LockState>, LockError> {
+        // In one try, since it may take many requests.
+        let answer = self
+            .client
+            .shared
+            .request_once(async { self.client.shared.admin()?.list(prefix.as_ref(), limit).await })
+            .await;
+        answer.map_err(|source| LockError::backend("list locks", None, source))
+    }
+
+    /// Ends the holds of all who have the lock, and lets the next waiters in; says whose they were, in the
+    /// order of their grants; none if nobody held it.
+    ///
+    /// It is for operators. The holder is not asked, and may go on believing, and writing, until its next
+    /// renewal. A [`Fence`] keeps it out from the moment the next holder has advanced it;
+    /// [`evict_and_fence`](Self::evict_and_fence) advances it at once. It is tried once, because a repeat
+    /// might end the hold of the next one.
+    ///
+    /// # Errors
+    /// - [`LockError::Invalid`]: nothing was sent.
+    /// - [`LockError::NotALock`] if the store has something else under the lock's name: it is left alone.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses. Its
+    ///   [outcome](crate::BackendError::outcome) says whether the hold may be over.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the hold may or may not be over.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let hung = locks.acquire("nightly").await?;
+    /// let ended = locks.admin().evict("nightly").await?;
+    /// assert_eq!(ended[0].token, Some(hung.token()));
+    /// // Whoever comes next has the greater token.
+    /// assert!(locks.acquire("nightly").await?.token() > hung.token());
+    /// # Ok(()) }
+    /// ```
+    pub async fn evict(&self, name: impl AsRef<str>) -> Result<Vec<Holder>, LockError> {
+        self.evict_whom(&LockName::new(name)?, &Whom::All).await
+    }
+
+    /// Ends the hold of one owner, whose id begins with these 8 hex digits, as
+    /// [`Holder::owner`] shows them; `None` if it does not hold the lock. Those who hold the lock beside it
+    /// are left alone (C38).
+    ///
+    /// Otherwise it is as [`evict`](Self::evict).
+    ///
+    /// # Errors
+    /// As [`evict`](Self::evict).
+    ///
+    /// # Cancel safety
+    /// As [`evict`](Self::evict).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, LockRequest, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let hung = locks.acquire(LockRequest::new("licences").permits(1, 5)).await?;
+    /// let works = locks.acquire(LockRequest::new("licences").permits(1, 5)).await?;
+    /// let holders = locks.admin().inspect("licences").await?.holders;
+    /// let owner = holders[0].owner.as_deref().expect("one of ours");
+    /// let ended = locks.admin().evict_owner("licences", owner).await?.expect("it held a permit");
+    /// assert_eq!(ended.token, Some(hung.token()));
+    /// works.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn evict_owner(
+        &self,
+        name: impl AsRef<str>,
+        owner: impl AsRef<str>,
+    ) -> Result<Option<Holder>, LockError> {
+        let whom = Whom::Owner(owner.as_ref().to_owned());
+        Ok(self.evict_whom(&LockName::new(name)?, &whom).await?.pop())
+    }
+
+    async fn evict_whom(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, LockError> {
+        let answer = self
+            .client
+            .shared
+            .request_once(async { self.client.shared.admin()?.evict(name, whom).await })
+            .await;
+        answer.map_err(|source| LockError::backend("evict the holder of", Some(name), source))
+    }
+
+    /// Ends the holds of all who have the lock, as [`evict`](Self::evict) does, and advances `fence` past their
+    /// tokens (C46): so those who were thrown out are refused even before the next holder comes.
+    ///
+    /// A holder that is not one of ours has no token, and no fence knows it.
+    ///
+    /// # Errors
+    /// - As [`evict`](Self::evict); the fence is as it was then.
+    /// - [`LockError::Unfenced`] if the hold is over, and the fence could not be asked. Advance the fence
+    ///   before you rely on it: evicting again ends the hold of the next one.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the hold may or may not be over, and the fence advanced or not.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{Fence, LockClient, LockRequest, MemoryFence, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let fence = MemoryFence::new();
+    /// let hung = locks.acquire("nightly").await?;
+    /// locks.admin().evict_and_fence("nightly", &fence).await?;
+    /// // Nobody has the lock now, and the old holder is kept out all the same.
+    /// assert!(fence.advance(hung.token()).await.is_err());
+    /// # Ok(()) }
+    /// ```
+    pub async fn evict_and_fence(
+        &self,
+        name: impl AsRef<str>,
+        fence: &dyn Fence,
+    ) -> Result<Vec<Holder>, LockError> {
+        let name = LockName::new(name)?;
+        let evicted = self.evict(&name).await?;
+        if let Some(token) = evicted.iter().filter_map(|holder| holder.token).max() {
+            match fence.advance(token.successor()).await {
+                // A later holder was quicker.
+                Ok(()) | Err(FenceError::Stale { .. }) => {}
+                Err(source) => return Err(LockError::Unfenced { name, source }),
+            }
+        }
+        Ok(evicted)
+    }
+
+    /// Looks at the live server for what endangers locks: settings, rights, its role, its clock.
+    ///
+    /// # Errors
+    /// [`LockError::Backend`] if the server cannot be reached. What it refuses to show is a finding.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn doctor(&self) -> Result<Vec<Finding>, LockError> {
+        let answer = self
+            .client
+            .shared
+            .request_once(async { self.client.shared.admin()?.doctor("").await })
+            .await;
+        answer.map_err(|source| LockError::backend("examine the server", None, source))
+    }
+
+    /// Looks at one lock for what keeps it from being acquired (C49): something under its name that is no
+    /// lock, or a holder without a TTL that is not ours.
+    ///
+    /// # Errors
+    /// - [`LockError::Invalid`]: nothing was sent.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{Health, LockClient, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// for finding in locks.admin().examine("nightly").await? {
+    ///     assert_eq!(finding.health, Health::Good, "{finding}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn examine(&self, name: impl AsRef<str>) -> Result<Vec<Finding>, LockError> {
+        examination::finding(self.inspect(name).await).map(|finding| vec![finding])
+    }
+}
