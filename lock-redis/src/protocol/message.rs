@@ -1,7 +1,7 @@
 //! Requests to a server.
 //!
 //! Most are a command from the start. The two that are most frequent, to acquire a lock and to release one, are written
-//! only when they are sent: several of them may then go [as one call](crate::wire::together).
+//! only when they are sent: several of them may then go as one call.
 
 use std::borrow::Cow;
 

@@ -15,7 +15,7 @@
 //!
 //! # Late requests (C19)
 //! A claim may be withdrawn at another server than the one it was sent to. The two requests go over different links
-//! then, so that the withdrawal leaves a [mark](crate::operations::claims). A late request finds the slot gone, or it came
+//! then, so that the withdrawal leaves a [mark](crate::operations). A late request finds the slot gone, or it came
 //! before the keys went to the other server, and what it took came along.
 //!
 //! # Why no sharded channels
