@@ -12,7 +12,7 @@
 //!
 //! ```sh
 //! cargo run --example first_hour [-- --url URL]
-//! cargo run --example first_hour -- --serve 127.0.0.1:8080    # until Ctrl-C
+//! cargo run --example first_hour -- --serve 127.0.0.1:8080    # until Ctrl-C or SIGTERM
 //! ```
 
 mod http;
@@ -47,7 +47,7 @@ struct Args {
     /// Where the locks are; a directory of its own if it is not said.
     #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     url: Option<String>,
-    /// Serve at this address until Ctrl-C, instead of playing the burst.
+    /// Serve at this address until Ctrl-C or SIGTERM, instead of playing the burst.
     #[arg(long, value_name = "ADDRESS")]
     serve: Option<String>,
 }
@@ -100,8 +100,17 @@ async fn warn_of_risks(locks: &LockClient) -> Result<(), LockError> {
 
 async fn serve(shop: Arc<Shop>, listener: TcpListener) -> Result<(), Failure> {
     println!("POST http://{}/buy/{ITEM}", listener.local_addr()?);
-    let until = async { drop(tokio::signal::ctrl_c().await) };
-    Ok(http::serve(shop, listener, until).await?)
+    Ok(http::serve(shop, listener, asked_to_end()).await?)
+}
+
+/// Waits for Ctrl-C, or for SIGTERM, by which systemd and Kubernetes end a service.
+async fn asked_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated.recv() => {}
+    }
 }
 
 /// Lets all buyers come at once, to either instance, and counts what they were told.

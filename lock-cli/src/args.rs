@@ -1,14 +1,18 @@
 //! What can be typed, and the help that teaches it.
 
+use std::env;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use leasehold::{Connector, Permits};
 
+use crate::label::host_and_pid;
 use crate::redaction::holds_password;
 
 const STYLES: Styles = Styles::styled()
@@ -81,6 +85,21 @@ Exit codes: the command's own; 128 + n if signal n ended it; 126 and 127 if it c
 found; 64 usage; 69 backend unavailable; 73 it ran, and may not be recorded; 75 lock not acquired;
 76 lock lost while running; 77 with --strict, lock not given back.";
 
+const HOLD_EXAMPLES: &str = "\
+Examples:
+  leasehold hold backup                        until Ctrl-D
+  exec 8> >(leasehold hold backup)             in bash: until exec 8>&-, or the end of the shell
+
+Once it has the lock it prints a line of JSON: event (held), name, token, ttl_ms (how long the hold
+lasts if it is not renewed), slots, and tokens, an object from the name of each lock to its token. It
+renews the lock until its input ends, as when the program that started it ends or is killed. Then it
+gives the lock back, and exits with 0.
+
+If the lock is lost, it prints a line with event (lost), name and reason, and exits with 76.
+
+Exit codes: 0 given back; 128 + n after signal n; 64 usage; 69 backend unavailable; 75 lock not
+acquired; 76 lock lost.";
+
 const ELECT_EXAMPLES: &str = "\
 Examples:
   leasehold elect indexer -- ./indexer         on each host: it runs on one of them
@@ -110,6 +129,7 @@ const INSPECT_EXAMPLES: &str = "\
 Examples:
   leasehold inspect backup
   leasehold inspect backup --json | jq .held
+  leasehold inspect --exit-code backup && echo it is held
 
 Since when it is held is told by the server's clock, in UTC. The JSON has the keys name, held, owner,
 token, ttl_ms, since_ms (counted from 1970), label, kind and slots, which are those of the first
@@ -170,6 +190,9 @@ pub(crate) struct Cli {
     /// Where the locks are, such as file:/DIRECTORY or redis://HOST [env: LEASEHOLD_URL]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
+    /// Read the URL from this file, such as one that only its user may read
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
+    pub(crate) url_file: Option<PathBuf>,
     /// Tell on stderr what is going on; twice for more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
@@ -182,6 +205,9 @@ pub(crate) enum Command {
     /// Run a command while holding a lock
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
+    /// Hold a lock for the program that started this, until its input ends
+    #[command(after_help = HOLD_EXAMPLES)]
+    Hold(Hold),
     /// Run a command while its host leads, again and again
     #[command(after_help = ELECT_EXAMPLES)]
     Elect(Elect),
@@ -192,13 +218,13 @@ pub(crate) enum Command {
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
     /// List the locks that are held
-    #[command(after_help = PS_EXAMPLES)]
+    #[command(visible_alias = "list", after_help = PS_EXAMPLES)]
     Ps(Ps),
     /// Print a line whenever a lock changes, until interrupted
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(Watch),
     /// End the hold of another client
-    #[command(after_help = RELEASE_EXAMPLES)]
+    #[command(visible_alias = "evict", after_help = RELEASE_EXAMPLES)]
     Release(Release),
     /// Look at the server for what endangers locks
     #[command(after_help = DOCTOR_EXAMPLES)]
@@ -218,33 +244,23 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// Wait at most this long for the lock, such as 10s or 500ms [default: for ever]
-    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
-    pub(crate) wait: Option<Duration>,
-    /// Do not wait for the lock
-    #[arg(long, conflicts_with = "wait")]
-    pub(crate) no_wait: bool,
-    /// Share the lock with others who say --shared, as readers do
-    #[arg(long, conflicts_with_all = ["limit", "at_least", "once"])]
-    pub(crate) shared: bool,
-    /// Hold one of N permits, beside others who say the same N
-    #[arg(long, value_name = "N", conflicts_with_all = ["at_least", "once"], value_parser = permits())]
-    pub(crate) limit: Option<u16>,
-    /// Take this many of the N permits, all or none [default: 1]
-    #[arg(long, value_name = "K", requires = "limit", conflicts_with_all = ["shared", "at_least", "once"], value_parser = permits())]
-    pub(crate) take: Option<u16>,
+    #[command(flatten)]
+    pub(crate) request: Request,
     /// Let nobody else start within this long of the start, however short the command is; does not wait
-    #[arg(long, value_name = "SPAN", conflicts_with = "wait", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "SPAN", conflicts_with_all = ["wait", "shared", "limit", "take"], value_parser = humantime::parse_duration)]
     pub(crate) at_least: Option<Duration>,
     /// Stop renewing after this long, so that a command that hangs loses the lock one TTL later
     #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
     pub(crate) at_most: Option<Duration>,
     /// Run this occurrence once, such as the day that it is for; does not wait
-    #[arg(long, value_name = "KEY", conflicts_with = "wait", value_parser = public)]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["wait", "shared", "limit", "take"], value_parser = public)]
     pub(crate) once: Option<String>,
     /// How long to remember that the occurrence ran and exited with 0
     #[arg(long, value_name = "SPAN", default_value = "7d", requires = "once", value_parser = humantime::parse_duration)]
     pub(crate) remember: Duration,
+    /// Exit with N in place of 75 if the lock was not acquired
+    #[arg(short = 'E', long, value_name = "N")]
+    pub(crate) busy_exit: Option<u8>,
     /// Exit with 77 if the command exited with 0 and the lock could not be given back
     #[arg(long)]
     pub(crate) strict: bool,
@@ -258,22 +274,66 @@ pub(crate) struct Run {
     pub(crate) work: Work,
 }
 
+/// How a lock is asked for.
+#[derive(Debug, Args)]
+pub(crate) struct Request {
+    /// Wait at most this long for the lock, such as 10s or 500ms [default: for ever]
+    #[arg(short, long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) wait: Option<Duration>,
+    /// Do not wait for the lock
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+    /// Share the lock with others who say --shared, as readers do
+    #[arg(long, conflicts_with = "limit")]
+    pub(crate) shared: bool,
+    /// Hold one of N permits, beside others who say the same N
+    #[arg(long, value_name = "N", value_parser = permits())]
+    pub(crate) limit: Option<u16>,
+    /// Take this many of the N permits, all or none [default: 1]
+    #[arg(long, value_name = "K", requires = "limit", conflicts_with = "shared", value_parser = permits())]
+    pub(crate) take: Option<u16>,
+}
+
+/// For how long a lock is granted, and what others see of its holder.
+#[derive(Debug, Args)]
+pub(crate) struct Lease {
+    /// How long the server keeps the lock if nobody renews it; it is renewed while it is held
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(crate) ttl: Duration,
+    /// What others see of the holder [default: host:pid]
+    #[arg(long, value_name = "TEXT", value_parser = public)]
+    pub(crate) label: Option<String>,
+}
+
+impl Lease {
+    pub(crate) fn label(&self) -> String {
+        self.label.clone().unwrap_or_else(host_and_pid)
+    }
+}
+
 /// What is done under a lock. It stands behind the name: the order of positional arguments is that of the
 /// fields.
 #[derive(Debug, Args)]
 pub(crate) struct Work {
-    /// How long the server keeps the lock if nobody renews it; it is renewed while the command runs
-    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
-    pub(crate) ttl: Duration,
+    #[command(flatten)]
+    pub(crate) lease: Lease,
     /// How long the command has to end when the lock is lost, and its group when a signal ended it
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = humantime::parse_duration)]
     pub(crate) grace: Duration,
-    /// What others see of the holder [default: host:pid]
-    #[arg(long, value_name = "TEXT", value_parser = public)]
-    pub(crate) label: Option<String>,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Hold {
+    #[command(flatten)]
+    pub(crate) request: Request,
+    #[command(flatten)]
+    pub(crate) lease: Lease,
+    /// The lock, or several locks, of which the program has all or none
+    #[arg(required = true, value_name = "NAME", value_parser = public)]
+    pub(crate) names: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -309,6 +369,9 @@ pub(crate) struct Inspect {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Exit with 1 if nobody holds the lock
+    #[arg(long)]
+    pub(crate) exit_code: bool,
 }
 
 #[derive(Debug, Args)]
@@ -410,6 +473,19 @@ pub(crate) fn command(connector: &Connector) -> clap::Command {
     let schemes: Vec<String> = schemes.map(|scheme| format!("{scheme}:")).collect();
     let here = format!("  what this build knows: {}", schemes.join(", "));
     Cli::command().after_help(format!("{EXAMPLES}\n{here}\n\n{EXIT_CODES}"))
+}
+
+/// Refuses a variable that is called as an option, such as LEASEHOLD_TTL: nobody reads it, so that what it says would
+/// pass unnoticed.
+pub(crate) fn refuse_variables_of_options(command: &mut clap::Command) -> Result<(), clap::Error> {
+    let variable = |option: &str| format!("LEASEHOLD_{}", option.replace('-', "_").to_uppercase());
+    let options = command.get_subcommands().flat_map(clap::Command::get_arguments);
+    let mut options = options.filter_map(clap::Arg::get_long).filter(|option| *option != "url");
+    let found = options.find(|option| env::var_os(variable(option)).is_some()).map(str::to_owned);
+    drop(options);
+    let Some(option) = found else { return Ok(()) };
+    let text = format!("{} is not read: say --{option}, and unset it", variable(&option));
+    Err(command.error(ErrorKind::ArgumentConflict, text))
 }
 
 /// A number of permits.

@@ -11,6 +11,8 @@ use crate::url::Place;
 
 #[derive(Serialize)]
 struct Report {
+    /// The URL without user, password and parameters.
+    store: String,
     capabilities: Capabilities,
     findings: Vec<Finding>,
 }
@@ -22,20 +24,20 @@ pub(crate) async fn run(args: &args::Doctor, place: &Place<'_>) -> Result<Exit, 
         // C49: what keeps this one lock from everybody.
         findings.extend(client.admin().examine(name).await?);
     }
-    let report = Report { capabilities: client.capabilities(), findings };
+    let report = Report { store: place.shown(), capabilities: client.capabilities(), findings };
     if args.json {
         print_json(&report)?;
     } else {
-        print(described(&report))?;
+        print(described(&place.described(), &report))?;
     }
     // C31: a risk is a warning, and an error where it is asked for.
     let endangered = report.findings.iter().any(|finding| finding.health == Health::Risk);
-    Ok(if args.strict && endangered { Exit::Risk } else { Exit::Done })
+    Ok(if args.strict && endangered { Exit::No } else { Exit::Done })
 }
 
-fn described(report: &Report) -> String {
+fn described(store: &str, report: &Report) -> String {
     // C30: the same data as the library and the docs.
-    let mut lines = vec![report.capabilities.to_string(), String::new()];
+    let mut lines = vec![store.to_owned(), report.capabilities.to_string(), String::new()];
     for finding in &report.findings {
         let (style, health) = match finding.health {
             Health::Good => (GOOD, "good"),

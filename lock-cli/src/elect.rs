@@ -8,8 +8,8 @@ use tokio::time::sleep;
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
 use crate::run::{Signals, Terms, Unreleased, Waiting, connect, hold, interrupted, shut_down};
+use crate::terminal;
 use crate::url::Place;
-use crate::{label, terminal};
 
 /// The pause before the next campaign: after a command that failed others have their turn, and one that fails
 /// at once does not keep the machine busy.
@@ -65,8 +65,8 @@ impl Candidate<'_> {
     async fn campaign(&self) -> Result<Leadership, LockError> {
         let waiting = Waiting::new(self.args.quiet);
         let (name, listener) = (self.name.clone(), waiting.listener());
-        let label = self.args.work.label.clone().unwrap_or_else(label::host_and_pid);
-        let election = self.client.election(self.name).ttl(self.args.work.ttl).label(label);
+        let lease = &self.args.work.lease;
+        let election = self.client.election(self.name).ttl(lease.ttl).label(lease.label());
         let election = election.on_wait(move |seen| listener(&name, seen));
         tokio::select! {
             biased;

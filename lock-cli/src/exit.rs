@@ -16,8 +16,8 @@ use crate::terminal;
 pub(crate) enum Exit {
     /// All went well.
     Done,
-    /// `doctor --strict` saw something that endangers locks.
-    Risk,
+    /// `doctor --strict` saw something that endangers locks, or `inspect --exit-code` a lock that is free.
+    No,
     /// The command line cannot be understood.
     Usage,
     /// The backend cannot be reached, or refuses.
@@ -52,7 +52,7 @@ impl Exit {
     fn number(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Risk => 1,
+            Self::No => 1,
             Self::Usage => 64,
             Self::Unavailable => 69,
             Self::System => 71,

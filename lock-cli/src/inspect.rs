@@ -14,7 +14,7 @@ pub(crate) async fn run(args: &args::Inspect, place: &Place<'_>) -> Result<Exit,
     } else {
         print(described(&view))?;
     }
-    Ok(Exit::Done)
+    Ok(if args.exit_code && !view.held { Exit::No } else { Exit::Done })
 }
 
 /// A line for each thing that is known of the lock and its first holder, and one for each further holder.

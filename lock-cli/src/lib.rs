@@ -22,6 +22,7 @@ mod doctor;
 mod elect;
 mod exit;
 mod follow;
+mod hold;
 mod inspect;
 mod label;
 mod leader;
@@ -31,6 +32,7 @@ mod man;
 mod ps;
 mod redaction;
 mod release;
+mod request;
 mod run;
 #[cfg(feature = "postgres")]
 mod schema;
@@ -38,6 +40,7 @@ mod terminal;
 mod url;
 mod watch;
 
+use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -66,7 +69,10 @@ pub fn main(connector: Connector) -> ExitCode {
 }
 
 fn parse(connector: &Connector) -> Result<Cli, clap::Error> {
-    Cli::from_arg_matches(&args::command(connector).try_get_matches()?)
+    let mut command = args::command(connector);
+    let matches = command.try_get_matches_from_mut(env::args_os())?;
+    args::refuse_variables_of_options(&mut command)?;
+    Cli::from_arg_matches(&matches)
 }
 
 /// Runs a subcommand on this thread. The system ends a command that runs under a lock together with
@@ -85,9 +91,10 @@ fn start(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
 }
 
 async fn carry_out(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
-    let place = Place::new(cli.url.as_deref(), connector);
+    let place = Place::new(cli, connector);
     match &cli.command {
         Command::Run(args) => run::run(args, &place).await,
+        Command::Hold(args) => hold::run(args, &place).await,
         Command::Elect(args) => elect::run(args, &place).await,
         Command::Leader(args) => leader::run(args, &place).await,
         Command::Inspect(args) => inspect::run(args, &place).await,

@@ -3,6 +3,7 @@
 use std::io;
 
 use leasehold::LockState;
+use unicode_width::UnicodeWidthStr;
 
 use crate::args;
 use crate::exit::{Exit, Failure};
@@ -45,7 +46,7 @@ fn tell(held: Vec<LockState>, args: &args::Ps) -> io::Result<()> {
 fn table(held: &[LockView]) -> String {
     let rows: Vec<Cells> = held.iter().flat_map(rows).collect();
     let widths = std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
+        let cells = rows.iter().map(|row| row[column].width());
         cells.chain([HEADINGS[column].len()]).max().unwrap_or_default()
     });
     let headings = line(&HEADINGS.map(str::to_owned), &widths);
@@ -73,6 +74,11 @@ fn row(view: &LockView, holder: &HolderView) -> Cells {
 }
 
 fn line(cells: &Cells, widths: &[usize; HEADINGS.len()]) -> String {
-    let cells = cells.iter().zip(widths).map(|(cell, &width)| format!("{cell:width$}"));
+    let cells = cells.iter().zip(widths).map(|(cell, &width)| padded(cell, width));
     cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+}
+
+/// Fills a cell up by what it shows: a letter of Chinese or Japanese takes two columns of a terminal.
+fn padded(cell: &str, width: usize) -> String {
+    format!("{cell}{:1$}", "", width.saturating_sub(cell.width()))
 }

@@ -13,13 +13,11 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::{
-    LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard, MultiRequest, Wait,
-};
+use leasehold::{LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard};
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
-pub(crate) use self::giving_back::Unreleased;
+pub(crate) use self::giving_back::{Unreleased, all as give_back};
 use self::group::Group;
 use self::job::Job;
 use self::once::Begun;
@@ -28,14 +26,14 @@ use self::signals::is_ending;
 pub(crate) use self::waiting::Waiting;
 use crate::args;
 use crate::exit::{Exit, Failure};
-use crate::label;
+use crate::request::{acquire, names, request};
 use crate::url::Place;
 
 /// How long we try to give back what we have on the server. After that the TTL ends it.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
-    let names = names(args)?;
+    let names = names(&args.names)?;
     if names.len() > 1 && once::is_asked_for(args) {
         let text = "--once and --at-least are for one lock: name one, or leave them out";
         return Err(Failure::new(Exit::Usage, text));
@@ -44,7 +42,7 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
     let mut signals = Signals::listen()?;
     let client = connect(place, &mut signals).await?;
     let acquired = tokio::select! {
-        acquired = acquire(&client, &names, args) => acquired.map_err(not_acquired),
+        acquired = begin(&client, &names, args) => acquired.map_err(not_acquired),
         signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
     let Outcome { ended, mut unreleased, .. } = match acquired {
@@ -68,15 +66,13 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
     }
     unreleased.iter_mut().for_each(Unreleased::tell);
     match ended {
-        Err(failure) if args.quiet && failure.exit() == Exit::NotAcquired => Ok(failure.exit()),
+        Err(failure) if failure.exit() == Exit::NotAcquired => {
+            let exit = if args.quiet { failure.exit() } else { failure.tell() };
+            Ok(args.busy_exit.map_or(exit, Exit::Command))
+        }
         Ok(Exit::Command(0)) if args.strict && !unreleased.is_empty() => Ok(Exit::Unreleased),
         ended => ended,
     }
-}
-
-/// The locks, in the order in which they were named.
-fn names(args: &args::Run) -> Result<Vec<LockName>, LockError> {
-    args.names.iter().map(|name| LockName::new(name).map_err(LockError::from)).collect()
 }
 
 /// A client, unless a signal comes first, of which nobody needs to be told.
@@ -95,7 +91,7 @@ pub(crate) async fn shut_down(client: &LockClient) -> bool {
     timeout(SHUTDOWN_GRACE, client.shutdown()).await.is_ok()
 }
 
-async fn acquire(
+async fn begin(
     client: &LockClient,
     names: &[LockName],
     args: &args::Run,
@@ -103,35 +99,11 @@ async fn acquire(
     if let ([name], true) = (names, once::is_asked_for(args)) {
         return once::begin(client, name, args).await;
     }
-    let wait = match (args.no_wait, args.wait) {
-        (true, _) => Wait::Never,
-        (false, Some(span)) => Wait::AtMost(span),
-        (false, None) => Wait::Forever,
-    };
-    let waiting = Waiting::new(args.quiet);
-    let mut request = MultiRequest::new(&args.names)
-        .ttl(args.work.ttl)
-        .wait(wait)
-        .label(args.work.label.clone().unwrap_or_else(label::host_and_pid))
-        .on_wait(waiting.listener());
+    let mut request = request(names, &args.request, &args.work.lease);
     if let Some(span) = args.at_most {
         request = request.max_hold(span);
     }
-    let request = of_kind(request, args);
-    tokio::select! {
-        biased;
-        acquired = client.acquire_all(request) => acquired.map(Begun::Held),
-        never = waiting.draw() => match never {},
-    }
-}
-
-/// The request for the kind of hold that these arguments ask for (C33).
-fn of_kind(request: MultiRequest, args: &args::Run) -> MultiRequest {
-    match (args.shared, args.limit) {
-        (true, _) => request.shared(),
-        (false, Some(n)) => request.permits(args.take.unwrap_or(1), n),
-        (false, None) => request,
-    }
+    acquire(client, request, args.quiet).await.map(Begun::Held)
 }
 
 /// Under which terms a command runs.
@@ -282,12 +254,7 @@ impl<'a> Held<'a> {
 
     /// Says so at once, for the command may take its time.
     fn lost(&mut self, (name, reason): (LockName, LostReason)) {
-        let guard = self.guard.guards().iter().find(|guard| *guard.name() == name);
-        let error = guard.and_then(LockGuard::renewal_error);
-        let how = match error.filter(|_| reason == LostReason::Expired) {
-            Some(error) => format!("{reason}: {error}"),
-            None => reason.to_string(),
-        };
+        let how = told_of_loss(&self.guard, &name, reason);
         let _ = Failure::lost(&name, &how).tell();
         self.group.ask_to_end();
     }
@@ -305,8 +272,18 @@ impl<'a> Held<'a> {
     }
 }
 
+/// The reason of a loss, with the error of the last renewal if that led to it.
+pub(crate) fn told_of_loss(guard: &MultiGuard, name: &LockName, reason: LostReason) -> String {
+    let guard = guard.guards().iter().find(|guard| guard.name() == name);
+    let error = guard.and_then(LockGuard::renewal_error);
+    match error.filter(|_| reason == LostReason::Expired) {
+        Some(error) => format!("{reason}: {error}"),
+        None => reason.to_string(),
+    }
+}
+
 /// What was lost before all locks were acquired is no loss of the command's, which did not run.
-fn not_acquired(error: LockError) -> Failure {
+pub(crate) fn not_acquired(error: LockError) -> Failure {
     match error {
         LockError::Lost { .. } => Failure::new(Exit::NotAcquired, error.to_string()),
         error => error.into(),

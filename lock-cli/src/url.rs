@@ -1,12 +1,13 @@
 //! Where the locks are.
 
-use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use leasehold::{Connector, LockClient};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
+use crate::args::Cli;
 use crate::exit::{Exit, Failure};
 
 /// What has a meaning of its own in a file URL.
@@ -16,20 +17,23 @@ const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 pub(crate) struct Place<'a> {
     /// What `--url` said.
     typed: Option<&'a str>,
+    /// What `--url-file` said.
+    file: Option<&'a Path>,
     connector: &'a Connector,
 }
 
 impl<'a> Place<'a> {
-    pub(crate) fn new(typed: Option<&'a str>, connector: &'a Connector) -> Self {
-        Self { typed, connector }
+    pub(crate) fn new(cli: &'a Cli, connector: &'a Connector) -> Self {
+        Self { typed: cli.url.as_deref(), file: cli.url_file.as_deref(), connector }
     }
 
-    /// A client of the locks at the URL that was typed, or at LEASEHOLD_URL, or in this user's own
-    /// directory.
+    /// A client of the locks at the URL that was typed or is in the file, or at LEASEHOLD_URL, or in this user's
+    /// own directory.
     ///
     /// They have to be the same locks for all who name them so.
     pub(crate) async fn connect(&self) -> Result<LockClient, Failure> {
-        let url = chosen(self.typed)?;
+        let url = self.chosen()?;
+        tracing::info!("locks are at {}", self.described());
         if url.starts_with("memory:") {
             return Err(usage("locks in memory exclude no other process: choose file:/DIRECTORY"));
         }
@@ -44,12 +48,37 @@ impl<'a> Place<'a> {
 
     /// Names the store for people, without what may be secret.
     pub(crate) fn shown(&self) -> String {
-        without_secrets(&chosen(self.typed).unwrap_or_default())
+        without_secrets(&self.chosen().unwrap_or_default())
+    }
+
+    /// The same, and who may share its locks.
+    pub(crate) fn described(&self) -> String {
+        let shown = self.shown();
+        if shown.starts_with("file:") { format!("{shown} (this machine alone)") } else { shown }
+    }
+
+    fn chosen(&self) -> Result<String, Failure> {
+        let (url, from) = match (self.typed, self.file) {
+            (Some(typed), _) => (typed.to_owned(), "--url".to_owned()),
+            (None, Some(path)) => (read(path)?, path.display().to_string()),
+            (None, None) => match env::var_os("LEASEHOLD_URL").map(OsString::into_string) {
+                Some(Ok(url)) => (url, "LEASEHOLD_URL".to_owned()),
+                Some(Err(_)) => return Err(usage("LEASEHOLD_URL is not UTF-8")),
+                None => return own_directory(),
+            },
+        };
+        // A secret that is missing must not lead each machine to locks of its own.
+        if url.is_empty() {
+            let remedy =
+                "give it a URL, or leave it out for the locks of this user on this machine alone";
+            return Err(usage(&format!("{from} is empty: {remedy}")));
+        }
+        Ok(url)
     }
 
     /// The same to measure with, for which memory is as good as any.
     pub(crate) async fn connect_to_measure(&self) -> Result<LockClient, Failure> {
-        match chosen(self.typed)? {
+        match self.chosen()? {
             url if url.starts_with("memory:") => Ok(self.connector.connect(&url).await?),
             _ => self.connect().await,
         }
@@ -69,12 +98,11 @@ fn without_secrets(url: &str) -> String {
     }
 }
 
-fn chosen(typed: Option<&str>) -> Result<String, Failure> {
-    let url = typed.map(OsString::from).or_else(|| env::var_os("LEASEHOLD_URL"));
-    match url.filter(|url| !url.is_empty()) {
-        Some(url) => url.into_string().map_err(|_| usage("LEASEHOLD_URL is not UTF-8")),
-        None => own_directory(),
-    }
+/// The URL in a file, without the end of its line.
+fn read(path: &Path) -> Result<String, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| usage(&format!("--url-file {}: {error}", path.display())))?;
+    Ok(text.trim().to_owned())
 }
 
 /// `$XDG_STATE_HOME/leasehold`, or `~/.local/state/leasehold`, as a URL.

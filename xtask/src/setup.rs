@@ -81,6 +81,11 @@ const NEEDS: &[Need] = &[
         is_there: || succeeds(&mut command("python3 -m pip --version")),
         packages: ["python3-pip", "python3-pip", "py3-pip", "python-pip", "python"],
     },
+    Need {
+        what: "Node.js, whose programs lock by the command",
+        is_there: || program("node").is_some(),
+        packages: ["nodejs", "nodejs", "nodejs", "nodejs", "node"],
+    },
 ];
 
 /// A package manager: how it installs, after what, and whether only root may.

@@ -41,7 +41,7 @@ impl Unreleased {
 
 /// Gives all locks back at the same time. A loss that is found now is a failure. A lock that the server refuses to
 /// give back is told of at once.
-pub(super) async fn all(
+pub(crate) async fn all(
     guards: Vec<LockGuard>,
     store: &str,
 ) -> (Result<(), Failure>, Vec<Unreleased>) {

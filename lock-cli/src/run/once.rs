@@ -7,7 +7,7 @@ use leasehold::{LockClient, LockError, LockGuard, LockName, MultiGuard, OnceOutc
 use super::signals::Signals;
 use crate::args;
 use crate::exit::{Exit, Failure};
-use crate::{label, terminal};
+use crate::terminal;
 
 /// How a run begins, or why it does not.
 pub(super) enum Begun {
@@ -27,9 +27,9 @@ pub(super) async fn begin(
     name: &LockName,
     args: &args::Run,
 ) -> Result<Begun, LockError> {
-    let label = args.work.label.clone().unwrap_or_else(label::host_and_pid);
-    let mut once =
-        client.once(name.as_str()).ttl(args.work.ttl).label(label).remember(args.remember);
+    let lease = &args.work.lease;
+    let once = client.once(name.as_str()).ttl(lease.ttl).label(lease.label());
+    let mut once = once.remember(args.remember);
     if let Some(span) = args.at_least {
         once = once.at_least(span);
     }

@@ -185,9 +185,79 @@ async fn without_a_url_locks_are_in_the_state_directory() {
     assert!(home.join(".local/state/leasehold").is_dir(), "~/.local/state/leasehold");
 
     let mut command = shell.leasehold(&["run", "a", "--", "true"]);
-    command.env_remove("XDG_STATE_HOME").env_remove("HOME").env("LEASEHOLD_URL", "");
+    command.env_remove("XDG_STATE_HOME").env_remove("HOME");
     let output = Output::of(command).await;
     assert!(output.code == 64 && output.stderr.contains("LEASEHOLD_URL"), "{}", output.stderr);
+}
+
+/// A missing secret must not lead each machine to locks of its own.
+#[tokio::test]
+async fn an_empty_url_is_refused() {
+    let shell = Shell::with_url("");
+    std::fs::write(shell.file("empty"), "\n").expect("a file");
+    for (args, from) in [
+        (&["run", "a", "--", "true"][..], "LEASEHOLD_URL"),
+        (&["--url", "", "ps"], "--url"),
+        (&["--url-file", "empty", "ps"], "empty"),
+        (&["--url-file", "none", "ps"], "none"),
+        (&["--url-file", "empty", "--url", "file:/x", "ps"], "cannot be used with"),
+    ] {
+        let output = shell.run(args).await;
+        assert_eq!(output.code, 64, "{args:?}: {}", output.stderr);
+        assert!(output.stderr.contains(from), "{args:?}: {}", output.stderr);
+    }
+    assert!(!shell.file("leasehold").exists(), "no lock of this machine");
+}
+
+#[tokio::test]
+async fn a_url_is_read_from_a_file_and_its_store_is_named() {
+    let store = File::start();
+    let shell = Shell::without_url();
+    std::fs::write(shell.file("url"), store.url() + "?prefix=x:\n").expect("a file");
+    let doctor = shell.run(&["--url-file", "url", "doctor"]).await;
+    let named = format!("{} (this machine alone)\n", store.url());
+    assert!(doctor.stdout.starts_with(&named), "{}{}", doctor.stdout, doctor.stderr);
+    let run = shell.run(&["-v", "--url-file", "url", "run", "a", "--", "true"]).await;
+    assert!(run.code == 0 && run.stderr.contains(&store.url()), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn a_variable_that_nobody_reads_is_refused() {
+    let shell = Shell::of(&File::start());
+    let mut command = shell.leasehold(&["run", "a", "--", "true"]);
+    command.env("LEASEHOLD_TTL", "10m");
+    let output = Output::of(command).await;
+    assert!(output.code == 64 && output.stderr.contains("say --ttl"), "{}", output.stderr);
+    // Those of a command above are no options.
+    let nested = ["run", "a", "--", "sh", "-c", "\"$L\" run b -- true"];
+    assert_eq!(shell.run(&nested).await.code, 0);
+}
+
+#[tokio::test]
+async fn c14_a_busy_lock_has_the_exit_code_that_is_asked_for() {
+    let shell = Shell::of(&File::start());
+    let mut holder = shell.hold(&[], "a", "exec sleep 60").await;
+    for args in [&["-n", "-E", "0"][..], &["-w", "1s", "--busy-exit", "0"], &["-nqE0"]] {
+        let output = shell.run(&[&["run"], args, &["a", "--", "false"]].concat()).await;
+        assert_eq!(output.code, 0, "{args:?}: {}", output.stderr);
+        assert_eq!(output.stderr.is_empty(), args == ["-nqE0"], "{}", output.stderr);
+    }
+    assert_eq!(shell.run(&["inspect", "--exit-code", "a"]).await.code, 0);
+    assert_eq!(shell.run(&["inspect", "--exit-code", "b"]).await.code, 1);
+    holder.send(rustix::process::Signal::TERM);
+    holder.ended().await;
+}
+
+/// A letter of Chinese or Japanese takes two columns of a terminal.
+#[tokio::test]
+async fn the_columns_of_the_list_stand_below_each_other() {
+    let shell = Shell::of(&File::start());
+    let list = ["run", "在庫", "--", "sh", "-c", "\"$L\" run abcd -- \"$L\" list"];
+    let printed = shell.run(&list).await.stdout;
+    let mut rows = printed.lines().skip(1);
+    let (ascii, wide) = (rows.next().expect("a row"), rows.next().expect("a row"));
+    assert!(ascii.starts_with("abcd  ") && wide.starts_with("在庫  "), "{printed}");
+    assert!(!wide.starts_with("在庫   "), "{printed}");
 }
 
 /// As `leasehold ps | head -0` has it.

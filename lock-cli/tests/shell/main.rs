@@ -7,7 +7,9 @@
 mod command_line;
 mod doctor;
 mod ending;
+mod holding;
 mod kinds;
+mod languages;
 mod leading;
 mod looking;
 mod losing;
@@ -69,6 +71,8 @@ macro_rules! shell_checks {
             ending::c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up
             ending::c08_a_loss_is_told_at_once_and_a_second_interruption_kills
             losing::c08_a_loss_is_told_though_the_command_ended_first
+            holding::a_program_holds_a_lock_until_its_input_ends
+            holding::c08_a_program_reads_of_the_loss_of_its_lock
             leading::c40_another_leads_when_the_leader_is_killed
             leading::c40_a_leader_that_lost_is_a_candidate_again
             leading::c40_a_command_that_failed_is_run_in_another_term

@@ -55,6 +55,7 @@ pub(crate) fn compare(store: &str, name: &str, printed: &str) {
         (r#""ttl_ms":\d+"#, r#""ttl_ms":[ms]"#),
         (r"\b\d+\.\d s\b *", "[ttl] "),
         (r"\d+(\.\d+)?(ms|s) more", "[ttl] more"),
+        (r"file:/\S*\.tmp\w+", "file:[directory]"),
         (r"within \d+(\.\d+)?(ms|s)", "within [span]"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "[time]"),
         (r"as Redis [\d.]+", "as Redis [version]"),

@@ -1,0 +1,40 @@
+//! What `run` and `hold` ask for, by the same options.
+
+use leasehold::{LockClient, LockError, LockName, MultiGuard, MultiRequest, Wait};
+
+use crate::args::{Lease, Request};
+use crate::run::Waiting;
+
+/// The locks, in the order in which they were named.
+pub(crate) fn names(typed: &[String]) -> Result<Vec<LockName>, LockError> {
+    typed.iter().map(|name| LockName::new(name).map_err(LockError::from)).collect()
+}
+
+/// The request for these locks, of the kind that the options name (C33).
+pub(crate) fn request(names: &[LockName], asked: &Request, lease: &Lease) -> MultiRequest {
+    let wait = match (asked.no_wait, asked.wait) {
+        (true, _) => Wait::Never,
+        (false, Some(span)) => Wait::AtMost(span),
+        (false, None) => Wait::Forever,
+    };
+    let request = MultiRequest::new(names).ttl(lease.ttl).wait(wait).label(lease.label());
+    match (asked.shared, asked.limit) {
+        (true, _) => request.shared(),
+        (false, Some(n)) => request.permits(asked.take.unwrap_or(1), n),
+        (false, None) => request,
+    }
+}
+
+/// Acquires all locks of the request or none. Meanwhile a terminal shows the wait, unless it is to be quiet.
+pub(crate) async fn acquire(
+    client: &LockClient,
+    request: MultiRequest,
+    quiet: bool,
+) -> Result<MultiGuard, LockError> {
+    let waiting = Waiting::new(quiet);
+    tokio::select! {
+        biased;
+        acquired = client.acquire_all(request.on_wait(waiting.listener())) => acquired,
+        never = waiting.draw() => match never {},
+    }
+}

@@ -1,0 +1,76 @@
+//! The helpers of `docs/other_languages.md`, as a program in that language uses them.
+
+use std::fs;
+use std::path::Path;
+
+use crate::shell::{Output, Shell};
+use crate::store::File;
+
+const PAGE: &str = include_str!("../../../docs/other_languages.md");
+
+/// The first block of code of a language.
+fn helper(language: &str) -> &'static str {
+    let (_, rest) = PAGE.split_once(&format!("```{language}\n")).expect("a block");
+    rest.split_once("```").expect("its end").0
+}
+
+/// Runs a program after the helper, with `leasehold` on its path.
+async fn run(interpreter: &str, helper: &str, program: &str) {
+    let shell = Shell::of(&File::start());
+    let path = shell.file("program");
+    fs::write(&path, format!("{helper}\n{program}")).expect("a file");
+    let mut command = shell.command(interpreter, &[path.to_str().expect("UTF-8")]);
+    let beside = Path::new(env!("CARGO_BIN_EXE_leasehold")).parent().expect("a folder");
+    let path = std::env::var("PATH").expect("a path");
+    command.env("PATH", format!("{}:{path}", beside.display()));
+    let output = Output::of(command).await;
+    assert_eq!(
+        (output.code, &*output.stdout),
+        (0, "held\nbusy\nfree\nlost\n"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[tokio::test]
+async fn c08_a_program_in_python_holds_a_lock_and_learns_of_its_loss() {
+    const PROGRAM: &str = r#"
+with lock("a") as (token, lost):
+    assert token > 0 and not lost.is_set()
+    print("held")
+    try:
+        with lock("a", "--no-wait"):
+            print("both")
+    except NotAcquired:
+        print("busy")
+with lock("a", "--no-wait"):
+    print("free")
+try:
+    with lock("a", "--ttl", "1s") as (token, lost):
+        subprocess.run(["leasehold", "evict", "--force", "a"], check=True, stdout=subprocess.DEVNULL)
+        assert lost.wait(60)
+except RuntimeError:
+    print("lost")
+"#;
+    run("python3", helper("python"), PROGRAM).await;
+}
+
+#[tokio::test]
+async fn c08_a_program_in_javascript_holds_a_lock_and_learns_of_its_loss() {
+    const PROGRAM: &str = r#"
+const { execFileSync } = require("node:child_process");
+(async () => {
+  await withLock("a", [], async (token) => {
+    console.log(token > 0 ? "held" : token);
+    await withLock("a", ["--no-wait"], () => console.log("both")).catch(() => console.log("busy"));
+  });
+  await withLock("a", ["--no-wait"], () => console.log("free"));
+  await withLock("a", ["--ttl", "1s"], async (token, signal) => {
+    execFileSync("leasehold", ["evict", "--force", "a"]);
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    console.log("lost");
+  });
+})();
+"#;
+    run("node", helper("js"), PROGRAM).await;
+}
