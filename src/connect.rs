@@ -31,7 +31,8 @@ use crate::connector::Connector;
 /// # Errors
 /// - [`LockError::Config`] if the URL cannot be used, or names a backend that is not compiled in:
 ///   the text names the feature to enable. The URL is not repeated, since it may hold a password.
-/// - [`LockError::Backend`] if the server cannot be reached or refuses.
+/// - [`LockError::Backend`] if the server cannot be reached or refuses. It is tried once:
+///   [`Connector::retry_for`] waits for a server that is away.
 ///
 /// # Cancel safety
 /// Dropping the future closes the connection.

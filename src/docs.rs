@@ -39,6 +39,8 @@ mod notes_performance {}
 mod observability {}
 #[doc = include_str!("../docs/operating.md")]
 mod operating {}
+#[doc = include_str!("../docs/other_languages.md")]
+mod other_languages {}
 #[doc = include_str!("../docs/performance.md")]
 mod performance {}
 #[doc = include_str!("../docs/primitives.md")]

@@ -19,11 +19,28 @@ pub(crate) async fn run(args: &args::Elect, place: &Place<'_>) -> Result<Exit, F
     let name = LockName::new(&args.name).map_err(LockError::from)?;
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
-    let client = connect(place, &mut signals).await?;
+    let client = loop {
+        match connect(place, Duration::ZERO, &mut signals).await {
+            Err(failure) if failure.is_transient() && !args.quiet => {
+                terminal::warning(&format!("{}; still a candidate", failure.message()));
+            }
+            Err(failure) if failure.is_transient() => {}
+            connected => break connected?,
+        }
+        pause(&name, &mut signals).await?;
+    };
     let candidate = Candidate { client: &client, name: &name, args, store: &place.shown() };
     let ended = candidate.lead_until_the_end(&mut signals).await;
     shut_down(&client).await;
     ended
+}
+
+/// Lets others have their turn, or the server come back. Fails if a signal asks to end.
+async fn pause(name: &LockName, signals: &mut Signals) -> Result<(), Failure> {
+    tokio::select! {
+        () = sleep(PAUSE) => Ok(()),
+        signal = signals.interruption() => Err(interrupted(std::slice::from_ref(name), signal)),
+    }
 }
 
 struct Candidate<'a> {
@@ -55,10 +72,7 @@ impl Candidate<'_> {
             if let Next::End(ended) = next {
                 return ended;
             }
-            tokio::select! {
-                () = sleep(PAUSE) => {}
-                signal = signals.interruption() => return Err(interrupted(std::slice::from_ref(self.name), signal)),
-            }
+            pause(self.name, signals).await?;
         }
     }
 

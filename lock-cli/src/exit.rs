@@ -74,11 +74,17 @@ impl Exit {
 pub(crate) struct Failure {
     exit: Exit,
     message: String,
+    is_transient: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into() }
+        Self { exit, message: message.into(), is_transient: false }
+    }
+
+    /// Returns true if it may pass by itself, as that a server is away.
+    pub(crate) fn is_transient(&self) -> bool {
+        self.is_transient
     }
 
     /// The operating system refused what we were `doing`.
@@ -93,6 +99,10 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     /// Says what went wrong, in one line, and returns how to exit.
@@ -122,7 +132,7 @@ impl From<LockError> for Failure {
             // backend has not got (C33): it helps to ask for something else, and not to ask again.
             _ => Exit::Usage,
         };
-        Self::new(exit, error.to_string())
+        Self { is_transient: error.is_transient(), ..Self::new(exit, error.to_string()) }
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use leasehold::{LockClient, LockName, MultiGuard, Slots};
+use leasehold::{LockClient, LockName, MultiGuard, MultiRequest, Slots};
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, Stdin};
 
 use crate::args;
 use crate::exit::{Exit, Failure};
-use crate::request::{acquire, names, request};
+use crate::request::{acquire, names, patience, request, wait};
 use crate::run::{
     Signals, Unreleased, connect, give_back, interrupted, not_acquired, shut_down, told_of_loss,
 };
@@ -27,8 +27,10 @@ pub(crate) async fn run(args: &args::Hold, place: &Place<'_>) -> Result<Exit, Fa
     let names = names(&args.names)?;
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
-    let client = connect(place, &mut signals).await?;
-    let (ended, mut unreleased) = hold(&client, &names, args, place, &mut signals).await;
+    let wait = wait(&args.request);
+    let client = connect(place, patience(wait), &mut signals).await?;
+    let request = request(&names, wait, &args.request, &args.lease);
+    let (ended, mut unreleased) = hold(&client, &names, request, place, &mut signals).await;
     if shut_down(&client).await {
         unreleased.retain(Unreleased::is_refused);
     }
@@ -41,12 +43,11 @@ type Ended = (Result<Exit, Failure>, Vec<Unreleased>);
 async fn hold(
     client: &LockClient,
     names: &[LockName],
-    args: &args::Hold,
+    request: MultiRequest,
     place: &Place<'_>,
     signals: &mut Signals,
 ) -> Ended {
     let mut input = tokio::io::stdin();
-    let request = request(names, &args.request, &args.lease);
     let acquired = tokio::select! {
         biased;
         acquired = acquire(client, request, false) => acquired.map_err(not_acquired),

@@ -1,6 +1,8 @@
 //! What `run` and `hold` ask for, by the same options.
 
-use leasehold::{LockClient, LockError, LockName, MultiGuard, MultiRequest, Wait};
+use std::time::{Duration, Instant};
+
+use leasehold::{ClientOptions, LockClient, LockError, LockName, MultiGuard, MultiRequest, Wait};
 
 use crate::args::{Lease, Request};
 use crate::run::Waiting;
@@ -10,13 +12,32 @@ pub(crate) fn names(typed: &[String]) -> Result<Vec<LockName>, LockError> {
     typed.iter().map(|name| LockName::new(name).map_err(LockError::from)).collect()
 }
 
-/// The request for these locks, of the kind that the options name (C33).
-pub(crate) fn request(names: &[LockName], asked: &Request, lease: &Lease) -> MultiRequest {
-    let wait = match (asked.no_wait, asked.wait) {
+/// How long to wait from now on, for the server and for the locks.
+pub(crate) fn wait(asked: &Request) -> Wait {
+    match (asked.no_wait, asked.wait) {
         (true, _) => Wait::Never,
-        (false, Some(span)) => Wait::AtMost(span),
+        (false, Some(span)) => Instant::now().checked_add(span).map_or(Wait::Forever, Wait::Until),
         (false, None) => Wait::Forever,
-    };
+    }
+}
+
+/// How long to go on connecting to a server that is away: as long as a wait goes on without its answer.
+pub(crate) fn patience(wait: Wait) -> Duration {
+    match wait {
+        Wait::Never => Duration::ZERO,
+        Wait::AtMost(span) => span,
+        Wait::Until(deadline) => deadline.saturating_duration_since(Instant::now()),
+        _ => 5 * ClientOptions::REQUEST_TIMEOUT,
+    }
+}
+
+/// The request for these locks, of the kind that the options name (C33).
+pub(crate) fn request(
+    names: &[LockName],
+    wait: Wait,
+    asked: &Request,
+    lease: &Lease,
+) -> MultiRequest {
     let request = MultiRequest::new(names).ttl(lease.ttl).wait(wait).label(lease.label());
     match (asked.shared, asked.limit) {
         (true, _) => request.shared(),

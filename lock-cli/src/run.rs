@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::{LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard};
+use leasehold::{LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard, Wait};
 use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
@@ -26,7 +26,7 @@ use self::signals::is_ending;
 pub(crate) use self::waiting::Waiting;
 use crate::args;
 use crate::exit::{Exit, Failure};
-use crate::request::{acquire, names, request};
+use crate::request::{acquire, names, patience, request, wait};
 use crate::url::Place;
 
 /// How long we try to give back what we have on the server. After that the TTL ends it.
@@ -40,9 +40,11 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
     }
     // Before anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
-    let client = connect(place, &mut signals).await?;
+    let wait = wait(&args.request);
+    let patience = if once::is_asked_for(args) { Duration::ZERO } else { patience(wait) };
+    let client = connect(place, patience, &mut signals).await?;
     let acquired = tokio::select! {
-        acquired = begin(&client, &names, args) => acquired.map_err(not_acquired),
+        acquired = begin(&client, &names, wait, args) => acquired.map_err(not_acquired),
         signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
     let Outcome { ended, mut unreleased, .. } = match acquired {
@@ -78,10 +80,11 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
 /// A client, unless a signal comes first, of which nobody needs to be told.
 pub(crate) async fn connect(
     place: &Place<'_>,
+    patience: Duration,
     signals: &mut Signals,
 ) -> Result<LockClient, Failure> {
     tokio::select! {
-        client = place.connect() => client,
+        client = place.connect_within(patience) => client,
         signal = signals.interruption() => Err(Failure::new(Exit::Signal(signal.as_raw()), "")),
     }
 }
@@ -94,12 +97,13 @@ pub(crate) async fn shut_down(client: &LockClient) -> bool {
 async fn begin(
     client: &LockClient,
     names: &[LockName],
+    wait: Wait,
     args: &args::Run,
 ) -> Result<Begun, LockError> {
     if let ([name], true) = (names, once::is_asked_for(args)) {
         return once::begin(client, name, args).await;
     }
-    let mut request = request(names, &args.request, &args.work.lease);
+    let mut request = request(names, wait, &args.request, &args.work.lease);
     if let Some(span) = args.at_most {
         request = request.max_hold(span);
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{env, fs};
 
 use leasehold::{Connector, LockClient};
@@ -32,6 +33,11 @@ impl<'a> Place<'a> {
     ///
     /// They have to be the same locks for all who name them so.
     pub(crate) async fn connect(&self) -> Result<LockClient, Failure> {
+        self.connect_within(Duration::ZERO).await
+    }
+
+    /// The same, and goes on trying for this long if the server is away.
+    pub(crate) async fn connect_within(&self, patience: Duration) -> Result<LockClient, Failure> {
         let url = self.chosen()?;
         tracing::info!("locks are at {}", self.described());
         if url.starts_with("memory:") {
@@ -43,7 +49,7 @@ impl<'a> Place<'a> {
                  other working directories, and nobody expands `~` within a URL",
             ));
         }
-        Ok(self.connector.connect(&url).await?)
+        Ok(self.connector.clone().retry_for(patience).connect(&url).await?)
     }
 
     /// Names the store for people, without what may be secret.

@@ -5,11 +5,18 @@ mod schemes;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lock_core::backend::{Prefixed, UrlParameters};
 use lock_core::{ClientOptions, DistributedLock, LockClient, LockError, LockName};
 
-use self::schemes::{Schemes, config};
+use tokio::time::{Instant, sleep};
+
+use self::schemes::{Opened, Opening, Schemes, config};
+
+/// The pauses between attempts to connect.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Connects to locks by URL: those of this crate, and those of further backends.
 ///
@@ -29,13 +36,14 @@ use self::schemes::{Schemes, config};
 #[must_use = "a connector does nothing until it connects"]
 pub struct Connector {
     schemes: Schemes,
+    patience: Duration,
 }
 
 impl Connector {
     /// Knows the backends of this crate: those that are compiled in, and of the others which feature
     /// brings them.
     pub fn new() -> Self {
-        Self { schemes: built_in::all() }
+        Self { schemes: built_in::all(), patience: Duration::ZERO }
     }
 
     /// Lets `open` open the URLs that start with `scheme` and a colon.
@@ -52,7 +60,24 @@ impl Connector {
         B: DistributedLock,
         F: Future<Output = Result<B, LockError>> + Send + 'static,
     {
-        Self { schemes: self.schemes.with(scheme, open) }
+        Self { schemes: self.schemes.with(scheme, open), ..self }
+    }
+
+    /// Goes on trying for this long to connect to a server that is away; default zero, which is one attempt.
+    ///
+    /// A service that starts together with its store, or while that restarts, then comes up by itself. The pause
+    /// between two attempts grows from 50 ms to 1 s. An error that does not pass by itself, such as a wrong
+    /// password, ends it at once.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), leasehold::LockError> {
+    /// # use std::time::Duration;
+    /// let connector = leasehold::Connector::new().retry_for(Duration::from_secs(30));
+    /// let locks = connector.connect("memory:").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn retry_for(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// The schemes whose URLs it opens, sorted: what a help text names.
@@ -102,10 +127,26 @@ impl Connector {
         let open = self.schemes.open(url)?;
         let mut parameters = UrlParameters::of(url);
         let prefix = prefix(&mut parameters)?;
-        let backend = open(parameters.url()).await?;
+        let backend = self.patiently(|| open(parameters.url())).await?;
         match prefix {
             None => Ok(backend),
             Some(prefix) => Ok(Arc::new(Prefixed::new(backend, prefix.as_str())?)),
+        }
+    }
+
+    /// Opens until it succeeds, the error is one that lasts, or the patience is over.
+    async fn patiently(&self, open: impl Fn() -> Opening) -> Opened {
+        let (started, mut pause) = (Instant::now(), SHORTEST_PAUSE);
+        loop {
+            let opened = open().await;
+            let left = self.patience.saturating_sub(started.elapsed());
+            match opened {
+                Err(error) if error.is_transient() && !left.is_zero() => {
+                    sleep(pause.min(left)).await;
+                    pause = LONGEST_PAUSE.min(pause * 2);
+                }
+                opened => return opened,
+            }
         }
     }
 }

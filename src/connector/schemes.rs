@@ -8,7 +8,7 @@ use lock_core::{DistributedLock, LockError, Readable};
 
 pub(super) type Open = dyn Fn(String) -> Opening + Send + Sync;
 pub(super) type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
-type Opened = Result<Arc<dyn DistributedLock>, LockError>;
+pub(super) type Opened = Result<Arc<dyn DistributedLock>, LockError>;
 
 /// What opens the URLs of each scheme.
 #[derive(Clone, Default)]

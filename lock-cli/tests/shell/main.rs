@@ -19,6 +19,7 @@ mod running;
 mod sharing;
 mod shell;
 mod snapshot;
+mod starting;
 mod store;
 mod terminal;
 mod unreleased;
