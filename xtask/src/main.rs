@@ -7,6 +7,7 @@ mod instructions;
 mod lint;
 mod mutants;
 mod package;
+mod platforms;
 mod setup;
 mod step;
 mod test;
@@ -48,6 +49,8 @@ enum Task {
     },
     /// Pack and verify what is published, and build a service from the packages alone.
     Package,
+    /// Check the types of the library on Windows and macOS, and of the command on macOS.
+    Platforms,
     /// Prove that named tests fail when the code is broken in named ways.
     Mutants {
         /// Only the patches of `mutants/` whose file's name contains one of these.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
         Task::Package => package::run(),
+        Task::Platforms => platforms::run(),
         Task::Mutants { names } => mutants::run(&names),
     };
     match done {

@@ -144,7 +144,10 @@ impl Panel<'_> {
         };
         let (x, y) = (self.x(late.at()), self.height_of(left));
         self.svg.dot((x, y), ALARM);
-        self.svg.text((x + 12.0, self.height_of(items) + 12.0), Anchor::Start, 13, ALARM, &text);
+        // On the side that has room for it: a letter is about 7 pixels wide.
+        let fits = x + 12.0 + 7.0 * text.len() as f64 <= RIGHT;
+        let (x, anchor) = if fits { (x + 12.0, Anchor::Start) } else { (x - 12.0, Anchor::End) };
+        self.svg.text((x, self.height_of(items) + 12.0), anchor, 13, ALARM, &text);
     }
 
     /// The hold of the worker that was stopped: while its lease lasted, and for as long as it went on believing.
