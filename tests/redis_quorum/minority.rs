@@ -6,10 +6,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use leasehold::redis::QuorumBackend;
 use leasehold::{DistributedLock, Fence, FenceError, LockError, LockRequest, Wait, connect};
-use lock_testkit::{RedisServer, Reply, eventually};
+use lock_testkit::{Mode, Proxy, RedisServer, Reply, eventually};
 
 use crate::set::Set;
-use crate::support::{LIMIT, fresh_name, held, patient, queued, released, served, turn};
+use crate::support::{
+    LIMIT, MINUTE, client, fresh_name, held, patient, queued, released, served, turn,
+};
 
 /// C17: one server of three that is dead or stopped, or two of five.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,6 +80,37 @@ async fn servers_that_were_stopped_keep_no_hold(set: Set) {
 }
 
 on_three_and_five!(c19_a_server_that_was_stopped_keeps_no_hold_that_is_over: servers_that_were_stopped_keep_no_hold);
+
+/// C17: a voter is waited for 250 ms. A server that is 130 ms away has time for one round trip, no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c17_servers_that_are_far_away_grant() {
+    let set = Set::of(3).await;
+    let mut proxies = Vec::new();
+    for server in &set.servers {
+        let proxy = Proxy::start(server.addr()).await;
+        proxy.set(Mode::Delay(Duration::from_millis(65)));
+        proxies.push(proxy);
+    }
+    let addresses = proxies.iter().map(|proxy| proxy.addr().to_string());
+    let url = format!("redis-quorum://{}", addresses.collect::<Vec<_>>().join(","));
+    let connections = || set.servers.iter().map(connections_so_far).collect::<Vec<_>>();
+    let before = connections();
+    let (client, name) = (client(&url).await, fresh_name());
+    let guard = held(&client, &name).await;
+    guard.extend(MINUTE).await.expect("it is held");
+    released(guard).await;
+    turn(&client, &name).await;
+    // The one of the client, and the one that counts.
+    let expected: Vec<_> = before.iter().map(|before| before + 2).collect();
+    assert_eq!(connections(), expected, "a connection was given up");
+}
+
+fn connections_so_far(server: &RedisServer) -> usize {
+    let stats = server.cli(&["INFO", "stats"]);
+    let mut lines = stats.text().lines();
+    let total = lines.find_map(|line| line.strip_prefix("total_connections_received:"));
+    total.and_then(|total| total.parse().ok()).expect("it counts")
+}
 
 /// C12: a server that lacks a hold is asked for its vote again, while a majority has it.
 async fn a_hold_comes_back(set: Set) {
@@ -166,6 +199,26 @@ async fn the_same_server_by_two_names_is_refused() {
     let url = format!("redis-quorum://127.0.0.1:{one},127.0.0.1:{two},localhost:{two}");
     let error = connect(&url).await.expect_err("one server has two votes").to_string();
     assert!(error.contains("are the same server"), "{error}");
+}
+
+/// A primary and its replicas are one server, of which the replicas never vote.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_a_primary_and_its_replicas_are_no_quorum() {
+    let primary = RedisServer::start().await;
+    let port = primary.port().to_string();
+    let replicaof = ["--replicaof", "127.0.0.1", &port];
+    let replicas =
+        [RedisServer::start_with(&replicaof).await, RedisServer::start_with(&replicaof).await];
+    for replica in &replicas {
+        eventually("it follows", LIMIT, async || {
+            replica.cli(&["INFO", "replication"]).text().contains("master_link_status:up")
+        })
+        .await;
+    }
+    let [one, two] = [&replicas[0], &replicas[1]].map(RedisServer::addr);
+    let url = format!("redis-quorum://{},{one},{two}", primary.addr());
+    let error = connect(&url).await.expect_err("they share their data").to_string();
+    assert!(error.contains("replicate each other"), "{error}");
 }
 
 /// C29: foreign clients of the recipe take the same key on a majority.

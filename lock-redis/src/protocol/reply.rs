@@ -22,10 +22,13 @@ pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Resul
 
 /// Reads which run of the server has answered `INFO`.
 #[cfg(any(feature = "quorum", feature = "sentinel"))]
-pub(crate) fn run_id(reply: Value) -> Result<String, BackendError> {
-    let info: String = read(reply, "INFO")?;
-    let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
-    run.map(str::to_owned).ok_or_else(|| unreadable("the run_id of INFO"))
+pub(crate) fn run_id(info: &str) -> Result<&str, BackendError> {
+    info_of(info, "run_id").ok_or_else(|| unreadable("the run_id of INFO"))
+}
+
+/// The value of `key` in the answer to INFO, which has lines of `key:value`.
+pub(crate) fn info_of<'a>(info: &'a str, key: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
 }
 
 /// Reads the answer of the acquire script.

@@ -1,6 +1,6 @@
 //! How the servers of a set are named by one URL, and connected.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,17 +97,20 @@ fn refuse_bad_number(addresses: &[String]) -> Result<(), LockError> {
     }
 }
 
-/// Two addresses of one server would vote twice.
+/// Two addresses of one server would vote twice, and a replica repeats the votes of its primary.
 fn refuse_twins(voters: &[Arc<Voter>]) -> Result<(), LockError> {
-    let mut seen = HashMap::new();
-    for voter in voters {
-        if let Some(run) = voter.known_run()
-            && let Some(twin) = seen.insert(run, &voter.address)
-        {
-            let (twin, this) = (twin, &voter.address);
-            return Err(unusable(&format!(
-                "{twin} and {this} are the same server: a server has one vote, so name each once"
-            )));
+    for (number, voter) in voters.iter().enumerate() {
+        for other in &voters[..number] {
+            let share = |key| voter.known(key).is_some_and(|one| other.known(key) == Some(one));
+            let reason = match (share("run_id"), share("master_replid")) {
+                (true, _) => "are the same server: a server has one vote, so name each once",
+                (_, true) => {
+                    "replicate each other, or a third server: name servers that know nothing of \
+                     each other, or the primary alone"
+                }
+                _ => continue,
+            };
+            return Err(unusable(&format!("{} and {} {reason}", other.address, voter.address)));
         }
     }
     Ok(())

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use lock_core::backend::{WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
 
-use crate::scripts::{COUNTER_KEPT, Program};
+use redis::Cmd;
+
+use crate::scripts::{COUNTER_KEPT, Form, NO_KEYS, Program, Servers};
 
 /// For how long a waiter that was woken has the lock to itself.
 const WOKEN: Duration = Duration::from_millis(50);
@@ -29,6 +31,14 @@ script!(EXTEND, "../scripts/keep_counter.lua", "scripts/extend.lua");
 script!(EVICT, "scripts/evict.lua");
 script!(TELL, "scripts/tell.lua");
 script!(LET_IN, "scripts/let_in.lua");
+
+/// Calls by which a server learns all programs. Without keys they do nothing else.
+pub(super) fn lessons() -> Vec<Cmd> {
+    let programs = [&VOTE, &GIVE_BACK, &EXTEND, &EVICT, &TELL, &LET_IN];
+    let lesson =
+        |program: &Program| program.call(Form::Text, Servers::Several, &NO_KEYS, None::<u64>);
+    programs.into_iter().map(|program| lesson(program)).collect()
+}
 
 fn bounds() -> [(&'static str, u128); 5] {
     [

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use lock_core::backend::{Claim, Release, Renewal, WaiterHandle};
 use lock_core::{BackendError, Clock, FencingToken, LockName, OwnerId, SystemClock};
-use redis::{Client, ToRedisArgs, Value, cmd};
+use redis::{Client, ToRedisArgs, Value};
 use tokio::time::{sleep, timeout};
 
 use super::BACKEND;
 use super::keys::{FLOOR, HELD, HIGH, OUT, RUN, of_lock};
-use super::scripts::{EXTEND, GIVE_BACK, LET_IN, TELL, VOTE};
+use super::scripts::{self, EXTEND, GIVE_BACK, LET_IN, TELL, VOTE};
 use super::votes::{self, Vote};
 use crate::operations::renewals::holds_and_ttls;
 use crate::protocol::error::{classify, unreadable};
@@ -21,7 +21,6 @@ use crate::protocol::keys::Keys;
 use crate::protocol::reply;
 use crate::scripts::{Program, Servers};
 use crate::topology::Topology;
-use crate::wire::batch::Manner;
 use crate::wire::link::{LinkId, Role};
 use crate::wire::node::Node;
 use crate::wire::push::new_channel;
@@ -46,8 +45,6 @@ pub(super) struct Voter {
     pub(super) server: Arc<Topology>,
     /// The same, as the connections to it.
     pub(super) node: Arc<Node>,
-    /// Which run of the server answers on the link.
-    run: Mutex<Option<(LinkId, String)>>,
     /// Whether it left the last request without an answer.
     is_silent: AtomicBool,
     is_being_let_in: AtomicBool,
@@ -94,14 +91,14 @@ pub(super) struct Told {
 
 impl Voter {
     pub(super) fn new(address: String, client: Client) -> Self {
-        let node = Node::new(String::new(), client, Role::Any, new_channel());
+        let role = Role::Voter(scripts::lessons);
+        let node = Node::new(String::new(), client, role, new_channel());
         let node = Arc::new(node);
         Self {
             address,
             // A replica that takes over is another run, which stays out until nothing hangs on what it lacks.
             server: Arc::new(Topology::One(node.clone(), Servers::Several)),
             node,
-            run: Mutex::default(),
             is_silent: AtomicBool::new(false),
             is_being_let_in: AtomicBool::new(false),
             owed: Mutex::default(),
@@ -143,13 +140,17 @@ impl Voter {
     ) -> Result<Release, BackendError> {
         let answer = self.give_back(&what).await;
         if answer.as_ref().is_err_and(BackendError::is_transient) {
-            let mut owed = self.owed();
-            if owed.len() >= OWED_MOST {
-                owed.pop_front();
-            }
-            owed.push_back(what);
+            self.owe(what);
         }
         answer
+    }
+
+    fn owe(&self, what: Arc<GivingBack>) {
+        let mut owed = self.owed();
+        if owed.len() >= OWED_MOST {
+            owed.pop_front();
+        }
+        owed.push_back(what);
     }
 
     pub(super) fn is_silent(&self) -> bool {
@@ -165,13 +166,13 @@ impl Voter {
         self.is_owed() && !self.is_being_settled.swap(true, Ordering::AcqRel)
     }
 
-    /// Sends what the voter is owed, once it answers again (C19).
+    /// Sends what the voter is owed, once it answers again (C19). A request that fails goes behind the others.
     pub(super) async fn settle(self: Arc<Self>) {
         loop {
             while let Some(next) = self.next_owed() {
-                match self.give_back(&next).await {
-                    Err(error) if error.is_transient() => sleep(OWED_PAUSE).await,
-                    Ok(_) | Err(_) => self.is_settled(&next),
+                if self.give_back(&next).await.is_err_and(|error| error.is_transient()) {
+                    self.owe(next);
+                    sleep(OWED_PAUSE).await;
                 }
             }
             self.is_being_settled.store(false, Ordering::Release);
@@ -183,14 +184,7 @@ impl Voter {
     }
 
     fn next_owed(&self) -> Option<Arc<GivingBack>> {
-        self.owed().front().cloned()
-    }
-
-    fn is_settled(&self, what: &Arc<GivingBack>) {
-        let mut owed = self.owed();
-        if owed.front().is_some_and(|first| Arc::ptr_eq(first, what)) {
-            owed.pop_front();
-        }
+        self.owed().pop_front()
     }
 
     /// Extends the holds that stand here; says of each whether it does.
@@ -245,9 +239,9 @@ impl Voter {
         self.is_being_let_in.store(false, Ordering::Release);
     }
 
-    /// Which run of the server answers, if that is known.
-    pub(super) fn known_run(&self) -> Option<String> {
-        self.run_known().as_ref().map(|(_, run)| run.clone())
+    /// What INFO tells of the server by `key`, if it was reached.
+    pub(super) fn known(&self, key: &str) -> Option<String> {
+        reply::info_of(&self.node.connection.link().told(), key).map(str::to_owned)
     }
 
     /// What does not come within the bound of a voter is no answer (C17).
@@ -313,19 +307,8 @@ impl Voter {
     /// The link, and which run of the server answers on it: one link is one run.
     async fn identity(&self) -> Result<(LinkId, String), BackendError> {
         let link = self.node.connection.link();
-        if let Some(known) = self.run_known().clone().filter(|(of, _)| *of == link.id) {
-            return Ok(known);
-        }
-        let mut info = cmd("INFO");
-        info.arg("server");
-        let reply = self.node.connection.send_over(&link, info.into(), Manner::Plain).await;
-        let run = reply::run_id(reply.map_err(classify)?)?;
-        *self.run_known() = Some((link.id, run.clone()));
-        Ok((link.id, run))
-    }
-
-    fn run_known(&self) -> MutexGuard<'_, Option<(LinkId, String)>> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+        self.node.connection.open(&link).await.map_err(classify)?;
+        Ok((link.id, reply::run_id(&link.told())?.to_owned()))
     }
 
     fn owed(&self) -> MutexGuard<'_, VecDeque<Arc<GivingBack>>> {
@@ -348,7 +331,71 @@ fn replaced() -> BackendError {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::mpsc;
+
     use super::*;
+
+    /// Takes the next command apart.
+    async fn command(stream: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        let count: usize = line.trim_end().strip_prefix('*')?.parse().ok()?;
+        let mut words = Vec::new();
+        for _ in 0..count {
+            line.clear();
+            stream.read_line(&mut line).await.ok()?;
+            let length: usize = line.trim_end().strip_prefix('$')?.parse().ok()?;
+            let mut word = vec![0; length + 2];
+            stream.read_exact(&mut word).await.ok()?;
+            words.push(String::from_utf8(word).ok()?.trim_end().to_owned());
+        }
+        Some(words)
+    }
+
+    /// Serves one connection as a server does that has no time for the lock `stuck`, and tells of all others.
+    async fn serve(stream: TcpStream, carried_out: mpsc::UnboundedSender<String>) {
+        let mut stream = BufReader::new(stream);
+        while let Some(words) = command(&mut stream).await {
+            let answer = match (&*words[0], words.get(3).map(String::as_str)) {
+                ("INFO", _) => "$8\r\nrun_id:a\r\n",
+                ("EVALSHA", Some("stuck")) => "-TRYAGAIN later\r\n",
+                ("EVALSHA", Some(lock)) => {
+                    let _ = carried_out.send(lock.to_owned());
+                    ":1\r\n"
+                }
+                _ => ":0\r\n",
+            };
+            stream.write_all(answer.as_bytes()).await.expect("it is read");
+        }
+    }
+
+    fn owed(name: &str) -> Arc<GivingBack> {
+        let name = LockName::new(name).expect("a name");
+        let (owner, ballot) = (OwnerId::random(), None);
+        Arc::new(GivingBack { name, owner, ballot, wakes: true, marks: false })
+    }
+
+    #[tokio::test]
+    async fn c19_a_request_that_fails_holds_up_no_other_that_is_owed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let (tell, mut carried_out) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, tell.clone()));
+            }
+        });
+        let client = Client::open(format!("redis://{address}")).expect("a URL");
+        let voter = Arc::new(Voter::new(address, client));
+        voter.owe(owed("stuck"));
+        voter.owe(owed("other"));
+        let settling = tokio::spawn(voter.settle());
+        let other = timeout(Duration::from_secs(10), carried_out.recv()).await;
+        assert_eq!(other.expect("it is sent").as_deref(), Some("other"));
+        settling.abort();
+    }
 
     /// Its timers stood still as well, and the answer is there when they go on.
     #[tokio::test]

@@ -108,10 +108,7 @@ impl Connection {
         message: Message,
         manner: Manner,
     ) -> Result<Value, RequestError> {
-        if let Err(error) = link.opened().await {
-            self.give_up(link);
-            return Err(RequestError::Connect(error));
-        }
+        self.open(link).await?;
         // C21: a caller that leaves after a long silence leaves no connection to others.
         let reply = link.replies.request_sent(SUSPECT_AFTER, || self.give_up(link));
         let answer = link.ask(message, manner).await;
@@ -121,6 +118,14 @@ impl Connection {
                 self.give_up(link);
             }
             RequestError::Execute(error)
+        })
+    }
+
+    /// Waits until `link` is open.
+    pub(crate) async fn open(&self, link: &Arc<Link>) -> Result<(), RequestError> {
+        link.opened().await.map_err(|error| {
+            self.give_up(link);
+            RequestError::Connect(error)
         })
     }
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt, join, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::ReplyMonitor;
 use redis::aio::MultiplexedConnection;
@@ -67,9 +67,12 @@ impl LinkId {
 }
 
 /// What a server has to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
     Any,
+    /// It tells what it is, and learns the programs of these calls, before it takes requests.
+    #[cfg_attr(not(feature = "quorum"), allow(dead_code, reason = "for a quorum alone"))]
+    Voter(fn() -> Vec<Cmd>),
     /// A replica tells of the past: what it has not heard of looks lost.
     #[cfg_attr(not(feature = "sentinel"), allow(dead_code, reason = "for sentinels alone"))]
     Primary,
@@ -94,6 +97,8 @@ pub(crate) struct Link {
 struct Opened {
     driver: MultiplexedConnection,
     socket: Arc<Socket>,
+    /// The answer to INFO of a [`Role::Voter`], and empty for any other.
+    told: Arc<str>,
 }
 
 impl Link {
@@ -117,6 +122,15 @@ impl Link {
     /// Whether it was opened, as far as is known now.
     pub(crate) fn is_open(&self) -> bool {
         matches!(*self.opened.borrow(), Some(Ok(_)))
+    }
+
+    /// What the server told of itself when it was opened, if it is a [`Role::Voter`].
+    #[cfg(feature = "quorum")]
+    pub(crate) fn told(&self) -> Arc<str> {
+        match &*self.opened.borrow() {
+            Some(Ok(opened)) => opened.told.clone(),
+            _ => Arc::default(),
+        }
     }
 
     /// Waits until it is open.
@@ -148,7 +162,7 @@ impl Link {
 
     async fn ask_alone(&self, command: Cmd) -> Reply {
         let opened = self.opened.borrow().clone();
-        let Some(Ok(Opened { mut driver, socket })) = opened else { return Err(closed()) };
+        let Some(Ok(Opened { mut driver, socket, .. })) = opened else { return Err(closed()) };
         let mut reply = pin!(driver.send_packed_command(&command));
         let reply = match socket.ask(Side::Caller, reply.as_mut()) {
             Some(reply) => reply,
@@ -179,12 +193,28 @@ async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
         match role {
             // C12: a box on the way may accept a connection before it has one to the server. It is waited for here,
             // for as long as opening may take, and not by the first request.
-            Role::Any => driver.send_packed_command(&cmd("PING")).await?.extract_error().map(drop),
-            Role::Primary => refuse_replica(&mut driver).await,
+            Role::Any => {
+                driver.send_packed_command(&cmd("PING")).await?.extract_error()?;
+                Ok(String::new())
+            }
+            Role::Voter(lessons) => introduced(&driver, &lessons()).await,
+            Role::Primary => refuse_replica(&mut driver).await.map(|()| String::new()),
         }
     };
-    socket.wait(Side::Caller, checked).await?;
-    Ok(Opened { driver, socket: Arc::new(socket) })
+    let told = socket.wait(Side::Caller, checked).await?.into();
+    Ok(Opened { driver, socket: Arc::new(socket), told })
+}
+
+/// Asks a server what it is, and has it learn programs in the same round trip. A program that it does not learn is sent
+/// to it when it is run.
+async fn introduced(driver: &MultiplexedConnection, lessons: &[Cmd]) -> Result<String, RedisError> {
+    let send = |command: Cmd| {
+        let mut driver = driver.clone();
+        async move { driver.send_packed_command(&command).await }
+    };
+    let learning = join_all(lessons.iter().cloned().map(send));
+    let (told, _) = join(send(cmd("INFO")), learning).await;
+    Ok(from_redis_value(told?.extract_error()?)?)
 }
 
 async fn refuse_replica(driver: &mut MultiplexedConnection) -> Result<(), RedisError> {
@@ -206,7 +236,7 @@ fn too_late() -> RedisError {
 
 /// Sends what is queued, for as long as the link lives.
 async fn carry(opened: &Opened, mut queue: mpsc::UnboundedReceiver<Request>) {
-    let Opened { driver, socket } = opened;
+    let Opened { driver, socket, .. } = opened;
     let together = Together::default();
     let (mut batch, mut batches) = (Vec::new(), FuturesUnordered::<BoxFuture<'_, Outcome>>::new());
     let mut delivery = Delivery::default();

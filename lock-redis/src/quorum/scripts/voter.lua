@@ -1,5 +1,8 @@
 -- What the programs of a voter share: see the documentation of the quorum for the keys.
 
+-- It is learned, and not to be run yet.
+if #KEYS == 0 then return end
+
 -- A number that a key holds; 0 if there is none.
 local function number_at(key)
   local text = redis.call('GET', key)

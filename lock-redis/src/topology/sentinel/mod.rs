@@ -105,7 +105,8 @@ impl Primary {
 async fn run_of(node: &Node) -> Result<String, BackendError> {
     let mut info = cmd("INFO");
     info.arg("server");
-    reply::run_id(node.send(info).await?)
+    let info: String = reply::read(node.send(info).await?, "INFO")?;
+    reply::run_id(&info).map(str::to_owned)
 }
 
 impl Sentinels {
