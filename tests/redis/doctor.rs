@@ -1,11 +1,15 @@
 //! C31: what the doctor says of real servers.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use leasehold::{Finding, Health};
-use lock_testkit::RedisServer;
+use lock_testkit::{RedisServer, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::access::RIGHTS;
 use crate::rights::user_without;
-use crate::support::client;
+use crate::support::{LIMIT, client};
 
 const SAFE: [&str; 2] = ["--appendonly", "yes"];
 
@@ -64,6 +68,54 @@ async fn c31_a_replica_is_named() {
         RedisServer::start_with(&[&SAFE[..], &["--replicaof", "127.0.0.1", &port]].concat()).await;
     let faults = faults(&replica.url()).await;
     assert_eq!(faults, [("role", Health::Risk), ("rights", Health::Unknown)]);
+}
+
+/// Answers each request as a server does whose clock is a minute ahead; its port.
+async fn fast_clock() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = [0; 1024];
+                while let Ok(1..) = client.read(&mut request).await {
+                    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+                    let answer = match request.windows(4).any(|word| word == b"TIME") {
+                        true => format!("*2\r\n$10\r\n{:010}\r\n$1\r\n0\r\n", now.as_secs() + 60),
+                        false => "+PONG\r\n".to_owned(),
+                    };
+                    client.write_all(answer.as_bytes()).await.expect("it is read");
+                }
+            });
+        }
+    });
+    port
+}
+
+/// C31: a replica that takes over ends holds by its own clock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_the_clocks_of_replicas_are_read() {
+    let primary = RedisServer::start_with(&SAFE).await;
+    let clock = async |announced: u16| {
+        let (port, announced) = (primary.port().to_string(), announced.to_string());
+        let replica = ["--replicaof", "127.0.0.1", &port, "--replica-announce-port", &announced];
+        let _replica = RedisServer::start_with(&replica).await;
+        let slave = format!("port={announced},state=online");
+        eventually("it follows", LIMIT, async || {
+            primary.cli(&["INFO", "replication"]).text().contains(&slave)
+        })
+        .await;
+        let findings = findings(&primary.url()).await;
+        findings.into_iter().find(|finding| finding.check == "clock").expect("it looks")
+    };
+    let port = fast_clock().await;
+    let ahead = clock(port).await;
+    assert_eq!(ahead.health, Health::Risk, "{ahead}");
+    assert!(ahead.seen.contains(&format!("replica 127.0.0.1:{port}")), "{ahead}");
+    assert!(ahead.seen.contains("ahead"), "{ahead}");
+    let away = clock(1).await;
+    assert_eq!(away.health, Health::Unknown, "{away}");
+    assert!(away.seen.contains("replica 127.0.0.1:1"), "{away}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

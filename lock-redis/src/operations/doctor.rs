@@ -1,12 +1,15 @@
 //! What endangers locks on a live server.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use lock_core::{BackendError, Finding, Health};
 use redis::cmd;
+use tokio::time::timeout;
 
+use crate::protocol::error::{BACKEND, named};
 use crate::protocol::reply;
 use crate::scripts::Servers;
 use crate::topology::Topology;
@@ -18,6 +21,9 @@ pub(crate) const PROBE: &str = "leasehold-doctor";
 
 /// How long a probe holds its lock if it cannot give it back.
 pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
+
+/// How long one of several servers is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A clock that is further off is not kept right by anybody.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
@@ -40,10 +46,12 @@ pub(crate) async fn examine(
     prefix: &str,
     probe: impl Future<Output = Result<(), BackendError>>,
 ) -> Result<Vec<Finding>, BackendError> {
-    let (nodes, servers) = (server.nodes(), server.servers());
-    let seen = try_join_all(nodes.iter().map(|node| look_at(node, servers))).await?;
+    let servers = server.servers();
+    let (nodes, seen, gone) = look_at_all(server.nodes(), servers).await?;
     let is_replica = seen.iter().any(|seen| seen.is_replica);
+    let replicas: Vec<_> = seen.iter().flat_map(|seen| seen.replicas.clone()).collect();
     let mut findings = worst_of_each_check(seen.into_iter().flat_map(|seen| seen.settings));
+    findings.extend(gone);
     findings.extend(server.examine().await);
     match is_replica {
         true => {
@@ -51,25 +59,76 @@ pub(crate) async fn examine(
             findings.push(Finding::unknown("rights", why, "examine the primary"));
         }
         false => {
+            let probe = in_time(&nodes[0], probe);
             findings.extend(rights::examine(&nodes, servers, prefix, probe).await);
         }
     }
-    let clocks = try_join_all(nodes.iter().map(|node| clock(node))).await?;
+    // Each replica goes by its own clock once it takes over.
+    let clocks = join_all(nodes.iter().chain(&replicas).map(|node| clock(node))).await;
     findings.extend(worst_of_each_check(clocks));
     Ok(findings)
+}
+
+/// Looks at each server: those that answered, what they tell, and a finding for each other one.
+///
+/// # Errors
+/// [`BackendError`] if none answered.
+async fn look_at_all(
+    nodes: Vec<Arc<Node>>,
+    servers: Servers,
+) -> Result<(Vec<Arc<Node>>, Vec<Seen>, Vec<Finding>), BackendError> {
+    let looks = nodes.iter().map(|node| in_time(node, look_at(node, servers)));
+    let (mut answered, mut told, mut gone, mut failed) = (vec![], vec![], vec![], None);
+    for (node, seen) in nodes.iter().zip(join_all(looks).await) {
+        match seen {
+            Ok(seen) => {
+                answered.push(node.clone());
+                told.push(seen);
+            }
+            Err(error) => {
+                let remedy = "start it again: its locks wait until it, or a replica of it, answers";
+                gone.push(Finding::risk("server", error.to_string(), remedy));
+                failed = Some(error);
+            }
+        }
+    }
+    match failed {
+        Some(error) if answered.is_empty() => Err(error),
+        _ => Ok((answered, told, gone)),
+    }
+}
+
+/// The answer of one server. One of several that is silent keeps nobody from what the others tell.
+async fn in_time<T>(
+    server: &Node,
+    answer: impl Future<Output = Result<T, BackendError>>,
+) -> Result<T, BackendError> {
+    match &*server.address {
+        "" => answer.await,
+        _ => {
+            let answer = timeout(PATIENCE, answer).await;
+            let silent = || named(&server.address, BackendError::no_answer(BACKEND, PATIENCE));
+            answer.unwrap_or_else(|_| Err(silent()))
+        }
+    }
 }
 
 /// What one server tells of itself.
 struct Seen {
     settings: Vec<Finding>,
     is_replica: bool,
+    /// Those that follow it.
+    replicas: Vec<Arc<Node>>,
 }
 
 async fn look_at(server: &Node, servers: Servers) -> Result<Seen, BackendError> {
     let info = match server.send(cmd("INFO")).await {
         Ok(reply) => reply::read::<String>(reply, "INFO")?,
         Err(error) if error.is_transient() => return Err(error),
-        Err(_) => return Ok(Seen { settings: vec![unseen()], is_replica: false }),
+        Err(_) => {
+            let (settings, replicas) = (vec![unseen()], Vec::new());
+            return Ok(Seen { settings, is_replica: false, replicas });
+        }
     };
     let info = Info::parse(&info);
     let role = match &*server.address {
@@ -80,7 +139,19 @@ async fn look_at(server: &Node, servers: Servers) -> Result<Seen, BackendError> 
     let mut settings = vec![version(&info), role, eviction(&info), persistence(&info), watching];
     settings.extend(replicas(&info, servers));
     let settings = settings.into_iter().map(|finding| at(&server.address, finding)).collect();
-    Ok(Seen { settings, is_replica: info.get("role") != "master" })
+    let replicas = replicas_of(&info)
+        .filter_map(|(host, port)| Some(Arc::new(server.replica(host, port).ok()?)));
+    let (replicas, is_replica) = (replicas.collect(), info.get("role") != "master");
+    Ok(Seen { settings, is_replica, replicas })
+}
+
+/// Where the replicas of a server are, as lines such as `slave0:ip=10.0.0.2,port=6379,state=online` tell.
+fn replicas_of<'a>(info: &Info<'a>) -> impl Iterator<Item = (&'a str, u16)> {
+    (0..).map_while(|number| {
+        let line = info.get(&format!("slave{number}"));
+        let field = |key| line.split(',').find_map(|field| field.strip_prefix(key));
+        Some((field("ip=")?, field("port=")?.parse().ok()?))
+    })
 }
 
 /// Of several findings on the same thing the worst; the first of those that are as bad.
@@ -265,18 +336,22 @@ fn learns_by(events: &str) -> String {
     }
 }
 
-async fn clock(server: &Node) -> Result<Finding, BackendError> {
+async fn clock(server: &Node) -> Finding {
     let before = wall_time();
-    let reply = server.send(cmd("TIME")).await;
+    let reply = in_time(server, server.send(cmd("TIME"))).await;
     let after = wall_time();
-    let (secs, micros): (u64, u32) = match reply {
-        Ok(reply) => reply::read(reply, "TIME")?,
-        Err(error) if error.is_transient() => return Err(error),
-        Err(error) => return Ok(Finding::unknown("clock", error.to_string(), "grant +time")),
-    };
-    let theirs = Duration::new(secs, micros.saturating_mul(1000).min(999_999_999));
-    let finding = offset(theirs.saturating_sub(after), before.saturating_sub(theirs));
-    Ok(at(&server.address, finding))
+    let time = reply.and_then(|reply| reply::read::<(u64, u32)>(reply, "TIME"));
+    match time {
+        Ok((secs, micros)) => {
+            let theirs = Duration::new(secs, micros.saturating_mul(1000).min(999_999_999));
+            let off = offset(theirs.saturating_sub(after), before.saturating_sub(theirs));
+            at(&server.address, off)
+        }
+        Err(error) => {
+            let remedy = "let this host reach it and grant +time, or compare its clock there";
+            Finding::unknown("clock", error.to_string(), remedy)
+        }
+    }
 }
 
 /// By how much the server's clock is certainly off: it was read between two readings of our clock.

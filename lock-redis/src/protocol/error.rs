@@ -32,6 +32,16 @@ pub(crate) fn classify(error: RequestError) -> BackendError {
     }
 }
 
+/// The error of one of several servers, which it names.
+pub(crate) fn named(address: &str, error: BackendError) -> BackendError {
+    let outcome = error.outcome();
+    match (address, error.is_transient()) {
+        ("", _) => error,
+        (_, true) => BackendError::transient(BACKEND, outcome, address.to_owned(), error),
+        (_, false) => BackendError::permanent(BACKEND, outcome, address.to_owned(), error),
+    }
+}
+
 /// The servers name each other as the one that keeps a lock: its slot moves just now.
 pub(crate) fn still_moving(error: RedisError) -> BackendError {
     let context = "the cluster moves the lock to another server";

@@ -1,7 +1,8 @@
 -- Tries each command that the scripts run. A server refuses what a user may not run before it looks at anything else.
--- ARGV: a key that is nobody's, which is left to expire; a channel of the client
+-- ARGV: a key that is nobody's, which is left to expire; a channel of the client; '1' on a cluster, where clients ask
+-- for a slot that moves
 -- -> the commands that the user may not run
-local key, channel = unpack(ARGV)
+local key, channel, is_spread = unpack(ARGV)
 local trials = {
   -- The key is a string then, so that what is for other types changes nothing.
   { 'SET', key, '1', 'PX', '1000' }, { 'GET', key }, { 'GETEX', key }, { 'MGET', key }, { 'SETRANGE', key, '0', '1' },
@@ -11,6 +12,7 @@ local trials = {
   { 'PEXPIRE', key, '1000' }, { 'DEL', key }, { 'TIME' }, { 'PUBLISH', channel, '' },
 }
 if @several@ then trials[#trials + 1] = { 'PUBSUB', 'NUMSUB', channel } end
+if is_spread == '1' then trials[#trials + 1] = { 'ASKING' } end
 
 local refused = {}
 for _, trial in ipairs(trials) do

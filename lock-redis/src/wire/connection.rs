@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{Client, Cmd, IntoConnectionInfo, RedisError, Value};
+use redis::{Client, Cmd, ConnectionAddr, IntoConnectionInfo, RedisError, Value};
 use tokio::sync::watch;
 
 use crate::protocol::error::{RequestError, code_of};
@@ -69,6 +69,18 @@ struct State {
 impl Connection {
     pub(crate) fn new(client: Client, role: Role) -> Self {
         Self { client, role, state: Mutex::default(), opened: watch::Sender::new(()) }
+    }
+
+    /// What opens connections to another server in the same way.
+    pub(crate) fn client_at(&self, host: &str, port: u16) -> Result<Client, RedisError> {
+        let (info, host) = (self.client.get_connection_info().clone(), host.to_owned());
+        let address = match info.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Client::open(info.set_addr(address))
     }
 
     /// Changes each time that a link is open, which may lead to another server than the one before.

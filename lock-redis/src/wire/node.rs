@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use lock_core::BackendError;
 use lock_core::backend::Notifications;
-use redis::{Client, Cmd, Value};
+use redis::{Client, Cmd, RedisError, Value};
 
-use crate::protocol::error::classify;
+use crate::protocol::error::{classify, named};
 use crate::wire::connection::Connection;
 use crate::wire::key_events::KeyEvents;
 use crate::wire::link::Role;
@@ -37,8 +37,16 @@ impl Node {
         Self { address, connection, push, key_events, channel }
     }
 
+    /// A replica of it, which is reached in the same way, and by the same user.
+    pub(crate) fn replica(&self, host: &str, port: u16) -> Result<Self, RedisError> {
+        let client = self.connection.client_at(host, port)?;
+        let address = format!("replica {host}:{port}");
+        Ok(Self::new(address, client, Role::Any, self.channel.clone()))
+    }
+
     /// Sends it one command, and waits for its reply.
     pub(crate) async fn send(&self, command: Cmd) -> Result<Value, BackendError> {
-        self.connection.send(command).await.map_err(classify)
+        let answer = self.connection.send(command).await;
+        answer.map_err(|error| named(&self.address, classify(error)))
     }
 }

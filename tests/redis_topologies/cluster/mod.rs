@@ -74,6 +74,47 @@ async fn c31_all_primaries_are_examined() {
     );
 }
 
+/// C31: one primary that is dead, or silent, is named, and hides nothing of the others. No listing leaves its locks out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_dead_primary_hides_no_other() {
+    let mut cluster = RedisCluster::start(NEVER).await;
+    let client = client(&cluster.url()).await;
+    works(&client).await;
+    cluster.servers()[1].stop();
+    cluster.server(0).kill();
+    let gone = [0, 1].map(|number: usize| cluster.servers()[number].addr().to_string());
+    let findings = client.admin().doctor().await.expect("an answer");
+    let named = |address: &String| {
+        let named = findings.iter().filter(|one| one.check == "server");
+        named.filter(|one| one.seen.contains(address)).count()
+    };
+    assert_eq!(gone.each_ref().map(named), [1, 1], "{findings:?}");
+    for check in ["version", "role", "eviction", "persistence", "watching", "clock"] {
+        assert!(findings.iter().any(|finding| finding.check == check), "{check}: {findings:?}");
+    }
+    let refused = client.admin().list("", 10).await.expect_err("it may lack their locks");
+    let text = crate::support::shown(&refused);
+    assert!(gone.iter().any(|address| text.contains(address)), "{text}");
+}
+
+/// C31: a client asks for a slot that moves, and a script asks who listens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_rights_that_only_a_cluster_takes_are_named() {
+    let cluster = shared().await;
+    for (missing, named) in [("-asking", "+asking"), ("-pubsub", "+pubsub|numsub")] {
+        let user = fresh_name();
+        for server in cluster.servers() {
+            let rights = ["ACL", "SETUSER", &user, "on", "nopass", "~*", "&*", "+@all", missing];
+            assert_eq!(server.cli(&rights).to_string(), "OK");
+        }
+        let url =
+            cluster.url().replace("redis-cluster://", &format!("redis-cluster://{user}:any@"));
+        let findings = client(&url).await.admin().doctor().await.expect("an answer");
+        let rights = findings.iter().find(|finding| finding.check == "rights").expect("it looks");
+        assert!(rights.health == Health::Risk && rights.to_string().contains(named), "{rights}");
+    }
+}
+
 /// C2: a listing finds the locks of all primaries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c02_a_listing_shows_the_locks_of_all_primaries() {
