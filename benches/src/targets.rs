@@ -11,7 +11,6 @@ use crate::figures::{
     BYTES, CLIENT_CORES, CPU, CYCLES, Case, FAIRNESS, Figures, Key, LAST_BY_FIRST, P50, P99,
     RENEWALS, REQUESTS, SERVER_CORES,
 };
-use crate::stores::postgres::ADVISORY;
 use crate::workloads::{age, beside, handoff, held, hot, throughput, uncontended, waiting};
 
 /// Beside their requests clients ask now and then whether their connections live.
@@ -114,8 +113,6 @@ fn postgres() -> Vec<Target> {
     ];
     for clients in handoff::CLIENTS {
         targets.push(of(4, handoff::NAME, clients, P50).by_wake_up().at_most(2.0));
-        let advisory = of(4, handoff::NAME, clients, P50).mode(ADVISORY);
-        targets.push(advisory.by("pg_advisory_lock").at_most(1.5));
     }
     targets
 }
@@ -175,12 +172,6 @@ impl Target {
         Self { number, figure, by: By::Itself, bound: Bound::AtMost(f64::NAN) }
     }
 
-    /// Of another of our modes.
-    fn mode(mut self, name: &'static str) -> Self {
-        self.figure.peer = name;
-        self
-    }
-
     fn by(self, peer: &'static str) -> Self {
         Self { by: By::Other(Key { peer, ..self.figure }), ..self }
     }
@@ -232,10 +223,6 @@ impl Target {
     fn what(&self, by: Option<Key>) -> String {
         let Key { backend, case, peer, figure } = self.figure;
         let what = format!("{}, {} of {}: {figure}", backend.name(), case.name, case.workers);
-        let what = match peer {
-            OURS => what,
-            mode => format!("{what} of {mode}"),
-        };
         match by {
             None => what,
             Some(other) if other.peer != peer => format!("{what} ÷ {}", other.peer),

@@ -87,7 +87,7 @@ fn role(facts: &Facts) -> Finding {
         }
         _ => Finding::risk(
             "role",
-            "the server is a standby: it takes no writes, and its advisory locks are its own",
+            "the server is a standby: it takes no writes",
             "use the address of the primary, or target_session_attrs of the pooler",
         ),
     }
@@ -218,14 +218,8 @@ async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError>
         return Ok(Finding::unknown("schema", why, "examine the primary"));
     }
     const NAME: &str = "leasehold-doctor";
-    let probe = match server.names.is_advisory() {
-        true => server.call("look").text(NAME).number(0).number(0),
-        false => {
-            let probe = server.call("withdraw").text(NAME).owners([OwnerId::random()].into_iter());
-            probe.number(server.clock_limit())
-        }
-    };
-    match server.rows(&probe).await {
+    let probe = server.call("withdraw").text(NAME).owners([OwnerId::random()].into_iter());
+    match server.rows(&probe.number(server.clock_limit())).await {
         Ok(_) => Ok(Finding::good("schema", "tables and functions are there, and may be used")),
         Err(error) if error.is_transient() => Err(error),
         Err(error) => Ok(Finding::risk(

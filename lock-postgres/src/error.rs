@@ -12,6 +12,7 @@ const WITHDRAWN: &str = "LH001";
 const CLOCK: &str = "LH002";
 pub(crate) const STALE: &str = "LH003";
 pub(crate) const NOT_OURS: &str = "LH004";
+const SESSION_GONE: &str = "LH005";
 
 /// What the server raises where no message fits into its queue.
 const QUEUE_FULL: &str = "54000";
@@ -27,11 +28,6 @@ pub(crate) fn code_of(error: &RequestError) -> Option<String> {
 /// What the server says, if it is the server's error.
 pub(crate) fn message_of(error: &RequestError) -> String {
     error.error().as_database_error().map(|error| error.message().to_owned()).unwrap_or_default()
-}
-
-/// Whether the session is over: the server said so, or the connection failed or was silent for too long.
-pub(crate) fn ends_session(error: &RequestError) -> bool {
-    code_of(error).is_none_or(|code| code.starts_with("57P"))
 }
 
 /// Classifies an error of the driver by what the caller can do about it (C15).
@@ -83,7 +79,7 @@ fn classify_answer(error: Error) -> BackendError {
     let (outcome, context) = (Outcome::NotApplied, meaning(&code));
     match &*code {
         "26000" | "42P05" | "2D000" | "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000"
-        | "57P01" | "57P02" | "57P03" | "57P05" => {
+        | "57P01" | "57P02" | "57P03" | "57P05" | SESSION_GONE => {
             BackendError::transient(BACKEND, outcome, context, source(error))
         }
         _ if code.starts_with("53") => {
@@ -102,6 +98,7 @@ fn meaning(code: &str) -> &'static str {
         WITHDRAWN => "the claim was withdrawn",
         CLOCK => "the server's clock cannot be trusted: set it right",
         STALE => "the token is stale",
+        SESSION_GONE => "the session with which holds end is not at this server",
         "25006" => "the server takes no writes: it is a standby, or read-only",
         // A standby refuses even to read the tables that a crash may empty. No other feature that our
         // requests need is missing on a server that could make the schema.

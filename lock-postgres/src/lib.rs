@@ -1,5 +1,4 @@
-//! Leasehold's locks on Postgres, in two modes: rows of a lease table ([`PostgresBackend`], the main one)
-//! and advisory locks of sessions ([`AdvisoryBackend`]).
+//! Leasehold's locks on Postgres: rows of a lease table.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), lock_core::LockError> {
@@ -11,19 +10,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # Which mode
-//! | | table | advisory |
-//! | --- | --- | --- |
-//! | a held lock is | a row | a session, with a connection of its own |
-//! | a holder that dies frees it | at its TTL | 3.5 s after its session, at its TTL at the latest |
-//! | waiters | first come, first served, by push | the same, each with a connection of its own |
-//! | through a transaction pooler | yes; waiters poll | refused |
-//! | a restart of the server | keeps holds | ends all holds |
-//! | kinds of hold | exclusive, shared, permits with slots | exclusive |
-//!
-//! Both have the same tokens and fences. They do not exclude each other: each has a table of its own.
-//!
-//! # Protocol of the table
+//! # Protocol
 //! Every operation is one call of a function of the schema: one round trip, and a transaction of its own unless it has
 //! company.
 //! A function first locks the one row of the name, which never changes, and looks at grants and queue after,
@@ -75,22 +62,13 @@
 //!   two connections share a session or one of them changes it, and says so in `capabilities()`. Waiters then keep their
 //!   places in the queue, and poll every 100 ms.
 //!
-//! # Protocol of advisory locks
-//! Each claim that waits or holds has a connection of its own, and takes the lock by one request. That
-//! tries `pg_try_advisory_lock`, tells that the lock is busy, waits in `pg_advisory_lock`, first come, first
-//! served, and appends the grant with its token. A wait has no time-out in the server, which may grant a lock
-//! whose wait it gave up: its session is ended. The hold ends with its session. The connection is read all the
-//! time, so that its end is told when it arrives; it is asked for a sign of life once a second, and given up after 2 s
-//! of silence. A session that ends without a release leaves its row in force: whoever has the lock next waits for 3.5 s,
-//! until the holder has noticed. A request that fails is no loss. If our process is stopped, the server ends the session a second
-//! after its TTL (`idle_session_timeout`, Postgres 14 or newer).
-//!
-//! Grants are rows of a table that a crash empties, as it ends all holds. So neither a grant nor a release waits
-//! for the disk. The tokens survive all the same: a number a second ahead is on disk before a token up to it is
-//! told, and after a crash the next token is greater than that number.
-//!
-//! Another client that attached the lease extends the hold in the row, if the process that the row names
-//! holds the lock at that moment. It looks once a second whether that process still does.
+//! # Holds that end with the connection
+//! [`PostgresOptions::ends_with_connection`] lets holds end when their client is gone, or at their TTL. The client keeps
+//! one session for all its holds, with an advisory lock. The key of that lock stands beside each hold. Who finds a lock
+//! held looks whether the holder's session still has it. If not, the hold ends 3 s later. The client gives its holds up
+//! when the connection ends, or is silent for 2.5 s: so nobody is let in beside a holder whose session was only
+//! terminated or cut. A server refuses grants and extensions for a session that it does not have. A client that
+//! attached the lease of another, and extends it, ends it with its own connection from then on.
 //!
 //! # What Postgres does not promise
 //! Expiry goes by the server's wall clock: a step forward ends leases early, a step back keeps them
@@ -107,7 +85,6 @@
 //! Postgres 13 or newer; tested with 15.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod advisory;
 mod connect;
 mod connections;
 mod doctor;
@@ -124,8 +101,6 @@ mod table;
 mod transaction;
 mod turns;
 
-pub use crate::advisory::AdvisoryBackend;
-pub use crate::connect::connect;
 pub use crate::fence::PostgresFence;
-pub use crate::options::{Mode, PostgresOptions};
+pub use crate::options::PostgresOptions;
 pub use crate::table::PostgresBackend;

@@ -35,6 +35,7 @@ pub struct PostgresOptions {
     table: String,
     pub(crate) connections: usize,
     pub(crate) clock: ClockLimit,
+    ends: Ends,
 }
 
 #[derive(Clone)]
@@ -43,15 +44,12 @@ enum Target {
     Settings(Arc<PgConnectOptions>),
 }
 
-/// What holds a lock: a row of a table, or a session of the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Mode {
-    /// A row of the lease table: [`PostgresBackend`](crate::PostgresBackend). The default.
-    #[default]
-    Table,
-    /// An advisory lock of a session: [`AdvisoryBackend`](crate::AdvisoryBackend).
-    Advisory,
+/// What ends a hold that nobody gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    ByTtl,
+    /// Or the end of the client's connection, if that is earlier.
+    WithConnection,
 }
 
 impl PostgresOptions {
@@ -59,8 +57,9 @@ impl PostgresOptions {
     /// `postgres://[user[:password]@]host[:port][/database][?parameter=value&…]`.
     ///
     /// It takes the driver's parameters (`sslmode`, `sslrootcert`, `host=/directory/of/a/socket`, …)
-    /// and ours, which the driver does not see: `lock_schema`, `lock_table` and, for
-    /// [`connect`](crate::connect()), `lock_mode=table` or `lock_mode=advisory`. Any other
+    /// and ours, which the driver does not see: `lock_schema`, `lock_table` and
+    /// `ends_with=connection`, which is
+    /// [`ends_with_connection`](Self::ends_with_connection). Any other
     /// parameter is refused; `leasehold::connect` takes `prefix` besides.
     pub fn new(url: impl Into<String>) -> Self {
         Self::with(Target::Url(url.into()))
@@ -81,6 +80,7 @@ impl PostgresOptions {
             table: TABLE.to_owned(),
             connections: CONNECTIONS,
             clock: ClockLimit::ADay,
+            ends: Ends::ByTtl,
         }
     }
 
@@ -91,8 +91,8 @@ impl PostgresOptions {
     }
 
     /// The table in which locks live, whose name also begins those of its companions; default `locks`.
-    /// It takes a-z, 0-9 and `_`, no digit first, and at most 37 characters. It does not end as the
-    /// companions do: in `_queue`, `_withdrawn`, `_fences`, `_runs` or `_advisory`.
+    /// It takes a-z, 0-9 and `_`, no digit first, and at most 40 characters. It does not end as the
+    /// companions do: in `_queue`, `_withdrawn`, `_fences` or `_runs`.
     pub fn table(self, table: impl Into<String>) -> Self {
         Self { table: table.into(), ..self }
     }
@@ -101,10 +101,23 @@ impl PostgresOptions {
     /// they are needed, and closed when nobody used them for a minute. One is left to renewals, if there are two
     /// or more. Up to 5 more are opened while something waits for a lock. Attempts at one lock use
     /// at most a quarter of them (at least one), so that a lock whose row is jammed leaves the others for
-    /// other locks. Advisory mode has one more for each lock that is held, and keeps as many again, whose
-    /// hold is over, for a minute.
+    /// other locks. [`ends_with_connection`](Self::ends_with_connection) keeps one more.
     pub fn max_connections(self, at_most: usize) -> Self {
         Self { connections: at_most.max(1), ..self }
+    }
+
+    /// Ends holds with the client's connection, or at their TTL if that is sooner. By default the TTL alone ends a hold
+    /// that nobody gives back.
+    ///
+    /// The client keeps one session of the server for all its holds. A holder that dies frees its locks 3 s after
+    /// somebody who wants them sees that the session is gone, which a waiter does within a second. The client gives its
+    /// holds up as [`Disconnected`](lock_core::LostReason::Disconnected) when the session ends, or was silent for
+    /// 2.5 s. A client that is stopped keeps its session: its TTL ends the hold.
+    ///
+    /// It needs a session of its own: behind a pooler that gives each transaction another one, connecting is
+    /// refused. The session lives on the runtime on which this connects, and ends with it.
+    pub fn ends_with_connection(self) -> Self {
+        Self { ends: Ends::WithConnection, ..self }
     }
 
     /// Grants locks even if the server's clock is more than a day ahead of ours. Such a clock makes
@@ -119,21 +132,20 @@ impl PostgresOptions {
     /// # Errors
     /// [`LockError::Config`] if the URL or a name cannot be used.
     pub fn schema_sql(&self) -> Result<String, LockError> {
-        let names = self.read()?.names;
-        Ok(schema::script(&names) + &schema::script(&names.for_advisory_locks()))
+        Ok(schema::script(&self.read()?.names))
     }
 
     /// Reads the URL and checks the names.
     pub(crate) fn read(&self) -> Result<Settings, LockError> {
         let (mut schema, mut table) = (self.schema.clone(), self.table.clone());
-        let mut mode = Mode::default();
+        let mut ends = self.ends;
         let server = match &self.target {
             Target::Settings(settings) => (**settings).clone(),
             Target::Url(url) => {
                 let mut parameters = UrlParameters::of(url);
                 schema = parameters.take("lock_schema").unwrap_or(schema);
                 table = parameters.take("lock_table").unwrap_or(table);
-                mode = parameters.take("lock_mode").map_or(Ok(mode), |text| parse_mode(&text))?;
+                ends = parameters.take("ends_with").map_or(Ok(ends), |text| parse_ends(&text))?;
                 // C49: the driver passes over what it does not know.
                 parameters.refuse_unless(is_known_to_the_driver)?;
                 // The driver's own text is left out: it may repeat parts of the URL, and so a password.
@@ -148,7 +160,7 @@ impl PostgresOptions {
             None => server,
         };
         // Poolers do not know the parameter that the driver would set.
-        Ok(Settings { server: server.extra_float_digits(None), names, mode })
+        Ok(Settings { server: server.extra_float_digits(None), names, ends })
     }
 }
 
@@ -180,7 +192,7 @@ const DRIVER_PARAMETERS: &[&str] = &[
 pub(crate) struct Settings {
     pub(crate) server: PgConnectOptions,
     pub(crate) names: TableNames,
-    pub(crate) mode: Mode,
+    pub(crate) ends: Ends,
 }
 
 /// Whether the driver reads a parameter of this name.
@@ -189,11 +201,10 @@ fn is_known_to_the_driver(key: &str) -> bool {
     is_setting || DRIVER_PARAMETERS.contains(&key)
 }
 
-fn parse_mode(text: &str) -> Result<Mode, LockError> {
+fn parse_ends(text: &str) -> Result<Ends, LockError> {
     match text {
-        "table" => Ok(Mode::Table),
-        "advisory" => Ok(Mode::Advisory),
-        _ => Err(unusable("`lock_mode` is `table` or `advisory`")),
+        "connection" => Ok(Ends::WithConnection),
+        _ => Err(unusable("`ends_with` is `connection`, or is left out")),
     }
 }
 
@@ -216,9 +227,9 @@ mod tests {
 
     #[test]
     fn our_parameters_are_taken_out_of_the_url() {
-        let url = "postgres://u:p@h:1/d?lock_mode=advisory&sslmode=disable&lock_table=t%5f2";
+        let url = "postgres://u:p@h:1/d?ends_with=connection&sslmode=disable&lock_table=t%5f2";
         let read = PostgresOptions::new(url).read().expect("a good URL");
-        assert_eq!(read.mode, Mode::Advisory);
+        assert_eq!(read.ends, Ends::WithConnection);
         assert_eq!(read.names, TableNames::new("leasehold", "t_2").expect("good names"));
         assert_eq!((read.server.get_host(), read.server.get_port()), ("h", 1));
     }
@@ -233,7 +244,7 @@ mod tests {
     fn c32_a_bad_url_is_refused_without_being_repeated() {
         for bad in [
             "postgres://u:secret@h:port/d",
-            "postgres://u:secret@h/d?lock_mode=secret",
+            "postgres://u:secret@h/d?ends_with=secret",
             "postgres://u:secret@h/d?lock_colour=secret",
             "postgres://u:secret@h/d?sslmod=secret",
             "postgres://u:p@h/d#secret",

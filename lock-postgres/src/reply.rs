@@ -1,4 +1,4 @@
-//! Reads what the server answers, in both modes.
+//! Reads what the server answers.
 
 use std::time::{Duration, UNIX_EPOCH};
 

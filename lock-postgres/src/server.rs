@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::connections::Connections;
 use crate::error::{BACKEND, NOT_OURS, RequestError, classify, code_of, message_of, not_connected};
-use crate::options::{Mode, PostgresOptions};
+use crate::options::{PostgresOptions, Settings};
 use crate::reply;
 use crate::schema::{self, Found, Making, TableNames};
 use crate::sql::Call;
@@ -24,7 +24,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// that is busy with others shows it after a few looks.
 const LOOKS: usize = 4;
 
-/// One database, and the tables of one mode in it. Clones share their connections.
+/// One database, and the tables of the locks in it. Clones share their connections.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) connections: Arc<Connections>,
@@ -34,19 +34,17 @@ pub(crate) struct Server {
 
 impl Server {
     /// Connects, sees whether a pooler stands between, and makes the schema unless it is there.
-    pub(crate) async fn connect(options: &PostgresOptions, mode: Mode) -> Result<Self, LockError> {
+    pub(crate) async fn connect(
+        options: &PostgresOptions,
+        settings: &Settings,
+    ) -> Result<Self, LockError> {
         let end = end_of_connecting();
-        let settings = options.read()?;
         let form = by(end, "looking for a pooler", async {
             form_for(&settings.server).await.map_err(not_connected)
         });
         let connections =
             Connections::new(settings.server.clone(), form.await?, options.connections);
-        let connections = Arc::new(connections);
-        let names = match mode {
-            Mode::Table => settings.names,
-            Mode::Advisory => settings.names.for_advisory_locks(),
-        };
+        let (connections, names) = (Arc::new(connections), settings.names.clone());
         let server = Self { connections, names, clock: options.clock };
         server.ensure_schema(end).await?;
         Ok(server)
@@ -134,15 +132,6 @@ impl Server {
         run(rest).await.map(drop)
     }
 
-    /// Whether the server is a standby.
-    pub(crate) async fn is_standby(&self, end: Instant) -> Result<bool, LockError> {
-        let request = async {
-            let answer = self.connections.request("SELECT pg_is_in_recovery()").await;
-            answer.map_err(not_connected)
-        };
-        Ok(is_true(&by(end, "asking whether the server is a standby", request).await?))
-    }
-
     /// Whether each connection has a session of its own.
     pub(crate) fn is_direct(&self) -> bool {
         self.connections.form() == Form::Prepared
@@ -176,10 +165,6 @@ async fn session_of(connection: &mut PgConnection) -> Result<i32, RequestError> 
     row.try_get(0).map_err(RequestError::Execute)
 }
 
-fn is_true(rows: &[PgRow]) -> bool {
-    rows.first().is_some_and(|row| row.try_get(0).unwrap_or(false))
-}
-
 /// When a schema is made.
 #[derive(Clone, Copy, PartialEq)]
 enum Made {
@@ -192,7 +177,7 @@ enum Made {
 const MAKING: &str = "making the schema of the locks";
 
 /// When an attempt to connect that begins now is given up.
-pub(crate) fn end_of_connecting() -> Instant {
+fn end_of_connecting() -> Instant {
     Instant::now() + CONNECT_WITHIN
 }
 

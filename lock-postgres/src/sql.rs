@@ -17,16 +17,15 @@ use sqlx::{AssertSqlSafe, query};
 
 /// A call of a function, `SELECT … FROM function(…)`, or of a procedure, `CALL procedure(…)`.
 pub(crate) struct Call {
-    /// What stands before the arguments: once, or for several functions that are called one after the other with
-    /// the same values.
-    heads: Vec<String>,
+    /// What stands before the arguments.
+    head: String,
     arguments: Vec<Argument>,
 }
 
 /// A value among the arguments.
 enum Argument {
     Text(Option<String>),
-    Owner(Option<OwnerId>),
+    Owner(OwnerId),
     Number(Option<i64>),
     Flag(bool),
     Texts(Vec<String>),
@@ -41,18 +40,12 @@ impl Call {
 
     /// A call that selects `columns`, which SQL may compute from those of the answer.
     pub(crate) fn of_columns(columns: String, function: String) -> Self {
-        Self { heads: vec![format!("SELECT {columns} FROM {function}")], arguments: Vec::new() }
-    }
-
-    /// Calls another function after it, in the same request, with the same values.
-    pub(crate) fn then(mut self, function: &str) -> Self {
-        self.heads.push(format!("SELECT * FROM {function}"));
-        self
+        Self { head: format!("SELECT {columns} FROM {function}"), arguments: Vec::new() }
     }
 
     /// A call of a procedure, which may commit amid its work.
     pub(crate) fn of_procedure(procedure: &str) -> Self {
-        Self { heads: vec![format!("CALL {procedure}")], arguments: Vec::new() }
+        Self { head: format!("CALL {procedure}"), arguments: Vec::new() }
     }
 
     pub(crate) fn text(self, text: &str) -> Self {
@@ -64,10 +57,6 @@ impl Call {
     }
 
     pub(crate) fn owner(self, owner: OwnerId) -> Self {
-        self.with(Argument::Owner(Some(owner)))
-    }
-
-    pub(crate) fn optional_owner(self, owner: Option<OwnerId>) -> Self {
         self.with(Argument::Owner(owner))
     }
 
@@ -115,9 +104,7 @@ impl Call {
     fn with_arguments(&self, written: impl Fn(usize, &Argument) -> String) -> String {
         let written = |(at, argument)| written(at, argument);
         let arguments: Vec<String> = self.arguments.iter().enumerate().map(written).collect();
-        let arguments = arguments.join(",");
-        let one = |head| format!("{head}({arguments})");
-        self.heads.iter().map(one).collect::<Vec<_>>().join(" UNION ALL ")
+        format!("{}({})", self.head, arguments.join(","))
     }
 }
 
@@ -139,9 +126,9 @@ impl Argument {
         let array = |items: Vec<String>| format!("ARRAY[{}]", items.join(","));
         let value = match self {
             Self::Text(Some(text)) => text_literal(text),
-            Self::Owner(Some(owner)) => format!("'{}'", owner.expose()),
+            Self::Owner(owner) => format!("'{}'", owner.expose()),
             Self::Number(Some(number)) => format!("({number})"),
-            Self::Text(None) | Self::Owner(None) | Self::Number(None) => "NULL".to_owned(),
+            Self::Text(None) | Self::Number(None) => "NULL".to_owned(),
             Self::Flag(flag) => flag.to_string(),
             Self::Texts(texts) => array(texts.iter().map(|text| text_literal(text)).collect()),
             Self::Owners(owners) => {
@@ -158,7 +145,7 @@ impl Argument {
     ) -> Query<'q, Postgres, PgArguments> {
         match self {
             Self::Text(text) => query.bind(text.clone()),
-            Self::Owner(owner) => query.bind(owner.as_ref().map(OwnerId::expose)),
+            Self::Owner(owner) => query.bind(owner.expose()),
             Self::Number(number) => query.bind(*number),
             Self::Flag(flag) => query.bind(*flag),
             Self::Texts(texts) => query.bind(texts.clone()),
@@ -201,7 +188,7 @@ pub(crate) fn granted_at(token: &str, now: &str) -> String {
     format!("CASE WHEN {token} OPERATOR(pg_catalog.<=) {now} THEN {token} END")
 }
 
-/// The key of the advisory lock that stands for something, as the function `key` has it.
+/// The key of the advisory lock that stands for something, as the functions have it.
 pub(crate) fn key(something: &[u8]) -> i64 {
     let mut first = [0; 8];
     first.copy_from_slice(&Sha256::digest(something)[..8]);

@@ -38,7 +38,8 @@ fn etcd(schemes: Schemes) -> Schemes {
 #[cfg(feature = "postgres")]
 fn postgres(schemes: Schemes) -> Schemes {
     ["postgres", "postgresql"].into_iter().fold(schemes, |schemes, scheme| {
-        schemes.with(scheme, |url| async move { lock_postgres::connect(&url).await })
+        schemes
+            .with(scheme, |url| async move { lock_postgres::PostgresBackend::connect(&url).await })
     })
 }
 

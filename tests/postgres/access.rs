@@ -52,8 +52,6 @@ async fn a_missing_schema_is_made_or_the_remedy_named() {
     }
     let_in(&server, "guest");
     works(&client(&url).await).await;
-    let advisory = leasehold::connect(&format!("{url}?lock_mode=advisory")).await;
-    works(&advisory.expect("its tables are made as well")).await;
 }
 
 /// A database of another encoding takes the schema, and the names that it can hold.
@@ -62,8 +60,7 @@ async fn a_database_in_latin1_takes_the_schema() {
     let server = PostgresServer::start_with(&["listen_addresses=127.0.0.1,::1"]).await;
     server.psql("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
     let url = server.url_as("postgres", "latin");
-    for url in [url.clone(), format!("{url}?lock_mode=advisory"), url.replace("127.0.0.1", "[::1]")]
-    {
+    for url in [url.clone(), url.replace("127.0.0.1", "[::1]")] {
         works(&client(&url).await).await;
     }
 }
@@ -77,16 +74,10 @@ async fn an_empty_database_may_be_found_by_many_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn schemas_tables_and_modes_keep_name_spaces_apart() {
+async fn schemas_and_tables_keep_name_spaces_apart() {
     let url = shared().await.url();
     let mut guards = Vec::new();
-    for parameters in [
-        "",
-        "?lock_table=two",
-        "?lock_schema=three",
-        "?lock_mode=advisory",
-        "?lock_mode=advisory&lock_table=two",
-    ] {
+    for parameters in ["", "?lock_table=two", "?lock_schema=three"] {
         let client = leasehold::connect(&format!("{url}{parameters}")).await.expect(parameters);
         let guard = client.acquire(LockRequest::new("apart").wait(Wait::Never)).await;
         guards.push((client, guard.expect("locks of their own")));
@@ -98,10 +89,11 @@ async fn schemas_tables_and_modes_keep_name_spaces_apart() {
     for bad in [
         "?lock_table=A",
         "?lock_schema=%22",
-        "?lock_mode=both",
+        "?ends_with=both",
+        "?lock_mode=advisory",
         "?lock_x=1",
-        // It would be that of the advisory mode.
-        "?lock_table=locks_advisory",
+        // It would be that of another set of locks.
+        "?lock_table=locks_queue",
     ] {
         let refused = leasehold::connect(&format!("{url}{bad}")).await;
         assert!(matches!(refused, Err(LockError::Config { .. })), "{bad}: {refused:?}");
@@ -117,7 +109,8 @@ async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_parameters_that_the_driver_passes_over_are_refused() {
     let url = shared().await.url();
-    let good = "?sslmode=disable&application_name=shop&options[lock_timeout]=5s&lock_mode=table";
+    let good =
+        "?sslmode=disable&application_name=shop&options[lock_timeout]=5s&ends_with=connection";
     works(&client(&format!("{url}{good}&prefix=shop:")).await).await;
     for (bad, named) in [
         ("?sslmod=secret", "`sslmod`"),

@@ -113,8 +113,8 @@ async fn c28_a_client_that_is_gone_costs_nothing() {
     until_waiting(&holder, &name, 2).await;
     runtime.shutdown_background();
     let session = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND \
-         (classid::bigint << 32 | objid::bigint) IN (SELECT leasehold.locks_v1_key(convert_to(\
-         'leasehold_' || to_hex(listener), 'UTF8')) FROM leasehold.locks_queue WHERE name = ";
+         (classid::bigint << 32 | objid::bigint) IN (SELECT \
+         leasehold.locks_v1_listener_key(listener) FROM leasehold.locks_queue WHERE name = ";
     let alive = format!("{session}'{name}')");
     eventually("its session has ended", LIMIT, async || server.psql(&alive) == "1").await;
     // The liveness bound would be three seconds, a poll one.
@@ -133,7 +133,7 @@ async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place()
         server.psql(&format!("SELECT * FROM {call}"))
     };
     let queued_at = |n, listener: &str| {
-        call("acquire", n, &format!(", 60000, '', true, {listener}, 9007199254740991"))
+        call("acquire", n, &format!(", 60000, '', true, {listener}, NULL, 9007199254740991"))
     };
     let limit = ", 9007199254740991";
     queued_at(1, "NULL");

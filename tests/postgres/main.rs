@@ -3,13 +3,9 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod access;
-mod advisory;
-mod advisory_ends;
-mod advisory_tokens;
-mod advisory_waits;
 mod conformance;
 mod doctor;
-mod elsewhere;
+mod ends;
 mod far;
 mod faults;
 mod fence;
@@ -37,7 +33,7 @@ use lock_testkit::child;
 #[test]
 fn child_role() {
     child::run(async |role| match role.as_str() {
-        "advisory holder" => advisory::hold().await,
+        "holder that ends with its connection" => ends::hold().await,
         other => panic!("no such role: {other}"),
     });
 }

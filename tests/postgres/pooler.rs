@@ -1,7 +1,7 @@
 //! Poolers that other applications share: their sessions are not ours.
 
 use leasehold::LockClient;
-use leasehold::postgres::AdvisoryBackend;
+use leasehold::postgres::PostgresOptions;
 use lock_testkit::{PgBouncer, PostgresServer};
 use sqlx::{Connection, Executor, PgConnection, Row};
 
@@ -68,7 +68,7 @@ async fn c30_the_sessions_of_a_round_robin_pool_stay_as_they_are() {
         open.rollback().await.expect("rolled back");
         for _ in 0..3 {
             use_all(&client(&pooler.url()).await).await;
-            let refused = AdvisoryBackend::connect(&pooler.url()).await;
+            let refused = PostgresOptions::new(pooler.url()).ends_with_connection().connect().await;
             assert!(refused.is_err(), "{settings:?}: taken for a direct connection");
             assert_eq!(application.leaks().await, [] as [String; 0], "{settings:?}");
         }

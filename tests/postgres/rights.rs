@@ -30,8 +30,8 @@ fn url(server: &PostgresServer) -> String {
 async fn c14_with_hardened_defaults_the_documented_grants_let_users_release() {
     let server = hardened().await;
     let_in(&server, "app");
-    for mode in ["table", "advisory"] {
-        let url = format!("{}?lock_mode={mode}", url(&server));
+    for parameters in ["", "?ends_with=connection"] {
+        let url = url(&server) + parameters;
         use_all(&url).await;
         let findings =
             crate::support::client(&url).await.admin().doctor().await.expect("an answer");

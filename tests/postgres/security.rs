@@ -47,15 +47,13 @@ const ATTACK: &str = "
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c32_what_others_create_in_public_is_never_called() {
     let server = PostgresServer::start().await;
-    for mode in ["table", "advisory"] {
-        drop(client(&format!("{}?lock_mode={mode}", server.url())).await);
-    }
+    drop(client(&server.url()).await);
     server.psql("CREATE ROLE app LOGIN; CREATE ROLE mallory");
     let_in(&server, "app");
     server.psql(ATTACK);
     let pooler = PgBouncer::start(&server).await;
     let url = server.url_as("app", "postgres");
-    for url in [&url, &format!("{url}?lock_mode=advisory"), &pooler.url()] {
+    for url in [&url, &format!("{url}?ends_with=connection"), &pooler.url()] {
         use_all(url).await;
         assert_eq!(server.psql("SELECT * FROM loot"), "", "{url}");
     }
@@ -182,10 +180,7 @@ async fn c32_users_of_locks_may_call_what_a_newer_script_adds() {
     server.psql(&script);
     server.psql("CREATE ROLE app LOGIN; CREATE ROLE stranger LOGIN");
     let_in(&server, "app");
-    server.psql(
-        "DROP FUNCTION leasehold.locks_v1_release_together, \
-         leasehold.locks_advisory_v1_was_ended",
-    );
+    server.psql("DROP FUNCTION leasehold.locks_v1_release_together");
     server.psql("REVOKE EXECUTE ON FUNCTION leasehold.locks_v1_evict FROM app");
     server.psql(&script);
     let count = |whose: &str| {
@@ -198,6 +193,5 @@ async fn c32_users_of_locks_may_call_what_a_newer_script_adds() {
         server.psql(&format!("SELECT has_function_privilege('app', ({function}), 'EXECUTE')"))
     };
     assert_eq!((may("locks_v1_release_together"), may("locks_v1_evict")), ("t".into(), "f".into()));
-    assert_eq!(may("locks_advisory_v1_was_ended"), "t");
     assert_eq!(count("stranger"), "0");
 }

@@ -19,10 +19,10 @@ async fn holder(observer: &LockClient, name: &str) -> Holder {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c45_since_is_the_servers_time_of_the_grant_in_both_modes() {
+async fn c45_since_is_the_servers_time_of_the_grant() {
     let server = shared().await;
-    for mode in ["table", "advisory"] {
-        let url = format!("{}?lock_mode={mode}", server.url());
+    for parameters in ["", "?ends_with=connection"] {
+        let url = server.url() + parameters;
         let (holding, observer, name) = (client(&url).await, client(&url).await, fresh_name());
         let before = now(server);
         let guard = held(&holding, &name).await;

@@ -7,20 +7,16 @@ use lock_testkit::PostgresServer;
 use sqlx::{Connection, Executor, PgConnection};
 
 use super::Store;
-use crate::client::{Connecting, Result};
+use crate::client::Result;
 use crate::contender::Contender;
 use crate::floors::{commit_and_notify, upserts};
-use crate::ours::{self, LEASEHOLD};
+use crate::ours::LEASEHOLD;
 use crate::peers::advisory;
 use crate::wake_up::WakeUp;
 
-pub(crate) const CONTENDERS: &[Contender] =
-    &[LEASEHOLD, Contender { name: ADVISORY, connect: connect_advisory }, advisory::ADVISORY];
+pub(crate) const CONTENDERS: &[Contender] = &[LEASEHOLD, advisory::ADVISORY];
 
 pub(crate) const FLOOR: Contender = upserts::UPSERTS;
-
-/// The project's second mode.
-pub(crate) const ADVISORY: &str = "leasehold advisory";
 
 /// As a production server, with connections for all clients of a hand-off.
 const SETTINGS: &[&str] = &["fsync=on", "full_page_writes=on", "max_connections=1500"];
@@ -56,8 +52,4 @@ impl Store for Postgres {
         reader.execute("SELECT count(*) FROM pg_class").await?;
         Ok(Some(Box::new(reader)))
     }
-}
-
-fn connect_advisory(url: String) -> Connecting {
-    ours::connect(format!("{url}?lock_mode=advisory"))
 }

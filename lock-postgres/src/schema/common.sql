@@ -1,16 +1,9 @@
--- What both modes need.
+-- What the other functions use.
 
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_now_us"() RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-$$;
-
--- The key of the advisory lock that stands for something: the first 8 bytes of its SHA-256.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_key"(something bytea) RETURNS bigint
-LANGUAGE sql IMMUTABLE
-SET search_path = pg_catalog, pg_temp AS $$
-    SELECT ('x' || encode(substr(sha256(something), 1, 8), 'hex'))::bit(64)::bigint
 $$;
 
 -- Lets the commit of this transaction wait for the disk, whatever the session's default is.

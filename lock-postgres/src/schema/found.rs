@@ -26,7 +26,7 @@ pub(crate) enum Making {
 }
 
 impl Found {
-    /// The question, as one row. Clients call functions that work with the rights of their owner, procedures, and three
+    /// The question, as one row. Clients call functions that work with the rights of their owner, procedures, and one
     /// more.
     pub(crate) fn question(names: &TableNames) -> String {
         let (schema, prefix) = (&names.schema, prefix(names));
@@ -35,7 +35,7 @@ impl Found {
              ARRAY(SELECT p.proname::text FROM pg_catalog.pg_proc p \
              WHERE p.pronamespace = to_regnamespace('\"{schema}\"') \
              AND starts_with(p.proname, '{prefix}') AND (p.prosecdef OR p.prokind = 'p' \
-             OR p.proname IN ('{prefix}now_us', '{prefix}leave', '{prefix}sessions')) \
+             OR p.proname = '{prefix}now_us') \
              AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1), quote_ident(current_user)",
             names.format()
         )
@@ -85,7 +85,7 @@ impl Found {
     /// Refuses a user who may take locks and not keep them or give them back: each lock would stay for its TTL.
     pub(crate) fn refuse_half_of_the_rights(&self) -> Result<(), LockError> {
         let lacks = |routine: &&str| self.missing.contains(&format!("{}{routine}", self.prefix));
-        if ["acquire", "take"].iter().any(lacks) || !GIVE_BACK.iter().any(lacks) {
+        if lacks(&"acquire") || !GIVE_BACK.iter().any(lacks) {
             return Ok(());
         }
         match self.missing_rights() {
@@ -97,9 +97,9 @@ impl Found {
     }
 }
 
-/// What keeps holds and ends them, in both modes.
-const GIVE_BACK: [&str; 7] =
-    ["extend", "release", "release_and_tell", "release_together", "withdraw", "leave", "sessions"];
+/// What keeps holds and ends them.
+const GIVE_BACK: [&str; 5] =
+    ["extend", "release", "release_and_tell", "release_together", "withdraw"];
 
 fn prefix(names: &TableNames) -> String {
     format!("{}_v1_", names.table)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
 
-use crate::advisory::SESSION_GRACE;
+use crate::table::SESSION_GRACE;
 
 pub(crate) use self::found::{Found, Making};
 pub(crate) use self::names::TableNames;
@@ -25,35 +25,29 @@ SET LOCAL statement_timeout = '5s';
 DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
 ";
 
-/// What one mode needs, in this order: a function stands behind what it uses. The format is told last, so that it
+/// The parts of the script, in this order: a function stands behind what it uses. The format is told last, so that it
 /// tells whether all is there.
-fn parts(names: &TableNames) -> Vec<&'static str> {
-    let mode: &[&str] = match names.is_advisory() {
-        true => &[include_str!("advisory/tables.sql"), include_str!("advisory/functions.sql")],
-        false => &[
-            include_str!("table/tables.sql"),
-            include_str!("table/grant.sql"),
-            include_str!("table/holders.sql"),
-            include_str!("table/hand_over.sql"),
-            include_str!("table/acquire.sql"),
-            include_str!("table/acquire_beside.sql"),
-            include_str!("table/extend.sql"),
-            include_str!("table/release.sql"),
-            include_str!("table/admin.sql"),
-            include_str!("table/runs.sql"),
-            include_str!("table/several.sql"),
-            include_str!("table/follow.sql"),
-            include_str!("table/together.sql"),
-        ],
-    };
-    let both = [
-        include_str!("begin.sql"),
-        include_str!("tables.sql"),
-        include_str!("common.sql"),
-        include_str!("fence.sql"),
-    ];
-    [&both[..], mode, &[include_str!("rights.sql"), include_str!("format.sql")]].concat()
-}
+const PARTS: [&str; 19] = [
+    include_str!("begin.sql"),
+    include_str!("tables.sql"),
+    include_str!("common.sql"),
+    include_str!("fence.sql"),
+    include_str!("table/tables.sql"),
+    include_str!("table/grant.sql"),
+    include_str!("table/sessions.sql"),
+    include_str!("table/holders.sql"),
+    include_str!("table/hand_over.sql"),
+    include_str!("table/acquire.sql"),
+    include_str!("table/acquire_beside.sql"),
+    include_str!("table/extend.sql"),
+    include_str!("table/release.sql"),
+    include_str!("table/admin.sql"),
+    include_str!("table/runs.sql"),
+    include_str!("table/several.sql"),
+    include_str!("table/follow.sql"),
+    include_str!("table/together.sql"),
+    concat!(include_str!("rights.sql"), "\n", include_str!("format.sql")),
+];
 
 /// Everything that is to be created, as one script.
 pub(crate) fn script(names: &TableNames) -> String {
@@ -62,8 +56,7 @@ pub(crate) fn script(names: &TableNames) -> String {
 
 /// The same script as a client sends it: what waits until no other migration runs, and the rest.
 pub(crate) fn migration(names: &TableNames) -> [String; 2] {
-    let rest =
-        parts(names).join("\n").replace("@schema@", &names.schema).replace("@table@", &names.table);
+    let rest = PARTS.join("\n").replace("@schema@", &names.schema).replace("@table@", &names.table);
     // C19, C28: the server keeps the bounds of the contract.
     let rest = rest
         .replace("@format@", &FORMAT.to_string())
@@ -85,22 +78,20 @@ mod tests {
     #[test]
     fn every_placeholder_of_the_script_is_filled_in() {
         let names = TableNames::new("leasehold", "locks").expect("good names");
-        assert!(!(script(&names) + &script(&names.for_advisory_locks())).contains('@'));
+        assert!(!script(&names).contains('@'));
     }
 
     #[test]
     fn the_script_is_text_in_any_encoding() {
         let names = TableNames::new("leasehold", "locks").expect("good names");
-        assert!((script(&names) + &script(&names.for_advisory_locks())).is_ascii());
+        assert!(script(&names).is_ascii());
     }
 
     #[test]
     fn the_last_function_of_the_script_tells_that_all_is_there() {
         let names = TableNames::new("leasehold", "locks").expect("good names");
-        for names in [names.for_advisory_locks(), names] {
-            let script = script(&names);
-            let last = script.rsplit("CREATE OR REPLACE FUNCTION ").next().expect("a function");
-            assert!(last.starts_with(&names.format()), "{last}");
-        }
+        let script = script(&names);
+        let last = script.rsplit("CREATE OR REPLACE FUNCTION ").next().expect("a function");
+        assert!(last.starts_with(&names.format()), "{last}");
     }
 }

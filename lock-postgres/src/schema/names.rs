@@ -4,25 +4,13 @@ use std::sync::Arc;
 
 use lock_core::LockError;
 
-use crate::sql::key;
-
-/// Postgres cuts identifiers to 63 bytes; the longest suffix of ours is `_advisory_withdrawn_forget`.
-const LONGEST_TABLE: usize = 37;
+/// Postgres cuts identifiers to 63 bytes; the longest suffix of ours is `_v1_is_surely_committed`.
+const LONGEST_TABLE: usize = 40;
 const LONGEST_SCHEMA: usize = 63;
 
 /// How the tables are called that go with one: no set of locks may take another's for its own.
-const COMPANIONS: [&str; 9] = [
-    "_queue",
-    "_withdrawn",
-    "_fences",
-    "_grants",
-    "_holders",
-    "_holds",
-    "_tokens",
-    "_runs",
-    ADVISORY,
-];
-const ADVISORY: &str = "_advisory";
+const COMPANIONS: [&str; 7] =
+    ["_queue", "_withdrawn", "_fences", "_grants", "_holders", "_holds", "_runs"];
 
 /// The schema and the table of a set of locks. The table's name begins those of all that goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,21 +40,6 @@ impl TableNames {
     pub(crate) fn format(&self) -> String {
         format!("\"{}\".\"{}_format\"", self.schema, self.table)
     }
-
-    /// The table of the same schema that advisory locks have to themselves.
-    pub(crate) fn for_advisory_locks(&self) -> Self {
-        Self { schema: self.schema.clone(), table: format!("{}{ADVISORY}", self.table).into() }
-    }
-
-    /// The key of the advisory lock that stands for a lock of this set.
-    pub(crate) fn advisory_key(&self, name: &str) -> i64 {
-        key(format!("{}.{}\0{name}", self.schema, self.table).as_bytes())
-    }
-
-    /// Whether the set is that of advisory locks.
-    pub(crate) fn is_advisory(&self) -> bool {
-        self.table.ends_with(ADVISORY)
-    }
 }
 
 fn check(option: &str, name: &str, longest: usize) -> Result<(), LockError> {
@@ -90,7 +63,7 @@ mod tests {
     fn c02_identifiers_are_checked_and_quoted() {
         let names = TableNames::new("leasehold", "locks_2").expect("good names");
         assert_eq!(names.function("acquire"), "\"leasehold\".\"locks_2_v1_acquire\"");
-        for bad in ["", "2a", "A", "a-b", "a\"b", "a b", "a.b", "ä", &"a".repeat(38)] {
+        for bad in ["", "2a", "A", "a-b", "a\"b", "a b", "a.b", "ä", &"a".repeat(41)] {
             assert!(TableNames::new("leasehold", bad).is_err(), "{bad:?}");
         }
         for companion in COMPANIONS {

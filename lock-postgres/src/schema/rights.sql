@@ -13,8 +13,7 @@ BEGIN
         EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', ours);
         CONTINUE WHEN ours::oid = ANY (current_setting('leasehold.routines')::oid[]);
         FOR granted IN SELECT a.grantee FROM pg_proc p, aclexplode(p.proacl) a
-            WHERE p.oid IN (to_regproc('"@schema@"."@table@_v1_acquire"'),
-                to_regproc('"@schema@"."@table@_v1_take"'))
+            WHERE p.oid = to_regproc('"@schema@"."@table@_v1_acquire"')
             AND a.privilege_type = 'EXECUTE' AND a.grantee NOT IN (0, p.proowner)
         LOOP
             EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %s', ours, granted::regrole);

@@ -1,4 +1,4 @@
--- The tables that both modes need.
+-- The schema, and what is not about one lock: claims that were withdrawn, and fences.
 
 -- The schema is made only if it is not there, so that its owner need not be allowed to make others.
 DO $migration$

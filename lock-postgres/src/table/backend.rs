@@ -7,21 +7,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use lock_core::backend::{
-    Attempt, Batches, Claim, Extension, Grant, Record, Recording, Release, Renewal, Reservation,
-    Reserved, WaiterHandle,
+    Attempt, Batches, Claim, Extension, Grant, LossWatch, Record, Recording, Release, Renewal,
+    Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kind, Kinds,
+    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kind, Kinds, Lease,
     LockAdmin, LockError, LockName, LockState, Occurrence, Order, OwnerId, Renewals,
     TokenDurability, Ttl, Wakeup, Whom,
 };
 
 use super::answers;
+use super::presence::{Presence, Session};
 use super::push::Push;
 use crate::doctor;
-use crate::error::{BACKEND, classify, unreadable};
+use crate::error::{BACKEND, classify, not_connected, unreadable};
 use crate::fence::PostgresFence;
-use crate::options::{Mode, PostgresOptions};
+use crate::options::{Ends, PostgresOptions};
 use crate::reply;
 use crate::server::Server;
 use crate::sql::{Call, Flag, digits, granted_at};
@@ -31,16 +32,19 @@ const RELEASE: &str = "the answer to a release";
 /// How often a waiter looks that no notification reaches.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Locks that are rows of a table in a Postgres database. The main mode.
+/// Locks that are rows of a table in a Postgres database.
 ///
 /// A held lock costs no connection, works through a transaction pooler, and survives a crash of the
 /// server. Clones share a few connections for requests and, once one of them waits, a session that
-/// listens for pushed grants. See the documentation of the crate for what it guarantees.
+/// listens for pushed grants. A hold ends by its TTL, or also
+/// [with the client's connection](PostgresOptions::ends_with_connection). See the documentation of the crate for what it guarantees.
 #[derive(Clone)]
 pub struct PostgresBackend {
     server: Server,
     /// How the server tells waiters of their grants; `None` behind a pooler.
     push: Option<Arc<Push>>,
+    /// Where holds end with the client's connection: that connection.
+    presence: Option<Arc<Presence>>,
     acquires: Arc<Batches<Claim, Attempt>>,
     releases: Arc<Batches<(LockName, OwnerId), Release>>,
 }
@@ -59,11 +63,20 @@ impl PostgresBackend {
     }
 
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
-        let server = Server::connect(options, Mode::Table).await?;
+        let settings = options.read()?;
+        let server = Server::connect(options, &settings).await?;
         server.forget_unused().await;
+        let presence = match settings.ends {
+            Ends::ByTtl => None,
+            Ends::WithConnection if !server.is_direct() => return Err(shared_session()),
+            Ends::WithConnection => {
+                let presence = Presence::open(server.connections.options().clone()).await;
+                Some(Arc::new(presence.map_err(not_connected)?))
+            }
+        };
         let push = server.is_direct().then(|| Arc::new(Push::new(&server)));
         let (acquires, releases) = Default::default();
-        Ok(Self { server, push, acquires, releases })
+        Ok(Self { server, push, presence, acquires, releases })
     }
 
     /// Makes the tables and functions, or what of them is missing. [`connect`](Self::connect) does so
@@ -85,7 +98,35 @@ impl PostgresBackend {
         PostgresFence::new(self.server.clone(), resource.into())
     }
 
-    async fn try_once(&self, claim: &Claim, queueing: Queueing) -> Result<Attempt, BackendError> {
+    /// The session with which these holds will end, if holds end with one.
+    async fn bind(
+        &self,
+        holds: impl Iterator<Item = (OwnerId, Ttl)>,
+    ) -> Result<Option<Arc<Session>>, BackendError> {
+        let Some(presence) = &self.presence else { return Ok(None) };
+        let session = presence.session().await?;
+        holds.for_each(|(owner, ttl)| session.bind(owner, ttl));
+        Ok(Some(session))
+    }
+
+    /// An answer counts if the session that it is about is still open.
+    fn confirm(&self, session: Option<&Arc<Session>>) -> Result<(), BackendError> {
+        match (&self.presence, session) {
+            (Some(presence), Some(session)) => presence.confirm(session),
+            _ => Ok(()),
+        }
+    }
+
+    fn forget(&self, owner: OwnerId) {
+        self.presence.iter().for_each(|presence| presence.forget(owner));
+    }
+
+    async fn try_once(
+        &self,
+        claim: &Claim,
+        session: Option<i64>,
+        queueing: Queueing,
+    ) -> Result<Attempt, BackendError> {
         let (queues, listener) = match queueing {
             Queueing::No => (false, None),
             Queueing::Polling => (true, None),
@@ -101,7 +142,8 @@ impl PostgresBackend {
         if claim.kind != Kind::Exclusive {
             call = call.number(claim.kind.permits().into()).number(claim.kind.slots().into());
         }
-        let call = call.flag(Flag(queues)).optional(listener).number(self.server.clock_limit());
+        let call = call.flag(Flag(queues)).optional(listener).optional(session);
+        let call = call.number(self.server.clock_limit());
         let rows = self.server.connections.attempt(&claim.name, &call).await;
         let row = reply::only(rows.map_err(classify)?, "the answer to an acquire")?;
         answers::attempt(claim, &row)
@@ -142,14 +184,16 @@ impl PostgresBackend {
     async fn try_alone(
         &self,
         claim: &Claim,
+        session: Option<i64>,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         let (Some(waiter), Some(push)) = (waiter, &self.push) else {
-            return self.try_once(claim, waiter.map_or(Queueing::No, |_| Queueing::Polling)).await;
+            let queueing = waiter.map_or(Queueing::No, |_| Queueing::Polling);
+            return self.try_once(claim, session, queueing).await;
         };
         match push.register(claim.owner, waiter) {
-            Some(channel) => self.try_once(claim, Queueing::Listening(channel)).await,
-            None => self.try_before_listening(claim, waiter, push).await,
+            Some(channel) => self.try_once(claim, session, Queueing::Listening(channel)).await,
+            None => self.try_before_listening(claim, session, waiter, push).await,
         }
     }
 
@@ -165,16 +209,18 @@ impl PostgresBackend {
     async fn try_before_listening(
         &self,
         claim: &Claim,
+        session: Option<i64>,
         waiter: &WaiterHandle,
         push: &Push,
     ) -> Result<Attempt, BackendError> {
-        let attempt = self.try_once(claim, Queueing::No).await?;
+        let attempt = self.try_once(claim, session, Queueing::No).await?;
         let Attempt::Busy(_) = attempt else { return Ok(attempt) };
         // C28: it listens first and queues after, since a grant that is made in between would not be heard.
         // A waiter whose session cannot be opened in time polls.
         push.open().await?;
         let channel = push.register(claim.owner, waiter);
-        self.try_once(claim, channel.map_or(Queueing::Polling, Queueing::Listening)).await
+        let queueing = channel.map_or(Queueing::Polling, Queueing::Listening);
+        self.try_once(claim, session, queueing).await
     }
 
     /// A call that tells of holders, as [`answers::holder`] reads them, and more.
@@ -206,8 +252,17 @@ impl DistributedLock for PostgresBackend {
             Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
-            "a failover to a standby that lacks the last commits can grant a lock twice; tokens \
-             still grow unless the new server's clock is behind",
+            match self.presence {
+                None => {
+                    "a failover to a standby that lacks the last commits can grant a lock twice; tokens \
+                     still grow unless the new server's clock is behind"
+                }
+                Some(_) => {
+                    "a crash of the server or a failover ends all holds; a failover to a standby that lacks \
+                     the last commits can grant a lock twice, and so can one that leaves the server before it \
+                     running; tokens still grow unless the new server's clock is behind"
+                }
+            },
         )
         .with_kinds(Kinds::Permits)
     }
@@ -217,11 +272,13 @@ impl DistributedLock for PostgresBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let alone = self.try_alone(claim, waiter);
+        let session = self.bind(std::iter::once((claim.owner, claim.ttl))).await?;
+        let key = session.as_ref().map(|session| session.key);
+        let alone = self.try_alone(claim, key, waiter);
         let attempt = match claim.kind {
             Kind::Exclusive => {
                 let server = self.server.clone();
-                let together = |claims| acquire_together(server, claims).boxed();
+                let together = move |claims| acquire_together(server, key, claims).boxed();
                 self.acquires.ask(claim.name.as_str(), || claim.clone(), alone, together).await?
             }
             _ => alone.await?,
@@ -229,16 +286,24 @@ impl DistributedLock for PostgresBackend {
         if let (Some(_), Some(push)) = (waiter, &self.push) {
             push.learn(claim, &attempt);
         }
+        self.confirm(session.as_ref())?;
         Ok(attempt)
     }
 
     async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        // A lease of another client that is attached ends with our connection from now on.
+        let holds = renewals.iter().map(|renewal| (renewal.owner, renewal.ttl));
+        let session = match self.bind(holds).await {
+            Ok(session) => session,
+            Err(error) => return renewals.iter().map(|_| Err(error.clone())).collect(),
+        };
         let call = self.server.call("extend");
         let call = call.texts(renewals.iter().map(|renewal| renewal.name.as_str()));
         let call = call.owners(renewals.iter().map(|renewal| renewal.owner));
         let tokens = renewals.iter().map(|renewal| renewal.token.get());
         let call = call.numbers(tokens.map(|token| i64::try_from(token).unwrap_or(i64::MAX)));
         let call = call.numbers(renewals.iter().map(|renewal| millis(renewal.ttl)));
+        let call = call.optional(session.map(|session| session.key));
         let answers = self.server.renew(&call).await;
         let answers = answers.and_then(|row| reply::get::<String>(&row, 0, "renewals"));
         match answers {
@@ -262,7 +327,10 @@ impl DistributedLock for PostgresBackend {
         };
         let server = self.server.clone();
         let together = |holds| release_together(server, holds).boxed();
-        self.releases.ask(name.as_str(), || (name.clone(), owner), alone, together).await
+        let released =
+            self.releases.ask(name.as_str(), || (name.clone(), owner), alone, together).await?;
+        self.forget(owner);
+        Ok(released)
     }
 
     async fn close(&self) -> Result<(), BackendError> {
@@ -277,7 +345,13 @@ impl DistributedLock for PostgresBackend {
         }
         let call = self.server.call("withdraw").text(name.as_str());
         let call = call.owners(owners.iter().copied());
-        self.server.rows(&call.number(self.server.clock_limit())).await.map(drop)
+        self.server.rows(&call.number(self.server.clock_limit())).await?;
+        owners.iter().for_each(|owner| self.forget(*owner));
+        Ok(())
+    }
+
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        Some(Box::pin(self.presence.as_ref()?.watch(lease.owner())))
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -288,8 +362,9 @@ impl DistributedLock for PostgresBackend {
         Some(self)
     }
 
+    /// C41: a run keeps others out although its process died, and a hold that ends with a connection does not.
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
-        Some(self)
+        self.presence.is_none().then_some(self as &dyn RecordsRuns)
     }
 
     fn several(&self) -> Option<&dyn AcquiresSeveral> {
@@ -303,6 +378,7 @@ impl AcquiresSeveral for PostgresBackend {
     async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
         let kind = claims.first().map_or(Kind::Exclusive, |first| first.kind);
         let claims = || claims.iter().take_while(|claim| claim.kind == kind);
+        let session = self.bind(claims().map(|claim| (claim.owner, claim.ttl))).await?;
         let permits = (kind != Kind::Exclusive).then(|| kind.permits().into());
         let call = self.server.call("acquire_while_free");
         let call = call.texts(claims().map(|claim| claim.name.as_str()));
@@ -310,7 +386,9 @@ impl AcquiresSeveral for PostgresBackend {
         let call = call.numbers(claims().map(|claim| millis(claim.ttl)));
         let call = call.texts(claims().map(|claim| claim.label.as_str()));
         let call = call.optional(permits).number(kind.slots().into());
+        let call = call.optional(session.as_ref().map(|session| session.key));
         let rows = self.server.rows(&call.number(self.server.clock_limit())).await?;
+        self.confirm(session.as_ref())?;
         answers::grants(claims(), &rows)
     }
 }
@@ -396,6 +474,7 @@ impl LockAdmin for PostgresBackend {
 /// Asks for several locks, each for an exclusive hold of a caller of its own.
 async fn acquire_together(
     server: Server,
+    session: Option<i64>,
     claims: Vec<Claim>,
 ) -> Result<Vec<Option<Attempt>>, BackendError> {
     let call = server.call("acquire_together");
@@ -403,7 +482,8 @@ async fn acquire_together(
     let call = call.owners(claims.iter().map(|claim| claim.owner));
     let call = call.numbers(claims.iter().map(|claim| millis(claim.ttl)));
     let call = call.texts(claims.iter().map(|claim| claim.label.as_str()));
-    let rows = server.rows(&call.number(server.clock_limit())).await?;
+    let call = call.optional(session).number(server.clock_limit());
+    let rows = server.rows(&call).await?;
     answers::granted_together(&claims, &rows)
 }
 
@@ -415,6 +495,14 @@ async fn release_together(
     let call = server.call("release_together").texts(holds.iter().map(|(name, _)| name.as_str()));
     let call = call.owners(holds.iter().map(|(_, owner)| *owner));
     answers::released_together(holds.len(), &server.rows(&call).await?)
+}
+
+fn shared_session() -> LockError {
+    LockError::Config {
+        message: "holds cannot end with the connection here: a pooler gives each transaction another session; \
+                  leave `ends_with` out, or connect to the primary directly"
+            .to_owned(),
+    }
 }
 
 /// A TTL as the server takes it.

@@ -1,7 +1,7 @@
 -- Tries to take the lock for an exclusive hold. `token` is null if it is busy; then the rest says what is known.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, queues boolean, my_listener bigint,
-    clock_limit bigint,
+    my_session bigint, clock_limit bigint,
     OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
@@ -13,13 +13,18 @@ DECLARE
     winners uuid[];
     my_place bigint;
 BEGIN
+    IF my_session IS NOT NULL THEN
+        PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
+    END IF;
     IF queues THEN
         SELECT * INTO held FROM "@schema@"."@table@_grants" g
             WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
-        IF held.owner <> me AND held.expires_at > clock_timestamp() THEN
+        IF held.owner <> me AND held.expires_at > clock_timestamp() AND (held.session IS NULL
+            OR NOT "@schema@"."@table@_v1_is_left_behind"(lock_name, held))
+        THEN
             -- Held by another. A claim that has a place does not need the row.
             UPDATE "@schema@"."@table@_queue" q
-                SET seen_at = clock_timestamp(), listener = my_listener
+                SET seen_at = clock_timestamp(), listener = my_listener, session = my_session
                 WHERE q.owner = me AND q.place > held.served RETURNING q.place INTO my_place;
         END IF;
     END IF;
@@ -34,7 +39,7 @@ BEGIN
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
             UPDATE "@schema@"."@table@_grants" g
                 SET token = greatest(g.token + g.reserved + 1, now_us), reserved = 0,
-                    owner = me, label = my_label,
+                    owner = me, label = my_label, session = my_session,
                     expires_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
                 WHERE g.name = lock_name AND g.token = (
                     SELECT t.token FROM "@schema@"."@table@_grants" t
@@ -58,6 +63,9 @@ BEGIN
         END IF;
         SELECT * INTO held FROM "@schema@"."@table@_grants" g
             WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
+        IF held.owner <> me AND held.session IS NOT NULL THEN
+            held.expires_at := "@schema@"."@table@_v1_end_of"(lock_name, held);
+        END IF;
         IF held.owner = me OR held.expires_at <= clock_timestamp() THEN
             -- Its row as well, so that an extension under way is waited for. A lock that was released has
             -- none.
@@ -72,7 +80,8 @@ BEGIN
                 END IF;
                 UPDATE "@schema@"."@table@_grants" g
                     SET expires_at = greatest(
-                        g.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond')
+                        g.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond'),
+                        session = my_session
                     WHERE g.name = lock_name AND g.token = held.token;
                 token := held.token;
                 RETURN;
@@ -87,11 +96,13 @@ BEGIN
                 WHERE q.name = lock_name AND q.place > coalesce(held.served, 0))
             THEN
                 SELECT * INTO turn
-                    FROM "@schema@"."@table@_v1_hand_over"(lock_name, held, me, clock_limit);
+                    FROM "@schema@"."@table@_v1_hand_over"(
+                        lock_name, held, me, my_session, clock_limit);
                 held := turn.last;
                 winners := turn.winners;
             END IF;
             IF winners IS NULL AND held.permits IS NULL THEN
+                held.session := my_session;
                 token := "@schema@"."@table@_v1_grant"(
                     lock_name, held, me, clock_timestamp() + ttl_ms * interval '1 millisecond',
                     my_label, clock_limit);
@@ -115,10 +126,11 @@ BEGIN
                 PERFORM set_config('synchronous_commit', 'off', true);
             END IF;
             INSERT INTO "@schema@"."@table@_queue" AS q
-                (owner, name, ttl_ms, label, listener, seen_at)
-                VALUES (me, lock_name, ttl_ms, my_label, my_listener, clock_timestamp())
+                (owner, name, ttl_ms, label, listener, session, seen_at)
+                VALUES (me, lock_name, ttl_ms, my_label, my_listener, my_session, clock_timestamp())
                 ON CONFLICT (owner) DO UPDATE
-                SET seen_at = excluded.seen_at, listener = excluded.listener
+                SET seen_at = excluded.seen_at, listener = excluded.listener,
+                    session = excluded.session
                 RETURNING q.place INTO my_place;
         END IF;
     END IF;

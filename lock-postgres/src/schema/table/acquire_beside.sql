@@ -3,7 +3,7 @@
 -- number of permits that the lock has if it has another number.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_take_beside"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
-    clock_limit bigint,
+    my_session bigint, clock_limit bigint,
     OUT token bigint, OUT now_us bigint, OUT slots bigint[], OUT conflict bigint,
     OUT lets_in boolean
 )
@@ -18,6 +18,9 @@ BEGIN
     lets_in := false;
     SELECT * INTO held FROM "@schema@"."@table@_grants" g
         WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
+    IF held.owner <> me AND held.session IS NOT NULL THEN
+        held.expires_at := "@schema@"."@table@_v1_end_of"(lock_name, held);
+    END IF;
     now_us := extract(epoch FROM clock_timestamp()) * 1000000;
     IF held.permits IS NULL THEN
         IF held.expires_at <= clock_timestamp() THEN
@@ -27,7 +30,8 @@ BEGIN
         -- C16: its own hold, with the same slots.
         UPDATE "@schema@"."@table@_holders" h
             SET expires_at = greatest(
-                h.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond')
+                h.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond'),
+                session = my_session
             WHERE h.owner = me AND h.name = lock_name AND h.expires_at > clock_timestamp()
             RETURNING h.token, h.slots INTO token, slots;
         IF FOUND THEN
@@ -45,7 +49,8 @@ BEGIN
         WHERE q.name = lock_name AND q.place > coalesce(held.served, 0))
     THEN
         SELECT * INTO turn
-            FROM "@schema@"."@table@_v1_hand_over"(lock_name, held, me, clock_limit);
+            FROM "@schema@"."@table@_v1_hand_over"(
+                lock_name, held, me, my_session, clock_limit);
         held := turn.last;
         is_blocked := turn.is_blocked;
         lets_in := turn.winners IS NOT NULL;
@@ -63,7 +68,8 @@ BEGIN
         slots := "@schema@"."@table@_v1_slots"(lock_name, held, my_permits, wanted);
         IF slots IS NOT NULL THEN
             held := "@schema@"."@table@_v1_grant_beside"(
-                lock_name, held, me, ttl_ms, my_label, my_permits, slots, clock_limit);
+                lock_name, held, me, ttl_ms, my_label, my_permits, slots, my_session,
+                clock_limit);
             token := held.token;
         END IF;
     END IF;
@@ -74,7 +80,7 @@ $$;
 -- token which `slots` the hold has; neither if there is a `conflict`, as with `take_beside` (C33).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire_beside"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
-    queues boolean, my_listener bigint, clock_limit bigint,
+    queues boolean, my_listener bigint, my_session bigint, clock_limit bigint,
     OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint,
     OUT slots bigint[], OUT conflict bigint
 )
@@ -86,13 +92,18 @@ DECLARE
     tried record;
     my_place bigint;
 BEGIN
+    IF my_session IS NOT NULL THEN
+        PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
+    END IF;
     IF queues THEN
         SELECT * INTO held FROM "@schema@"."@table@_grants" g
             WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
-        IF held.permits IS NULL AND held.expires_at > clock_timestamp() THEN
+        IF held.permits IS NULL AND held.expires_at > clock_timestamp() AND (held.session IS NULL
+            OR NOT "@schema@"."@table@_v1_is_left_behind"(lock_name, held))
+        THEN
             -- Held exclusively. A claim that has a place does not need the row.
             UPDATE "@schema@"."@table@_queue" q
-                SET seen_at = clock_timestamp(), listener = my_listener
+                SET seen_at = clock_timestamp(), listener = my_listener, session = my_session
                 WHERE q.owner = me AND q.place > held.served RETURNING q.place INTO my_place;
         END IF;
     END IF;
@@ -103,7 +114,8 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = 'LH001', MESSAGE = 'the claim was withdrawn';
         END IF;
         SELECT * INTO tried FROM "@schema@"."@table@_v1_take_beside"(
-            lock_name, me, ttl_ms, my_label, my_permits, wanted, clock_limit);
+            lock_name, me, ttl_ms, my_label, my_permits, wanted, my_session,
+            clock_limit);
         token := tried.token;
         now_us := tried.now_us;
         slots := tried.slots;
@@ -120,11 +132,12 @@ BEGIN
                 PERFORM set_config('synchronous_commit', 'off', true);
             END IF;
             INSERT INTO "@schema@"."@table@_queue" AS q
-                (owner, name, ttl_ms, label, listener, seen_at, permits, taken)
-                VALUES (me, lock_name, ttl_ms, my_label, my_listener, clock_timestamp(),
-                    my_permits, wanted)
+                (owner, name, ttl_ms, label, listener, session, seen_at, permits, taken)
+                VALUES (me, lock_name, ttl_ms, my_label, my_listener, my_session,
+                    clock_timestamp(), my_permits, wanted)
                 ON CONFLICT (owner) DO UPDATE
-                SET seen_at = excluded.seen_at, listener = excluded.listener
+                SET seen_at = excluded.seen_at, listener = excluded.listener,
+                    session = excluded.session
                 RETURNING q.place INTO my_place;
         END IF;
         SELECT * INTO held FROM "@schema@"."@table@_grants" g

@@ -1,7 +1,8 @@
 -- Answers for each hold 1 if it lasts that long from now, or 0 if it is over. It never shortens a hold.
+-- The hold then ends with this client's connection, if it ends with one (`my_session`).
 -- Rows are taken in the order of their names, so that batches do not wait for each other in a circle.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
-    names text[], owners uuid[], tokens bigint[], ttls_ms bigint[]
+    names text[], owners uuid[], tokens bigint[], ttls_ms bigint[], my_session bigint
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
@@ -10,6 +11,9 @@ DECLARE
     answers text[] := array_fill('0'::text, ARRAY[cardinality(names)]);
     i bigint;
 BEGIN
+    IF my_session IS NOT NULL THEN
+        PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
+    END IF;
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
@@ -18,13 +22,15 @@ BEGIN
     LOOP
         UPDATE "@schema@"."@table@_grants" g
             SET expires_at = greatest(
-                g.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond')
+                g.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond'),
+                session = my_session
             WHERE g.name = names[i] AND g.token = tokens[i] AND g.owner = owners[i]
                 AND g.expires_at > clock_timestamp();
         IF NOT FOUND THEN
             UPDATE "@schema@"."@table@_holders" h
                 SET expires_at = greatest(
-                    h.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond')
+                    h.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond'),
+                    session = my_session
                 WHERE h.owner = owners[i] AND h.name = names[i] AND h.token = tokens[i]
                     AND h.expires_at > clock_timestamp();
         END IF;

@@ -1,4 +1,4 @@
--- The functions of the mode in which locks are rows of tables.
+-- The functions of the locks.
 --
 -- Each of them is as few statements as can be, and what is common stands first: a statement costs a few
 -- microseconds, and a call of another function more. Where each statement has an index,
@@ -46,12 +46,13 @@ BEGIN
     -- The key changes with the token, so that the newest grant stands apart from its old versions.
     UPDATE "@schema@"."@table@_grants" g
         SET token = granted, reserved = 0, owner = new_owner, label = new_label, served = last.served,
-            expires_at = until, permits = last.permits, oldest = last.oldest
+            expires_at = until, permits = last.permits, oldest = last.oldest, session = last.session
         WHERE g.name = lock_name AND g.token = last.token;
     IF NOT FOUND THEN
         INSERT INTO "@schema@"."@table@_grants"
-            (name, token, owner, label, expires_at, permits, oldest)
-            VALUES (lock_name, granted, new_owner, new_label, until, last.permits, last.oldest);
+            (name, token, owner, label, expires_at, permits, oldest, session)
+            VALUES (lock_name, granted, new_owner, new_label, until, last.permits, last.oldest,
+                last.session);
     END IF;
     RETURN granted;
 END
@@ -60,7 +61,7 @@ $$;
 -- C33: grants the lock beside those who hold it, if anybody does.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant_beside"(
     lock_name text, INOUT last "@schema@"."@table@_grants", new_owner uuid, ttl_ms bigint,
-    new_label text, new_permits bigint, new_slots bigint[], clock_limit bigint
+    new_label text, new_permits bigint, new_slots bigint[], new_session bigint, clock_limit bigint
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -74,12 +75,15 @@ BEGIN
         last.oldest := coalesce(last.token + last.reserved, 0) + 1;
         last.label := new_label;
         last.expires_at := until;
+        last.session := NULL;
     END IF;
     last.expires_at := least(last.expires_at, until);
+    last.session := coalesce(last.session, new_session);
     last.token := "@schema@"."@table@_v1_grant"(
         lock_name, last, last.owner, last.expires_at, last.label, clock_limit);
     last.reserved := 0;
-    INSERT INTO "@schema@"."@table@_holders" (owner, name, token, slots, label, expires_at)
-        VALUES (new_owner, lock_name, last.token, new_slots, new_label, until);
+    INSERT INTO "@schema@"."@table@_holders"
+        (owner, name, token, slots, label, expires_at, session)
+        VALUES (new_owner, lock_name, last.token, new_slots, new_label, until, new_session);
 END
 $$;

@@ -22,7 +22,8 @@ $$;
 -- since its client may only have lost a connection. A pushed grant is short until its holder renews it.
 -- C33: a waiter for another number of permits than the lock has is taken out. It learns why when it looks.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hand_over"(
-    lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, clock_limit bigint,
+    lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, my_session bigint,
+    clock_limit bigint,
     OUT winners uuid[], OUT is_blocked boolean, OUT channels text[], OUT messages text[]
 )
 LANGUAGE plpgsql
@@ -35,6 +36,7 @@ DECLARE
     is_alive boolean;
     slots bigint[];
     ttl_ms bigint;
+    new_session bigint;
     now_us bigint;
 BEGIN
     is_blocked := false;
@@ -71,16 +73,20 @@ BEGIN
         winners := winners || waiter.owner;
         ttl_ms := CASE WHEN waiter.owner IS DISTINCT FROM me
             THEN least(waiter.ttl_ms, @unclaimed_grant_ttl_ms@) ELSE waiter.ttl_ms END;
+        -- P2: who asks may have another session by now than when it came.
+        new_session := CASE WHEN waiter.owner IS DISTINCT FROM me
+            THEN waiter.session ELSE my_session END;
         now_us := extract(epoch FROM clock_timestamp()) * 1000000;
         IF waiter.permits IS NULL THEN
             last.owner := waiter.owner;
+            last.session := new_session;
             last.token := "@schema@"."@table@_v1_grant"(
                 lock_name, last, waiter.owner,
                 clock_timestamp() + ttl_ms * interval '1 millisecond', waiter.label, clock_limit);
         ELSE
             last := "@schema@"."@table@_v1_grant_beside"(
                 lock_name, last, waiter.owner, ttl_ms, waiter.label, waiter.permits, slots,
-                clock_limit);
+                new_session, clock_limit);
         END IF;
         IF waiter.owner IS DISTINCT FROM me AND waiter.listener IS NOT NULL THEN
             channels := channels || ('leasehold_' || to_hex(waiter.listener));

@@ -1,4 +1,4 @@
--- The runs that ended well (C42), of the mode in which locks are rows.
+-- The runs that ended well (C42).
 
 CREATE TABLE IF NOT EXISTS "@schema@"."@table@_runs" (
     name text COLLATE "C" NOT NULL,

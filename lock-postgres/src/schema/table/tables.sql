@@ -1,4 +1,4 @@
--- The tables of the mode in which locks are rows.
+-- The tables of the locks and of those who hold them or wait.
 
 -- One row a name that is in use. Its only purpose is to be locked: each function locks it first, and only
 -- then looks at what belongs to the lock. It is never changed, so it has no old versions.
@@ -25,6 +25,9 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_grants" (
     permits bigint CHECK (permits BETWEEN 0 AND 65535),
     -- No token of theirs is below this one.
     oldest bigint,
+    -- The key of the advisory lock that the holder's client keeps, if the hold ends with its connection; for those
+    -- who hold it beside each other, of one of them. Null if only the time ends the hold.
+    session bigint,
     PRIMARY KEY (name, token)
 ) WITH (fillfactor = 50);
 
@@ -37,6 +40,8 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_holders" (
     slots bigint[] NOT NULL,
     label text NOT NULL,
     expires_at timestamptz NOT NULL,
+    -- As in the table of the grants.
+    session bigint,
     UNIQUE (name, token)
 ) WITH (fillfactor = 50);
 
@@ -63,7 +68,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     -- As in the table of the grants.
     permits bigint CHECK (permits BETWEEN 0 AND 65535),
     -- How many of the permits it asks for.
-    taken bigint NOT NULL DEFAULT 0
+    taken bigint NOT NULL DEFAULT 0,
+    session bigint
 ) WITH (fillfactor = 50);
 
 DO $migration$

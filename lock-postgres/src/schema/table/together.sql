@@ -1,4 +1,4 @@
--- What many callers of a client ask at the same time, in one transaction of the mode in which locks are rows.
+-- What many callers of a client ask at the same time, in one transaction.
 --
 -- Only the common case is carried out, and the rest is left as it is, to be asked for alone. A lock whose row somebody
 -- else has is left as well: to wait for it would keep the rows of the others. Two waits cannot be seen before: for a
@@ -11,7 +11,8 @@
 -- Takes those locks that are free and for which nobody waits, for exclusive holds. There is a row for each that was
 -- granted: which part of the request it is, its token, and the time.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire_together"(
-    names text[], owners uuid[], ttls_ms bigint[], labels text[], clock_limit bigint,
+    names text[], owners uuid[], ttls_ms bigint[], labels text[], my_session bigint,
+    clock_limit bigint,
     OUT part bigint, OUT token bigint, OUT now_us bigint
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
@@ -29,6 +30,9 @@ DECLARE
     is_one_granted boolean := false;
     i bigint;
 BEGIN
+    IF my_session IS NOT NULL THEN
+        PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
+    END IF;
     IF cardinality(ours) < cardinality(names) THEN
         WITH made AS (
             INSERT INTO "@schema@"."@table@" AS l (name)
@@ -44,12 +48,13 @@ BEGIN
         part := i;
         IF names[i] = ANY (new_ones) THEN
             SELECT a.token, a.now_us INTO token, now_us FROM "@schema@"."@table@_v1_acquire"(
-                names[i], owners[i], ttls_ms[i], labels[i], false, NULL, clock_limit) a;
+                names[i], owners[i], ttls_ms[i], labels[i], false, NULL, my_session,
+                clock_limit) a;
         ELSIF names[i] = ANY (ours) THEN
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
             UPDATE "@schema@"."@table@_grants" g
                 SET token = greatest(g.token + g.reserved + 1, now_us), reserved = 0,
-                    owner = owners[i], label = labels[i],
+                    owner = owners[i], label = labels[i], session = my_session,
                     expires_at = clock_timestamp() + ttls_ms[i] * interval '1 millisecond'
                 WHERE g.name = names[i] AND g.token = (
                     SELECT t.token FROM "@schema@"."@table@_grants" t

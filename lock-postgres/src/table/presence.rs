@@ -1,0 +1,201 @@
+//! The session by which the server sees that this client lives, for holds that end with its connection.
+//!
+//! The session has an advisory lock, whose key stands beside each hold. The server lets a hold end [`SESSION_GRACE`]
+//! after it sees that nobody has that lock. The client gives its holds up when the session ends, or is silent for
+//! [`SILENCE`]: before anybody else is let in (P2).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::{BackendError, LostReason, Outcome, OwnerId, Ttl};
+use sqlx::postgres::{PgConnectOptions, PgListener};
+use sqlx::{AssertSqlSafe, Connection, Error, Executor};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use crate::connections::CONNECT_LIMIT;
+use crate::error::{BACKEND, RequestError};
+use crate::session::listening;
+
+/// How long a hold lasts after the server has seen that its client's session is gone.
+pub(crate) const SESSION_GRACE: Duration = Duration::from_secs(3);
+
+/// How long the session may be silent until its holds are given up.
+const SILENCE: Duration = Duration::from_millis(2500);
+
+/// How often the session is asked for a sign of life. A connection that is cut is seen at once.
+const PING_EVERY: Duration = Duration::from_secs(1);
+
+/// The pause before the session is opened again.
+const REOPEN_AFTER: Duration = Duration::from_millis(200);
+
+/// No statement of the session ends by a time-out. The server notices within some ten seconds that our machine is gone.
+const SETTINGS: &str = "SET search_path = pg_catalog, pg_temp; \
+    SET statement_timeout = 0; SET lock_timeout = 0; \
+    SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; \
+    SET tcp_user_timeout = 10000; ";
+
+/// Keeps a session, and opens another when it ends.
+pub(super) struct Presence {
+    current: watch::Receiver<Option<Arc<Session>>>,
+    task: JoinHandle<()>,
+}
+
+/// One session, and the owners whose holds end with it.
+pub(super) struct Session {
+    /// The key of its advisory lock.
+    pub(super) key: i64,
+    /// Until when each may hold, unless it is extended.
+    owners: Mutex<HashMap<OwnerId, Instant>>,
+}
+
+impl Presence {
+    /// Opens the first session.
+    pub(super) async fn open(options: PgConnectOptions) -> Result<Self, RequestError> {
+        let first = open(&options).await?;
+        let (told, current) = watch::channel(None);
+        Ok(Self { current, task: tokio::spawn(keep(options, first, told)) })
+    }
+
+    /// The session that is open; waits a while for one.
+    pub(super) async fn session(&self) -> Result<Arc<Session>, BackendError> {
+        let mut current = self.current.clone();
+        let open = timeout(CONNECT_LIMIT, current.wait_for(Option::is_some)).await;
+        let open = open.ok().and_then(Result::ok).and_then(|open| open.clone());
+        open.ok_or_else(|| gone(Outcome::NotApplied))
+    }
+
+    /// Whether the session is still open.
+    ///
+    /// # Errors
+    /// The answer to a request that was made for it counts no more: its hold ends.
+    pub(super) fn confirm(&self, session: &Arc<Session>) -> Result<(), BackendError> {
+        match is(self.current.borrow().as_ref(), session) {
+            true => Ok(()),
+            false => Err(gone(Outcome::Unknown)),
+        }
+    }
+
+    /// Forgets an owner that holds nothing any more.
+    pub(super) fn forget(&self, owner: OwnerId) {
+        if let Some(session) = self.current.borrow().as_ref() {
+            session.owners().remove(&owner);
+        }
+    }
+
+    /// Completes when the hold of this owner is over with its session (C8).
+    pub(super) fn watch(
+        &self,
+        owner: OwnerId,
+    ) -> impl Future<Output = LostReason> + Send + use<> + 'static {
+        let mut current = self.current.clone();
+        let session = current.borrow().clone().filter(|open| open.owners().contains_key(&owner));
+        async move {
+            if let Some(session) = session {
+                _ = current.wait_for(|open| !is(open.as_ref(), &session)).await;
+            }
+            LostReason::Disconnected
+        }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Session {
+    /// Notes that a hold of this owner ends with the session. It comes before the request, since a grant may be pushed
+    /// before the answer.
+    pub(super) fn bind(&self, owner: OwnerId, ttl: Ttl) {
+        let (now, mut owners) = (Instant::now(), self.owners());
+        // R4: those whose time is over go before the map grows.
+        if owners.len() == owners.capacity() {
+            owners.retain(|_, ends_at| *ends_at > now);
+        }
+        owners.insert(owner, now + ttl.as_duration());
+    }
+
+    fn owners(&self) -> MutexGuard<'_, HashMap<OwnerId, Instant>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is(open: Option<&Arc<Session>>, session: &Arc<Session>) -> bool {
+    open.is_some_and(|open| Arc::ptr_eq(open, session))
+}
+
+fn gone(outcome: Outcome) -> BackendError {
+    BackendError::transient(
+        BACKEND,
+        outcome,
+        "the session with which holds end is not open",
+        "it is opened again",
+    )
+}
+
+/// A session that is open.
+struct Open {
+    listener: PgListener,
+    key: i64,
+    /// It lived then.
+    alive_at: Instant,
+}
+
+async fn open(options: &PgConnectOptions) -> Result<Open, RequestError> {
+    let alive_at = Instant::now();
+    let key = uuid::Uuid::new_v4().as_u64_pair().0.cast_signed();
+    let opened = timeout(CONNECT_LIMIT, async {
+        let mut listener = listening(options).await?;
+        let begin = format!("{SETTINGS}SELECT FROM pg_try_advisory_lock(({key})::bigint)");
+        listener.fetch_one(sqlx::raw_sql(AssertSqlSafe(begin))).await?;
+        Ok(Open { listener, key, alive_at })
+    });
+    let timed_out = |_| Err(Error::from(std::io::Error::from(std::io::ErrorKind::TimedOut)));
+    opened.await.unwrap_or_else(timed_out).map_err(RequestError::Connect)
+}
+
+/// Keeps a session for as long as somebody may use it.
+async fn keep(options: PgConnectOptions, first: Open, told: watch::Sender<Option<Arc<Session>>>) {
+    let mut next = Ok(first);
+    loop {
+        if let Ok(session) = next {
+            let owners = Mutex::default();
+            told.send_replace(Some(Arc::new(Session { key: session.key, owners })));
+            session.until_over().await;
+            told.send_replace(None);
+        }
+        sleep(REOPEN_AFTER).await;
+        next = open(&options).await;
+    }
+}
+
+impl Open {
+    /// Returns when the session has ended, or was silent for too long.
+    async fn until_over(mut self) {
+        loop {
+            tokio::select! {
+                () = ended(&mut self.listener) => return,
+                () = sleep_until(self.alive_at + PING_EVERY) => {}
+            }
+            let asked = Instant::now();
+            match timeout_at(self.alive_at + SILENCE, ping(&mut self.listener)).await {
+                Ok(Ok(())) => self.alive_at = asked,
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Completes when the connection ends.
+async fn ended(listener: &mut PgListener) {
+    while let Ok(Some(_)) = listener.try_recv().await {}
+}
+
+/// Asks for a sign of life. It reads no table, which somebody else might keep.
+async fn ping(listener: &mut PgListener) -> Result<(), Error> {
+    sqlx::Acquire::acquire(listener).await?.ping().await
+}
