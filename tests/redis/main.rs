@@ -19,6 +19,7 @@ mod queue;
 mod redis_renewals;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
+mod refusals;
 mod renewals;
 mod resources;
 mod rights;

@@ -20,7 +20,7 @@ use redis::cmd;
 
 use crate::operations::claims::{Call, Claims};
 use crate::operations::fence::RedisFence;
-use crate::protocol::error::BACKEND;
+use crate::protocol::error::{BACKEND, listening};
 use crate::protocol::keys::{self, Keys};
 use crate::protocol::message::{Acquiring, Message, Releasing};
 use crate::protocol::reply;
@@ -147,7 +147,7 @@ impl DistributedLock for RedisBackend {
         if let (Attempt::Busy(_), Some(_), false) = (&attempt, waiter, hears) {
             // First subscribe, then queue: otherwise the grant could be published in between. A waiter
             // that cannot be told polls.
-            self.server.node_of(&Keys::new(&claim.name).lock())?.push.open().await?;
+            listening(self.server.node_of(&Keys::new(&claim.name).lock())?.push.open().await)?;
             (attempt, _) = self.try_once(claim, waiter, POLLED, &call).await?;
         }
         drop(call);

@@ -55,7 +55,7 @@ pub(crate) async fn examine(
     findings.extend(server.examine().await);
     match is_replica {
         true => {
-            let why = "a replica takes no locks";
+            let why = "the server takes no locks";
             findings.push(Finding::unknown("rights", why, "examine the primary"));
         }
         false => {
@@ -210,6 +210,10 @@ fn product(info: &Info<'_>) -> String {
 }
 
 fn role(info: &Info<'_>, servers: Servers) -> Finding {
+    if info.get("redis_mode") == "sentinel" {
+        let seen = "the server is a sentinel, which keeps no locks";
+        return Finding::risk("role", seen, "connect by redis-sentinel://");
+    }
     if info.get("cluster_enabled") == "1" {
         let seen = "the server is part of a cluster, of which this URL reaches no other server";
         return Finding::risk("role", seen, "connect to the cluster: redis-cluster://");

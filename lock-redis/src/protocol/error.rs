@@ -1,5 +1,8 @@
 //! What an error means for the caller: was the request carried out, and may a retry help?
 
+use std::error::Error;
+use std::fmt;
+
 use lock_core::{BackendError, BoxError, Outcome};
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
@@ -20,6 +23,11 @@ pub(crate) fn is_unknown_script(error: &RequestError) -> bool {
 /// Tells by the driver's error what the caller can do (C15).
 pub(crate) fn classify(error: RequestError) -> BackendError {
     match error {
+        RequestError::Connect(error) if is_full(&error) => {
+            let context = "the server has as many clients as its maxclients allows: raise that, or \
+                           close idle connections";
+            BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
+        }
         RequestError::Connect(error) if is_refusal(&error) => {
             let context = "the server refuses to let us in: check user, password, database and TLS";
             refused(error, context)
@@ -60,6 +68,14 @@ pub(crate) fn unknown_primary() -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, "they were asked")
 }
 
+/// The URL names a server that is no sentinel.
+#[cfg(feature = "sentinel")]
+pub(crate) fn no_sentinel(error: BackendError) -> BackendError {
+    let context =
+        "the server is no sentinel: name the sentinels (port 26379), or connect by redis://";
+    BackendError::permanent(BACKEND, Outcome::NotApplied, context, error)
+}
+
 /// The claim was withdrawn by this client: its request is not sent.
 pub(crate) fn withdrawn() -> BackendError {
     let source = "this client withdrew it, and sends no further request of it";
@@ -85,13 +101,22 @@ fn classify_answer(error: RedisError) -> BackendError {
         }
         code @ ("LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "READONLY"
         | "NOREPLICAS" | "MISCONF" | "OOM") => {
-            let context = format!("the server does not take writes now ({code})");
+            let remedy = remedy(code);
+            let context = format!("the server does not take writes now ({code}){remedy}");
             BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
         }
         "NOAUTH" | "WRONGPASS" => {
             refused(error, "the server wants other credentials: check user and password")
         }
         "NOPERM" => lacks(error, &[]),
+        UNKNOWN => {
+            let context = format!(
+                "the server, or a proxy before it, has no {}: connect to the server itself",
+                command_in(error.detail().unwrap_or_default())
+            );
+            let source = UnknownCommand(source(error).to_string());
+            BackendError::permanent(BACKEND, Outcome::NotApplied, context, source)
+        }
         // C49: what has the name is no lock. To wait would not help.
         "NOTALOCK" => not_a_lock(error.detail().unwrap_or_default()),
         "NOCLUSTER" => refused(error, "the server is part of no cluster: connect by redis://"),
@@ -113,6 +138,50 @@ fn classify_answer(error: RedisError) -> BackendError {
     }
 }
 
+/// What to do about a server that takes no writes; nothing about one that will by itself.
+fn remedy(code: &str) -> &'static str {
+    match code {
+        "READONLY" => ": it is a replica; name its primary in the URL",
+        "OOM" => ": it has reached its maxmemory; raise that, or free memory",
+        "MISCONF" => ": it cannot write to its disk; see its log",
+        "NOREPLICAS" => ": fewer replicas are connected than min-replicas-to-write",
+        _ => "",
+    }
+}
+
+/// What a server says of a command that it does not know.
+#[derive(Debug)]
+struct UnknownCommand(String);
+
+impl fmt::Display for UnknownCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for UnknownCommand {}
+
+/// Whether the server does not know the command of the request.
+pub(crate) fn lacks_command(error: &RequestError) -> bool {
+    matches!(error, RequestError::Execute(error) if code_of(error) == UNKNOWN)
+}
+
+/// Whether the error is that the server does not know a command.
+pub(crate) fn is_unknown_command(error: &BackendError) -> bool {
+    error.cause().is_some_and(|cause| cause.is::<UnknownCommand>())
+}
+
+/// Whether a client listens: behind a proxy that passes no SUBSCRIBE it does not, and its waiters look for themselves.
+pub(crate) fn listening(opened: Result<(), BackendError>) -> Result<(), BackendError> {
+    opened.or_else(|error| if is_unknown_command(&error) { Ok(()) } else { Err(error) })
+}
+
+/// The command of `unknown command 'EVALSHA'`.
+fn command_in(text: &str) -> String {
+    let quoted = text.split(['\'', '`']).nth(1);
+    quoted.map_or_else(|| "command that locks need".to_owned(), str::to_uppercase)
+}
+
 /// Whether the user lacks a right, which no retry gives.
 pub(crate) fn lacks_right(error: &RequestError) -> bool {
     matches!(error, RequestError::Execute(error) if code_of(error) == "NOPERM")
@@ -127,7 +196,8 @@ pub(crate) fn lacks_rights(error: RequestError, missing: &[String]) -> BackendEr
 }
 
 fn lacks(error: RedisError, missing: &[String]) -> BackendError {
-    let named = command_of(error.detail().unwrap_or_default());
+    let text = error.detail().unwrap_or_default();
+    let named = command_of(text);
     let mut missing: Vec<&str> = missing.iter().map(String::as_str).collect();
     if let Some(named) = named
         && !missing.iter().any(|command| command.eq_ignore_ascii_case(named))
@@ -135,6 +205,14 @@ fn lacks(error: RedisError, missing: &[String]) -> BackendError {
         missing.insert(0, named);
     }
     let context = match &missing[..] {
+        [] | ["&leasehold-*"] if text.contains(" channel") => {
+            "the user may not PUBLISH to the channels of clients, or SUBSCRIBE to its own: grant &leasehold-*".to_owned()
+        }
+        [] if text.contains(" key") => {
+            "the user may not use the key of the lock, or its companions: grant ~NAME ~{NAME}:*, or for \
+             all names that begin with shop: the rights ~shop:* ~{shop:*"
+                .to_owned()
+        }
         [] => {
             "the user lacks rights: it needs EVALSHA, EVAL, the commands of the scripts, PUBLISH \
                and SUBSCRIBE on leasehold-*, and the keys"
@@ -163,15 +241,27 @@ fn refused(error: RedisError, context: &'static str) -> BackendError {
 /// Whether the server, or our own configuration, keeps us out: no retry will help.
 fn is_refusal(error: &RedisError) -> bool {
     let kind = error.kind();
-    if error.detail().is_some_and(|text| text.contains("max number of clients")) {
-        return false;
-    }
     let refused = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM" | "ERR"));
     refused
         || kind == ErrorKind::AuthenticationFailed
         || kind == ErrorKind::InvalidClientConfig
         || kind == ErrorKind::Server(ServerErrorKind::ResponseError)
 }
+
+/// Whether the server has no room for another client.
+fn is_full(error: &RedisError) -> bool {
+    error.detail().is_some_and(|text| text.contains("max number of clients"))
+}
+
+/// What stands for the code of a command that a server, or a proxy, does not know.
+const UNKNOWN: &str = "UNKNOWN";
+
+/// How servers refuse a command of a script to a user, before Redis 7.2: a command, a key or a channel.
+const REFUSALS: [&str; 3] = [
+    "can't run this command",
+    "can't access at least one of the keys",
+    "can't publish to the channel",
+];
 
 /// The codes of errors that commands within a script may have.
 const CODES: [&str; 7] =
@@ -187,8 +277,11 @@ pub(crate) fn code_of(error: &RedisError) -> String {
     if text.contains("cluster support disabled") {
         return "NOCLUSTER".to_owned();
     }
-    if text.contains("can't run this command") {
+    if REFUSALS.iter().any(|refusal| text.contains(refusal)) {
         return "NOPERM".to_owned();
+    }
+    if text.starts_with("unknown command") || text.starts_with("unsupported command") {
+        return UNKNOWN.to_owned();
     }
     let words = text.split(": ").filter_map(|part| part.split(' ').next());
     let mut codes = words.map(|word| word.trim_start_matches('-'));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::{FutureExt, join_all, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, WaiterHandle};
 use lock_core::{
@@ -24,6 +24,7 @@ use super::restoring::restore;
 use super::round::{Background, Round};
 use super::voter::{GivingBack, Proposal, Voter};
 use super::votes::{self, Verdict, Vote};
+use crate::protocol::error::listening;
 use crate::protocol::keys;
 
 /// How often an attempt is made anew before it counts as "busy".
@@ -160,7 +161,7 @@ impl QuorumBackend {
     /// each release. The others go on opening.
     async fn open_ears(&self) -> Result<(), BackendError> {
         let mut opening: FuturesUnordered<_> =
-            self.voters.iter().map(|voter| voter.node.push.open()).collect();
+            self.voters.iter().map(|voter| voter.node.push.open().map(listening)).collect();
         let (mut open, mut refused) = (0, None);
         while open < majority(self.voters.len()) {
             match opening.next().await {

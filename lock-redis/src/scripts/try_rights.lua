@@ -1,7 +1,7 @@
 -- Tries each command that the scripts run. A server refuses what a user may not run before it looks at anything else.
 -- ARGV: a key that is nobody's, which is left to expire; a channel of the client; '1' on a cluster, where clients ask
 -- for a slot that moves
--- -> the commands that the user may not run
+-- -> the commands that the user may not run, and '&leasehold-*' if it may not publish to the channel
 local key, channel, is_spread = unpack(ARGV)
 local trials = {
   -- The key is a string then, so that what is for other types changes nothing.
@@ -21,6 +21,8 @@ for _, trial in ipairs(trials) do
   -- As Redis 6 and 7.0, and as later versions say it.
   if string.find(text, "can't run this command", 1, true) or string.find(text, 'permissions to run', 1, true) then
     refused[#refused + 1] = trial[1] == 'PUBSUB' and 'PUBSUB|NUMSUB' or trial[1]
+  elseif trial[1] == 'PUBLISH' and string.find(text, ' channel', 1, true) then
+    refused[#refused + 1] = '&leasehold-*'
   end
 end
 return refused

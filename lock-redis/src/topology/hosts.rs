@@ -4,7 +4,7 @@ use lock_core::LockError;
 use lock_core::backend::UrlParameters;
 use redis::Client;
 
-use crate::topology::options::{RedisOptions, unusable};
+use crate::topology::options::{RedisOptions, malformed, unusable};
 
 /// Several hosts, and what is the same for all of them.
 #[derive(Clone)]
@@ -25,8 +25,14 @@ impl Hosts {
     /// The hosts of the URL of `options`, and the path behind them. A host without a port has `port`.
     pub(crate) fn of(options: &RedisOptions, port: u16) -> Result<(Self, String), LockError> {
         let parameters = options.parameters();
-        let (_, rest) = parameters.base().split_once("://").ok_or_else(malformed)?;
+        let unreadable = || malformed(parameters.base(), FORM);
+        let (_, rest) = parameters.base().split_once("://").ok_or_else(unreadable)?;
         let (login, rest) = rest.rsplit_once('@').map_or(("", rest), |(login, rest)| (login, rest));
+        if login.contains('@') {
+            return Err(unusable(
+                "user and password are the same for all hosts, and stand once, before the first; write @ as %40",
+            ));
+        }
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
         let addresses: Option<Vec<_>> = hosts.split(',').map(|host| address(host, port)).collect();
         let hosts = Self {
@@ -35,7 +41,7 @@ impl Hosts {
             login: if login.is_empty() { String::new() } else { format!("{login}@") },
             database: "/".to_owned(),
             parameters: parameters_of(&parameters),
-            addresses: addresses.ok_or_else(malformed)?,
+            addresses: addresses.ok_or_else(unreadable)?,
         };
         let path = path.to_owned();
         hosts.addresses.iter().try_for_each(|address| hosts.client(address).map(drop))?;
@@ -97,9 +103,7 @@ fn encoded(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-fn malformed() -> LockError {
-    unusable("it is not of the form redis-…://[user:password@]host[:port][,host[:port]…]")
-}
+const FORM: &str = "redis-…://[user:password@]host[:port][,host[:port]…]";
 
 #[cfg(test)]
 mod tests {

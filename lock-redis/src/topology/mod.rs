@@ -6,6 +6,7 @@ mod cluster;
 mod discovery;
 #[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
 pub(crate) mod hosts;
+mod kind;
 pub(crate) mod options;
 mod requests;
 pub(crate) mod rights;

@@ -100,9 +100,8 @@ impl RedisOptions {
         #[cfg(feature = "rustls")]
         choose_cryptography();
         // C32: without the driver's own text, which may repeat parts of the URL, and so a password.
-        let info = with_socket_settings(&*self.url).map_err(|_| {
-            unusable("it is not of the form redis://[user:password@]host[:port][/database]")
-        })?;
+        let info = with_socket_settings(&*self.url)
+            .map_err(|_| malformed(&self.url, "redis://[user:password@]host[:port][/database]"))?;
         self.client_to(info)
             .map_err(|_| unusable("the driver does not accept it; check address and TLS"))
     }
@@ -149,6 +148,22 @@ fn choose_cryptography() {
         // An error says that another thread has chosen just now.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
+}
+
+/// The error of a URL that is not of a form, and what is often the reason.
+pub(crate) fn malformed(url: &str, form: &str) -> LockError {
+    let (_, rest) = url.split_once("://").unwrap_or_default();
+    let (authority, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let hint = match () {
+        () if !authority.contains('@') && behind.contains('@') => {
+            ". In user and password write / as %2F, ? as %3F, # as %23 and @ as %40"
+        }
+        () if authority.contains('[') && authority.contains('%') => {
+            ". An IPv6 address has no zone there, such as %eth0: give the host a name"
+        }
+        () => "",
+    };
+    unusable(&format!("it is not of the form {form}{hint}"))
 }
 
 pub(crate) fn unusable(reason: &str) -> LockError {

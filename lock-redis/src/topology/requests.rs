@@ -7,14 +7,14 @@ use lock_core::{BackendError, LockName};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
 use crate::protocol::error::{
-    RequestError, classify, is_unknown_script, lacks_right, lacks_rights, no_server, still_moving,
+    RequestError, classify, is_unknown_script, lacks_command, lacks_right, lacks_rights, no_server,
+    still_moving,
 };
 use crate::protocol::keys::Keys;
 use crate::protocol::message::Message;
 use crate::protocol::reply::read;
 use crate::scripts::{Form, NO_KEYS, Program};
-use crate::topology::Topology;
-use crate::topology::rights;
+use crate::topology::{Topology, kind, rights};
 use crate::wire::batch::Manner;
 use crate::wire::link::LinkId;
 use crate::wire::node::Node;
@@ -137,6 +137,9 @@ impl Topology {
             if form == Form::Hash && is_unknown_script(&error) {
                 form = Form::Text;
                 continue;
+            }
+            if lacks_command(&error) {
+                return Err(kind::explained(&node, error).await);
             }
             if lacks_right(&error) {
                 let missing = rights::missing(&node, servers, "").await;

@@ -9,12 +9,15 @@ use futures_util::future::join_all;
 use lock_core::{BackendError, Finding};
 use redis::cmd;
 
-use crate::protocol::error::lacks_right;
+use crate::protocol::error::{is_unknown_command, lacks_right};
 use crate::protocol::keys::trial;
 use crate::scripts::{Form, NO_KEYS, Servers, TRY_RIGHTS};
 use crate::wire::node::Node;
 
-/// Those of the commands of the scripts that the user may not run. `EVAL` alone if the user may not run that, since
+/// What stands for the channel of a client among the commands that a user may not run.
+const CHANNEL: &str = "&leasehold-*";
+
+/// Those of the commands of the scripts that the user may not run, and [`CHANNEL`] if it may not publish there. `EVAL` alone if the user may not run that, since
 /// nothing can be tried then; none if the server does not answer.
 pub(crate) async fn missing(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
     let args = (trial(prefix), &*node.channel, u8::from(servers == Servers::Spread));
@@ -54,10 +57,19 @@ async fn missing_of_client(node: &Node, servers: Servers, prefix: &str) -> Vec<S
 fn findings(missing: BTreeSet<String>, probed: Result<(), BackendError>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !missing.is_empty() {
-        let missing: Vec<String> = missing.into_iter().collect();
-        let seen = format!("the user may not run {}", missing.join(", "));
-        let remedy = format!("grant +{}", missing.join(" +").to_lowercase());
-        findings.push(Finding::risk("rights", seen, remedy));
+        let (channel, commands): (Vec<String>, Vec<String>) =
+            missing.into_iter().partition(|missing| missing == CHANNEL);
+        let mut seen = Vec::new();
+        if !commands.is_empty() {
+            seen.push(format!("may not run {}", commands.join(", ")));
+        }
+        if !channel.is_empty() {
+            seen.push("may not publish to the channels of clients".to_owned());
+        }
+        let rights = commands.iter().map(|command| format!("+{}", command.to_lowercase()));
+        let rights: Vec<String> = rights.chain(channel).collect();
+        let (seen, remedy) = (seen.join(", and "), format!("grant {}", rights.join(" ")));
+        findings.push(Finding::risk("rights", format!("the user {seen}"), remedy));
     }
     match probed {
         Ok(()) if findings.is_empty() => {
@@ -67,6 +79,11 @@ fn findings(missing: BTreeSet<String>, probed: Result<(), BackendError>) -> Vec<
         Err(error) if error.is_transient() => {
             let remedy = "see its log: until then no lock is granted or renewed";
             findings.push(Finding::risk("writes", error.to_string(), remedy));
+        }
+        Err(error) if is_unknown_command(&error) => {
+            let remedy = "connect to the server itself: without SUBSCRIBE a wait looks once a second, \
+                          and without any other command no lock is granted";
+            findings.push(Finding::risk("commands", error.to_string(), remedy));
         }
         Err(error) if findings.is_empty() => {
             let remedy = "grant the user what the documentation of the Redis backend lists";

@@ -31,7 +31,9 @@ use futures_util::future::{BoxFuture, FutureExt, join, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::ReplyMonitor;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, cmd, from_redis_value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, RedisError, Value, cmd, from_redis_value,
+};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::timeout;
@@ -187,8 +189,11 @@ async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
         .set_connection_timeout(Some(CONNECT_LIMIT))
         .set_response_timeout(Some(REPLY_LIMIT))
         .set_pipeline_buffer_size(BATCHES + 1);
+    let by_tls = matches!(client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. });
     let opened = timeout(CONNECT_LIMIT, socket::open(client, &config)).await;
-    let (mut driver, socket) = opened.unwrap_or_else(|_| Err(too_late()))?;
+    let opened = opened.unwrap_or_else(|_| Err(too_late()));
+    let (mut driver, socket) =
+        opened.map_err(|error| if by_tls { no_tls(error) } else { error })?;
     let checked = async {
         match role {
             // C12: a box on the way may accept a connection before it has one to the server. It is waited for here,
@@ -201,7 +206,8 @@ async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
             Role::Primary => refuse_replica(&mut driver).await.map(|()| String::new()),
         }
     };
-    let told = socket.wait(Side::Caller, checked).await?.into();
+    let told = socket.wait(Side::Caller, checked).await;
+    let told = told.map_err(|error| if by_tls { error } else { ended(error) })?.into();
     Ok(Opened { driver, socket: Arc::new(socket), told })
 }
 
@@ -232,6 +238,30 @@ fn closed() -> RedisError {
 
 fn too_late() -> RedisError {
     io::Error::from(io::ErrorKind::TimedOut).into()
+}
+
+/// The error of a server that does not answer by TLS.
+fn no_tls(error: RedisError) -> RedisError {
+    match error.is_timeout() {
+        true => {
+            let text = format!("{error}: if the server speaks no TLS, say redis, not rediss");
+            io::Error::new(io::ErrorKind::TimedOut, text).into()
+        }
+        false => error,
+    }
+}
+
+/// The error of a server that ends a connection without TLS at its first request.
+fn ended(error: RedisError) -> RedisError {
+    match error.is_connection_dropped() {
+        true => {
+            let text = format!(
+                "{error}: the server is full (maxclients), or speaks TLS (say rediss, not redis)"
+            );
+            io::Error::new(io::ErrorKind::ConnectionReset, text).into()
+        }
+        false => error,
+    }
 }
 
 /// Sends what is queued, for as long as the link lives.

@@ -97,6 +97,15 @@ async fn c31_a_dead_primary_hides_no_other() {
     assert!(gone.iter().any(|address| text.contains(address)), "{text}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_one_server_of_a_cluster_is_named() {
+    let cluster = shared().await;
+    let client = client(&cluster.servers()[0].url()).await;
+    let refused = client.acquire(name_at(cluster, 1)).await.expect_err("its slot is elsewhere");
+    let text = crate::support::shown(&refused);
+    assert!(text.contains("by redis-cluster://"), "{text}");
+}
+
 /// C31: a client asks for a slot that moves, and a script asks who listens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_rights_that_only_a_cluster_takes_are_named() {

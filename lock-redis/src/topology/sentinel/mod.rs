@@ -32,7 +32,9 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use self::told::{Named, Told};
-use crate::protocol::error::{RequestError, classify, no_server, unknown_primary};
+use crate::protocol::error::{
+    RequestError, classify, lacks_command, no_sentinel, no_server, unknown_primary,
+};
 use crate::protocol::reply;
 use crate::topology::hosts::{Hosts, host_and_port};
 use crate::topology::options::{RedisOptions, unusable};
@@ -206,6 +208,7 @@ fn refused(error: RequestError) -> BackendError {
         {
             unknown_primary()
         }
+        RequestError::Execute(_) if lacks_command(&error) => no_sentinel(classify(error)),
         _ => classify(error),
     }
 }
