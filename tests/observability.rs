@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold::{LockClient, LockRequest, MemoryBackend};
+use leasehold::{Fence, LockClient, LockRequest, MemoryBackend, MemoryFence};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
 
@@ -35,13 +35,19 @@ async fn the_dashboard_and_its_page_name_every_metric() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     locks.admin().evict("a").await.expect("an answer");
     guard.lost().await;
+    let (fence, next) = (MemoryFence::new(), locks.acquire("a").await.expect("a free lock"));
+    fence.advance(next.token()).await.expect("the newest");
+    fence.advance(guard.token()).await.expect_err("it is stale");
 
     let served = recorder.handle().render();
     let dashboard: Value = serde_json::from_str(DASHBOARD).expect("the dashboard is JSON");
     let asked: BTreeSet<String> =
         expressions(&dashboard).iter().flat_map(|expression| names(expression)).collect();
     for name in &asked {
-        assert!(served.contains(&format!("\n{name}{{")), "{name} is not in {served}");
+        let is_served = served.lines().any(|line| {
+            line.strip_prefix(&**name).is_some_and(|rest| rest.starts_with(['{', ' ']))
+        });
+        assert!(is_served, "{name} is not in {served}");
     }
     let alerts = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
     for alert in alerts {

@@ -72,6 +72,33 @@ async fn swapped_for_redis() {
     sellers_sell_each_item_once(&server.url()).await;
 }
 
+/// C22, C24: a lock moves from store to store by its URL alone, and the fence of its resource goes on.
+#[cfg(all(feature = "etcd", feature = "postgres", feature = "redis"))]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_one_fence_serves_each_store_in_turn() {
+    use lock_testkit::{EtcdServer, PostgresServer, RedisServer};
+    let (redis, etcd) = (RedisServer::start().await, EtcdServer::start().await);
+    let (postgres, folder) =
+        (PostgresServer::start().await, tempfile::tempdir().expect("a folder"));
+    let shop = leasehold::postgres::PostgresBackend::connect(&postgres.url()).await;
+    let fence = shop.expect("a connection").fence("stock");
+    let file = format!("file:{}", folder.path().display());
+    let mut last = None;
+    // Its tokens follow the clock, so that the lock can come back.
+    let redis = format!("{}?failover=true", redis.url());
+    for url in [redis.clone(), etcd.url(), postgres.url(), file, redis] {
+        let locks = connect(&url).await.expect("a client");
+        for _ in 0..2 {
+            let guard = locks.acquire("stock").await.expect("a free lock");
+            fence.advance(guard.token()).await.expect(&url);
+            assert!(last < Some(guard.token()), "{url}");
+            last = Some(guard.token());
+            guard.release().await.expect("it was held to the end");
+        }
+        locks.shutdown().await;
+    }
+}
+
 #[cfg(feature = "redis-cluster")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn swapped_for_a_redis_cluster() {

@@ -7,6 +7,10 @@ use async_trait::async_trait;
 
 use crate::model::{FenceError, FencingToken};
 
+/// Counts the tokens that fences refused. It has no label: a fence knows no lock.
+#[cfg(feature = "metrics")]
+pub(crate) const STALE_TOKENS: &str = "leasehold_stale_tokens_total";
+
 /// The high-water mark of a resource (C24): the greatest token that was ever shown to it.
 ///
 /// A lock can be lost without its holder knowing yet. The fence is what makes that harmless: it
@@ -81,9 +85,19 @@ pub trait Fence: fmt::Debug + Send + Sync + 'static {
     /// ```
     async fn check(&self, token: FencingToken) -> Result<(), FenceError> {
         match self.seen().await? {
-            Some(seen) if seen > token => Err(FenceError::Stale { token, seen }),
+            Some(seen) if seen > token => Err(FenceError::stale(token, seen)),
             _ => Ok(()),
         }
+    }
+}
+
+impl FenceError {
+    /// The refusal of `token` by a fence that has seen `seen`. It is counted in the metrics, so a fence makes it once
+    /// for each token that it refuses.
+    pub fn stale(token: FencingToken, seen: FencingToken) -> Self {
+        #[cfg(feature = "metrics")]
+        metrics::counter!(STALE_TOKENS).increment(1);
+        Self::Stale { token, seen }
     }
 }
 
@@ -106,7 +120,7 @@ impl Fence for MemoryFence {
         // C24: check and memory are one atomic step.
         let seen = self.seen.fetch_max(token.get(), Ordering::AcqRel);
         match FencingToken::new(seen) {
-            Ok(seen) if seen > token => Err(FenceError::Stale { token, seen }),
+            Ok(seen) if seen > token => Err(FenceError::stale(token, seen)),
             _ => Ok(()),
         }
     }

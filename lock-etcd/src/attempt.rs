@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use etcd_client::Txn;
 use futures_util::future::join_all;
-use lock_core::backend::{Attempt, Claim, Extension, Grant, WaiterHandle};
-use lock_core::{BackendError, Clock, Contention, FencingToken, Kind, Moment, Slots, SystemClock};
+use lock_core::backend::{Attempt, Claim, Grant, WaiterHandle};
+use lock_core::{BackendError, Clock, Contention, Kind, Moment, Slots, SystemClock};
 
 use crate::answer::Answer;
 use crate::cluster::Cluster;
 use crate::error::{BACKEND, overtaken, says_lease_gone};
+use crate::floor::Floor;
 use crate::requests::{self, ClaimKeys};
 use crate::session::Session;
 use crate::standing::{Standing, first_slots};
-use crate::stored_claim::{StoredClaim, token};
+use crate::stored_claim::StoredClaim;
 use crate::view::{Entered, View, entered, entries, server_time};
 use crate::waiters::Place;
 use crate::write::Write;
@@ -34,6 +35,7 @@ pub(crate) struct Try<'a> {
     /// Before its first request was sent.
     asked: Moment,
     pub(crate) hold: Arc<Session>,
+    pub(crate) floor: Floor,
 }
 
 impl Cluster {
@@ -43,7 +45,7 @@ impl Cluster {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let this = self.begin(claim);
+        let this = self.begin(claim, self.floors.get().await?);
         if let (Some(waiter), Some((place, is_watching))) =
             (waiter, self.waiters.place(claim.owner))
         {
@@ -64,11 +66,11 @@ impl Cluster {
     }
 
     /// Notes a claim, of which requests are sent from now on.
-    pub(crate) fn begin<'a>(&self, claim: &'a Claim) -> Try<'a> {
+    pub(crate) fn begin<'a>(&self, claim: &'a Claim, floor: Floor) -> Try<'a> {
         let asked = SystemClock.now();
         let (hold, own) = self.claims.begin(claim);
         self.keeper.ensure_running();
-        Try { claim, keys: ClaimKeys::new(&self.root, claim, own), asked, hold }
+        Try { claim, keys: ClaimKeys::new(&self.root, claim, own), asked, hold, floor }
     }
 
     /// Takes the lock, or a place in its queue, or only looks. A client that has not waited for a while
@@ -88,8 +90,9 @@ impl Cluster {
                 session.last_for(PLACE_LASTS).await?;
             }
             let view = match self.ask_to_enter(this, place.as_ref()).await? {
-                Entered::Taken(token) => {
-                    return Ok(Attempt::Granted(self.taken(this, token, first_slots(kind))));
+                Entered::Taken(revision) => {
+                    let grant = self.taken(this, revision, first_slots(kind))?;
+                    return Ok(Attempt::Granted(grant));
                 }
                 Entered::Seen(view) => self.seen_whole(this, *view).await?,
             };
@@ -127,8 +130,8 @@ impl Cluster {
         place: Option<&Arc<Session>>,
     ) -> Result<Entered, BackendError> {
         let place_id = place.map(|session| session.id());
-        let txn = || requests::enter(&this.keys, this.claim, this.hold.id(), place_id);
-        entered(this.claim, self.write(this, place, txn).await?)
+        let enter = || requests::enter(&this.keys, this.claim, this.hold.id(), place_id);
+        entered(this.claim, self.write(this, place, enter).await?)
     }
 
     /// Carries out a transaction that may put the key of the claim on one of its sessions.
@@ -139,10 +142,11 @@ impl Cluster {
         txn: impl Fn() -> Txn,
     ) -> Result<Answer, BackendError> {
         let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
-        let answer = self.server.write_together(&this.keys.range, || Write::Txn(txn())).await;
+        let guarded = || Write::Txn(self.floors.guard(this.floor, txn()));
+        let answer = self.server.write_together(&this.keys.range, guarded).await;
         self.claims.answered(&asked, &answer);
         let sessions = [Some(&this.hold), place].into_iter().flatten();
-        self.written_on(sessions, answer).await
+        self.floors.guarded(&self.written_on(sessions, answer).await?)
     }
 
     /// What came of a transaction that puts a key on one of the sessions.
@@ -162,27 +166,33 @@ impl Cluster {
     async fn seen_whole(&self, this: &Try<'_>, view: View) -> Result<View, BackendError> {
         match &view.own {
             Some(own) if view.ahead.is_none() && view.standing == Standing::Waits => {
-                self.look(this, own.token).await
+                self.look(this, own.revision).await
             }
             _ => Ok(view),
         }
     }
 
-    async fn look(&self, this: &Try<'_>, token: FencingToken) -> Result<View, BackendError> {
+    async fn look(&self, this: &Try<'_>, revision: i64) -> Result<View, BackendError> {
         let kind = this.claim.kind;
         View::of(
             kind,
             this.claim.owner,
-            self.server.txn(requests::look(&this.keys, kind, token)).await?,
+            self.server.txn(requests::look(&this.keys, kind, revision)).await?,
         )
     }
 
-    /// This attempt took the lock.
-    pub(crate) fn taken(&self, this: &Try<'_>, token: FencingToken, slots: Slots) -> Grant {
+    /// This attempt took the lock, by a claim that was made in this revision.
+    pub(crate) fn taken(
+        &self,
+        this: &Try<'_>,
+        revision: i64,
+        slots: Slots,
+    ) -> Result<Grant, BackendError> {
         self.waiters.forget(this.claim.owner);
-        self.claims.granted(this.claim.owner, &this.keys.own, token);
-        self.claims.settled(this.claim.owner, token);
-        Grant::new(token, this.hold.left(this.asked)).with_slots(slots)
+        self.claims.granted(this.claim.owner, &this.keys.own, revision);
+        self.claims.settled(this.claim.owner, revision);
+        let token = this.floor.token(revision)?;
+        Ok(Grant::new(token, this.hold.left(this.asked)).with_slots(slots))
     }
 
     /// Takes permits that were seen to be free; `None` if something has changed since.
@@ -193,17 +203,17 @@ impl Cluster {
         slots: &Slots,
     ) -> Result<Option<Attempt>, BackendError> {
         this.hold.last_for(this.claim.ttl.as_duration()).await?;
-        let txn = requests::take_slots(&this.keys, this.claim, slots, this.hold.id(), view);
+        let take = requests::take_slots(&this.keys, this.claim, slots, this.hold.id(), view);
         let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
-        let answer = self.server.txn(txn).await;
+        let answer = self.server.txn(self.floors.guard(this.floor, take)).await;
         self.claims.answered(&asked, &answer);
         let answer = self.written_on([&this.hold].into_iter(), answer).await?;
+        let answer = self.floors.guarded(&answer)?;
         if !answer.succeeded {
             return Ok(None);
         }
-        let token =
-            view.own.as_ref().map_or_else(|| token(answer.revision), |own| Ok(own.token))?;
-        Ok(Some(Attempt::Granted(self.taken(this, token, slots.clone()))))
+        let revision = view.own.as_ref().map_or(answer.revision, |own| own.revision);
+        Ok(Some(Attempt::Granted(self.taken(this, revision, slots.clone())?)))
     }
 
     /// C33: another number of permits. The claim leaves nothing behind.
@@ -254,7 +264,8 @@ impl Cluster {
             owner: this.claim.owner,
             keys: this.keys.clone(),
             kind: this.claim.kind,
-            token: own.token,
+            revision: own.revision,
+            token: this.floor.token(own.revision)?,
             session,
             // C49: our own claims have a lease.
             behind_foreign_key: view.first.as_ref().is_some_and(|first| first.lease == 0),
@@ -281,12 +292,9 @@ impl Cluster {
         let keys = [Some(place.keys.own.as_bytes().to_vec()), before].into_iter().flatten();
         let answer = self.server.txn(requests::read(keys)).await?;
         let found = entries(&answer)?;
-        let is_there = |entry: Option<&Option<StoredClaim>>,
-                        matches: &dyn Fn(FencingToken) -> bool| {
-            entry.and_then(Option::as_ref).is_some_and(|entry| matches(entry.token))
-        };
-        let own_is_there = is_there(found.first(), &|token| token == place.token);
-        if !own_is_there || !is_there(found.get(1), &|token| token < place.token) {
+        let made = |entry: Option<&Option<StoredClaim>>| Some(entry?.as_ref()?.revision);
+        let own_is_there = made(found.first()) == Some(place.revision);
+        if !own_is_there || made(found.get(1)).is_none_or(|made| made >= place.revision) {
             return Ok(None);
         }
         *place.answered() = (this.asked, server_time(answer.revision));
@@ -303,8 +311,8 @@ impl Cluster {
         is_watching: bool,
     ) -> Result<Option<Attempt>, BackendError> {
         place.session.last_for(PLACE_LASTS).await?;
-        let view = self.look(this, place.token).await?;
-        let is_there = view.own.as_ref().is_some_and(|own| own.token == place.token);
+        let view = self.look(this, place.revision).await?;
+        let is_there = view.own.as_ref().is_some_and(|own| own.revision == place.revision);
         match &view.standing {
             Standing::Fits(slots) if is_there => self.take_slots(this, &view, slots).await,
             Standing::Waits if is_there && is_watching => {
@@ -327,13 +335,13 @@ impl Cluster {
         let own = view.own.as_ref().ok_or_else(|| overtaken("the hold ended at once"))?;
         self.waiters.forget(owner);
         let key = &this.keys.own;
-        match self.settle(key, owner, own.token, own.lease, &this.hold).await? {
-            Extension::Extended(_) => {
-                self.claims.granted(owner, key, own.token);
-                let ttl = this.hold.left(this.asked);
-                Ok(Attempt::Granted(Grant::new(own.token, ttl).with_slots(own.slots().clone())))
+        match self.settle(key, owner, own.revision, own.lease, &this.hold).await? {
+            true => {
+                self.claims.granted(owner, key, own.revision);
+                let (token, ttl) = (this.floor.token(own.revision)?, this.hold.left(this.asked));
+                Ok(Attempt::Granted(Grant::new(token, ttl).with_slots(own.slots().clone())))
             }
-            Extension::Lost => Err(overtaken("the hold ended while it was found")),
+            false => Err(overtaken("the hold ended while it was found")),
         }
     }
 }

@@ -73,8 +73,8 @@ impl DistributedLock for EtcdBackend {
             "while most members are down nobody gets a lock and holders lose theirs at their \
              deadlines; a change of leader keeps the holds of the dead for longer, and before 3.4.38, \
              3.5.23 and 3.6.5 may end those of the living: two may believe until the first is told; \
-             restoring a backup brings back old locks and old tokens, which clients that saw newer \
-             ones refuse",
+             restoring a backup brings back old locks, and, where the cluster keeps its id, old tokens \
+             until its floor is raised; clients that saw newer ones refuse it",
         )
         .with_kinds(Kinds::Permits)
     }
@@ -99,11 +99,11 @@ impl DistributedLock for EtcdBackend {
         // What becomes of a hold that is not known its renewals tell.
         let key = self.cluster.claims.key(lease.owner())?;
         let (watches, claims) = (self.cluster.watches.clone(), self.cluster.claims.clone());
-        let (owner, token) = (lease.owner(), lease.token());
+        let (owner, revision) = (lease.owner(), self.cluster.floors.revision(lease.token())?);
         Some(Box::pin(async move {
             tokio::time::sleep(WATCHED_AFTER).await;
-            watches.gone(key.as_bytes(), token).await;
-            claims.lost(owner, token);
+            watches.gone(key.as_bytes(), revision).await;
+            claims.lost(owner, revision);
             LostReason::Evicted
         }))
     }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{FencingToken, Moment, OwnerId};
+use lock_core::{Moment, OwnerId};
 
 use crate::session::Session;
 
@@ -23,7 +23,8 @@ pub(crate) struct Claimed {
     pub(crate) ttl: Duration,
     /// Nobody believes in it any more from then on.
     pub(crate) until: Moment,
-    pub(crate) token: Option<FencingToken>,
+    /// The revision in which its key was made, once it holds.
+    pub(crate) revision: Option<i64>,
     /// Where its key is, or goes with its next renewal, once it holds.
     pub(crate) hold: Arc<Session>,
     /// Where its key is while it waits.
@@ -52,7 +53,7 @@ pub(crate) struct Asked {
 pub(crate) struct Expired {
     pub(crate) asked: Asked,
     /// Of one that another client has made, which may use the key again.
-    pub(crate) token: Option<FencingToken>,
+    pub(crate) revision: Option<i64>,
     pub(crate) sessions: Vec<Arc<Session>>,
 }
 
@@ -64,10 +65,10 @@ impl Claimed {
         }
     }
 
-    /// Whether it is the hold under this token, as far as it is known.
-    pub(crate) fn was_under(&self, token: FencingToken) -> bool {
+    /// Whether it is the hold that was made in this revision, as far as it is known.
+    pub(crate) fn was_made_in(&self, revision: i64) -> bool {
         let is_new = self.place.is_none() && self.unanswered == 0;
-        self.token.map_or(is_new, |known| known == token)
+        self.revision.map_or(is_new, |known| known == revision)
     }
 
     /// Whether its deletion is to be sent: it is over, and no answer to one may come.
@@ -100,7 +101,7 @@ impl Claimed {
     pub(crate) fn expired(&mut self, owner: OwnerId) -> Expired {
         let sessions = self.place.iter().cloned().chain([self.hold.clone()]).collect();
         self.deletion = Deletion::Sent;
-        let token = self.token.filter(|_| !self.is_own);
-        Expired { asked: self.asks(owner), token, sessions }
+        let revision = self.revision.filter(|_| !self.is_own);
+        Expired { asked: self.asks(owner), revision, sessions }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::backend::{Claim, Renewal, WAITER_LIVENESS};
-use lock_core::{BackendError, Clock, FencingToken, Moment, Outcome, OwnerId, SystemClock, Ttl};
+use lock_core::{BackendError, Clock, Moment, Outcome, OwnerId, SystemClock, Ttl};
 
 use crate::claimed::{Asked, Claimed, Deletion, Expired};
 use crate::error::overtaken;
@@ -148,27 +148,20 @@ impl Claims {
 
     /// The claim that has this key holds the lock from now on, on the queue's session if it came through the queue:
     /// whether it does. It may be over, and begun anew with another key.
-    pub(crate) fn granted(&self, owner: OwnerId, key: &Arc<str>, token: FencingToken) -> bool {
+    pub(crate) fn granted(&self, owner: OwnerId, key: &Arc<str>, revision: i64) -> bool {
         let mut known = self.known();
         let claimed = known.claims.get_mut(&owner).filter(|claimed| claimed.may_take_by(key));
         let Some(claimed) = claimed else { return false };
-        claimed.token = Some(token);
+        claimed.revision = Some(revision);
         claimed.lasts_until(SystemClock.now().after(claimed.ttl));
         true
     }
 
     /// The key of the hold is on the session for holds.
-    pub(crate) fn settled(&self, owner: OwnerId, token: FencingToken) {
+    pub(crate) fn settled(&self, owner: OwnerId, revision: i64) {
         if let Some(claimed) = self.known().claims.get_mut(&owner) {
-            (claimed.token, claimed.place) = (Some(token), None);
+            (claimed.revision, claimed.place) = (Some(revision), None);
         }
-    }
-
-    /// Whether the hold is known under this token. The keys on a lease do not tell.
-    pub(crate) fn is_known(&self, renewal: &Renewal) -> bool {
-        let known = self.known();
-        let claimed = known.claims.get(&renewal.owner);
-        claimed.is_some_and(|claimed| claimed.token == Some(renewal.token))
     }
 
     /// The server has nothing of the claim on this lock any more. Its key is used again, if nothing can touch it late.
@@ -206,10 +199,10 @@ impl Claims {
         self.known().retired.get(&owner).is_some_and(|end| !SystemClock.now().has_reached(*end))
     }
 
-    /// The hold under this token is gone. A later one of the same owner is another, and so is a claim that waits.
-    pub(crate) fn lost(&self, owner: OwnerId, token: FencingToken) {
+    /// The hold that was made in this revision is gone. A later one of the same owner is another, and so is a claim that waits.
+    pub(crate) fn lost(&self, owner: OwnerId, revision: i64) {
         let mut known = self.known();
-        if known.claims.get(&owner).is_some_and(|claimed| claimed.was_under(token)) {
+        if known.claims.get(&owner).is_some_and(|claimed| claimed.was_made_in(revision)) {
             known.give_up(owner);
         }
     }
@@ -313,7 +306,7 @@ impl Known {
                 deletion: Deletion::NotDue,
                 ttl: whole(ttl),
                 until,
-                token: None,
+                revision: None,
                 hold: hold.clone(),
                 place: None,
             }

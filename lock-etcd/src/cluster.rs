@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lock_core::LockError;
 
 use crate::claims::Claims;
+use crate::floor::Floors;
 use crate::keeper::Keeper;
 use crate::keys::Root;
 use crate::marks::Marks;
@@ -20,6 +21,7 @@ use crate::watches::Watches;
 pub(crate) struct Cluster {
     pub(crate) server: Arc<Server>,
     pub(crate) root: Root,
+    pub(crate) floors: Arc<Floors>,
     pub(crate) claims: Arc<Claims>,
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) marks: Arc<Marks>,
@@ -44,6 +46,7 @@ impl Cluster {
         Self {
             keeper: Arc::new(Keeper::new(server.clone(), claims.clone())),
             waiters: Arc::new(Waiters::new(server.clone(), claims.clone(), watches.clone())),
+            floors: Arc::new(Floors::new(server.clone(), target.root.floor())),
             marks: Arc::default(),
             root: target.root,
             server,

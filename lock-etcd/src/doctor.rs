@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use etcd_client::{AlarmAction, AlarmType, Client, GetOptions, StatusResponse};
+use etcd_client::{
+    AlarmAction, AlarmType, Client, GetOptions, SortOrder, SortTarget, StatusResponse,
+};
 use futures_util::future::join_all;
 use lock_core::backend::WAITER_LIVENESS;
-use lock_core::{BackendError, Finding, OwnerId};
+use lock_core::{BackendError, FencingToken, Finding, LockRequest, OwnerId};
 use tokio::time::timeout;
 
 use crate::cluster::Cluster;
-use crate::error::classify;
+use crate::error::{BACKEND, classify};
 use crate::server::Server;
 
 /// How long one member may take to say how it is.
@@ -21,6 +23,9 @@ const SOUND_LEASES: [(u32, u32, u32); 3] = [(3, 4, 38), (3, 5, 23), (3, 6, 5)];
 
 /// The store takes no more writes at its quota, which is 2 GiB unless it is set.
 const NEAR_QUOTA: i64 = 1_700_000_000;
+
+/// The TTL of the lock that the doctor takes.
+const PROBE_TTL: Duration = Duration::from_secs(10);
 
 /// Looks at each member that was named, and at what they agree on (C31).
 pub(crate) async fn examine(cluster: &Cluster) -> Result<Vec<Finding>, BackendError> {
@@ -40,6 +45,7 @@ pub(crate) async fn examine(cluster: &Cluster) -> Result<Vec<Finding>, BackendEr
     findings.push(size(server).await);
     findings.push(alarms(server).await);
     findings.push(rights(cluster).await);
+    findings.push(tokens(cluster).await);
     findings.push(shortest_lease(cluster).await);
     Ok(findings)
 }
@@ -82,25 +88,57 @@ async fn alarms(server: &Server) -> Finding {
     }
 }
 
-/// Tries what locks do, on a key that nobody has.
+/// Acquires, releases and withdraws a lock of its own, so that each right that clients need is tried.
 async fn rights(cluster: &Cluster) -> Finding {
     const CHECK: &str = "rights";
-    let range = cluster.root.starting_with("");
-    let nobodys = format!("{range}{}", OwnerId::random().expose());
-    let try_them = |mut client: Client| async move {
-        client.get(range, Some(GetOptions::new().with_prefix().with_count_only())).await?;
-        client.delete(nobodys, None).await
-    };
-    match cluster.server.send(try_them).await {
-        Ok(_) => Finding::good(CHECK, "the keys of locks can be read and written"),
+    match try_a_lock(cluster).await {
+        Ok(()) => Finding::good(CHECK, "a lock was acquired, released and withdrawn"),
         Err(error) => Finding::risk(
             CHECK,
-            format!("the keys of locks cannot be used: {}", classify(error)),
+            format!("no lock can be acquired: {error}"),
             format!(
                 "grant the user readwrite on all keys that start with {}/",
                 cluster.root.as_str()
             ),
         ),
+    }
+}
+
+async fn try_a_lock(cluster: &Cluster) -> Result<(), BackendError> {
+    let name = format!("leasehold-doctor-{}", OwnerId::random().expose());
+    let claim = LockRequest::new(&name).ttl(PROBE_TTL).claim();
+    let claim = claim.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
+    let attempted = cluster.attempt(&claim, None).await;
+    // Also if the outcome is not known.
+    cluster.withdraw(&claim.name, claim.owner).await?;
+    attempted.map(drop)
+}
+
+/// Compares the tokens that the cluster gives now with those that the fences in it have seen.
+async fn tokens(cluster: &Cluster) -> Finding {
+    const CHECK: &str = "tokens";
+    let greatest = async {
+        let floor = cluster.floors.get_anew().await?;
+        let marks = cluster.root.mark("");
+        let options = GetOptions::new().with_prefix().with_limit(1);
+        let options = options.with_sort(SortTarget::Value, SortOrder::Descend);
+        let get = |mut client: Client| async move { client.get(marks, Some(options)).await };
+        let found = cluster.server.on_store(get).await?;
+        let now = floor.token(found.header().map_or(0, |header| header.revision()))?;
+        let mark = found.kvs().first().and_then(|mark| mark.value_str().ok()?.parse().ok());
+        Ok::<(FencingToken, Option<FencingToken>), BackendError>((now, mark))
+    };
+    match greatest.await {
+        Ok((now, Some(mark))) if mark > now => Finding::risk(
+            CHECK,
+            format!("a fence in the cluster has seen {mark}, and the next tokens are near {now}"),
+            format!(
+                "a backup was restored: stop the clients, `etcdctl del {}/floor`, and start them",
+                cluster.root.as_str()
+            ),
+        ),
+        Ok((now, _)) => Finding::good(CHECK, format!("the next are near {now}")),
+        Err(error) => refused(CHECK, error, "grant the user readwrite on the keys below the root"),
     }
 }
 

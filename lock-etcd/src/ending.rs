@@ -86,9 +86,10 @@ impl Cluster {
         whom: &Whom,
     ) -> Result<Vec<Holder>, BackendError> {
         let holders = self.claims_on(name).await?.holders;
-        let left = self.left_of_all(&holders).await;
-        let holders = holders.iter().map(|claim| (claim, self.holder(claim, &left)));
-        let wanted: Vec<_> = holders.filter(|(_, holder)| whom.includes(holder)).collect();
+        let left = self.left_of_all(&holders).await?;
+        let holders = holders.iter().map(|claim| Ok((claim, left.holder(claim)?)));
+        let mut wanted = holders.collect::<Result<Vec<_>, BackendError>>()?;
+        wanted.retain(|(_, holder)| whom.includes(holder));
         let deletions = wanted.iter().map(|(claim, _)| self.server.txn(requests::delete(claim)));
         let mut evicted = Vec::new();
         for ((_, holder), answer) in wanted.iter().zip(join_all(deletions).await) {

@@ -158,6 +158,13 @@ pub(crate) fn not_understood(key: &str, what: &str, then: &str) -> BackendError 
     BackendError::refusal(BACKEND, context)
 }
 
+/// Another store answered than the one that this client knows, or an earlier state of it: its tokens would repeat.
+pub(crate) fn refusal(context: &'static str) -> BackendError {
+    let remedy = "make sure that the URL names the members of one cluster; if a backup was restored, delete the key \
+                  `floor` below the root, so that tokens go on above all earlier ones, and restart the clients";
+    BackendError::permanent(BACKEND, Outcome::Unknown, context, remedy)
+}
+
 /// A claim that was taken back.
 pub(crate) fn withdrawn() -> BackendError {
     BackendError::withdrawn(BACKEND)

@@ -107,7 +107,7 @@ impl EtcdFence {
         mark: Option<&KeyValue>,
     ) -> Result<FenceError, BackendError> {
         let mark = mark.ok_or_else(|| unreadable("the mark of a fence"))?;
-        Ok(FenceError::Stale { token, seen: self.seen_in(mark)? })
+        Ok(FenceError::stale(token, self.seen_in(mark)?))
     }
 
     fn seen_in(&self, mark: &KeyValue) -> Result<FencingToken, BackendError> {

@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use etcd_client::{DeleteResponse, GetResponse, ResponseHeader, TxnResponse};
-use lock_core::{BackendError, Outcome};
+use lock_core::BackendError;
 
-use crate::error::BACKEND;
+use crate::error::refusal;
 
 /// The cluster that answered first, and the greatest revision that was seen of it.
 ///
-/// A cluster that was restored from a backup, or built anew, gives out revisions a second time: they would
-/// be tokens that are smaller than earlier ones (C22). So would those of another cluster whose member is
-/// in the same URL. Answers of such a cluster are refused.
+/// A cluster that was restored from a backup gives out revisions a second time: they would make tokens that are
+/// smaller than earlier ones (C22). So would those of another cluster whose member is in the same URL. Answers of such
+/// a cluster are refused.
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     /// 0 until the first answer.
@@ -49,6 +49,11 @@ impl Identity {
         self.revision.load(Ordering::Acquire)
     }
 
+    /// The id of the cluster; 0 until the first answer.
+    pub(crate) fn cluster(&self) -> u64 {
+        self.cluster.load(Ordering::Acquire)
+    }
+
     /// Whether the last answer was refused.
     pub(crate) fn is_astray(&self) -> bool {
         self.astray.load(Ordering::Acquire)
@@ -80,10 +85,4 @@ impl Identity {
         self.astray.store(refused.is_err(), Ordering::Release);
         refused
     }
-}
-
-fn refusal(context: &'static str) -> BackendError {
-    let remedy = "make sure that the URL names one cluster, raise the marks of fences, and restart \
-                  its clients";
-    BackendError::permanent(BACKEND, Outcome::Unknown, context, remedy)
 }

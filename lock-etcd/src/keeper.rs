@@ -169,9 +169,9 @@ impl Shared {
     /// Ends a claim that nobody believes in any more: `max_hold`, a lease that nobody attaches, a waiter
     /// that does not look. If its key has moved to the session of another client, it stays.
     async fn end(self: Arc<Self>, claim: Expired) {
-        let Expired { asked, token, sessions } = claim;
+        let Expired { asked, revision, sessions } = claim;
         let leases = sessions.iter().map(|session| session.id());
-        let deletion = requests::delete_if_on(&asked.key, token, leases);
+        let deletion = requests::delete_if_on(&asked.key, revision, leases);
         let ended = timeout(END_LIMIT, self.server.txn(deletion)).await;
         ended.iter().for_each(|answer| self.claims.answered(&asked, answer));
         match ended {

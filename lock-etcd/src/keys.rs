@@ -5,13 +5,13 @@
 //! a name are exactly the keys that start with `{root}/locks/{name}/`, and `a` never sees `a/b`.
 //! The mark of a withdrawn claim is `{root}/withdrawn/{owner}`, that of a fence
 //! `{root}/fences/{resource}`, and the record of a run that ended well
-//! `{root}/runs/{name}/{occurrence}`, encoded alike.
+//! `{root}/runs/{name}/{occurrence}`, encoded alike. `{root}/floor` is the [floor of tokens](crate::floor).
 
 use lock_core::{LockName, Occurrence, OwnerId};
 use percent_encoding::percent_decode_str;
 
 /// The parts of our keys that follow the root.
-const OURS: [&str; 4] = ["locks", "withdrawn", "fences", "runs"];
+const OURS: [&str; 5] = ["locks", "withdrawn", "fences", "runs", "floor"];
 
 /// What stands before the seat of a claim.
 const SEAT: &str = "s-";
@@ -32,7 +32,9 @@ impl Root {
             return Err("the root may not hold % or control characters");
         }
         if segments.any(|segment| OURS.contains(&segment)) {
-            return Err("no part of the root may be called locks, withdrawn, fences or runs");
+            return Err(
+                "no part of the root may be called locks, withdrawn, fences, runs or floor",
+            );
         }
         Ok(Self(root.to_owned()))
     }
@@ -59,6 +61,11 @@ impl Root {
     /// What the keys of all claims start with whose locks' names start with `start`.
     pub(crate) fn starting_with(&self, start: &str) -> String {
         format!("{}/locks/{}", self.0, encode(start))
+    }
+
+    /// The key of the floor of tokens.
+    pub(crate) fn floor(&self) -> String {
+        format!("{}/floor", self.0)
     }
 
     /// The key under which a fence keeps the greatest token it has seen.
@@ -148,7 +155,9 @@ mod tests {
         for good in ["a", "a/b", "/a/", "lock"] {
             assert!(Root::new(good).is_ok(), "{good}");
         }
-        for bad in ["", "/", "a//b", "a%", "a\n", "a/locks/b", "withdrawn", "fences", "runs"] {
+        for bad in
+            ["", "/", "a//b", "a%", "a\n", "a/locks/b", "withdrawn", "fences", "runs", "floor"]
+        {
             assert!(Root::new(bad).is_err(), "{bad}");
         }
     }

@@ -1,5 +1,5 @@
 //! Leasehold's locks on etcd: transaction and watch, one write to take and one to give back, waiters
-//! served first come, first served by push, and fencing tokens that are revisions of the store.
+//! served first come, first served by push, and fencing tokens that grow with the revisions of the store.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), lock_core::LockError> {
@@ -52,9 +52,11 @@
 //!   before it takes more, and nobody after it takes any before it has, so that two clients that decide at
 //!   once never give one slot twice. A waiter watches what becomes of the claim before it; the first of
 //!   those who wait, which of the holders goes.
-//! - **Token**: the claim's create revision. It grows with every write to the cluster, survives
-//!   renewals, moves between sessions, restarts and changes of leader, and any transaction can compare
-//!   it. A cluster that went back in time, or another one, is refused: its tokens would repeat.
+//! - **Token**: the floor of the store plus the claim's create revision. The revision grows with every write to the
+//!   cluster, survives renewals, moves between sessions, restarts and changes of leader, and any transaction can compare
+//!   it. The floor, `{root}/floor`, is the time in microseconds at which the cluster was first used, so that tokens are
+//!   above those of other stores and of earlier clusters. Each granting transaction compares that it is as it was read.
+//!   A cluster that went back in time, or another one, is refused: its tokens would repeat.
 //! - **Renewal**: the session is renewed, and then each hold proves that its key is there: by one question
 //!   to the session for many holds, by a read for one. A keep-alive alone proves nothing (etcd#14758).
 //! - **End**: a release deletes the key. So does the client for a claim that ends by itself, since its
@@ -78,9 +80,9 @@
 //! 3.5.23 and 3.6.5 may confirm a lease that has expired, and a leader of theirs that was stopped for
 //! longer than a TTL may end leases that are renewed: the holder learns of it by its watch, the next one
 //! may have begun by then, and the first one's token is the smaller one. Check tokens at the resource
-//! ([`EtcdFence`]). Restoring a backup brings back old locks and lets tokens fall back, unless it bumps
-//! the revision. A client that saw newer tokens refuses such a store; one that was started since cannot
-//! know.
+//! ([`EtcdFence`]). Restoring a backup brings back old locks. A client that saw newer tokens refuses such a store. One
+//! that was started since raises the floor, if the restored cluster has another id; otherwise an operator deletes the
+//! floor, and tokens fall back until then.
 //!
 //! # Formats
 //! This is the first. A value of a claim that is not wholly understood is that of an exclusive claim of somebody else's:
@@ -101,6 +103,7 @@ mod doctor;
 mod ending;
 mod error;
 mod fence;
+mod floor;
 mod identity;
 mod keeper;
 mod keys;

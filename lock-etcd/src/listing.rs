@@ -9,6 +9,8 @@ use futures_util::stream::{self, StreamExt};
 use lock_core::{BackendError, Holder, Kind, LockName, LockState, OwnerId};
 
 use crate::cluster::Cluster;
+use crate::error::unreadable;
+use crate::floor::Floor;
 use crate::requests;
 use crate::standing::holders;
 use crate::stored_claim::StoredClaim;
@@ -19,14 +21,18 @@ const PAGE: i64 = 1000;
 /// How many leases are asked for at once.
 const AT_ONCE: usize = 64;
 
-/// How long leases last unless they are renewed.
-type Left = HashMap<i64, Option<Duration>>;
+/// How long leases last unless they are renewed, and the floor of tokens when that was asked.
+pub(crate) struct Left {
+    leases: HashMap<i64, Option<Duration>>,
+    /// `None` where nobody holds.
+    floor: Option<Floor>,
+}
 
 impl Cluster {
     pub(crate) async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let claims = self.claims_on(name).await?;
-        let left = self.left_of_all(&claims.holders).await;
-        Ok(self.state(name.clone(), &claims, &left))
+        let left = self.left_of_all(&claims.holders).await?;
+        self.state(name.clone(), &claims, &left)
     }
 
     /// Who holds a lock, and how many have claims on it.
@@ -73,36 +79,35 @@ impl Cluster {
         let get =
             |mut client: Client| async move { client.get(range, Some(requests::first())).await };
         let found = self.server.on_store(get).await?;
-        let first = found.kvs().first().map(StoredClaim::of).transpose()?;
+        let first = found.kvs().first().map(StoredClaim::of);
         Ok((first, u64::try_from(found.count()).unwrap_or(0)))
     }
 
-    fn state(&self, name: LockName, claims: &Claims, left: &Left) -> LockState {
-        let holders = claims.holders.iter().map(|claim| self.holder(claim, left));
+    fn state(
+        &self,
+        name: LockName,
+        claims: &Claims,
+        left: &Left,
+    ) -> Result<LockState, BackendError> {
+        let holders = claims.holders.iter().map(|claim| left.holder(claim));
         let waiters = claims.count.saturating_sub(claims.holders.len() as u64);
-        LockState::new(name, holders, Some(waiters))
+        Ok(LockState::new(name, holders.collect::<Result<Vec<_>, _>>()?, Some(waiters)))
     }
 
-    /// Who holds a lock, by a claim that holds it, and how long leases have `left`.
-    pub(crate) fn holder(&self, entry: &StoredClaim, left: &Left) -> Holder {
-        let left = left.get(&entry.lease).copied().flatten();
-        match entry.value.owner {
-            Some(owner) => {
-                let (left, value) = (left.unwrap_or(Duration::ZERO), entry.value.clone());
-                let mut holder = Holder::ours(owner, entry.token, left, value.label);
-                // C45: by the holder's clock, since etcd tells no wall time.
-                holder.since = value.since;
-                holder.of_kind(value.kind, value.slots)
-            }
-            None => Holder::foreign(left),
-        }
-    }
-
-    /// How long the server keeps what is on the leases of these claims.
-    pub(crate) async fn left_of_all(&self, claims: impl IntoIterator<Item = &StoredClaim>) -> Left {
+    /// How long the server keeps what is on the leases of these claims, and the floor of their tokens.
+    pub(crate) async fn left_of_all(
+        &self,
+        claims: impl IntoIterator<Item = &StoredClaim>,
+    ) -> Result<Left, BackendError> {
         let leases: HashSet<i64> = claims.into_iter().map(|claim| claim.lease).collect();
+        // Read after the claims: a holder that is shown may have a greater token then, and never a smaller one.
+        let floor = match leases.is_empty() {
+            true => None,
+            false => Some(self.floors.get_anew().await?),
+        };
         let left = |lease| async move { (lease, self.left(lease).await) };
-        stream::iter(leases).map(left).buffer_unordered(AT_ONCE).collect().await
+        let leases = stream::iter(leases).map(left).buffer_unordered(AT_ONCE).collect().await;
+        Ok(Left { leases, floor })
     }
 
     /// How long the server keeps what is on a lease unless it is renewed, at the most; `None` if it does
@@ -128,8 +133,8 @@ impl Cluster {
         // One whose first claim has yet to take its slots is held by nobody.
         let held = claims.filter(|(_, claims)| !claims.holders.is_empty()).take(limit);
         let held: Vec<_> = held.collect();
-        let left = self.left_of_all(held.iter().flat_map(|(_, claims)| &claims.holders)).await;
-        Ok(held.into_iter().map(|(name, claims)| self.state(name, &claims, &left)).collect())
+        let left = self.left_of_all(held.iter().flat_map(|(_, claims)| &claims.holders)).await?;
+        held.into_iter().map(|(name, claims)| self.state(name, &claims, &left)).collect()
     }
 
     /// All claims whose keys start with `range`, page by page, in the order of their keys.
@@ -146,7 +151,7 @@ impl Cluster {
             let get = |mut client: Client| async move { client.get(key, Some(options)).await };
             let page = self.server.on_store(get).await?;
             for pair in page.kvs() {
-                let entry = StoredClaim::of(pair)?;
+                let entry = StoredClaim::of(pair);
                 // Beside all locks, or of a name that no lock has.
                 if let Some(name) = self.root.read(&entry.key) {
                     found.entry(name).or_default().push(entry);
@@ -160,6 +165,20 @@ impl Cluster {
     }
 }
 
+impl Left {
+    /// Who holds a lock, by a claim that holds it.
+    pub(crate) fn holder(&self, entry: &StoredClaim) -> Result<Holder, BackendError> {
+        let left = self.leases.get(&entry.lease).copied().flatten();
+        let Some(owner) = entry.value.owner else { return Ok(Holder::foreign(left)) };
+        let floor = self.floor.ok_or_else(|| unreadable("the floor of tokens"))?;
+        let (left, value) = (left.unwrap_or(Duration::ZERO), entry.value.clone());
+        let mut holder = Holder::ours(owner, floor.token(entry.revision)?, left, value.label);
+        // C45: by the holder's clock, since etcd tells no wall time.
+        holder.since = value.since;
+        Ok(holder.of_kind(value.kind, value.slots))
+    }
+}
+
 /// The claims on one lock.
 pub(crate) struct Claims {
     /// Those that hold it, in the order of their grants.
@@ -169,7 +188,7 @@ pub(crate) struct Claims {
 
 impl Claims {
     fn of(mut claims: Vec<StoredClaim>) -> Self {
-        claims.sort_unstable_by_key(|claim| claim.token);
+        claims.sort_unstable_by_key(|claim| claim.revision);
         Self { holders: holders(&claims).to_vec(), count: claims.len() as u64 }
     }
 }

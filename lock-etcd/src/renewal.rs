@@ -1,16 +1,15 @@
 //! Extending holds: the session is renewed for all of them at once, and each proves that it is there.
 //!
 //! A session that was renewed proves nothing of a hold: its key may have been deleted, and some versions
-//! of etcd confirm leases that have expired (etcd#14758). So the key is the proof. A single hold reads it.
-//! Many ask which keys hang on their session, in one request for all, and read only those that are missing
-//! in the answer.
+//! of etcd confirm leases that have expired (etcd#14758). So the key is the proof. One request reads the keys of
+//! [`BATCH`] holds, those that are to be extended and no others.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use lock_core::backend::{Extension, Renewal};
-use lock_core::{BackendError, Clock, FencingToken, Moment, OwnerId, SystemClock};
+use lock_core::{BackendError, Clock, Moment, OwnerId, SystemClock};
 
 use crate::cluster::Cluster;
 use crate::error::overtaken;
@@ -27,8 +26,11 @@ type Answer = Result<Extension, BackendError>;
 /// A hold that is to last longer.
 struct Hold<'a> {
     renewal: &'a Renewal,
+    /// The revision in which its key was made.
+    revision: i64,
     key: Arc<str>,
-    session: Arc<Session>,
+    /// The session that it is to be on; `None` if nobody believed in the hold any more, and its deletion is under way.
+    session: Option<Arc<Session>>,
 }
 
 impl Cluster {
@@ -36,13 +38,13 @@ impl Cluster {
         let asked = SystemClock.now();
         self.keeper.ensure_running();
         let mut answers: HashMap<OwnerId, Answer> = HashMap::new();
-        let (mut holds, mut ending) = (Vec::new(), Vec::new());
-        let keys = renewals.iter().map(|renewal| self.key_of(&renewal.name, renewal.owner));
-        for (renewal, key) in renewals.iter().zip(join_all(keys).await) {
-            let Some(key) = key.transpose() else { continue };
-            match key.and_then(|key| Ok((self.claims.renewing(renewal, &key)?, key))) {
-                Ok((Some(session), key)) => holds.push(Hold { renewal, key, session }),
-                Ok((None, key)) => ending.push((renewal, key)),
+        let mut holds = Vec::new();
+        for (renewal, hold) in
+            renewals.iter().zip(join_all(renewals.iter().map(|renewal| self.hold(renewal))).await)
+        {
+            match hold {
+                Ok(Some(hold)) => holds.push(hold),
+                Ok(None) => {}
                 Err(error) => drop(answers.insert(renewal.owner, Err(error))),
             }
         }
@@ -51,57 +53,41 @@ impl Cluster {
             let owners = batch.iter().map(|hold| hold.renewal.owner);
             answers.extend(owners.zip(answered));
         }
-        let ended = ending.iter().map(|(renewal, key)| self.has_ended(renewal, key));
-        let ended = join_all(ended).await;
-        answers.extend(ending.iter().map(|(renewal, _)| renewal.owner).zip(ended));
         let answer = |renewal: &Renewal| answers.get(&renewal.owner).cloned();
         renewals.iter().map(|renewal| answer(renewal).unwrap_or(Ok(Extension::Lost))).collect()
     }
 
-    /// Nobody believed in the hold any more, and its deletion is under way. Until the key is gone, the deletion may yet
-    /// fail, or the key may have moved to the session of another client, which renews it.
-    async fn has_ended(&self, renewal: &Renewal, key: &str) -> Answer {
-        let found = entries(&self.server.txn(requests::read([key])).await?)?;
-        match found.into_iter().flatten().any(|entry| entry.token == renewal.token) {
-            true => Err(overtaken("the hold is being deleted")),
-            false => Ok(Extension::Lost),
-        }
+    /// The key and the session of a hold; `None` if there is no such hold.
+    async fn hold<'a>(&self, renewal: &'a Renewal) -> Result<Option<Hold<'a>>, BackendError> {
+        let Some(key) = self.key_of(&renewal.name, renewal.owner).await? else { return Ok(None) };
+        self.floors.get().await?;
+        let Some(revision) = self.floors.revision(renewal.token) else { return Ok(None) };
+        let session = self.claims.renewing(renewal, &key)?;
+        Ok(Some(Hold { renewal, revision, key, session }))
     }
 
-    /// Extends holds that are to be on one session.
+    /// Extends holds that are to be on one session, or that are being deleted.
     async fn extend_batch(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<Answer> {
-        let Some(first) = holds.first() else { return Vec::new() };
         let ttl = holds.iter().map(|hold| hold.renewal.ttl.as_duration()).max().unwrap_or_default();
-        if let Err(error) = first.session.last_for(ttl).await {
+        if let Some(session) = holds.first().and_then(|first| first.session.as_ref())
+            && let Err(error) = session.last_for(ttl).await
+        {
             return holds.iter().map(|_| Err(error.clone())).collect();
         }
-        let on_session = keys_on(&first.session, holds).await;
-        let (proven, unproven): (Vec<&Hold<'_>>, Vec<_>) = holds.iter().partition(|hold| {
-            on_session.contains(hold.key.as_bytes()) && self.claims.is_known(hold.renewal)
-        });
-        let proven = proven.into_iter().map(|hold| (hold.renewal.owner, Ok(hold.extended(asked))));
-        let mut answers: HashMap<OwnerId, Answer> = proven.collect();
-        for batch in unproven.chunks(BATCH) {
-            answers.extend(self.prove(batch, asked).await);
-        }
-        let answer = |hold: &&Hold<'_>| answers.remove(&hold.renewal.owner);
-        holds.iter().map(answer).map(|answer| answer.unwrap_or(Ok(Extension::Lost))).collect()
+        let proven = holds.chunks(BATCH).map(|batch| self.prove(batch, asked));
+        join_all(proven).await.into_iter().flatten().collect()
     }
 
     /// Reads the keys of at most [`BATCH`] holds, and moves those that are not on their session.
-    async fn prove(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<(OwnerId, Answer)> {
+    async fn prove(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<Answer> {
         let read = requests::read(holds.iter().map(|hold| hold.key.as_bytes()));
-        let found = self.server.txn(read).await.and_then(|answer| entries(&answer));
-        let found = match found {
-            Ok(found) => found,
-            Err(error) => {
-                return holds.iter().map(|hold| (hold.renewal.owner, Err(error.clone()))).collect();
+        match self.server.txn(read).await.and_then(|answer| entries(&answer)) {
+            Ok(found) => {
+                let found = holds.iter().zip(found);
+                join_all(found.map(|(hold, entry)| self.settle_hold(hold, entry, asked))).await
             }
-        };
-        let settled = holds.iter().zip(found).map(async |(hold, entry)| {
-            (hold.renewal.owner, self.settle_hold(hold, entry, asked).await)
-        });
-        join_all(settled).await
+            Err(error) => holds.iter().map(|_| Err(error.clone())).collect(),
+        }
     }
 
     async fn settle_hold(
@@ -110,68 +96,54 @@ impl Cluster {
         entry: Option<StoredClaim>,
         asked: Moment,
     ) -> Answer {
-        let Renewal { owner, token, .. } = *hold.renewal;
-        let settled = match entry.filter(|entry| entry.token == token) {
-            Some(entry) => self.settle(&hold.key, owner, token, entry.lease, &hold.session).await?,
-            None => Extension::Lost,
-        };
-        if settled == Extension::Lost {
-            self.claims.lost(owner, token);
-            return Ok(Extension::Lost);
+        let (owner, revision) = (hold.renewal.owner, hold.revision);
+        let entry = entry.filter(|entry| entry.revision == revision);
+        match (entry, &hold.session) {
+            (Some(entry), Some(session)) => {
+                if self.settle(&hold.key, owner, revision, entry.lease, session).await? {
+                    return Ok(Extension::Extended(session.left(asked)));
+                }
+            }
+            // Until the key is gone, the deletion may yet fail, or another client may have taken the hold over.
+            (Some(_), None) => return Err(overtaken("the hold is being deleted")),
+            (None, _) => {}
         }
-        Ok(hold.extended(asked))
+        self.claims.lost(owner, revision);
+        Ok(Extension::Lost)
     }
 
-    /// Lets the key of a hold, which was seen on the lease `from`, be on its session.
+    /// Lets the key of a hold, which was seen on the lease `from`, be on its session; false if the hold is over.
     pub(crate) async fn settle(
         &self,
         key: &str,
         owner: OwnerId,
-        token: FencingToken,
+        revision: i64,
         from: i64,
         session: &Arc<Session>,
-    ) -> Answer {
-        let extended = Extension::Extended(session.ttl());
+    ) -> Result<bool, BackendError> {
         if from != session.id() {
-            let txn = requests::reattach(key, token, from, session.id());
+            let txn = requests::reattach(key, revision, from, session.id());
             // C41: once its work has ended, it is nobody's.
             let Some(moved) = unless_retired(&self.server.txn(txn).await?)? else {
-                return Ok(Extension::Lost);
+                return Ok(false);
             };
             if !moved.succeeded {
                 return match entries(&moved)?.pop().flatten() {
                     Some(_) => Err(overtaken("the hold changed while it was extended")),
-                    None => Ok(Extension::Lost),
+                    None => Ok(false),
                 };
             }
         }
-        self.claims.settled(owner, token);
-        Ok(extended)
+        self.claims.settled(owner, revision);
+        Ok(true)
     }
-}
-
-impl Hold<'_> {
-    /// The server keeps the hold for as long as its session.
-    fn extended(&self, asked: Moment) -> Extension {
-        Extension::Extended(self.session.left(asked))
-    }
-}
-
-/// Which keys of the holds are on their session, if many ask. What is not told is read key by key.
-async fn keys_on<'a>(session: &Session, holds: &'a [&Hold<'_>]) -> HashSet<&'a [u8]> {
-    if holds.len() < 2 {
-        return HashSet::new();
-    }
-    let Ok(census) = session.census().await else { return HashSet::new() };
-    // Very many keys may be on it, of which few are asked for.
-    let mut asked: HashSet<&[u8]> = holds.iter().map(|hold| hold.key.as_bytes()).collect();
-    census.keys().iter().filter_map(|key| asked.take(key.as_slice())).collect()
 }
 
 fn on_one_session<'a, 'b>(holds: &'a [Hold<'b>]) -> Vec<Vec<&'a Hold<'b>>> {
-    let mut alike: HashMap<i64, Vec<&Hold<'_>>> = HashMap::new();
+    let mut alike: HashMap<Option<i64>, Vec<&Hold<'_>>> = HashMap::new();
     for hold in holds {
-        alike.entry(hold.session.id()).or_default().push(hold);
+        let session = hold.session.as_ref().map(|session| session.id());
+        alike.entry(session).or_default().push(hold);
     }
     alike.into_values().collect()
 }

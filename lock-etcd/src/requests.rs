@@ -97,7 +97,7 @@ pub(crate) fn take_slots(
     view: &View,
 ) -> Txn {
     let unchanged = match &view.own {
-        Some(own) => vec![Compare::mod_revision(&*keys.own, CompareOp::Equal, revision(own.token))],
+        Some(own) => vec![Compare::mod_revision(&*keys.own, CompareOp::Equal, own.revision)],
         None => {
             let nobody_new =
                 Compare::create_revision(&*keys.range, CompareOp::Less, view.revision + 1);
@@ -115,13 +115,13 @@ fn is_wanted(keys: &ClaimKeys) -> Compare {
 }
 
 /// Looks at the place of a claim that has one, and at all before it: the server reads the whole queue.
-pub(crate) fn look(keys: &ClaimKeys, kind: Kind, token: FencingToken) -> Txn {
-    Txn::new().and_then(view(keys, kind, Some(token)))
+pub(crate) fn look(keys: &ClaimKeys, kind: Kind, revision: i64) -> Txn {
+    Txn::new().and_then(view(keys, kind, Some(revision)))
 }
 
 /// Reads the own key, the holder's, and the claims up to our own, as far as [`read_before`] says. A place
 /// that was taken in the same transaction is the latest of all.
-fn view(keys: &ClaimKeys, kind: Kind, token: Option<FencingToken>) -> Vec<TxnOp> {
+fn view(keys: &ClaimKeys, kind: Kind, made: Option<i64>) -> Vec<TxnOp> {
     let before = GetOptions::new().with_prefix().with_limit(read_before(kind));
     let mut before = match kind {
         // Whoever is not shared comes first.
@@ -130,8 +130,8 @@ fn view(keys: &ClaimKeys, kind: Kind, token: Option<FencingToken>) -> Vec<TxnOp>
         Kind::OneOf(_) => before.with_sort(SortTarget::Create, SortOrder::Descend),
         _ => before.with_sort(SortTarget::Create, SortOrder::Descend).with_keys_only(),
     };
-    if let Some(token) = token {
-        before = before.with_max_create_revision(revision(token));
+    if let Some(made) = made {
+        before = before.with_max_create_revision(made);
     }
     vec![
         TxnOp::get(&*keys.own, None),
@@ -154,8 +154,8 @@ pub(crate) fn read(keys: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Txn {
 
 /// Moves the key of a hold to another lease, if it is still the same hold on the same lease. Otherwise it
 /// reads the key. The create revision stays.
-pub(crate) fn reattach(key: &str, token: FencingToken, from: i64, to: i64) -> Txn {
-    let same_hold = Compare::create_revision(key, CompareOp::Equal, revision(token));
+pub(crate) fn reattach(key: &str, revision: i64, from: i64, to: i64) -> Txn {
+    let same_hold = Compare::create_revision(key, CompareOp::Equal, revision);
     let same_lease = Compare::lease(key, CompareOp::Equal, from);
     let options = PutOptions::new().with_lease(to).with_ignore_value();
     let put = TxnOp::put(key, "", Some(options));
@@ -177,7 +177,7 @@ fn is_retired(key: impl Into<Vec<u8>> + Clone) -> [Compare; 2] {
 /// Leaves a hold that was seen, with this value, to nobody, on a lease of its own (C41), if it is there and the first of all claims
 /// on the lock. The create revision stays, and so does its place before those that wait.
 pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
-    let revision = revision(held.token);
+    let revision = held.revision;
     let same_hold = Compare::create_revision(&*held.key, CompareOp::Equal, revision);
     let is_first = Compare::create_revision(range, CompareOp::Greater, revision - 1).with_prefix();
     let options = Some(PutOptions::new().with_lease(lease));
@@ -186,8 +186,8 @@ pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
 }
 
 /// Records a run under a key of its own, if its hold is in force under its token (C42).
-pub(crate) fn record(own: &str, run: &str, token: FencingToken, lease: i64) -> Txn {
-    let same_hold = Compare::create_revision(own, CompareOp::Equal, revision(token));
+pub(crate) fn record(own: &str, revision: i64, run: &str, token: FencingToken, lease: i64) -> Txn {
+    let same_hold = Compare::create_revision(own, CompareOp::Equal, revision);
     let options = Some(PutOptions::new().with_lease(lease));
     let put = TxnOp::put(run, token.to_string(), options);
     unless_retired(own, Txn::new().when([same_hold]).and_then([put]))
@@ -205,7 +205,7 @@ pub(crate) fn withdraw(own: Option<&str>, root: &Root, owner: OwnerId, lease: i6
 
 /// Deletes a claim's key if it is still the one that was seen, and tells what it was.
 pub(crate) fn delete(entry: &StoredClaim) -> Txn {
-    let same = Compare::create_revision(&*entry.key, CompareOp::Equal, revision(entry.token));
+    let same = Compare::create_revision(&*entry.key, CompareOp::Equal, entry.revision);
     let options = Some(DeleteOptions::new().with_prev_key());
     Txn::new().when([same]).and_then([TxnOp::delete(&*entry.key, options)])
 }
@@ -215,22 +215,17 @@ pub(crate) fn delete_unless_retired(entry: &StoredClaim) -> Txn {
     unless_retired(&*entry.key, delete(entry))
 }
 
-/// Deletes a key if it is on one of the leases, and that of the claim with this token, if one is given.
+/// Deletes a key if it is on one of the leases, and that of the claim of this revision, if one is given.
 pub(crate) fn delete_if_on(
     key: &str,
-    token: Option<FencingToken>,
+    revision: Option<i64>,
     leases: impl Iterator<Item = i64>,
 ) -> Txn {
-    let same = token.map(|token| Compare::create_revision(key, CompareOp::Equal, revision(token)));
+    let same = revision.map(|revision| Compare::create_revision(key, CompareOp::Equal, revision));
     leases.fold(Txn::new(), |otherwise, lease| {
         let is_on = Compare::lease(key, CompareOp::Equal, lease);
         let compares: Vec<_> = same.iter().cloned().chain([is_on]).collect();
         let txn = Txn::new().when(compares).and_then([TxnOp::delete(key, None)]);
         txn.or_else([TxnOp::txn(otherwise)])
     })
-}
-
-/// The revision in which a claim was made.
-pub(crate) fn revision(token: FencingToken) -> i64 {
-    token.get().cast_signed()
 }

@@ -33,7 +33,7 @@ impl Cluster {
         self.waiters.forget(owner);
         let Some(key) = self.key_of(name, owner).await? else { return Ok(Release::NotHeld) };
         let get = |mut client: Client| async move { client.get(&*key, None).await };
-        let held = only(&self.server.on_store(get).await?)?;
+        let held = only(&self.server.on_store(get).await?);
         let Some(held) = held.filter(|held| held.value.owner == Some(owner)) else {
             self.claims.forget(owner, &self.root.claims(name));
             return Ok(Release::NotHeld);
@@ -55,8 +55,12 @@ impl Cluster {
         let Some(own) = self.key_of(&record.name, record.owner).await? else {
             return Ok(Recording::Lost);
         };
+        self.floors.get().await?;
+        let Some(revision) = self.floors.revision(record.token) else {
+            return Ok(Recording::Lost);
+        };
         let run = self.root.run(&record.name, &record.occurrence);
-        let put = |lease| requests::record(&own, &run, record.token, lease);
+        let put = |lease| requests::record(&own, revision, &run, record.token, lease);
         let done = |answer: &Answer| {
             Ok(unless_retired(answer)?.is_some_and(|recorded| recorded.succeeded))
         };

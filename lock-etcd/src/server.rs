@@ -143,6 +143,11 @@ impl Server {
         checked.map(|()| answer)
     }
 
+    /// The id of the cluster; 0 until the first answer.
+    pub(crate) fn cluster_id(&self) -> u64 {
+        self.identity.cluster()
+    }
+
     /// Whether the last answer was that of another store.
     pub(crate) fn is_astray(&self) -> bool {
         self.identity.is_astray()

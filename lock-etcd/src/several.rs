@@ -6,19 +6,38 @@ use lock_core::backend::{Claim, Grant};
 use crate::answer::Answer;
 use crate::attempt::Try;
 use crate::cluster::Cluster;
+use crate::error::unreadable;
 use crate::requests;
 use crate::standing::first_slots;
-use crate::stored_claim::{StoredClaim, token};
+use crate::stored_claim::StoredClaim;
 use crate::view::entries;
 
+/// How many locks one transaction takes. The server makes up to 128 comparisons: two for each lock, and one of the floor.
+const AT_ONCE: usize = 60;
+
 impl Cluster {
-    /// Takes those at the front of `claims` that nobody has a claim on: all by one transaction, if nobody has one on
-    /// any. Otherwise that transaction tells how many they are, and a second one takes those.
+    /// Takes those at the front of `claims` that nobody has a claim on.
     pub(crate) async fn take_while_free(
         &self,
         claims: &[Claim],
     ) -> Result<Vec<Grant>, BackendError> {
-        let tries: Vec<_> = claims.iter().map(|claim| self.begin(claim)).collect();
+        let mut grants = Vec::new();
+        for some in claims.chunks(AT_ONCE) {
+            let taken = self.take_front(some).await?;
+            let all = taken.len() == some.len();
+            grants.extend(taken);
+            if !all {
+                break;
+            }
+        }
+        Ok(grants)
+    }
+
+    /// Takes all by one transaction, if nobody has a claim on any. Otherwise that transaction tells how many at the front
+    /// are free, and a second one takes those.
+    async fn take_front(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let floor = self.floors.get().await?;
+        let tries: Vec<_> = claims.iter().map(|claim| self.begin(claim, floor)).collect();
         let answer = self.take_all(&tries).await?;
         if answer.succeeded {
             return self.all_taken(&tries, &answer);
@@ -44,20 +63,23 @@ impl Cluster {
             this.hold.last_for(this.claim.ttl.as_duration()).await?;
         }
         let asked = tries.iter().map(|this| (&this.keys, this.claim, this.hold.id()));
-        let txn = requests::take_all(asked);
+        let Some(floor) = tries.first().map(|this| this.floor) else {
+            return Err(unreadable("no claim"));
+        };
+        let txn = self.floors.guard(floor, requests::take_all(asked));
         sessions.dedup_by_key(|session| session.id());
         let asks = |this: &Try<'_>| self.claims.asks(this.claim.owner, &this.keys.own);
         let asked = tries.iter().map(asks).collect::<Result<Vec<_>, _>>()?;
         let answer = self.server.txn(txn).await;
         asked.iter().for_each(|asked| self.claims.answered(asked, &answer));
-        self.written_on(sessions.into_iter(), answer).await
+        self.floors.guarded(&self.written_on(sessions.into_iter(), answer).await?)
     }
 
     fn all_taken(&self, tries: &[Try<'_>], answer: &Answer) -> Result<Vec<Grant>, BackendError> {
-        // The keys were made in one revision, which is the token of each.
-        let token = token(answer.revision)?;
-        let grant = |this| self.taken(this, token, first_slots(this.claim.kind));
-        Ok(tries.iter().map(grant).collect())
+        // The keys were made in one revision, which makes the token of each.
+        let grant =
+            |this: &Try<'_>| self.taken(this, answer.revision, first_slots(this.claim.kind));
+        tries.iter().map(grant).collect()
     }
 
     /// The claim did not get the lock, on which `first` was made first: its own, if an earlier request of it took the

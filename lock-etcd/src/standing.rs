@@ -101,8 +101,8 @@ impl Before {
             (Kind::Shared, Some(own)) => {
                 read.retain(|claim| is_in_the_way(kind, claim));
                 let is_whole = read.len() < limit;
-                read.retain(|claim| claim.token < own.token);
-                read.sort_by_key(|claim| Reverse(claim.token));
+                read.retain(|claim| claim.revision < own.revision);
+                read.sort_by_key(|claim| Reverse(claim.revision));
                 Some(Self { claims: read, is_whole })
             }
             (_, Some(own)) => {
@@ -196,7 +196,7 @@ fn is_in_the_way(kind: Kind, claim: &StoredClaim) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use lock_core::{FencingToken, Permits};
+    use lock_core::Permits;
 
     use super::*;
     use crate::value::Value;
@@ -205,11 +205,11 @@ mod tests {
         Kind::OneOf(Permits::new(taken, of).expect("permits"))
     }
 
-    fn claim(token: u64, kind: Kind, slots: &[u16]) -> StoredClaim {
+    fn claim(revision: i64, kind: Kind, slots: &[u16]) -> StoredClaim {
         let slots = Slots::new(slots.iter().copied());
         StoredClaim {
-            key: token.to_string().into_bytes(),
-            token: FencingToken::new(token).expect("a token"),
+            key: revision.to_string().into_bytes(),
+            revision,
             lease: 1,
             value: Value { kind, slots, ..Value::default() },
         }
@@ -234,7 +234,7 @@ mod tests {
         let claims: Vec<_> = [shared, shared, exclusive, shared, exclusive]
             .into_iter()
             .zip(1..)
-            .map(|(kind, token)| claim(token, kind, &[]))
+            .map(|(kind, revision)| claim(revision, kind, &[]))
             .collect();
         assert_eq!(standing(shared, Some(1), &claims), Standing::Holds);
         assert_eq!(standing(shared, Some(3), &claims), Standing::Waits);
@@ -247,7 +247,8 @@ mod tests {
     /// However many writers come after it, and whether they are all read or not.
     #[test]
     fn c34_a_reader_knows_when_it_does_not_know_all_before_it() {
-        let mut claims: Vec<_> = (1..40).map(|token| claim(token, Kind::Exclusive, &[])).collect();
+        let mut claims: Vec<_> =
+            (1..40).map(|revision| claim(revision, Kind::Exclusive, &[])).collect();
         claims[0] = claim(1, Kind::Shared, &[]);
         assert_eq!(
             standing(Kind::Shared, Some(0), &claims),
@@ -274,13 +275,13 @@ mod tests {
     fn c36_a_claim_on_permits_sees_all_before_it_or_waits() {
         let permits = one_of(1, 3);
         let mut claims = vec![claim(1, permits, &[0]), claim(2, permits, &[1])];
-        claims.extend((3..9).map(|token| claim(token, permits, &[])));
+        claims.extend((3..9).map(|revision| claim(revision, permits, &[])));
         assert_eq!(standing(permits, Some(2), &claims), Standing::Waits, "many came after it");
         assert_eq!(standing(permits, Some(2), &claims[..3]), Standing::Fits(Slots::new([2])));
         assert_eq!(standing(permits, None, &claims), Standing::Waits);
         // Its own is read, and not all before it: the first, which has slot 0, is not.
-        let held = (1..4).zip([0, 1, 2]).map(|(token, slot)| claim(token, permits, &[slot]));
-        let waiting = (4..6).map(|token| claim(token, permits, &[]));
+        let held = (1..4).zip([0, 1, 2]).map(|(revision, slot)| claim(revision, permits, &[slot]));
+        let waiting = (4..6).map(|revision| claim(revision, permits, &[]));
         let claims: Vec<_> = held.chain(waiting).collect();
         assert_eq!(standing(permits, Some(3), &claims), Standing::Waits, "slot 0 is not free");
     }

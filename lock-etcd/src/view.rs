@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use etcd_client::{GetResponse, KeyValue, TxnOpResponse};
 use lock_core::backend::{Claim, ServerTime};
-use lock_core::{BackendError, FencingToken, Kind, OwnerId};
+use lock_core::{BackendError, Kind, OwnerId};
 
 use crate::answer::Answer;
 use crate::error::{unreadable, withdrawn};
 use crate::standing::{Ahead, Before, Standing};
-use crate::stored_claim::{StoredClaim, token};
+use crate::stored_claim::StoredClaim;
 
 const WHAT: &str = "what a claim sees";
 
 /// What came of entering.
 pub(crate) enum Entered {
-    /// The claim was put as the only one: it holds.
-    Taken(FencingToken),
+    /// The claim was put in this revision, as the only one: it holds.
+    Taken(i64),
     /// Others have claims.
     Seen(Box<View>),
 }
@@ -47,11 +47,11 @@ impl View {
             _ => Err(unreadable(WHAT)),
         };
         let (latest, first, own) = (next()?, next()?, next()?);
-        let entry = |pair: Option<&KeyValue>| pair.map(StoredClaim::of).transpose();
-        let (first, own) = (entry(first.kvs().first())?, entry(own.kvs().first())?);
+        let entry = |pair: Option<&KeyValue>| pair.map(StoredClaim::of);
+        let (first, own) = (entry(first.kvs().first()), entry(own.kvs().first()));
         // C16: only a key that this claim wrote is its own.
         let own = own.filter(|own| own.value.owner == Some(owner));
-        let read = latest.kvs().iter().map(StoredClaim::of).collect::<Result<Vec<_>, _>>()?;
+        let read = latest.kvs().iter().map(StoredClaim::of).collect();
         let before = Before::of(kind, own.as_ref(), read);
         let ahead = before.as_ref().map(|before| before.ahead(kind, first.as_ref()));
         let standing = Standing::of(kind, own.as_ref(), first.as_ref(), before.as_ref());
@@ -62,7 +62,7 @@ impl View {
 /// Reads the answer to [`enter`](crate::requests::enter). The error may be that the claim was withdrawn.
 pub(crate) fn entered(claim: &Claim, mut answer: Answer) -> Result<Entered, BackendError> {
     if answer.succeeded {
-        return token(answer.revision).map(Entered::Taken);
+        return Ok(Entered::Taken(answer.revision));
     }
     match answer.parts.pop() {
         Some(TxnOpResponse::Get(mark)) if mark.count() > 0 => Err(withdrawn()),
@@ -76,7 +76,7 @@ pub(crate) fn entered(claim: &Claim, mut answer: Answer) -> Result<Entered, Back
 /// Reads the answer to [`read`](crate::requests::read), in the order of the keys.
 pub(crate) fn entries(answer: &Answer) -> Result<Vec<Option<StoredClaim>>, BackendError> {
     let entry = |part: &TxnOpResponse| match part {
-        TxnOpResponse::Get(answer) => answer.kvs().first().map(StoredClaim::of).transpose(),
+        TxnOpResponse::Get(answer) => Ok(answer.kvs().first().map(StoredClaim::of)),
         _ => Err(unreadable("the state of claims")),
     };
     answer.parts.iter().map(entry).collect()
@@ -91,17 +91,15 @@ pub(crate) fn unless_retired(answer: &Answer) -> Result<Option<Answer>, BackendE
 }
 
 /// Reads the answer about one key.
-pub(crate) fn only(found: &GetResponse) -> Result<Option<StoredClaim>, BackendError> {
-    found.kvs().first().map(StoredClaim::of).transpose()
+pub(crate) fn only(found: &GetResponse) -> Option<StoredClaim> {
+    found.kvs().first().map(StoredClaim::of)
 }
 
 /// Reads the answer to [`delete`](crate::requests::delete): the claim as it was in the end; `None` if it
 /// went by itself.
 pub(crate) fn deleted(answer: &Answer) -> Result<Option<StoredClaim>, BackendError> {
     match answer.parts.last() {
-        Some(TxnOpResponse::Delete(deleted)) => {
-            deleted.prev_kvs().first().map(StoredClaim::of).transpose()
-        }
+        Some(TxnOpResponse::Delete(deleted)) => Ok(deleted.prev_kvs().first().map(StoredClaim::of)),
         Some(_) => Err(unreadable("the end of a claim")),
         None => Ok(None),
     }

@@ -59,6 +59,9 @@ pub(crate) struct Place {
     pub(crate) owner: OwnerId,
     pub(crate) keys: ClaimKeys,
     pub(crate) kind: Kind,
+    /// The revision in which its key was made.
+    pub(crate) revision: i64,
+    /// The token of the hold that comes of it.
     pub(crate) token: FencingToken,
     /// Where its key is.
     pub(crate) session: Arc<Session>,
@@ -185,8 +188,8 @@ impl Turn {
             }
             // What happened before a watch was opened again is not told, and is to be read.
             if self.place.ahead().is_none() && !watched.iter().any(Watch::was_reopened) {
-                let Place { owner, keys, token, .. } = &*self.place;
-                let is_granted = self.claims.granted(*owner, &keys.own, *token);
+                let Place { owner, keys, revision, .. } = &*self.place;
+                let is_granted = self.claims.granted(*owner, &keys.own, *revision);
                 return Ok(is_granted.then(|| self.place.grant()));
             }
         }
@@ -195,7 +198,7 @@ impl Turn {
     /// Returns when a claim on permits is to look again: the nearest before it has its slots, or is gone; or
     /// all before it hold, and somebody on this lock is gone (C34).
     async fn stirs(&self) -> Result<(), BackendError> {
-        let Place { keys, kind, token, owner, .. } = &*self.place;
+        let Place { keys, kind, revision, owner, .. } = &*self.place;
         let nearest = self.place.ahead().keys.first().cloned();
         let before = match &nearest {
             Some(key) => self.watches.watch_changes(key),
@@ -204,8 +207,11 @@ impl Turn {
         let mut watched = [self.watch(keys.own.as_bytes()), before];
         join_all(watched.iter_mut().map(Watch::opened)).await;
         // What happened before the watches were open.
-        let view =
-            View::of(*kind, *owner, self.server.txn(requests::look(keys, *kind, *token)).await?)?;
+        let view = View::of(
+            *kind,
+            *owner,
+            self.server.txn(requests::look(keys, *kind, *revision)).await?,
+        )?;
         let now_nearest = view.ahead.and_then(|ahead| ahead.keys.first().cloned());
         if view.standing == Standing::Waits && view.own.is_some() && now_nearest == nearest {
             select_all(watched.iter_mut().map(|watch| watch.changed().boxed())).await;
@@ -215,7 +221,7 @@ impl Turn {
 
     /// Watches whether the claim with this key goes, which was there when our own was made.
     fn watch(&self, key: &[u8]) -> Watch {
-        self.watches.watch(key, self.place.token)
+        self.watches.watch(key, self.place.revision)
     }
 
     /// Watches the own key, and those of the nearest before it. Whether that opens another watch.
@@ -262,21 +268,24 @@ impl Turn {
         let left: Vec<_> = ahead.keys.into_iter().zip(&found[1..]).collect();
         let left = left.into_iter().filter(|(_, entry)| is_before(entry)).map(|(key, _)| key);
         self.place.ahead().keys = left.collect();
-        Ok(found[0].as_ref().is_some_and(|own| own.token == self.place.token))
+        Ok(found[0].as_ref().is_some_and(|own| own.revision == self.place.revision))
     }
 
     /// More claims were before us than we know of.
     async fn look_at_all(&self) -> Result<bool, BackendError> {
-        let Place { keys, kind, token, owner, .. } = &*self.place;
-        let view =
-            View::of(*kind, *owner, self.server.txn(requests::look(keys, *kind, *token)).await?)?;
-        let is_there = view.own.is_some_and(|own| own.token == self.place.token);
+        let Place { keys, kind, revision, owner, .. } = &*self.place;
+        let view = View::of(
+            *kind,
+            *owner,
+            self.server.txn(requests::look(keys, *kind, *revision)).await?,
+        )?;
+        let is_there = view.own.is_some_and(|own| own.revision == self.place.revision);
         *self.place.ahead() = view.ahead.unwrap_or_default();
         Ok(is_there)
     }
 
     /// A key that was made anew since is behind us.
     fn is_before_us(&self, entry: &StoredClaim) -> bool {
-        entry.token < self.place.token
+        entry.revision < self.place.revision
     }
 }

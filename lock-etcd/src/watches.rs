@@ -13,13 +13,11 @@ use etcd_client::{
     WatchRequestSender, WatchResponse, WatchResponseStream,
 };
 use futures_util::stream;
-use lock_core::FencingToken;
 use lock_core::backend::Changes;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::requests::revision;
 use crate::server::Server;
 
 /// How long the opening of a stream may take.
@@ -61,7 +59,7 @@ struct Watched {
 enum Target {
     /// Deletions of a key after this revision: a renewal that moves it to another lease does not matter. The stream of a
     /// member that lags behind tells of earlier ones, which are of an earlier claim with the same key.
-    Key(Vec<u8>, FencingToken),
+    Key(Vec<u8>, i64),
     /// All changes of a key.
     KeyChanges(Vec<u8>),
     /// Deletions of the keys that start so.
@@ -143,15 +141,16 @@ impl Watches {
         Self { shared: Arc::new(shared), task: Mutex::default() }
     }
 
-    /// Returns once the claim that has this `key` under this `token` is certainly gone, at any time since the call.
-    pub(crate) async fn gone(&self, key: &[u8], token: FencingToken) {
-        let mut watch = self.watch(key, token);
+    /// Returns once the claim that was made with this `key` in this `revision` is certainly gone, at any time since the
+    /// call.
+    pub(crate) async fn gone(&self, key: &[u8], revision: i64) {
+        let mut watch = self.watch(key, revision);
         // C8: the key is certainly gone.
         while !watch.is_gone() {
             if watch.was_reopened() || watch.opened == 0 {
                 watch.opened().await;
                 // Boxed, since very many keys are watched, and few are read at a time.
-                if Box::pin(self.shared.lacks(key, token)).await {
+                if Box::pin(self.shared.lacks(key, revision)).await {
                     return;
                 }
             } else {
@@ -160,8 +159,8 @@ impl Watches {
         }
     }
 
-    /// Watches from now on whether `key` is deleted, by a deletion after the claim with this token was made.
-    pub(crate) fn watch(&self, key: &[u8], since: FencingToken) -> Watch {
+    /// Watches from now on whether `key` is deleted, by a deletion after this revision.
+    pub(crate) fn watch(&self, key: &[u8], since: i64) -> Watch {
         self.open(Target::Key(key.to_vec(), since))
     }
 
@@ -212,11 +211,11 @@ impl Drop for Watches {
 impl Shared {
     /// Whether a read says that `key` is not that of this claim. A read that fails says nothing, unless the store is
     /// another one, or has gone back in time: what is there proves no hold of ours any more (C22).
-    async fn lacks(&self, key: &[u8], token: FencingToken) -> bool {
+    async fn lacks(&self, key: &[u8], revision: i64) -> bool {
         let options = Some(GetOptions::new().with_keys_only());
         let read = |mut client: Client| async move { client.get(key, options).await };
         match self.server.on_store(read).await {
-            Ok(answer) => !answer.kvs().iter().any(|key| key.create_revision() == revision(token)),
+            Ok(answer) => !answer.kvs().iter().any(|key| key.create_revision() == revision),
             Err(_) => self.server.is_astray(),
         }
     }
@@ -323,7 +322,7 @@ impl Target {
     /// Whether what is watched is gone by a deletion in this revision.
     fn is_gone_by(&self, deletion: i64) -> bool {
         match self {
-            Self::Key(_, since) => deletion > revision(*since),
+            Self::Key(_, since) => deletion > *since,
             _ => true,
         }
     }
@@ -428,7 +427,7 @@ mod tests {
     /// C27, C8: the stream of a member that lags behind tells of the deletion of an earlier claim with the same key.
     #[test]
     fn c27_a_deletion_before_the_claim_was_made_is_none_of_it() {
-        let target = Target::Key(b"a".to_vec(), FencingToken::new(7).expect("a token"));
+        let target = Target::Key(b"a".to_vec(), 7);
         assert!(!target.is_gone_by(6));
         assert!(target.is_gone_by(8));
     }

@@ -182,7 +182,7 @@ impl LockedFence {
     fn check(&self, token: FencingToken) -> Result<(), FenceError> {
         match self.greatest {
             // C24: equal or greater passes.
-            Some(seen) if seen > token => Err(FenceError::Stale { token, seen }),
+            Some(seen) if seen > token => Err(FenceError::stale(token, seen)),
             _ => Ok(()),
         }
     }

@@ -96,7 +96,7 @@ fn classify_refusal(token: FencingToken, error: RequestError) -> FenceError {
         && let Some(seen) = refusal.detail().and_then(|seen| seen.parse().ok())
         && let Ok(seen) = reply::fencing_token(seen)
     {
-        return FenceError::Stale { token, seen };
+        return FenceError::stale(token, seen);
     }
     FenceError::Backend(classify(error))
 }

@@ -36,6 +36,14 @@ async fn by_user_and_password_with_rights_below_the_root() {
         rights.expect("it looks at them").health
     };
     assert_eq!(rights(&able).await, Health::Good);
+    // Rights on the keys of claims alone do not do: a withdrawal leaves a mark, and tokens have a floor.
+    server.ctl(&["user", "add", &format!("partly:{SECRET}")]);
+    server.ctl(&["role", "add", "claims"]);
+    let claims = ["role", "grant-permission", "claims", "--prefix=true", "readwrite"];
+    server.ctl(&[&claims[..], &["leasehold/locks/"]].concat());
+    server.ctl(&["user", "grant-role", "partly", "claims"]);
+    let partly = client(&format!("etcd://partly:{SECRET}@{address}/")).await;
+    assert_eq!(rights(&partly).await, Health::Risk);
     let text = refusal(&format!("etcd://unable:{SECRET}@{address}/")).await;
     assert!(text.contains("rights"), "{text}");
     // Rights that are taken away are noticed as what they are.

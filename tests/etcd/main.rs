@@ -6,6 +6,7 @@ mod access;
 mod conformance;
 mod faults;
 mod fence;
+mod floor;
 mod identity;
 mod kinds;
 mod places;

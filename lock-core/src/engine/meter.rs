@@ -1,6 +1,6 @@
 //! Counts and times of a client, by the `metrics` facade.
 //!
-//! Each has the labels `backend` and `group`: what [`ClientOptions::metric_group`] makes of the name,
+//! Each but that of stale tokens has the labels `backend` and `group`: what [`ClientOptions::metric_group`] makes of the name,
 //! since names themselves may be without number.
 //!
 //! [`ClientOptions::metric_group`]: crate::ClientOptions::metric_group
@@ -16,6 +16,7 @@ use metrics::{
     Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use crate::fence::STALE_TOKENS;
 use crate::model::LockName;
 
 const ACQUISITIONS: &str = "leasehold_acquisitions_total";
@@ -91,6 +92,7 @@ impl Meter {
             Count,
             "Holds that were given back, or could not be, by outcome"
         );
+        describe_counter!(STALE_TOKENS, Count, "Tokens that a fence refused as stale");
         Self { backend, group, registered: RwLock::default() }
     }
 

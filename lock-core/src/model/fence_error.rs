@@ -5,6 +5,10 @@ use std::fmt;
 
 use super::{BackendError, FencingToken};
 
+/// A token that is smaller than this part of the greatest one seen comes of another store: the tokens of one store are
+/// times in microseconds, or count on from such a time.
+const OTHER_STORE: u64 = 1_000_000;
+
 /// Why a fence did not let a token pass. The text has the whole cause, in one line.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -31,7 +35,11 @@ impl fmt::Display for FenceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stale { token, seen } => {
-                write!(f, "token {token} is stale: the resource has seen {seen}")
+                write!(f, "token {token} is stale: the resource has seen {seen}")?;
+                match token.get() < seen.get() / OTHER_STORE {
+                    true => f.write_str(": the resource has seen tokens of another store"),
+                    false => Ok(()),
+                }
             }
             Self::Backend(error) => write!(f, "cannot ask the fence: {error}"),
         }
@@ -44,5 +52,20 @@ impl Error for FenceError {}
 impl From<BackendError> for FenceError {
     fn from(error: BackendError) -> Self {
         Self::Backend(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c24_a_token_far_below_tells_of_another_store() {
+        let token = |value| FencingToken::new(value).expect("a token");
+        let told = |token, seen| FenceError::Stale { token, seen }.to_string();
+        let seen = token(1_795_251_431_457_000);
+        assert!(told(token(38), seen).ends_with("tokens of another store"));
+        assert!(!told(token(1_795_251_431_456_999), seen).contains("another store"));
+        assert!(!told(token(6), token(7)).contains("another store"));
     }
 }

@@ -103,7 +103,7 @@ impl RedisFence {
             None => Ok(answer.unwrap_or(Value::Nil)),
             Some(seen) => {
                 let seen = seen.parse().map_err(|_| unreadable("the mark of a fence"))?;
-                Err(FenceError::Stale { token, seen })
+                Err(FenceError::stale(token, seen))
             }
         }
     }

@@ -1,0 +1,98 @@
+//! C22: tokens are a floor and a revision, so that they go on above those of earlier clusters and other stores.
+
+use std::fs;
+use std::time::Duration;
+
+use leasehold::{Fence, Health, LockClient, LockError};
+use lock_testkit::EtcdServer;
+
+use crate::support::{client, held, patient, released, shown};
+
+const FLOOR: &str = "leasehold/floor";
+
+fn floor(server: &EtcdServer) -> String {
+    server.ctl(&["get", "--print-value-only", FLOOR]).trim().to_owned()
+}
+
+async fn token(client: &LockClient) -> u64 {
+    let guard = held(client, "a").await;
+    let token = guard.token().get();
+    released(guard).await;
+    token
+}
+
+/// A cluster that was built anew begins at revision 1 again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_cluster_that_is_built_anew_has_greater_tokens() {
+    let mut server = EtcdServer::start().await;
+    let before = token(&client(&server.url()).await).await;
+    server.kill();
+    fs::remove_dir_all(server.folder().join("data")).expect("its data");
+    server.restart().await;
+    let after = token(&client(&server.url()).await).await;
+    assert!(after > before, "{after} after {before}");
+}
+
+/// A backup that was restored has the floor of the cluster that it was taken of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_the_floor_of_another_cluster_is_raised() {
+    let server = EtcdServer::start().await;
+    let before = token(&client(&server.url()).await).await;
+    let written = floor(&server);
+    let (value, cluster) = written.split_once(' ').expect("a floor and a cluster");
+    let of_another = format!("{value} {:x}", u64::from_str_radix(cluster, 16).expect("an id") ^ 1);
+    server.ctl(&["put", FLOOR, &of_another]);
+    let after = token(&client(&server.url()).await).await;
+    assert!(after > before, "{after} after {before}");
+    assert!(floor(&server) > written && floor(&server).ends_with(cluster), "{}", floor(&server));
+}
+
+/// A floor that is raised under a client costs it no hold, and its next grant is above it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_no_grant_is_made_under_a_floor_that_has_changed() {
+    let server = EtcdServer::start().await;
+    let (holder, other) = (client(&server.url()).await, client(&server.url()).await);
+    let request = patient("held").ttl(Duration::from_secs(2));
+    let guard = holder.acquire(request).await.expect("a free lock");
+    let before = token(&other).await;
+    server.ctl(&["del", FLOOR]);
+    let anew = token(&holder).await;
+    let raised = floor(&server).split(' ').next().and_then(|floor| floor.parse::<u64>().ok());
+    assert!(raised.is_some_and(|raised| before < raised && raised < anew), "{raised:?} {anew}");
+    assert!(token(&other).await > anew);
+    let lost = tokio::time::timeout(Duration::from_secs(3), guard.lost()).await;
+    assert!(lost.is_err(), "its hold was made under the earlier floor");
+    released(guard).await;
+}
+
+/// C31: a data folder that was copied back has the id of its cluster, so that no client can know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_the_doctor_says_when_the_floor_is_to_be_raised() {
+    let server = EtcdServer::start().await;
+    let health = async || {
+        let findings = client(&server.url()).await.admin().doctor().await.expect("an answer");
+        let tokens = findings.into_iter().find(|finding| finding.check == "tokens");
+        tokens.expect("it looks at them").health
+    };
+    let lock = leasehold::etcd::EtcdBackend::connect(&server.url()).await.expect("a connection");
+    let guard = held(&client(&server.url()).await, "a").await;
+    lock.fence("stock").advance(guard.token()).await.expect("the newest");
+    assert_eq!(health().await, Health::Good);
+    let later = guard.token().get() + 1_000_000;
+    server.ctl(&["put", "leasehold/fences/stock", &format!("{later:016}")]);
+    assert_eq!(health().await, Health::Risk);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    server.ctl(&["del", FLOOR]);
+    assert_eq!(health().await, Health::Good);
+}
+
+/// S3: a floor of a later format, or a damaged one, is not guessed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_a_floor_that_is_not_understood_grants_nothing() {
+    let server = EtcdServer::start().await;
+    server.ctl(&["put", FLOOR, "later:7"]);
+    let refused = client(&server.url()).await.acquire(patient("a")).await;
+    let Err(error @ LockError::Backend { .. }) = refused else { panic!("{refused:?}") };
+    assert!(shown(&error).contains(FLOOR), "{error:?}");
+    assert_eq!(floor(&server), "later:7");
+}
