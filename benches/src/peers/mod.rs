@@ -1,6 +1,7 @@
 //! Other libraries, what servers offer by themselves, and the usual recipe.
 
 pub(crate) mod advisory;
+pub(crate) mod by_hand;
 pub(crate) mod flock;
 pub(crate) mod lock_rpc;
 pub(crate) mod rslock;

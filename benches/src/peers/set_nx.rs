@@ -11,9 +11,9 @@ use crate::client::{Client, Result, TTL};
 use crate::contender::Contender;
 
 /// How often it looks again.
-const POLL: Duration = Duration::from_millis(10);
+pub(super) const POLL: Duration = Duration::from_millis(10);
 
-const DELETE_OWN: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+pub(super) const DELETE_OWN: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
      return redis.call('DEL', KEYS[1]) end return 0";
 
 pub(crate) const SET_NX: Contender = Contender {
