@@ -13,9 +13,8 @@ use crate::sql::Call;
 
 /// The fence of a resource in a Postgres database: the greatest token it has seen, in a row of its own.
 ///
-/// Made by [`PostgresBackend::fence`](crate::PostgresBackend::fence) or
-/// [`AdvisoryBackend::fence`](crate::AdvisoryBackend::fence). [`advance_in`](Self::advance_in) makes it part
-/// of the transaction that does the work: advance first, then read, then write.
+/// Made by [`PostgresBackend::fence`](crate::PostgresBackend::fence). [`advance_in`](Self::advance_in) makes it part of
+/// the transaction that does the work: advance first, then read, then write.
 ///
 /// ```no_run
 /// # async fn sell(pool: &sqlx::PgPool, locks: lock_core::LockClient, lock: lock_postgres::PostgresBackend)

@@ -27,6 +27,7 @@ pub(crate) fn run_id(info: &str) -> Result<&str, BackendError> {
 }
 
 /// The value of `key` in the answer to INFO, which has lines of `key:value`.
+#[cfg(any(feature = "quorum", feature = "sentinel"))]
 pub(crate) fn info_of<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
 }
