@@ -61,7 +61,7 @@ impl Moment {
 
 /// Where a holder reads the time.
 ///
-/// [`SystemClock`] is the one to use; [`FakeClock`](crate::testing::FakeClock) is for tests.
+/// [`SystemClock`] is the one to use; [`FakeClock`] is for tests.
 #[async_trait]
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Reads the clock.
