@@ -256,8 +256,9 @@ fn is_full(error: &RedisError) -> bool {
 /// What stands for the code of a command that a server, or a proxy, does not know.
 const UNKNOWN: &str = "UNKNOWN";
 
-/// How servers refuse a command of a script to a user, before Redis 7.2: a command, a key or a channel.
-const REFUSALS: [&str; 3] = [
+/// How servers refuse a command of a script to a user: since Redis 7.2, and before it a command, a key or a channel.
+const REFUSALS: [&str; 4] = [
+    "ACL failure in script",
     "can't run this command",
     "can't access at least one of the keys",
     "can't publish to the channel",
@@ -293,5 +294,47 @@ fn source(error: RedisError) -> BoxError {
     match error.to_string().split_once("with args beginning with") {
         Some((told, _)) => told.trim_end_matches([',', ' ']).into(),
         None => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error of a server that answers so.
+    fn answered(text: &str) -> BackendError {
+        let value = redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("a reply");
+        classify(RequestError::Execute(value.extract_error().expect_err(text)))
+    }
+
+    /// As Redis 6.2, 7.0 and 7.2 say it.
+    #[test]
+    fn c15_a_missing_right_is_named_whichever_version_says_so() {
+        for (answer, says) in [
+            (
+                "ERR The user executing the script can't run this command or subcommand",
+                "lacks rights",
+            ),
+            (
+                "ERR ACL failure in script: User u has no permissions to run the 'set' command",
+                "grant +set",
+            ),
+            ("NOPERM this user has no permissions to run the 'evalsha' command", "grant +evalsha"),
+            (
+                "ERR The user executing the script can't access at least one of the keys mentioned",
+                "~NAME",
+            ),
+            ("ERR ACL failure in script: No permissions to access a key", "~NAME"),
+            ("NOPERM User u has no permissions to access the 'a' key", "~NAME"),
+            (
+                "ERR The user executing the script can't publish to the channel mentioned",
+                "&leasehold-*",
+            ),
+            ("ERR ERR ACL failure in script: No permissions to access a channel", "&leasehold-*"),
+        ] {
+            let error = answered(answer);
+            let text = error.to_string();
+            assert!(text.contains(says) && !error.is_transient(), "{answer}: {text}");
+        }
     }
 }
