@@ -28,6 +28,7 @@ const OUTAGE_BORNE: u32 = 5;
 /// | --- | --- | --- | --- | --- |
 /// | `Unanswered` | the start | at once | goes on | `Timeout` |
 /// | `Busy` | "busy" | when woken, by poll, at the holder's expiry | goes on | `Timeout`; `NotAcquired` for `Wait::Never` |
+/// | `Conflict` | "held with another number of permits" | after a growing pause, a poll at most | goes on | `Conflict` |
 /// | `Late` | a grant that came after its own deadline | after a growing pause | ends after five request time-outs, as `Backend` | `Timeout` |
 /// | `Outage` | an error, or silence for a whole try | after a growing pause | ends after five request time-outs, as `Backend` | `Backend` |
 ///
@@ -37,6 +38,7 @@ const OUTAGE_BORNE: u32 = 5;
 enum Standing {
     Unanswered,
     Busy,
+    Conflict(BackendError),
     Late(Instant),
     Outage(Instant, BackendError),
 }
@@ -113,6 +115,13 @@ impl Progress {
         (self.standing, self.seen) = (Standing::Busy, Some(seen));
     }
 
+    /// The lock is held with another number of permits. Its holders may be gone within the wait (C33).
+    pub(super) fn conflicted(&mut self, error: BackendError) {
+        let again = matches!(self.standing, Standing::Conflict(_));
+        self.repeats = if again { self.repeats + 1 } else { 0 };
+        (self.standing, self.seen) = (Standing::Conflict(error), None);
+    }
+
     /// For how long the wait has lasted, if that is to be warned of now: once, after a second, if the
     /// holder is a key that may stay for ever (C49).
     pub(super) fn warning_due(&mut self) -> Option<Duration> {
@@ -143,7 +152,9 @@ impl Progress {
         let (since, repeats) = self.trouble(of);
         let earlier = match std::mem::replace(&mut self.standing, Standing::Unanswered) {
             Standing::Outage(_, earlier) => Some(earlier),
-            Standing::Unanswered | Standing::Busy | Standing::Late(_) => None,
+            Standing::Unanswered | Standing::Busy | Standing::Conflict(_) | Standing::Late(_) => {
+                None
+            }
         };
         self.standing = Standing::Outage(since, error.told_after(earlier));
         self.repeats = repeats;
@@ -167,7 +178,7 @@ impl Progress {
         match self.standing {
             _ if now.saturating_duration_since(of.end) > self.request_timeout => (now, 0),
             Standing::Late(since) | Standing::Outage(since, _) => (since, self.repeats + 1),
-            Standing::Unanswered | Standing::Busy => {
+            Standing::Unanswered | Standing::Busy | Standing::Conflict(_) => {
                 (of.sent.max(now.checked_sub(self.request_timeout / 2).unwrap_or(now)), 0)
             }
         }
@@ -181,7 +192,7 @@ impl Progress {
             (None, Standing::Late(since) | Standing::Outage(since, _)) => {
                 Some(*since + self.request_timeout * OUTAGE_BORNE)
             }
-            (None, Standing::Unanswered | Standing::Busy) => None,
+            (None, Standing::Unanswered | Standing::Busy | Standing::Conflict(_)) => None,
         }
     }
 
@@ -205,14 +216,19 @@ impl Progress {
             (Standing::Late(_) | Standing::Outage(..), _) => pause_after(self.repeats),
             // C28: late within its bound, since most are woken before.
             (Standing::Busy, Wakeup::Push) => FALLBACK_POLL.mul_f64(rand::random_range(0.8..1.0)),
-            (Standing::Busy, Wakeup::Poll(longest)) => {
-                jittered(FIRST_POLL.saturating_mul(1 << self.repeats.min(10)).min(longest))
-            }
+            (Standing::Busy, Wakeup::Poll(longest)) => self.poll_within(longest),
+            // No backend queues it.
+            (Standing::Conflict(_), _) => self.poll_within(FALLBACK_POLL),
         };
         // A holder that died releases nothing: its lease ends unannounced.
         let expiry = self.seen.as_ref().and_then(|seen| seen.ttl_left).unwrap_or(pause);
         let left = self.give_up_at().map(|end| end.saturating_duration_since(Instant::now()));
         pause.min(expiry + FIRST_POLL + self.stagger()).min(left.unwrap_or(pause))
+    }
+
+    /// The pause of a poll: it grows up to `longest`.
+    fn poll_within(&self, longest: Duration) -> Duration {
+        jittered(FIRST_POLL.saturating_mul(1 << self.repeats.min(10)).min(longest))
     }
 
     /// How much later than the first in the queue to look at an expiry: the first one is granted the lock, and
@@ -226,7 +242,9 @@ impl Progress {
     pub(super) fn into_error(self, name: &LockName, backend: &'static str) -> LockError {
         let name = name.clone();
         match (self.standing, self.seen) {
-            (Standing::Outage(_, source), _) => LockError::backend("acquire", Some(&name), source),
+            (Standing::Outage(_, source) | Standing::Conflict(source), _) => {
+                LockError::backend("acquire", Some(&name), source)
+            }
             (Standing::Late(_), _) if self.wait == Wait::Forever => {
                 LockError::backend("acquire", Some(&name), always_late(backend))
             }
@@ -263,6 +281,7 @@ mod tests {
         Late,
         Refused,
         Silent,
+        Conflict,
     }
 
     async fn take(progress: &mut Progress, step: Step) {
@@ -274,6 +293,7 @@ mod tests {
             Step::Late => progress.granted_late(of),
             Step::Refused => progress.failed(of, BackendError::no_answer("test", took)),
             Step::Silent => progress.silent(of, "test"),
+            Step::Conflict => progress.conflicted(BackendError::conflict("test", 3, 5)),
         }
     }
 
@@ -300,6 +320,7 @@ mod tests {
             LockError::NotAcquired { .. } => "NotAcquired",
             LockError::Timeout { .. } => "Timeout",
             LockError::Backend { .. } => "Backend",
+            LockError::Conflict { .. } => "Conflict",
             other => panic!("{other}"),
         };
         Some((started.elapsed(), outcome))
@@ -322,9 +343,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn c48_how_each_wait_ends() {
-        use Step::{Busy, Late, Refused, Silent};
+        use Step::{Busy, Conflict, Late, Refused, Silent};
         let (short, long) = (Wait::AtMost(5 * MS), Wait::AtMost(5 * TIMEOUT));
-        let table: [(Wait, &[Step], Option<&str>); 15] = [
+        let table: [(Wait, &[Step], Option<&str>); 18] = [
             (Wait::Never, &[Busy], Some("NotAcquired")),
             (Wait::Never, &[Silent], Some("Backend")),
             (Wait::Never, &[Refused], Some("Backend")),
@@ -340,6 +361,9 @@ mod tests {
             (Wait::Forever, &[Late], Some("Backend")),
             (Wait::Forever, &[Late, Silent], Some("Backend")),
             (Wait::Forever, &[Refused, Busy], None),
+            (long, &[Busy, Conflict], Some("Conflict")),
+            (long, &[Conflict, Busy], Some("Timeout")),
+            (Wait::Forever, &[Conflict], None),
         ];
         for (wait, steps, expected) in table {
             let end = end_of(wait, steps).await;
@@ -391,7 +415,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn c17_a_bounded_wait_ends_in_time_whatever_happens() {
-        for step in [Step::Busy, Step::Late, Step::Refused, Step::Silent] {
+        for step in [Step::Busy, Step::Late, Step::Refused, Step::Silent, Step::Conflict] {
             for wait in [5 * MS, 300 * MS, 5 * TIMEOUT] {
                 let (took, _) = end_of(Wait::AtMost(wait), &[step]).await.expect("it ends");
                 assert!(took >= wait && took <= wait + 2 * MS, "{step:?}: {took:?} for {wait:?}");

@@ -126,6 +126,13 @@ impl<'a> Waiting<'a> {
                 progress.busy(asked, seen.clone());
                 Ok(Step::Busy { seen, is_outdated })
             }
+            // C33: those who hold it with another number may be gone within the wait.
+            Err(error) if error.permits().is_some() && progress.waits() => {
+                debug!(%error, "asking again");
+                state.note(ClaimEvent::Refused);
+                progress.conflicted(error);
+                Ok(Step::Troubled)
+            }
             Err(error) if error.is_transient() => {
                 debug!(%error, "no answer, asking again");
                 if error.outcome() == Outcome::Unknown {

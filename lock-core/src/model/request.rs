@@ -167,7 +167,9 @@ impl LockRequest {
     /// together may be beside each other. Each permit is a slot of the hold's own, 0 to `of` − 1 (C36). A lock
     /// has 1 to [`Permits::MAX`] permits, and a hold takes 1 to `of` of them.
     ///
-    /// Everybody who uses the lock gives the same `of`: else [`LockError::Conflict`].
+    /// Everybody who uses the lock gives the same `of`: else [`LockError::Conflict`], at once if the request does not
+    /// wait, else at the end of its wait. So a deploy can change the number: requests with the new one wait until no hold
+    /// with the former one is left.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {

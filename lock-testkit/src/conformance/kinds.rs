@@ -141,7 +141,7 @@ pub async fn c33_another_number_of_permits_is_a_conflict(harness: &dyn Harness) 
         return;
     }
     let held = holder.acquire(OF_THREE(patient(&name, harness.limit()))).await.expect("free");
-    for wait in [Wait::Never, Wait::AtMost(harness.limit())] {
+    for wait in [Wait::Never, Wait::AtMost(Duration::from_millis(300))] {
         let refused = other.acquire(OF_TWO(LockRequest::from(&name).wait(wait))).await;
         let told = match refused {
             Err(LockError::Conflict { asked, held, .. }) => (asked, held),
@@ -156,6 +156,36 @@ pub async fn c33_another_number_of_permits_is_a_conflict(harness: &dyn Harness) 
     // Nobody holds it: the number is free to be another.
     let request = OF_TWO(patient(&name, harness.limit()));
     other.acquire(request).await.expect("free").release().await.expect("held to the end");
+}
+
+/// C33: a deploy changes the number of permits while some are held: who waits outlasts the holders with the former one.
+pub async fn c33_a_waiter_outlasts_those_with_another_number(harness: &dyn Harness) {
+    let (former, new, name) = (client(harness).await, client(harness).await, fresh_name());
+    if !has(&harness.connect().await, OF_THREE) {
+        return;
+    }
+    let request = |asked: Asked| asked(patient(&name, harness.limit()));
+    let first = former.acquire(request(OF_THREE)).await.expect("free");
+    let second = former.acquire(request(OF_THREE)).await.expect("beside the first");
+    let released = Cell::new(false);
+    let waiter = async {
+        let guard = new.acquire(request(OF_TWO)).await.expect("the former holders are gone");
+        assert!(released.get(), "two numbers at once");
+        guard
+    };
+    let deploy = async {
+        first.release().await.expect("held to the end");
+        let refused = new.try_acquire(request(OF_TWO)).await;
+        assert!(
+            matches!(refused, Err(LockError::Conflict { asked: 2, held: 3, .. })),
+            "{refused:?}"
+        );
+        released.set(true);
+        second.release().await.expect("held to the end");
+    };
+    let (guard, ()) = tokio::join!(waiter, deploy);
+    guard.release().await.expect("held to the end");
+    until_free(harness, &new, &name).await;
 }
 
 /// C34: who would fit waits all the same while another waits before it.
