@@ -112,6 +112,8 @@ impl LockClient {
     /// - [`LockError::Invalid`] if the name, the TTL, the label or the permits are outside their limits: nothing
     ///   was sent.
     /// - [`LockError::NotALock`] at once, if the store has something else under the lock's name.
+    /// - [`LockError::Conflict`] if it is held with another number of permits.
+    /// - [`LockError::RuntimeStopped`] if nobody would renew it.
     /// - [`LockError::NotAcquired`] if it is held and the request does not wait.
     /// - [`LockError::Timeout`] if it did not become free within the wait.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses. An endless wait bears

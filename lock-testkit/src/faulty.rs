@@ -55,6 +55,8 @@ pub enum Fault {
     SilenceAfter,
     /// The request is carried out at once, and the answer comes late.
     Late(Duration),
+    /// The request is not carried out: the backend panics.
+    Panic,
 }
 
 /// What somebody else has put in the place of a lock (C49).
@@ -212,6 +214,7 @@ impl Faulty {
             Some(Fault::RequestLost) => Err(failure(Outcome::Unknown)),
             Some(Fault::ReplyLost) => request.await.and(Err(failure(Outcome::Unknown))),
             Some(Fault::Silence) => pending().await,
+            Some(Fault::Panic) => std::panic::panic_any("a panic of the test"),
             Some(Fault::SilenceAfter) => {
                 let _ = request.await;
                 pending().await

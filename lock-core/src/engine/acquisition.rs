@@ -96,6 +96,7 @@ impl Acquisition {
 
     async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
         let wait = request.wait_policy();
+        self.shared.driven(&self.place.claim.name, wait).await?;
         // A claim whose request had no answer does not wait in line: if the lock is held for it, those in line wait
         // for it.
         if !wait.waits() || !self.place.is_new() {

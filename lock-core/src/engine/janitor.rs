@@ -11,6 +11,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::containment::contained;
 use super::retry;
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, Release};
@@ -277,7 +278,8 @@ impl Janitor {
         let backend = self.backend.capabilities().backend;
         let turn = self.burst.acquire().await;
         let limit = request.until().saturating_duration_since(Instant::now());
-        let mut done = pin!(retry::within(limit, backend, || self.give_back(name, request)));
+        let give_back = || contained(backend, self.give_back(name, request));
+        let mut done = pin!(retry::within(limit, backend, give_back));
         match timeout(PROMPT, &mut done).await {
             Ok(answer) => answer,
             Err(_) => {

@@ -11,6 +11,7 @@
 
 mod acquisition;
 mod claim_state;
+mod containment;
 mod hold;
 mod janitor;
 mod joint_holds;

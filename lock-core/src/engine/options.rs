@@ -115,7 +115,9 @@ impl ClientOptions {
     /// The default is the runtime of the first acquisition. **When that runtime ends, nothing is renewed**, and
     /// what is held is lost at its deadline, unless another acquisition starts the tasks anew on its own runtime.
     /// A program that acquires on several runtimes, or on one for each test or request, names here one that lives
-    /// as long as the client.
+    /// as long as the client. An acquisition fails with [`LockError::RuntimeStopped`](crate::LockError::RuntimeStopped) if the
+    /// runtime that it names has ended, or if the tasks' runtime does not run them: one that nobody drives, such as a
+    /// current-thread runtime outside of `block_on`.
     pub fn runtime(self, runtime: Handle) -> Self {
         Self { runtime: Some(runtime), ..self }
     }

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::containment::contained;
 use super::hold::{Duty, Hold};
 use super::schedule::Schedule;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
@@ -25,6 +26,9 @@ const BATCH: usize = 100;
 /// beside the time of a request.
 const AT_A_STRETCH: usize = 10;
 
+/// A task that ran within this span is not asked for a sign of life.
+const LATELY: Duration = Duration::from_secs(2);
+
 /// Renews the holds of one client at a third of their TTL, in batches (C12), and ends those whose
 /// deadline passes. Renewals run beside the deadlines, so that one that hangs delays none (C9).
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub(crate) struct Renewer {
     registry: Mutex<Registry>,
     changed: Notify,
     has_run: AtomicBool,
+    /// When its task last ran.
+    ran_at: watch::Sender<Instant>,
 }
 
 #[derive(Default)]
@@ -68,7 +74,8 @@ pub(crate) struct AlreadyRegistered;
 impl Renewer {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
         let (registry, changed, has_run) = Default::default();
-        Self { backend, clock, registry, changed, has_run }
+        let ran_at = watch::Sender::new(Instant::now());
+        Self { backend, clock, registry, changed, has_run, ran_at }
     }
 
     /// Renews a hold from now on. An owner has one hold at a time: a lease that is attached twice would
@@ -117,15 +124,34 @@ impl Renewer {
         self.registry().holds.take_all()
     }
 
+    /// Whether the renewer's task has run a short while ago.
+    pub(crate) fn ran_lately(&self) -> bool {
+        self.still_for() < LATELY
+    }
+
+    /// Wakes the renewer's task, and waits until it runs.
+    pub(crate) async fn runs(&self) {
+        let mut ran = self.ran_at.subscribe();
+        self.changed.notify_one();
+        // The sender lives as long as this.
+        let _ = ran.changed().await;
+    }
+
+    /// For how long the renewer's task has not run.
+    pub(crate) fn still_for(&self) -> Duration {
+        self.ran_at.borrow().elapsed()
+    }
+
     /// Renews, for ever.
     ///
-    /// It may be the second to do so: the renewals of one whose runtime ended have no answer.
+    /// It may be the second to do so: the renewals of one that panicked or whose runtime ended have no answer.
     pub(crate) async fn run(self: Arc<Self>) {
         if self.has_run.swap(true, Ordering::Relaxed) {
             self.take_over();
         }
         let (mut renewals, mut watches) = (FuturesUnordered::new(), FuturesUnordered::new());
         loop {
+            self.ran_at.send_replace(Instant::now());
             let begun = std::mem::take(&mut self.registry().watches);
             watches.extend(begun.into_iter().map(|(hold, watch)| end_when_lost(hold, watch)));
             let batches = batches(self.take_due(), |name| self.backend.server_of(name));
@@ -139,15 +165,16 @@ impl Renewer {
         }
     }
 
-    /// Takes over from a renewer whose runtime ended: what it had under way has no answer.
+    /// Takes over from a renewer that panicked or whose runtime ended: the renewals that it had under way have no
+    /// answer.
     fn take_over(&self) {
         let mut registry = self.registry();
         let (holds, now): (Vec<_>, _) =
             (registry.holds.holds().cloned().collect(), self.clock.now());
-        for hold in holds.iter().filter(|hold| hold.is_renewing()) {
-            hold.renewal_failed(None);
+        for hold in &holds {
             registry.holds.put_off(hold, now);
         }
+        holds.iter().filter(|hold| hold.is_renewing()).for_each(|hold| hold.renewal_failed(None));
         let watch = |hold: Arc<Hold>| Some((hold.clone(), self.backend.watch(&hold.lease())?));
         registry.watches = holds.into_iter().filter_map(watch).collect();
     }
@@ -199,7 +226,8 @@ impl Renewer {
         let limit = batch.iter().map(|(hold, _)| hold.attempt_limit()).min().unwrap_or_default();
         let renewals: Vec<Renewal> = batch.iter().map(|(_, renewal)| renewal.clone()).collect();
         let asked = self.clock.now();
-        let answers = timeout(limit, self.extend_all(&renewals)).await.unwrap_or_default();
+        let backend = self.backend.capabilities().backend;
+        let answers = timeout(limit, self.extend_all(backend, &renewals)).await.unwrap_or_default();
         let mut answers = answers.into_iter();
         for (place, (hold, renewal)) in batch.into_iter().enumerate() {
             if place % AT_A_STRETCH == AT_A_STRETCH - 1 {
@@ -211,26 +239,30 @@ impl Renewer {
                 }
                 Some(Ok(Extension::Lost)) => hold.end(LostReason::Evicted),
                 Some(Err(error)) => hold.renewal_failed(Some(&error)),
-                None => {
-                    let backend = self.backend.capabilities().backend;
-                    hold.renewal_failed(Some(&BackendError::no_answer(backend, limit)));
-                }
+                None => hold.renewal_failed(Some(&BackendError::no_answer(backend, limit))),
             }
             self.registry().holds.put_off(&hold, self.clock.now());
         }
     }
 
-    /// Extends a batch. If the server refuses it as a whole, each hold is asked for alone, so that one
-    /// that it will not extend does not cost the others theirs.
-    async fn extend_all(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        let answers = self.backend.extend(renewals).await;
+    /// Extends a batch. If the server refuses it as a whole, or the backend panics, each hold is asked for alone, so
+    /// that one that cannot be extended does not cost the others theirs.
+    async fn extend_all(
+        &self,
+        backend: &'static str,
+        renewals: &[Renewal],
+    ) -> Vec<Result<Extension, BackendError>> {
         let refused = |answer: &Result<_, BackendError>| {
             answer.as_ref().is_err_and(|error| !error.is_transient())
         };
-        if renewals.len() < 2 || !answers.iter().all(refused) {
-            return answers;
+        if renewals.len() > 1 {
+            let batch = contained(backend, async { Ok(self.backend.extend(renewals).await) }).await;
+            if let Some(answers) = batch.ok().filter(|answers| !answers.iter().all(refused)) {
+                return answers;
+            }
         }
-        join_all(renewals.iter().map(|renewal| self.backend.extend_one(renewal))).await
+        let extend_one = |renewal| async move { self.backend.extend_one(renewal).await };
+        join_all(renewals.iter().map(|renewal| contained(backend, extend_one(renewal)))).await
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {

@@ -9,6 +9,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, timeout_at};
 
 use super::claim_state::ClaimEvent;
+use super::containment::contained;
 use super::local_queue::LineAnswers;
 use super::owned_claim::OwnedClaim;
 use crate::backend::{Attempt, DistributedLock, WaiterEvent, WaiterEvents, WaiterHandle};
@@ -93,7 +94,10 @@ impl ServerPlace {
         let waiter = self.channel.as_ref().map(|(waiter, _)| waiter.clone());
         let (asked, sent, runtime) = (clock.now(), Instant::now(), current_runtime());
         let (backend, claim) = (backend.clone(), self.claim.clone());
-        let answer = async move { backend.acquire(&claim, waiter.as_ref()).await };
+        let answer = async move {
+            let name = backend.capabilities().backend;
+            contained(name, async { backend.acquire(&claim, waiter.as_ref()).await }).await
+        };
         let answer = Mutex::new(answer.boxed());
         self.request = Some(Request { claim: self.claim.clone(), asked, sent, runtime, answer });
         sent
@@ -108,7 +112,7 @@ impl ServerPlace {
         let answer = request.answer.get_mut().unwrap_or_else(PoisonError::into_inner);
         let attempt = timeout_at(end, answer).await.ok()?;
         let Request { claim, asked, .. } = self.request.take()?;
-        if attempt.is_ok() {
+        if !attempt.as_ref().is_err_and(BackendError::is_transient) {
             self.answers.iter().for_each(|answers| answers.answered());
         }
         let is_outdated = (claim.ttl, &claim.label) != (self.claim.ttl, &self.claim.label);

@@ -23,6 +23,9 @@ pub(crate) async fn acquire_free(
     let Some(shared) = waiting.front().map(|first| first.shared.clone()) else {
         return Ok(Vec::new());
     };
+    if let Some(front) = waiting.front() {
+        shared.driven(front.name(), wait).await?;
+    }
     // C26: others of this client that came before are not overtaken.
     let is_next = |each: &&Acquisition| !shared.local_queue.has_line(&each.place.claim.name);
     let claims: Vec<Claim> =

@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::claim_state::ClaimState;
+use super::containment::restarted;
 use super::hold::Hold;
 use super::janitor::{Janitor, Remains};
 use super::joint_holds::JointHolds;
@@ -27,6 +28,7 @@ use crate::backend::{
 };
 use crate::model::{
     AtLeast, BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl,
+    Wait,
 };
 
 /// What an acquisition came to.
@@ -79,13 +81,34 @@ impl Shared {
         }
     }
 
-    /// Lets an acquisition in, unless the client was shut down.
+    /// Lets an acquisition in, unless the client was shut down or the runtime of its tasks has ended.
     pub(crate) fn admit(&self, name: &LockName) -> Result<(), LockError> {
         if self.is_closed() {
             return Err(LockError::Closed { name: name.clone() });
         }
-        self.ensure_tasks();
-        Ok(())
+        match self.ensure_tasks() {
+            true => Ok(()),
+            false => Err(LockError::RuntimeStopped { name: name.clone(), still_for: None }),
+        }
+    }
+
+    /// Makes sure that the runtime of the tasks runs them: else nothing would be renewed.
+    ///
+    /// A runtime that is busy has half of a request time-out to run them. Within a shorter wait it is not found out.
+    pub(crate) async fn driven(&self, name: &LockName, wait: Wait) -> Result<(), LockError> {
+        if self.renewer.ran_lately() {
+            return Ok(());
+        }
+        let grace = self.options.request_timeout / 2;
+        let within =
+            wait.span().filter(|span| !span.is_zero()).map_or(grace, |span| span.min(grace));
+        match timeout(within, self.renewer.runs()).await {
+            Err(_) if within == grace => {
+                let still_for = Some(self.renewer.still_for());
+                Err(LockError::RuntimeStopped { name: name.clone(), still_for })
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Whether there is a runtime for the tasks.
@@ -93,22 +116,25 @@ impl Shared {
         self.options.runtime.is_some() || Handle::try_current().is_ok()
     }
 
-    /// Starts the tasks, or starts them again if the runtime that ran them is gone.
-    pub(crate) fn ensure_tasks(&self) {
+    /// Starts the tasks, or starts them again if the runtime that ran them is gone. Returns false if the runtime that
+    /// is to run them is gone.
+    pub(crate) fn ensure_tasks(&self) -> bool {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let running = |tasks: &Tasks| !tasks.renewer.is_finished() && !tasks.janitor.is_finished();
         if tasks.as_ref().is_some_and(running) {
-            return;
+            return true;
         }
         if let Some(old) = tasks.take() {
             old.renewer.abort();
             old.janitor.abort();
         }
         let runtime = self.options.runtime.clone().unwrap_or_else(Handle::current);
-        *tasks = Some(Tasks {
-            renewer: runtime.spawn(self.renewer.clone().run()),
-            janitor: runtime.spawn(self.janitor.clone().run()),
+        let (name, renewer, janitor) = (self.name(), self.renewer.clone(), self.janitor.clone());
+        let started = tasks.insert(Tasks {
+            renewer: runtime.spawn(restarted(name, "renewer", move || renewer.clone().run())),
+            janitor: runtime.spawn(restarted(name, "janitor", move || janitor.clone().run())),
         });
+        running(started)
     }
 
     /// What operators ask of the backend.
@@ -184,6 +210,7 @@ impl Shared {
     /// Proves with the server that a lease is still held, and holds it from then on.
     pub(crate) async fn attach(&self, lease: Lease) -> Result<Acquired, LockError> {
         self.admit(&lease.name)?;
+        self.driven(&lease.name, Wait::Never).await?;
         let (name, ttl) = (lease.name.clone(), lease.asked);
         match self.extend(lease, ttl).await? {
             Some(lease) if self.has_expired(&lease) => {

@@ -2,7 +2,7 @@
 //!
 //! Normal life is told at the level `debug`, trouble that is being dealt with at `info`. A renewal that failed, a loss,
 //! a lock that could not be given back, and a wait that only an operator can end are told at `warn`. No event shows an
-//! owner.
+//! owner. A recorder or a layer that panics costs what it would have told, and no hold.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{Span, debug, debug_span, info, warn};
 
+use super::containment::tell;
 #[cfg(feature = "metrics")]
 use super::meter::{Meter, Waiter};
 use super::options::ClientOptions;
@@ -66,46 +67,49 @@ impl Telemetry {
         held: Duration,
     ) {
         let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
-        match is_loss(reason) {
+        tell(backend, || match is_loss(reason) {
             true => {
                 let error = error.map(tracing::field::display);
                 warn!(backend, %name, token, ?held, %reason, error, "lost");
             }
             false => debug!(backend, %name, token, ?held, %reason, "ended"),
-        }
+        });
         #[cfg(feature = "metrics")]
-        self.meter.hold_ended(name, is_loss(reason).then(|| label_of(reason)), held);
+        tell(backend, || {
+            self.meter.hold_ended(name, is_loss(reason).then(|| label_of(reason)), held);
+        });
     }
 
     /// The server confirmed a renewal, so long after it was due.
     pub(crate) fn renewed(&self, name: &LockName, token: FencingToken, late: Duration) {
-        debug!(backend = self.backend, %name, token = token.get(), ?late, "renewed");
+        let (backend, token) = (self.backend, token.get());
+        tell(backend, || debug!(backend, %name, token, ?late, "renewed"));
         #[cfg(feature = "metrics")]
-        self.meter.renewed(name, late);
+        tell(backend, || self.meter.renewed(name, late));
     }
 
     /// A renewal had no answer; it is tried again until the deadline.
     pub(crate) fn renewal_failed(&self, lease: &Lease, error: Option<&BackendError>) {
         let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
-        match error {
+        tell(backend, || match error {
             Some(error) => warn!(backend, %name, token, %error, "renewal failed, to be repeated"),
             None => {
-                info!(backend, %name, token, "renewal was given up with its runtime, to be repeated")
+                info!(backend, %name, token, "renewal was given up with its task, to be repeated")
             }
-        }
+        });
     }
 
     /// The server did not carry out a release; the janitor repeats it.
     pub(crate) fn release_failed(&self, lease: &Lease, error: &LockError) {
         let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
-        info!(backend, %name, token, %error, "release failed, to be repeated");
+        tell(backend, || info!(backend, %name, token, %error, "release failed, to be repeated"));
     }
 
     /// The server ended a hold, or said that there was none.
     #[cfg_attr(not(feature = "metrics"), allow(unused_variables))]
     pub(crate) fn given_back(&self, name: &LockName, release: Release) {
         #[cfg(feature = "metrics")]
-        self.meter.release_ended(
+        self.release_ended(
             name,
             match release {
                 Release::Released => "released",
@@ -116,9 +120,23 @@ impl Telemetry {
 
     /// A lock could not be given back, and nobody tries it again: it stays until its TTL ends it.
     pub(crate) fn not_given_back(&self, name: &LockName, error: &dyn Display) {
-        warn!(backend = self.backend, %name, %error, "not given back, stays until its TTL ends it");
+        let backend = self.backend;
+        tell(
+            backend,
+            || warn!(backend, %name, %error, "not given back, stays until its TTL ends it"),
+        );
         #[cfg(feature = "metrics")]
-        self.meter.release_ended(name, "failed");
+        self.release_ended(name, "failed");
+    }
+
+    #[cfg(feature = "metrics")]
+    fn acquisition_ended(&self, name: &LockName, outcome: &'static str, waited: Duration) {
+        tell(self.backend, || self.meter.acquisition_ended(name, outcome, waited));
+    }
+
+    #[cfg(feature = "metrics")]
+    fn release_ended(&self, name: &LockName, outcome: &'static str) {
+        tell(self.backend, || self.meter.release_ended(name, outcome));
     }
 }
 
@@ -167,12 +185,15 @@ impl AcquisitionReport {
     pub(crate) fn ended(mut self, outcome: Result<FencingToken, &LockError>) {
         self.ended = true;
         let (name, waited) = (&self.name, self.waited());
-        self.span.in_scope(|| match outcome {
-            Ok(token) => debug!(%name, token = token.get(), ?waited, "acquired"),
-            Err(error) => debug!(%name, %error, ?waited, "not acquired"),
+        let Telemetry { backend, .. } = *self.telemetry;
+        tell(backend, || {
+            self.span.in_scope(|| match outcome {
+                Ok(token) => debug!(%name, token = token.get(), ?waited, "acquired"),
+                Err(error) => debug!(%name, %error, ?waited, "not acquired"),
+            });
         });
         #[cfg(feature = "metrics")]
-        self.telemetry.meter.acquisition_ended(name, outcome_of(outcome), waited);
+        self.telemetry.acquisition_ended(name, outcome_of(outcome), waited);
     }
 }
 
@@ -182,9 +203,9 @@ impl Drop for AcquisitionReport {
             return;
         }
         let (backend, name, waited) = (self.telemetry.backend, &self.name, self.waited());
-        debug!(backend, %name, ?waited, "acquisition dropped");
+        tell(backend, || debug!(backend, %name, ?waited, "acquisition dropped"));
         #[cfg(feature = "metrics")]
-        self.telemetry.meter.acquisition_ended(name, "cancelled", waited);
+        self.telemetry.acquisition_ended(name, "cancelled", waited);
     }
 }
 

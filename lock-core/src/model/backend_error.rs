@@ -84,7 +84,7 @@ impl BackendError {
 
     /// The request is for one of `asked` permits, and the lock is held as one of `held` (C33): a refusal.
     ///
-    /// A client makes it the error [`LockError::Conflict`](crate::LockError::Conflict), and does not wait.
+    /// A client asks again within its wait, and makes it the error [`LockError::Conflict`](crate::LockError::Conflict).
     pub fn conflict(backend: &'static str, asked: u16, held: u16) -> Self {
         let context = format!("the lock is held as one of {held}, not of {asked}");
         let reason = Some(Box::new(RefusalReason::Conflict { asked, held }));
@@ -95,6 +95,13 @@ impl BackendError {
     pub fn no_answer(backend: &'static str, limit: Duration) -> Self {
         // C15: silence is an unknown outcome, never a "no".
         let context = format!("no answer within {limit:?}");
+        let (outcome, transient) = (Outcome::Unknown, true);
+        Self { backend, context, outcome, transient, source: None, reason: None }
+    }
+
+    /// The backend's own code panicked. The request may have been carried out.
+    pub(crate) fn panicked(backend: &'static str, text: &str) -> Self {
+        let context = format!("the backend panicked: {}", one_line(text));
         let (outcome, transient) = (Outcome::Unknown, true);
         Self { backend, context, outcome, transient, source: None, reason: None }
     }

@@ -24,6 +24,7 @@ use super::{
 /// | [`Backend`](Self::Backend) | not transient | no: rights, password | 500 |
 /// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
 /// | [`Conflict`](Self::Conflict), [`Unsupported`](Self::Unsupported) | | no: its users disagree, or the backend has not got it | 500 |
+/// | [`RuntimeStopped`](Self::RuntimeStopped) | | no: the client needs a runtime that lives as long as it does | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
 /// | [`Invalid`](Self::Invalid) | | no | 400 if it came from the caller, else 500 |
 /// | [`Config`](Self::Config), and all others | | no | 500 |
@@ -100,6 +101,15 @@ pub enum LockError {
         /// The lock.
         name: LockName,
     },
+    /// The runtime of the client's two tasks does not run them, so that nothing would be renewed or given back.
+    /// Nothing was sent. [`ClientOptions::runtime`](crate::ClientOptions::runtime) names one that lives as long as the
+    /// client.
+    RuntimeStopped {
+        /// The lock.
+        name: LockName,
+        /// For how long the tasks have not run; `None` if the runtime has ended.
+        still_for: Option<Duration>,
+    },
     /// What the store has in the place of the lock is no lock, and no client of locks has written it
     /// (C49). To wait would not help, so this comes at once, whatever the request's wait.
     NotALock {
@@ -109,7 +119,8 @@ pub enum LockError {
         found: String,
     },
     /// The request is for one of a number of permits, and the lock is held as one of another number (C33):
-    /// the number is a property of the lock. To wait would not help those who agree, so this comes at once.
+    /// the number is a property of the lock. A request that waits asks again until nobody holds it with the other
+    /// number, so that a deploy can change the number; then this comes at the end of its wait, else at once.
     Conflict {
         /// The lock.
         name: LockName,
@@ -213,6 +224,17 @@ impl fmt::Display for LockError {
             }
             Self::Closed { name } => {
                 write!(f, "lock \"{name}\" cannot be acquired: the client was shut down")
+            }
+            Self::RuntimeStopped { name, still_for } => {
+                write!(f, "lock \"{name}\" was not acquired: the runtime of this client's tasks ")?;
+                match still_for {
+                    Some(span) => write!(f, "has not run them for {span:.1?}")?,
+                    None => f.write_str("has ended")?,
+                }
+                f.write_str(
+                    ", so that nothing would be renewed: name one that lives as long as the client by \
+                     `ClientOptions::runtime`",
+                )
             }
             Self::NotALock { name, found } => write!(
                 f,

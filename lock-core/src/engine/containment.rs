@@ -1,0 +1,51 @@
+//! Keeps a panic in foreign code from ending the tasks of a client.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use futures_util::FutureExt;
+use tokio::time::sleep;
+use tracing::warn;
+
+use super::retry::pause_after;
+use crate::model::BackendError;
+
+/// Puts a question to a backend. A panic in it is an error of that question alone, whose outcome is not known (C15).
+pub(crate) async fn contained<T>(
+    backend: &'static str,
+    question: impl Future<Output = Result<T, BackendError>>,
+) -> Result<T, BackendError> {
+    let answer = AssertUnwindSafe(question).catch_unwind().await;
+    answer.unwrap_or_else(|panic| Err(BackendError::panicked(backend, text_of(&*panic))))
+}
+
+/// Calls a metrics recorder and a tracing layer. A panic in one of them costs what it would have told.
+pub(crate) fn tell(backend: &'static str, tell: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(tell)) {
+        let error = text_of(&*panic);
+        // The layer may be the cause.
+        let _ =
+            catch_unwind(|| warn!(backend, error, "a metrics recorder or tracing layer panicked"));
+    }
+}
+
+/// Runs a task of a client, and runs it again after a panic.
+pub(crate) async fn restarted<F: Future<Output = ()>>(
+    backend: &'static str,
+    task: &'static str,
+    run: impl Fn() -> F,
+) {
+    let mut panics = 0;
+    while let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await {
+        let error = text_of(&*panic).to_owned();
+        tell(backend, || warn!(backend, task, error, "a task of the client panicked, and goes on"));
+        sleep(pause_after(panics)).await;
+        panics += 1;
+    }
+}
+
+/// The message of a panic.
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}

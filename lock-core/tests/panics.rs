@@ -1,0 +1,219 @@
+//! A panic in a backend, a metrics recorder, a tracing layer or a clock costs no hold its renewals, and no lock its
+//! release. A runtime that does not run the tasks of a client is told at the next acquisition.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lock_core::backend::async_trait;
+use lock_core::{
+    ClientOptions, Clock, LockClient, LockError, LockGuard, LockRequest, MemoryBackend, Moment,
+    SystemClock,
+};
+use lock_testkit::{Fault, Faulty, Operation, eventually};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::sleep;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn faulty_client() -> (LockClient, Faulty) {
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+    (LockClient::new(faulty.clone()), faulty)
+}
+
+async fn held(client: &LockClient, name: &str) -> LockGuard {
+    client.acquire(LockRequest::new(name).ttl(SECOND)).await.expect("a free lock")
+}
+
+async fn until_free(client: &LockClient, name: &str) {
+    eventually("it is given back", LIMIT, async || {
+        client.admin().inspect(name).await.expect("an answer").holder().is_none()
+    })
+    .await;
+}
+
+/// C12: a renewal whose code panics is one that failed: each hold of its batch is asked for alone, and renewing goes on.
+#[tokio::test(start_paused = true)]
+async fn c12_a_panic_of_the_backend_costs_no_hold_its_renewals() {
+    let (client, faulty) = faulty_client();
+    let guards = [held(&client, "a").await, held(&client, "b").await];
+    faulty.once(Operation::Extend, Fault::Panic);
+    eventually("the batch is extended", LIMIT, async || faulty.calls(Operation::Extend) >= 3).await;
+    // The batch again, and each of its holds alone.
+    for _ in 0..3 {
+        faulty.once(Operation::Extend, Fault::Panic);
+    }
+    sleep(SECOND * 10).await;
+    assert!(guards.iter().all(LockGuard::is_held), "{guards:?}");
+}
+
+/// C8: a loss names the panic of the last renewal.
+#[tokio::test(start_paused = true)]
+async fn c08_a_loss_by_panics_names_them() {
+    let (client, faulty) = faulty_client();
+    let guard = held(&client, "a").await;
+    faulty.always(Operation::Extend, Fault::Panic);
+    guard.lost().await;
+    let error = guard.release().await.expect_err("it is lost").to_string();
+    assert!(error.contains("the backend panicked: a panic of the test"), "{error}");
+}
+
+/// C16: an acquisition asks again after a panic, and so does the head of the line behind it.
+#[tokio::test(start_paused = true)]
+async fn c16_a_panic_of_the_backend_costs_no_acquisition() {
+    let (client, faulty) = faulty_client();
+    for _ in 0..3 {
+        faulty.once(Operation::Acquire, Fault::Panic);
+    }
+    let (first, second) = tokio::join!(async { held(&client, "a").await.release().await }, async {
+        held(&client, "a").await.release().await
+    },);
+    first.and(second).expect("held to the end");
+    until_free(&client, "a").await;
+}
+
+/// C20: the janitor asks again.
+#[tokio::test(start_paused = true)]
+async fn c20_a_panic_of_the_backend_costs_no_release() {
+    let (client, faulty) = faulty_client();
+    let long = LockRequest::new("a").ttl(SECOND * 3600);
+    let guard = client.acquire(long).await.expect("a free lock");
+    faulty.once(Operation::Release, Fault::Panic);
+    drop(guard);
+    until_free(&client, "a").await;
+}
+
+/// C12: a metrics recorder that panics costs its counts alone.
+#[tokio::test(start_paused = true)]
+async fn c12_a_panic_of_a_recorder_costs_no_hold() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let group = {
+        let broken = broken.clone();
+        move |_: &_| match broken.load(Ordering::Relaxed) {
+            true => panic!("a panic of the test"),
+            false => "all",
+        }
+    };
+    let options = ClientOptions::new().metric_group(group);
+    let client = LockClient::with_options(MemoryBackend::new(), options);
+    let (kept, dropped) = (held(&client, "kept").await, held(&client, "dropped").await);
+    broken.store(true, Ordering::Relaxed);
+    drop(dropped);
+    sleep(SECOND * 10).await;
+    assert!(kept.is_held(), "{kept:?}");
+    until_free(&client, "dropped").await;
+    kept.release().await.expect("held to the end");
+}
+
+/// Panics at each event, once it is told to.
+struct Broken(Arc<AtomicBool>);
+
+impl Subscriber for Broken {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {
+        assert!(!self.0.load(Ordering::Relaxed), "a panic of the test");
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// C12: a tracing layer that panics costs its events alone.
+#[tokio::test(start_paused = true)]
+async fn c12_a_panic_of_a_tracing_layer_costs_no_hold() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let _listening = tracing::subscriber::set_default(Broken(broken.clone()));
+    let (client, faulty) = faulty_client();
+    let guard = held(&client, "a").await;
+    broken.store(true, Ordering::Relaxed);
+    for fault in [Fault::Refused, Fault::Panic, Fault::RequestLost] {
+        faulty.once(Operation::Extend, fault);
+    }
+    sleep(SECOND * 10).await;
+    assert!(guard.is_held(), "{guard:?}");
+    drop(guard);
+    until_free(&client, "a").await;
+}
+
+/// Panics when somebody sleeps by it, once it is told to, for one time.
+#[derive(Debug, Default)]
+struct FragileClock(AtomicBool);
+
+#[async_trait]
+impl Clock for FragileClock {
+    fn now(&self) -> Moment {
+        SystemClock.now()
+    }
+
+    async fn sleep_until(&self, deadline: Moment) {
+        assert!(!self.0.swap(false, Ordering::Relaxed), "a panic of the test");
+        SystemClock.sleep_until(deadline).await;
+    }
+}
+
+/// C12: the renewer itself goes on after a panic, with what it had under way.
+#[tokio::test(start_paused = true)]
+async fn c12_a_panic_of_the_renewer_does_not_end_it() {
+    let clock = Arc::new(FragileClock::default());
+    let options = ClientOptions::new().clock(clock.clone());
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+    let client = LockClient::with_options(faulty.clone(), options);
+    let guard = held(&client, "a").await;
+    faulty.once(Operation::Extend, Fault::Late(SECOND / 100));
+    eventually("a renewal is under way", LIMIT, async || faulty.calls(Operation::Extend) > 0).await;
+    clock.0.store(true, Ordering::Relaxed);
+    sleep(SECOND * 10).await;
+    assert!(!clock.0.load(Ordering::Relaxed), "nobody slept by it");
+    assert!(guard.is_held(), "{guard:?}");
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// C12: a lock that nobody would renew is not acquired. The runtime of the client's tasks has ended.
+#[test]
+fn c12_a_runtime_that_has_ended_is_told() {
+    let ended = runtime();
+    let options = ClientOptions::new().runtime(ended.handle().clone());
+    let client = LockClient::with_options(MemoryBackend::new(), options);
+    drop(ended);
+    let error = runtime().block_on(client.acquire("stock:42")).expect_err("nobody would renew it");
+    assert!(matches!(error, LockError::RuntimeStopped { still_for: None, .. }), "{error:?}");
+    for part in ["stock:42", "has ended", "`ClientOptions::runtime`"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+/// C12: a lock that nobody would renew is not acquired. Nobody drives the runtime of the client's tasks.
+#[test]
+fn c12_a_runtime_that_stands_still_is_told() {
+    let (still, busy) = (runtime(), runtime());
+    let client = LockClient::with_options(
+        MemoryBackend::new(),
+        ClientOptions::new().request_timeout(SECOND / 2),
+    );
+    let cycle = async || client.acquire("stock:42").await?.release().await;
+    still.block_on(cycle()).expect("a free lock");
+    let told = async || match cycle().await {
+        Err(LockError::RuntimeStopped { still_for: Some(span), .. }) => span >= SECOND,
+        other => {
+            other.expect("a free lock");
+            false
+        }
+    };
+    busy.block_on(eventually("it is told", LIMIT, told));
+    still.block_on(cycle()).expect("it is driven again");
+    busy.block_on(cycle()).expect("it ran a short while ago");
+}
