@@ -96,6 +96,81 @@ async fn c26_callers_with_other_ttls_and_labels_share_the_place() {
     assert!(withdrawn <= 1, "{withdrawn} withdrawals of one place");
 }
 
+/// C26: a place is of one kind, so a head of another kind asks anew: callers of several kinds cost a request a head, and
+/// have one place at a time.
+#[tokio::test(start_paused = true)]
+async fn c26_callers_of_several_kinds_ask_one_at_a_time() {
+    let store = Store::new();
+    let _holder = store.other().acquire("a").await.expect("a free lock");
+    let request = |n: usize| match n % 3 {
+        0 => patient(MS),
+        1 => patient(MS).shared(),
+        _ => patient(MS).permits(1, 3),
+    };
+    let (asked, withdrawn, in_turn) = storm(&store, request).await;
+    // The patience of a head is a fifth of a round trip.
+    assert!(asked <= 5 * in_turn, "{asked} requests of heads that follow each other");
+    assert!(withdrawn <= asked, "{withdrawn} withdrawals of {asked} places");
+    store.locks.shutdown().await;
+    assert_eq!(store.waiters().await, 0, "C19: a place outlives the storm");
+}
+
+/// C18: a caller that does not wait costs one request, whatever it asks for, and leaves nothing to withdraw.
+#[tokio::test(start_paused = true)]
+async fn c18_a_storm_of_tries_costs_a_request_each() {
+    const CALLERS: usize = 200;
+    const ROUNDS: usize = 20;
+    let store = Store::new();
+    let holder = store.other().acquire("a").await.expect("a free lock");
+    let caller = async |caller: usize| {
+        for round in 0..ROUNDS {
+            let ttl = Duration::from_secs((caller + round) as u64 % 7 + 1);
+            let request = LockRequest::new("a").ttl(ttl).label(format!("caller-{caller}"));
+            let request = if caller.is_multiple_of(2) { request } else { request.shared() };
+            let tried = store.locks.try_acquire(request).await.expect("an answer");
+            assert!(tried.is_none(), "two holders");
+        }
+    };
+    join_all((0..CALLERS).map(caller)).await;
+    assert_eq!(store.asked(), CALLERS * ROUNDS);
+    assert_eq!(store.waiters().await, 0, "a try waits");
+    assert_eq!(store.faulty.calls(Operation::Withdraw), 0, "C19: a refused claim leaves nothing");
+    holder.release().await.expect("held to the end");
+}
+
+/// C26: callers that wait for longer than the holders before them take get in, though each waits alone for its turn.
+#[tokio::test(start_paused = true)]
+async fn c26_short_waits_of_many_arrivals_get_in() {
+    const ARRIVALS: u32 = 200;
+    const RIVALS: usize = 10;
+    let store = Store::new();
+    let rivals = store.other();
+    let goes_on = std::cell::Cell::new(true);
+    let rival = async |_| {
+        while goes_on.get() {
+            let guard = rivals.acquire(LockRequest::new("a")).await.expect("its turn");
+            sleep(10 * MS).await;
+            guard.release().await.expect("held to the end");
+        }
+    };
+    let arrival = async |n: u32| {
+        sleep(100 * MS * n).await;
+        let got_in = store.locks.acquire(patient(1500 * MS)).await;
+        match got_in {
+            Ok(guard) => guard.release().await.is_ok(),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let arrivals = async {
+        let got_in = join_all((0..ARRIVALS).map(arrival)).await;
+        goes_on.set(false);
+        got_in
+    };
+    let (got_in, _) = tokio::join!(arrivals, join_all((0..RIVALS).map(rival)));
+    assert!(got_in.iter().all(|got_in| *got_in));
+    assert!(store.asked() <= 2 * ARRIVALS as usize, "{} requests", store.asked());
+}
+
 /// C27: the place of a head that gives up is the place of the caller behind it.
 #[tokio::test(start_paused = true)]
 async fn c27_a_head_that_gives_up_leaves_its_place_to_the_next() {

@@ -14,6 +14,7 @@ mod foreign;
 mod formats;
 mod holders;
 mod kinds;
+mod losses;
 mod queue;
 #[path = "../support/redis_renewals.rs"]
 mod redis_renewals;

@@ -1,0 +1,105 @@
+//! Why a hold was lost: each cause reads differently.
+
+use std::collections::HashSet;
+use std::fs::remove_dir_all;
+use std::time::Duration;
+
+use leasehold::{LockError, LockRequest, LostReason};
+use lock_testkit::{RedisServer, eventually};
+use tokio::time::timeout;
+
+use crate::access::RIGHTS;
+use crate::support::{LIMIT, SECRET, client, fresh_name};
+
+const TTL: Duration = Duration::from_millis(600);
+const USER: &str = "shop";
+
+/// Acquires a lock, lets `cause` happen, and returns what the guard says of its loss.
+async fn loss_by(url: String, cause: impl AsyncFnOnce()) -> LockError {
+    let locks = client(&url).await;
+    let request = LockRequest::new(&*fresh_name()).ttl(TTL);
+    let guard = locks.acquire(request).await.expect("a free lock");
+    cause().await;
+    timeout(LIMIT, guard.lost()).await.expect("it is lost");
+    guard.release().await.expect_err("it is lost")
+}
+
+fn done(server: &RedisServer, command: &[&str]) {
+    assert_eq!(server.cli(command).to_string(), "OK", "{command:?}");
+}
+
+/// A user with all rights that clients need; returns its URL.
+fn user(server: &RedisServer) -> String {
+    let secret = format!(">{SECRET}");
+    let user = ["ACL", "SETUSER", USER, "reset", "on", &secret];
+    done(server, &[&user[..], &RIGHTS[..]].concat());
+    format!("redis://{USER}:{SECRET}@{}", server.addr())
+}
+
+/// C8: what an operator did to the server or to the user is in the error of the loss, with what it needs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_each_cause_of_a_loss_reads_differently() {
+    let server = RedisServer::start().await;
+    let revoked = loss_by(user(&server), async || {
+        done(&server, &["ACL", "SETUSER", USER, "-evalsha", "-eval"]);
+    });
+    let revoked = revoked.await;
+    let locked_out = loss_by(user(&server), async || {
+        done(&server, &["ACL", "SETUSER", USER, "resetpass", ">another"]);
+        server.cli(&["CLIENT", "KILL", "USER", USER]);
+    });
+    let locked_out = locked_out.await;
+    let deleted = loss_by(user(&server), async || {
+        server.cli(&["ACL", "DELUSER", USER]);
+    });
+    let deleted = deleted.await;
+    let demoted = loss_by(server.url(), async || {
+        done(&server, &["REPLICAOF", "127.0.0.1", "1"]);
+    });
+    let demoted = demoted.await;
+    done(&server, &["REPLICAOF", "NO", "ONE"]);
+    let full = loss_by(server.url(), async || {
+        done(&server, &["CONFIG", "SET", "save", "3600 1"]);
+        remove_dir_all(server.folder()).expect("a folder");
+        server.cli(&["BGSAVE"]);
+        eventually("the snapshot fails", LIMIT, async || {
+            server.cli(&["INFO", "persistence"]).text().contains("rdb_last_bgsave_status:err")
+        })
+        .await;
+    });
+    let full = full.await;
+    let mut told = HashSet::new();
+    for (error, part) in [
+        (revoked, "+evalsha"),
+        (locked_out, "check user, password"),
+        (deleted, "check user, password"),
+        (demoted, "READONLY"),
+        (full, "MISCONF"),
+    ] {
+        let text = error.to_string();
+        let LockError::Lost { reason: LostReason::Expired, source: Some(source), .. } = error
+        else {
+            panic!("{part}: {text}");
+        };
+        let source = source.to_string();
+        assert!(source.contains(part) && text.contains(&source), "{part}: {text}");
+        assert!(!text.contains(SECRET), "{part}: {text}");
+        told.insert(source);
+    }
+    // A server tells a deleted user and a wrong password by the same words, on purpose.
+    assert!(told.len() >= 4, "{told:#?}");
+}
+
+/// C13: the end of a bound is no failure of the server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c13_a_bound_that_is_over_names_no_failure() {
+    let server = RedisServer::start().await;
+    let locks = client(&server.url()).await;
+    let request = LockRequest::new(&*fresh_name()).ttl(TTL).max_hold(TTL / 2);
+    let guard = locks.acquire(request).await.expect("a free lock");
+    timeout(LIMIT, guard.lost()).await.expect("its bound is over");
+    let ended = guard.release().await;
+    let Err(LockError::Lost { reason: LostReason::MaxHold, source: None, .. }) = ended else {
+        panic!("{ended:?}");
+    };
+}
