@@ -101,6 +101,10 @@ mod table;
 mod transaction;
 mod turns;
 
+// The version whose pools and transactions this crate takes.
+#[doc(no_inline)]
+pub use sqlx;
+
 pub use crate::fence::PostgresFence;
 pub use crate::options::PostgresOptions;
 pub use crate::table::PostgresBackend;

@@ -2,6 +2,7 @@
 
 use leasehold::postgres::PostgresBackend;
 use leasehold::{Fence, FenceError, FencingToken, LockClient};
+use lock_testkit::PostgresServer;
 use sqlx::{Connection, Executor, PgConnection};
 
 use crate::server::shared;
@@ -80,4 +81,24 @@ async fn c02_a_resource_is_data() {
         assert!(matches!(fence.advance(stale).await, Err(FenceError::Stale { .. })), "{odd}");
         other.advance(stale).await.expect("another resource");
     }
+}
+
+/// C24: the fence that the page shows for programs in other languages.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c24_the_fence_by_sql_changes_no_row_for_a_stale_token() {
+    let page = include_str!("../../docs/fencing.md");
+    let section = page.split_once("## A fence by SQL").expect("the section").1;
+    let mut blocks = section.split("```sql\n").skip(1);
+    let mut block = || blocks.next().and_then(|text| text.split("```").next()).expect("a block");
+    let server = PostgresServer::start().await;
+    server.psql(block());
+    let advance = block().trim().trim_end_matches(';');
+    let changed = |token: &str| {
+        let advance = advance.replace("1795251431457012", token);
+        server.psql(&format!("WITH a AS ({advance} RETURNING 1) SELECT count(*) FROM a"))
+    };
+    for (token, rows) in [("34", "1"), ("33", "0"), ("34", "1"), ("35", "1"), ("34", "0")] {
+        assert_eq!(changed(token).trim(), rows, "{token}");
+    }
+    assert_eq!(server.psql("SELECT token FROM fences").trim(), "35");
 }
