@@ -63,7 +63,8 @@ in: so two runs never wait for each other. There is one wait for all.
 
 With --limit the command finds its slot in LEASEHOLD_SLOT, which nobody else has meanwhile: with
 commas if it took several, and of several locks that of the first that was named. All users of the
-lock have to say the same number: another one is wrong usage (64) while the lock is held.
+lock have to say the same number: another one waits until those with the former number are gone, as
+after a deploy that changes it, and is wrong usage (64) at the end of its wait.
 
 A wait for ever ends with 69 when the server has not answered for about 10 s. When a wait ends
 without the lock, the server is told, which takes 2 s at most.
@@ -274,7 +275,7 @@ pub(crate) struct Run {
     pub(crate) work: Work,
 }
 
-/// How a lock is asked for.
+/// The options of a request for locks.
 #[derive(Debug, Args)]
 pub(crate) struct Request {
     /// Wait at most this long for the lock, such as 10s or 500ms [default: for ever]
@@ -294,7 +295,7 @@ pub(crate) struct Request {
     pub(crate) take: Option<u16>,
 }
 
-/// For how long a lock is granted, and what others see of its holder.
+/// The options of a hold: its TTL and its label.
 #[derive(Debug, Args)]
 pub(crate) struct Lease {
     /// How long the server keeps the lock if nobody renews it; it is renewed while it is held

@@ -15,7 +15,7 @@ use crate::run::{
 use crate::terminal::print_json;
 use crate::url::Place;
 
-/// What the program that started us reads, a line each.
+/// Events for the program that started us, a line each.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event<'a> {

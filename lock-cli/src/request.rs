@@ -1,4 +1,4 @@
-//! What `run` and `hold` ask for, by the same options.
+//! Requests of `run` and `hold`, which have the same options.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ pub(crate) fn names(typed: &[String]) -> Result<Vec<LockName>, LockError> {
     typed.iter().map(|name| LockName::new(name).map_err(LockError::from)).collect()
 }
 
-/// How long to wait from now on, for the server and for the locks.
+/// Bounds the wait for the server and for the locks, from now on.
 pub(crate) fn wait(asked: &Request) -> Wait {
     match (asked.no_wait, asked.wait) {
         (true, _) => Wait::Never,
@@ -21,7 +21,8 @@ pub(crate) fn wait(asked: &Request) -> Wait {
     }
 }
 
-/// How long to go on connecting to a server that is away: as long as a wait goes on without its answer.
+/// Bounds the attempts to connect to a server that is away. A wait for ever goes on for five request time-outs without
+/// its answer.
 pub(crate) fn patience(wait: Wait) -> Duration {
     match wait {
         Wait::Never => Duration::ZERO,

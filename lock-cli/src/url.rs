@@ -16,9 +16,9 @@ const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 
 /// Where the locks are, and who knows how to get there.
 pub(crate) struct Place<'a> {
-    /// What `--url` said.
+    /// The value of `--url`.
     typed: Option<&'a str>,
-    /// What `--url-file` said.
+    /// The value of `--url-file`.
     file: Option<&'a Path>,
     connector: &'a Connector,
 }
@@ -36,7 +36,7 @@ impl<'a> Place<'a> {
         self.connect_within(Duration::ZERO).await
     }
 
-    /// The same, and goes on trying for this long if the server is away.
+    /// Connects, and goes on trying for this long if the server is away.
     pub(crate) async fn connect_within(&self, patience: Duration) -> Result<LockClient, Failure> {
         let url = self.chosen()?;
         tracing::info!("locks are at {}", self.described());
@@ -57,7 +57,7 @@ impl<'a> Place<'a> {
         without_secrets(&self.chosen().unwrap_or_default())
     }
 
-    /// The same, and who may share its locks.
+    /// Names the store, and tells if no other machine shares its locks.
     pub(crate) fn described(&self) -> String {
         let shown = self.shown();
         if shown.starts_with("file:") { format!("{shown} (this machine alone)") } else { shown }

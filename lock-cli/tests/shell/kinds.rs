@@ -21,7 +21,7 @@ pub(crate) async fn c36_each_of_three_has_a_slot_and_a_fourth_has_none(store: &i
     let fourth = ["run", "--limit", "3", "--no-wait", "a", "--", "printenv", "LEASEHOLD_SLOT"];
     let refused = shell.run(&fourth).await;
     assert_eq!((refused.code, &*refused.stdout), (75, ""), "{}", refused.stderr);
-    let conflict = shell.run(&["run", "--limit", "5", "a", "--", "true"]).await;
+    let conflict = shell.run(&["run", "--limit", "5", "--no-wait", "a", "--", "true"]).await;
     assert_eq!(conflict.code, 64, "{}", conflict.stderr);
     assert!(conflict.stderr.contains("held as one of 3"), "{}", conflict.stderr);
 
