@@ -27,8 +27,9 @@ pub(crate) struct Claimed {
     pub(crate) revision: Option<i64>,
     /// Where its key is, or goes with its next renewal, once it holds.
     pub(crate) hold: Arc<Session>,
-    /// Where its key is while it waits.
-    pub(crate) place: Option<Arc<Session>>,
+    /// Sessions that its key may be on until it is seen on `hold`: the queue's, and those that it was to leave for
+    /// another TTL.
+    pub(crate) earlier: Vec<Arc<Session>>,
 }
 
 /// Whether the deletion of a claim was sent, because nobody believed in it any more. From then on the claim takes
@@ -65,9 +66,15 @@ impl Claimed {
         }
     }
 
+    /// Its key may be on this session until it is seen on that for holds.
+    pub(crate) fn may_be_on(&mut self, session: Arc<Session>) {
+        self.earlier.retain(|earlier| !earlier.is_gone() && earlier.id() != session.id());
+        self.earlier.push(session);
+    }
+
     /// Whether it is the hold that was made in this revision, as far as it is known.
     pub(crate) fn was_made_in(&self, revision: i64) -> bool {
-        let is_new = self.place.is_none() && self.unanswered == 0;
+        let is_new = self.earlier.is_empty() && self.unanswered == 0;
         self.revision.map_or(is_new, |known| known == revision)
     }
 
@@ -99,7 +106,7 @@ impl Claimed {
 
     /// The deletion counts from now on: the claim may be forgotten before it is sent.
     pub(crate) fn expired(&mut self, owner: OwnerId) -> Expired {
-        let sessions = self.place.iter().cloned().chain([self.hold.clone()]).collect();
+        let sessions = self.earlier.iter().cloned().chain([self.hold.clone()]).collect();
         self.deletion = Deletion::Sent;
         let revision = self.revision.filter(|_| !self.is_own);
         Expired { asked: self.asks(owner), revision, sessions }

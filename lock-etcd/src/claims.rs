@@ -5,7 +5,9 @@
 //! move. After that its key is deleted ([`Keeper`](crate::keeper::Keeper)).
 
 use std::collections::HashMap;
+use std::mem;
 use std::process;
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -134,7 +136,7 @@ impl Claims {
         let mut known = self.known();
         let queue = known.session(&self.server, QUEUE_SECONDS);
         if let Some(claimed) = known.claims.get_mut(&owner) {
-            claimed.place = Some(queue.clone());
+            claimed.may_be_on(queue.clone());
         }
         queue
     }
@@ -160,7 +162,8 @@ impl Claims {
     /// The key of the hold is on the session for holds.
     pub(crate) fn settled(&self, owner: OwnerId, revision: i64) {
         if let Some(claimed) = self.known().claims.get_mut(&owner) {
-            (claimed.revision, claimed.place) = (Some(revision), None);
+            claimed.revision = Some(revision);
+            claimed.earlier.clear();
         }
     }
 
@@ -308,11 +311,14 @@ impl Known {
                 until,
                 revision: None,
                 hold: hold.clone(),
-                place: None,
+                earlier: Vec::new(),
             }
         });
         claimed.lasts_until(until);
-        claimed.hold = hold.clone();
+        let before = mem::replace(&mut claimed.hold, hold.clone());
+        if before.id() != hold.id() {
+            claimed.may_be_on(before);
+        }
         (hold, claimed.key.clone())
     }
 
@@ -334,11 +340,12 @@ impl Known {
     /// The sessions that claims need, by their ids.
     fn needed(&self) -> HashMap<i64, Need> {
         let mut needed = HashMap::new();
-        for Claimed { place, hold, .. } in self.claims.values() {
-            if place.is_some() {
+        for Claimed { earlier, hold, .. } in self.claims.values() {
+            if !earlier.is_empty() {
                 needed.entry(hold.id()).or_insert(Need::Later);
             }
-            needed.insert(place.as_ref().unwrap_or(hold).id(), Need::Now);
+            let now = if earlier.is_empty() { slice::from_ref(hold) } else { earlier };
+            needed.extend(now.iter().map(|session| (session.id(), Need::Now)));
         }
         needed
     }

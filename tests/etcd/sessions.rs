@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::etcd::EtcdBackend;
 use leasehold::etcd::etcd_client::{Client, PutOptions};
@@ -253,8 +254,8 @@ async fn a_session_whose_grant_had_no_answer_is_ended() {
 async fn no_session_is_left_wherever_a_connection_is_cut() {
     let server = EtcdServer::start().await;
     let proxies = join_all((0..30).map(|_| Proxy::start(server.addr()))).await;
-    let cut = proxies.iter().zip(1_u64..).map(async |(proxy, step)| {
-        let client = client_through::<EtcdFaults>(proxy).await;
+    let cut = async |(proxy, step): (Proxy, u64)| {
+        let client = client_through::<EtcdFaults>(&proxy).await;
         proxy.set_existing(Mode::CutAfter(step * 75));
         let guard = client.acquire(patient(&fresh_name()).ttl(60 * MINUTE)).await;
         let guard = guard.expect("a free lock");
@@ -262,8 +263,9 @@ async fn no_session_is_left_wherever_a_connection_is_cut() {
         eventually("extended", LIMIT, async || guard.extend(120 * MINUTE).await.is_ok()).await;
         guard.release().await.expect("an answer");
         client.shutdown().await;
-    });
-    join_all(cut).await;
+    };
+    // All at once they would take each other's time.
+    stream::iter(proxies).zip(stream::iter(1..)).for_each_concurrent(4, cut).await;
     <EtcdFaults as Harness>::until_nothing_is_left(&server).await;
 }
 

@@ -64,6 +64,24 @@ fn c10_a_hold_whose_deletion_is_under_way_is_over() {
     assert!(claims.renewing(&renewal, &key).expect("its own key").is_none());
 }
 
+/// The renewal that moves the key may have no answer for longer than a session is kept unused.
+#[test]
+fn c08_a_session_is_kept_until_its_hold_is_seen_on_another() {
+    let (claims, one) = (claims(), claim());
+    let (first, key) = claims.begin(&one);
+    claims.granted(one.owner, &key, 7);
+    claims.settled(one.owner, 7);
+    let text = format!("lease1:{}:7:30000:a", one.owner.expose());
+    let longer = Ttl::new(Duration::from_secs(3600)).expect("a TTL");
+    let renewal = Renewal::new(&Lease::import(&text).expect("a lease"), longer);
+    let second = claims.renewing(&renewal, &key).expect("its own key").expect("a hold");
+    assert_ne!(first.id(), second.id());
+    assert!(claims.take_unused(|_| true).is_empty());
+    claims.settled(one.owner, 7);
+    let unused: Vec<_> = claims.take_unused(|_| true).iter().map(|session| session.id()).collect();
+    assert_eq!(unused, [first.id()]);
+}
+
 #[test]
 fn a_key_is_used_again_once_its_deletion_was_answered() {
     let (claims, one) = (claims(), claim());
