@@ -34,6 +34,7 @@
 //! | feature | what it adds |
 //! | --- | --- |
 //! | none | memory and files |
+//! | `blocking` | `leasehold::blocking`: a client for threads without async |
 //! | `redis` | `redis://`, `redis+unix:`; TLS by `redis-rustls` or `redis-native-tls` |
 //! | `redis-cluster` | `redis-cluster://`: a Redis Cluster |
 //! | `redis-quorum` | `redis-quorum://`: a majority of three or five independent Redis servers |
@@ -45,6 +46,8 @@
 //! | `full` | all of these, with rustls |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod connect;
 mod connector;
 #[cfg(doctest)]

@@ -1,0 +1,64 @@
+//! The thread that runs the tasks of a client.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use lock_core::{ClientOptions, LockClient, LockError};
+
+/// An async client, and the thread that runs its tasks.
+#[derive(Debug)]
+pub(super) struct Runtime {
+    pub(super) client: LockClient,
+    handle: Handle,
+    /// Ends the thread when it is dropped.
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Runtime {
+    /// Starts a thread for the client that `open` returns.
+    pub(super) fn start(
+        open: impl Future<Output = Result<LockClient, LockError>>,
+    ) -> Result<Self, LockError> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
+        let (client, handle) = (runtime.block_on(open)?, runtime.handle().clone());
+        let (end, ended) = oneshot::channel();
+        let served = client.clone();
+        let serve = async move {
+            let _ = ended.await;
+            let _ = timeout(ClientOptions::REQUEST_TIMEOUT, served.shutdown()).await;
+        };
+        let thread = thread::Builder::new()
+            .name("leasehold".into())
+            .spawn(move || runtime.block_on(serve))
+            .map_err(no_thread)?;
+        Ok(Self { client, handle, end: Some(end), thread: Some(thread) })
+    }
+
+    /// Blocks the calling thread until `future` has ended.
+    pub(super) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.handle.block_on(future)
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.end.take();
+        // C20: what was dropped is given back before a program ends. A thread of a runtime, such as our own, is not
+        // blocked.
+        if let Some(thread) = self.thread.take()
+            && Handle::try_current().is_err()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn no_thread(error: io::Error) -> LockError {
+    let message = format!("cannot start the thread of a blocking client: {error}");
+    LockError::Config { message }
+}
