@@ -90,6 +90,7 @@ const HOLD_EXAMPLES: &str = "\
 Examples:
   leasehold hold backup                        until Ctrl-D
   exec 8> >(leasehold hold backup)             in bash: until exec 8>&-, or the end of the shell
+  leasehold hold --json-lines                  locks as lines of its input ask for them
 
 Once it has the lock it prints a line of JSON: event (held), name, token, ttl_ms (how long the hold
 lasts if it is not renewed), slots, and tokens, an object from the name of each lock to its token. It
@@ -97,6 +98,11 @@ renews the lock until its input ends, as when the program that started it ends o
 gives the lock back, and exits with 0.
 
 If the lock is lost, it prints a line with event (lost), name and reason, and exits with 76.
+
+With --json-lines each line of the input asks for a lock, or gives one back:
+  {\"acquire\":\"stock:42\",\"id\":\"1\",\"wait_ms\":2000}
+  {\"release\":\"1\"}
+Events have the id then, and tell also that a lock is busy or released.
 
 Exit codes: 0 given back; 128 + n after signal n; 64 usage; 69 backend unavailable; 75 lock not
 acquired; 76 lock lost.";
@@ -332,8 +338,11 @@ pub(crate) struct Hold {
     pub(crate) request: Request,
     #[command(flatten)]
     pub(crate) lease: Lease,
+    /// Hold locks as lines of JSON on the input ask for them
+    #[arg(long, conflicts_with_all = ["names", "shared", "limit", "take"])]
+    pub(crate) json_lines: bool,
     /// The lock, or several locks, of which the program has all or none
-    #[arg(required = true, value_name = "NAME", value_parser = public)]
+    #[arg(required_unless_present = "json_lines", value_name = "NAME", value_parser = public)]
     pub(crate) names: Vec<String>,
 }
 
@@ -503,7 +512,7 @@ fn owner_digits(word: &str) -> Result<String, &'static str> {
 }
 
 /// A word that everybody sees who looks at locks.
-fn public(word: &str) -> Result<String, &'static str> {
+pub(crate) fn public(word: &str) -> Result<String, &'static str> {
     if holds_password(word) {
         return Err("names and labels are public, and this looks like a URL with a password: \
                     where the locks are is said by --url");

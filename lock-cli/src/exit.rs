@@ -49,7 +49,7 @@ impl Exit {
         ExitCode::from(self.number())
     }
 
-    fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::No => 1,

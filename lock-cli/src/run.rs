@@ -4,6 +4,7 @@ mod giving_back;
 mod group;
 mod job;
 mod once;
+mod orphans;
 mod signals;
 pub(crate) mod trampoline;
 mod waiting;
@@ -30,7 +31,7 @@ use crate::request::{acquire, names, patience, request, wait};
 use crate::url::Place;
 
 /// How long we try to give back what we have on the server. After that the TTL ends it.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
     let names = names(&args.names)?;
@@ -167,6 +168,7 @@ impl<'a> Held<'a> {
     ) -> Result<Self, Failure> {
         let job_signals = job::Signals::listen()?;
         let group = Group::start(&terms.work.command, terms.names, &guard)?;
+        signals.leave_to_its_waiter(group.id());
         let job = Job::new(&group, job_signals);
         Ok(Self { guard, group, job, signals, grace: terms.work.grace, asked_to_end: false })
     }

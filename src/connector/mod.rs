@@ -127,7 +127,8 @@ impl Connector {
         let open = self.schemes.open(url)?;
         let mut parameters = UrlParameters::of(url);
         let prefix = prefix(&mut parameters)?;
-        let backend = self.patiently(|| open(parameters.url())).await?;
+        let opened = self.patiently(|| open(parameters.url())).await;
+        let backend = opened.map_err(|error| named(error, &parameters))?;
         match prefix {
             None => Ok(backend),
             Some(prefix) => Ok(Arc::new(Prefixed::new(backend, prefix.as_str())?)),
@@ -161,6 +162,16 @@ impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let schemes: Vec<&str> = self.schemes().collect();
         f.debug_struct("Connector").field("schemes", &schemes).finish()
+    }
+}
+
+/// An error of the backend that names its server.
+fn named(error: LockError, url: &UrlParameters) -> LockError {
+    match error {
+        LockError::Backend { operation, name, source } => {
+            LockError::Backend { operation, name, source: source.at(&url.place()) }
+        }
+        error => error,
     }
 }
 

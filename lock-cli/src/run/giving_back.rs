@@ -25,9 +25,13 @@ impl Unreleased {
 
     /// Tells of it, unless that was done.
     pub(crate) fn tell(&mut self) {
-        if std::mem::replace(&mut self.is_told, true) {
-            return;
+        if !std::mem::replace(&mut self.is_told, true) {
+            terminal::error(&self.text());
         }
+    }
+
+    /// Says which lock stays, where, why and for how long.
+    pub(crate) fn text(&self) -> String {
         let left = self.until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
         let left = humantime::format_duration(Duration::from_secs_f64(left));
         let (error, store) = (&self.error, &self.store);
@@ -35,7 +39,7 @@ impl Unreleased {
             true => ("keeps", "; `leasehold doctor` tells of missing rights"),
             false => ("may keep", ""),
         };
-        terminal::error(&format!("{error}: {store} {keeps} the lock for up to {left}{remedy}"));
+        format!("{error}: {store} {keeps} the lock for up to {left}{remedy}")
     }
 }
 

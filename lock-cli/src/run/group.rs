@@ -9,13 +9,12 @@ use std::time::Duration;
 use leasehold::{LockName, MultiGuard, Slots};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpgid, kill_process, kill_process_group,
-    test_kill_process_group, waitid,
+    Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process_group,
 };
 use tokio::process::Child;
 use tokio::time::sleep;
 
-use super::trampoline;
+use super::{orphans, trampoline};
 use crate::exit::Failure;
 use crate::terminal;
 
@@ -93,15 +92,9 @@ impl Group {
     pub(super) async fn gone(&mut self) {
         let _ = self.child.wait().await;
         while test_kill_process_group(self.id) != Err(Errno::SRCH) {
-            self.reap_orphans();
+            orphans::reap(None);
             sleep(POLL_INTERVAL).await;
         }
-    }
-
-    /// Orphans are ours if we are the first process of a container.
-    fn reap_orphans(&self) {
-        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        while let Ok(Some(_)) = waitid(WaitId::Pgid(Some(self.id)), ended) {}
     }
 }
 

@@ -1,14 +1,15 @@
-//! The signals that are passed on to the command.
+//! The signals that are passed on to the command, and the one that tells of orphans.
 
 use std::fs;
 use std::future::poll_fn;
 use std::task::Poll;
 
 use futures_util::FutureExt;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::task::yield_now;
 
+use super::orphans;
 use crate::exit::Failure;
 
 const PASSED_ON: [Signal; 7] = [
@@ -27,6 +28,9 @@ const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUI
 /// The signals sent to us that are meant for the command.
 pub(crate) struct Signals {
     streams: Vec<(Signal, Stream)>,
+    /// Tells of children that have ended.
+    children: Stream,
+    command: Option<Pid>,
 }
 
 impl Signals {
@@ -35,12 +39,21 @@ impl Signals {
         let ignored = ignored();
         let heard = PASSED_ON.into_iter().filter(|signal| !is_in(ignored, *signal));
         let streams = heard.map(|signal| Ok((signal, stream(signal)?)));
-        Ok(Self { streams: streams.collect::<Result<_, Failure>>()? })
+        let streams = streams.collect::<Result<_, Failure>>()?;
+        Ok(Self { streams, children: stream(Signal::CHILD)?, command: None })
     }
 
-    /// Waits for the next one. Cancel safe.
+    /// Does not reap this child, whose end is waited for elsewhere.
+    pub(super) fn leave_to_its_waiter(&mut self, command: Pid) {
+        self.command = Some(command);
+    }
+
+    /// Waits for the next one, and reaps orphans meanwhile. Cancel safe.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
+            while let Poll::Ready(Some(())) = self.children.poll_recv(context) {
+                orphans::reap(self.command);
+            }
             for (signal, stream) in &mut self.streams {
                 if let Poll::Ready(Some(())) = stream.poll_recv(context) {
                     return Poll::Ready(*signal);

@@ -219,6 +219,9 @@ async fn a_url_is_read_from_a_file_and_its_store_is_named() {
     assert!(doctor.stdout.starts_with(&named), "{}{}", doctor.stdout, doctor.stderr);
     let run = shell.run(&["-v", "--url-file", "url", "run", "a", "--", "true"]).await;
     assert!(run.code == 0 && run.stderr.contains(&store.url()), "{}", run.stderr);
+    // A secret often ends with the end of its line.
+    let doctor = Shell::with_url(&(store.url() + "\n")).run(&["doctor"]).await;
+    assert!(doctor.stdout.starts_with(&named), "{}{}", doctor.stdout, doctor.stderr);
 }
 
 #[tokio::test]

@@ -87,6 +87,24 @@ async fn a_grace_without_end_is_none_that_overflows() {
     assert_eq!(held.code().await, 76, "{}", held.stderr());
 }
 
+/// Orphans are ours if we are the first process of a container, or a subreaper, which shows the same without one.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_orphan_is_reaped_while_the_command_runs() {
+    const SUBREAPER: &str = "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); \
+                             os.execv(sys.argv[1], sys.argv[1:])";
+    let shell = Shell::of(&File::start());
+    let script = "(sh -c 'while [ ! -e go ]; do sleep 0.01; done' & echo $! > orphan); echo > ready; \
+                  while [ -e /proc/$(cat orphan) ]; do sleep 0.01; done; echo reaped";
+    let leasehold = env!("CARGO_BIN_EXE_leasehold");
+    let run = ["-c", SUBREAPER, leasehold, "run", "a", "--", "sh", "-c", script];
+    let running = tokio::spawn(Output::of(shell.command("python3", &run)));
+    shell.appears("ready").await;
+    std::fs::write(shell.file("go"), "").expect("a file");
+    let output = running.await.expect("no panic");
+    assert_eq!((output.code, &*output.stdout), (0, "reaped\n"), "{}", output.stderr);
+}
+
 /// `timeout` makes a group of its own unless it is the command itself, or is told not to.
 #[tokio::test]
 async fn c08_a_loss_ends_what_runs_under_timeout() {

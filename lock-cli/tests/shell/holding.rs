@@ -1,17 +1,18 @@
 //! `leasehold hold`: a lock for the program that started it.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use lock_testkit::eventually;
 use rustix::process::Signal;
-use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use crate::LIMIT;
 use crate::shell::{Shell, send};
 use crate::store::{File, Store};
+use crate::{LIMIT, SLACK};
 
 /// A `leasehold hold` whose input is ours.
 struct Holding {
@@ -30,6 +31,19 @@ impl Holding {
     async fn event(&mut self) -> Value {
         let line = timeout(LIMIT, self.output.next_line()).await.expect("in time");
         serde_json::from_str(&line.expect("UTF-8").expect("a line")).expect("JSON")
+    }
+
+    /// Sends a line.
+    async fn ask(&mut self, line: impl ToString) {
+        let input = self.child.stdin.as_mut().expect("a pipe");
+        input.write_all((line.to_string() + "\n").as_bytes()).await.expect("it reads");
+    }
+
+    /// Reads an event of this kind and id.
+    async fn told(&mut self, kind: &str, id: &str) -> Value {
+        let event = self.event().await;
+        assert_eq!((&event["event"], &event["id"]), (&kind.into(), &id.into()), "{event}");
+        event
     }
 
     fn end_input(&mut self) {
@@ -72,6 +86,109 @@ pub(crate) async fn c08_a_program_reads_of_the_loss_of_its_lock(store: &impl Sto
     assert_eq!(holding.code().await, 76);
 }
 
+pub(crate) async fn a_program_holds_locks_on_request(store: &impl Store) {
+    let shell = Shell::of(store);
+    let mut holding = Holding::start(&shell, &["--json-lines", "--ttl", "3s"]);
+    holding.ask(json!({"acquire": "a", "id": "1", "ttl_ms": 60000})).await;
+    let a = holding.told("held", "1").await;
+    assert_eq!((&a["name"], &a["tokens"]["a"]), (&"a".into(), &a["token"]), "{a}");
+    assert!(a["ttl_ms"].as_u64() > Some(3000), "{a}");
+    holding.ask(json!({"acquire": "a", "id": "2", "wait_ms": 0})).await;
+    let busy = holding.told("busy", "2").await;
+    assert!(busy["reason"].as_str().is_some_and(|why| why.contains("is held")), "{busy}");
+    holding.ask(json!({"acquire": ["c", "b"], "id": "2"})).await;
+    let both = holding.told("held", "2").await;
+    assert!(both["tokens"]["b"].is_u64() && both["name"] == "c", "{both}");
+    holding.ask(json!({"release": "1"})).await;
+    holding.told("released", "1").await;
+    assert!(is_free(&shell, "a").await && !is_free(&shell, "b").await);
+    assert_eq!(shell.run(&["evict", "--force", "b"]).await.code, 0);
+    let lost = holding.told("lost", "2").await;
+    assert!(lost["name"] == "b" && lost["reason"].is_string(), "{lost}");
+    eventually("the other is given back", LIMIT, async || is_free(&shell, "c").await).await;
+    holding.ask(json!({"acquire": "a"})).await;
+    holding.told("held", "a").await;
+    holding.end_input();
+    holding.told("released", "a").await;
+    assert_eq!(holding.code().await, 0);
+    assert!(is_free(&shell, "a").await);
+}
+
+#[tokio::test]
+async fn lines_that_cannot_be_understood_are_told_of() {
+    let shell = Shell::of(&File::start());
+    let mut holding = Holding::start(&shell, &["--json-lines"]);
+    holding.ask(json!({"acquire": "a", "id": "1"})).await;
+    holding.told("held", "1").await;
+    for (line, id, says) in [
+        ("nonsense", None, "not understood"),
+        (r#"{"acquire":"b","id":"2","ttl":1}"#, Some("2"), "unknown field `ttl`"),
+        (r#"{"acquire":7,"id":"2"}"#, Some("2"), "a name, or an array of names"),
+        (r#"{"acquire":"","id":"2"}"#, Some("2"), "invalid lock name"),
+        (r#"{"acquire":[],"id":"2"}"#, Some("2"), "name a lock"),
+        (r#"{"acquire":"b","id":"2","ttl_ms":1}"#, Some("2"), "choose 10 ms to 24 h"),
+        (r#"{"acquire":"b","id":"2","limit":2,"shared":true}"#, Some("2"), "either shared"),
+        (r#"{"acquire":"b","id":"2","take":2}"#, Some("2"), "take goes with limit"),
+        (r#"{"acquire":"b","id":"2","limit":0}"#, Some("2"), "invalid permits"),
+        (r#"{"acquire":"redis://:secret@h","id":"2"}"#, Some("2"), "names and labels are public"),
+        (r#"{"id":"2"}"#, Some("2"), "either acquire or release"),
+        (r#"{"acquire":"b","id":"1"}"#, None, "id \"1\" is in use"),
+        // It would look like the end of the hold.
+        (r#"{"acquire":"","id":"1"}"#, None, "invalid lock name"),
+    ] {
+        holding.ask(line).await;
+        let event = holding.event().await;
+        let told = (event["event"].as_str(), event["code"].as_u64(), event["id"].as_str());
+        assert_eq!(told, (Some("error"), Some(64), id), "{line}: {event}");
+        assert!(event["reason"].as_str().is_some_and(|why| why.contains(says)), "{line}: {event}");
+        assert!(!event.to_string().contains("secret"), "{event}");
+    }
+    assert!(!is_free(&shell, "a").await);
+    let usage = shell.run(&["hold", "--json-lines", "a"]).await;
+    assert_eq!(usage.code, 64, "{}", usage.stderr);
+}
+
+#[tokio::test]
+async fn a_release_ends_a_wait_and_a_signal_all_holds() {
+    let shell = Shell::of(&File::start());
+    let mut first = Holding::start(&shell, &["a"]);
+    first.event().await;
+    let mut second = Holding::start(&shell, &["--json-lines"]);
+    second.ask(json!({"acquire": "a"})).await;
+    let waiters = async || shell.run(&["inspect", "--json", "a"]).await.stdout;
+    eventually("it waits", LIMIT, async || waiters().await.contains("\"waiters\":1")).await;
+    second.ask(json!({"release": "a"})).await;
+    second.told("released", "a").await;
+    eventually("it left", LIMIT, async || waiters().await.contains("\"waiters\":0")).await;
+    for name in ["b", "c"] {
+        second.ask(json!({"acquire": name, "limit": 2})).await;
+        assert_eq!(second.told("held", name).await["slots"], json!([0]));
+    }
+    send(second.child.id().expect("it runs"), Signal::TERM);
+    assert_eq!(second.code().await, 128 + 15);
+    assert!(is_free(&shell, "b").await && is_free(&shell, "c").await);
+}
+
+/// A program that does not read its events fills the pipe.
+#[tokio::test]
+async fn locks_are_renewed_while_nobody_reads_of_others() {
+    let shell = Shell::of(&File::start());
+    let mut holding = Holding::start(&shell, &["--json-lines", "--ttl", "2s"]);
+    holding.ask(json!({"acquire": "a", "id": "1"})).await;
+    holding.told("held", "1").await;
+    for id in 0..2000 {
+        let id = format!("{id}{}", "x".repeat(200));
+        holding.ask(json!({"acquire": "a", "id": id, "wait_ms": 0})).await;
+    }
+    holding.ask(json!({"acquire": "last"})).await;
+    eventually("it read all", LIMIT, async || !is_free(&shell, "last").await).await;
+    sleep(Duration::from_secs(2) + SLACK).await;
+    assert!(!is_free(&shell, "a").await, "nobody renewed it");
+    holding.end_input();
+    while holding.output.next_line().await.expect("UTF-8").is_some() {}
+    assert_eq!(holding.code().await, 0);
+}
+
 #[tokio::test]
 async fn a_program_that_goes_away_while_it_waits_leaves_the_line() {
     let shell = Shell::of(&File::start());
@@ -103,11 +220,17 @@ async fn a_signal_gives_the_lock_back() {
 #[tokio::test]
 async fn a_program_that_is_killed_frees_its_lock() {
     let shell = Shell::of(&File::start());
-    // It waits by a command of its own: a child would have the pipe too, and outlive it.
-    let script = "exec 8> >(\"$L\" hold a > held); mkfifo never; read -r <> never";
-    let mut program = shell.command("bash", &["-c", script]).spawn().expect("bash starts");
-    eventually("it holds", LIMIT, async || shell.read("held").ends_with('\n')).await;
-    assert!(!is_free(&shell, "a").await);
-    program.kill().await.expect("it is ours");
-    eventually("the lock is free", LIMIT, async || is_free(&shell, "a").await).await;
+    for (number, hold) in ["hold a", "hold --json-lines"].into_iter().enumerate() {
+        // It waits by a command of its own: a child would have the pipe too, and outlive it.
+        let script = format!(
+            "exec 8> >(\"$L\" {hold} > held{number}); echo '{{\"acquire\":\"a\"}}' >&8; \
+             mkfifo never{number}; read -r <> never{number}"
+        );
+        let mut program = shell.command("bash", &["-c", &script]).spawn().expect("bash starts");
+        let held = format!("held{number}");
+        eventually("it holds", LIMIT, async || shell.read(&held).ends_with('\n')).await;
+        assert!(!is_free(&shell, "a").await);
+        program.kill().await.expect("it is ours");
+        eventually("the lock is free", LIMIT, async || is_free(&shell, "a").await).await;
+    }
 }

@@ -8,9 +8,10 @@ use crate::store::File;
 
 const PAGE: &str = include_str!("../../../docs/other_languages.md");
 
-/// The first block of code of a language.
-fn helper(language: &str) -> &'static str {
-    let (_, rest) = PAGE.split_once(&format!("```{language}\n")).expect("a block");
+/// The first block of code of a language after a heading.
+fn helper(heading: &str, language: &str) -> &'static str {
+    let (_, section) = PAGE.split_once(&format!("## {heading}\n")).expect("a heading");
+    let (_, rest) = section.split_once(&format!("```{language}\n")).expect("a block");
     rest.split_once("```").expect("its end").0
 }
 
@@ -52,7 +53,33 @@ try:
 except RuntimeError:
     print("lost")
 "#;
-    run("python3", helper("python"), PROGRAM).await;
+    run("python3", helper("Python", "python"), PROGRAM).await;
+}
+
+#[tokio::test]
+async fn c08_a_program_in_python_holds_locks_by_one_process() {
+    const PROGRAM: &str = r#"
+locks = Locks("--no-wait")
+with locks.lock("a") as (token, lost), locks.lock("b", "c", shared=True):
+    assert token > 0 and not lost.is_set()
+    print("held")
+    try:
+        with locks.lock("a"):
+            print("both")
+    except NotAcquired:
+        print("busy")
+with locks.lock("a"):
+    print("free")
+try:
+    with locks.lock("a", ttl_ms=1000) as (token, lost):
+        subprocess.run(["leasehold", "evict", "--force", "a"], check=True, stdout=subprocess.DEVNULL)
+        assert lost.wait(60)
+except RuntimeError:
+    print("lost")
+locks.close()
+assert locks.holder.returncode == 0
+"#;
+    run("python3", helper("Several locks by one process", "python"), PROGRAM).await;
 }
 
 #[tokio::test]
@@ -72,5 +99,5 @@ const { execFileSync } = require("node:child_process");
   });
 })();
 "#;
-    run("node", helper("js"), PROGRAM).await;
+    run("node", helper("Node.js", "js"), PROGRAM).await;
 }

@@ -165,6 +165,34 @@ async fn c14_an_absent_server_is_unavailable() {
 }
 
 #[tokio::test]
+async fn c32_a_server_that_cannot_be_reached_is_named_without_its_password() {
+    let mut urls = vec![
+        ("redis://u:pa55word@127.0.0.1:1/2", "redis://127.0.0.1:1/2"),
+        ("rediss://:pa55word@127.0.0.1:1", "rediss://127.0.0.1:1"),
+        ("redis+unix:///no/socket?pass=pa55word", "redis+unix:///no/socket"),
+        ("redis-cluster://:pa55word@127.0.0.1:1", "redis-cluster://127.0.0.1:1"),
+        ("redis-sentinel://:pa55word@127.0.0.1:1/m", "redis-sentinel://127.0.0.1:1/m"),
+        (
+            "redis-quorum://:pa55word@127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
+            "redis-quorum://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
+        ),
+    ];
+    if cfg!(feature = "etcd") {
+        urls.push(("etcd://u:pa55word@127.0.0.1:1", "etcd://127.0.0.1:1"));
+        urls.push(("etcds://u:pa55word@127.0.0.1:1", "etcds://127.0.0.1:1"));
+    }
+    if cfg!(feature = "postgres") {
+        urls.push(("postgres://u:pa55word@127.0.0.1:1/db", "postgres://127.0.0.1:1/db"));
+    }
+    for (url, place) in urls {
+        let Output { code, stderr, .. } = Shell::with_url(url).run(&["inspect", "a"]).await;
+        assert_eq!(code, 69, "{url}: {stderr}");
+        assert!(stderr.contains(&format!(": {place}: ")), "{url}: {stderr}");
+        assert!(!stderr.contains("pa55word"), "{stderr}");
+    }
+}
+
+#[tokio::test]
 async fn who_is_quiet_says_nothing_but_errors() {
     let shell = Shell::of(&File::start());
     let mut holder = shell.hold(&[], "a", "exec sleep 60").await;

@@ -68,6 +68,24 @@ impl UrlParameters {
         &self.base
     }
 
+    /// Names the store for people: the URL without user, password and parameters.
+    ///
+    /// ```
+    /// # use lock_core::backend::UrlParameters;
+    /// let url = UrlParameters::of("redis://shop:pa55word@10.0.0.5:6380/3?prefix=a:");
+    /// assert_eq!(url.place(), "redis://10.0.0.5:6380/3");
+    /// ```
+    pub fn place(&self) -> String {
+        // C32: also where a password has characters that belong percent-encoded.
+        match self.base.split_once("://") {
+            Some((scheme, rest)) => {
+                let hosts = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
+                format!("{scheme}://{hosts}")
+            }
+            None => self.base.clone(),
+        }
+    }
+
     /// Refuses what is left, but for these keys, which the driver knows.
     ///
     /// # Errors
@@ -189,5 +207,19 @@ mod tests {
             assert!(!text.contains("secret") && text.contains("password"), "{text}");
         }
         assert!(!refusal("x://h?\u{202e}=1").contains('\u{202e}'));
+    }
+
+    #[test]
+    fn c32_a_place_is_told_without_secrets() {
+        for (url, place) in [
+            ("redis://u:sec@ret@h:1/3?prefix=a:", "redis://h:1/3"),
+            ("redis-quorum://:secret@a,b,c", "redis-quorum://a,b,c"),
+            ("redis-sentinel://a/m?sentinel_pass=secret", "redis-sentinel://a/m"),
+            ("redis+unix:///x?pass=secret", "redis+unix:///x"),
+            ("postgres://h/db?password=secret", "postgres://h/db"),
+            ("file:/var/lib/locks", "file:/var/lib/locks"),
+        ] {
+            assert_eq!(UrlParameters::of(url).place(), place);
+        }
     }
 }

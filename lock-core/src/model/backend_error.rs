@@ -106,6 +106,14 @@ impl BackendError {
         Self { backend, context, outcome, transient, source: None, reason: None }
     }
 
+    /// The same, and names the server: its scheme, hosts and ports, as
+    /// [`UrlParameters::place`](crate::backend::UrlParameters::place) tells them.
+    #[must_use]
+    pub fn at(mut self, place: &str) -> Self {
+        self.context = format!("{place}: {}", self.context);
+        self
+    }
+
     /// Which backend said so.
     pub fn backend(&self) -> &'static str {
         self.backend
