@@ -41,6 +41,8 @@ mod observability {}
 mod operating {}
 #[doc = include_str!("../docs/other_languages.md")]
 mod other_languages {}
+#[doc = include_str!("../docs/packages.md")]
+mod packages {}
 #[doc = include_str!("../docs/performance.md")]
 mod performance {}
 #[doc = include_str!("../docs/primitives.md")]

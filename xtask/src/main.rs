@@ -2,6 +2,7 @@
 //! tests notice faults.
 
 mod bench;
+mod dist;
 mod examples;
 mod instructions;
 mod lint;
@@ -49,6 +50,8 @@ enum Task {
     },
     /// Pack and verify what is published, and build a service from the packages alone.
     Package,
+    /// Build what people run into `target/dist`: a static binary, an archive, a Debian package, and their sums.
+    Dist,
     /// Check the types of the library on Windows and macOS, and of the command on macOS.
     Platforms,
     /// Prove that named tests fail when the code is broken in named ways.
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
         Task::Package => package::run(),
+        Task::Dist => dist::run(),
         Task::Platforms => platforms::run(),
         Task::Mutants { names } => mutants::run(&names),
     };

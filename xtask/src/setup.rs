@@ -82,6 +82,15 @@ const NEEDS: &[Need] = &[
         packages: ["python3-pip", "python3-pip", "py3-pip", "python-pip", "python"],
     },
     Need {
+        what: "systemd-analyze, which verifies the units of `packaging/`",
+        // Alpine has none: there that test fails.
+        is_there: || {
+            let is_needed = cfg!(target_os = "linux") && program("apk").is_none();
+            !is_needed || program("systemd-analyze").is_some()
+        },
+        packages: ["systemd", "systemd", "", "systemd", ""],
+    },
+    Need {
         what: "Node.js, whose programs lock by the command",
         is_there: || program("node").is_some(),
         packages: ["nodejs", "nodejs", "nodejs", "nodejs", "node"],
