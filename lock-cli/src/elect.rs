@@ -21,10 +21,9 @@ pub(crate) async fn run(args: &args::Elect, place: &Place<'_>) -> Result<Exit, F
     let mut signals = Signals::listen()?;
     let client = loop {
         match connect(place, Duration::ZERO, &mut signals).await {
-            Err(failure) if failure.is_transient() && !args.quiet => {
-                terminal::warning(&format!("{}; still a candidate", failure.message()));
+            Err(failure) if failure.is_transient() => {
+                tell(args.quiet, &format!("{}; still a candidate", failure.message()));
             }
-            Err(failure) if failure.is_transient() => {}
             connected => break connected?,
         }
         pause(&name, &mut signals).await?;
@@ -40,6 +39,12 @@ async fn pause(name: &LockName, signals: &mut Signals) -> Result<(), Failure> {
     tokio::select! {
         () = sleep(PAUSE) => Ok(()),
         signal = signals.interruption() => Err(interrupted(std::slice::from_ref(name), signal)),
+    }
+}
+
+fn tell(quiet: bool, message: &str) {
+    if !quiet {
+        terminal::warning(message);
     }
 }
 
@@ -67,7 +72,7 @@ impl Candidate<'_> {
             };
             let next = match elected {
                 Ok(leadership) => self.lead(leadership, signals).await,
-                Err(error) => self.after_an_outage(error),
+                Err(error) => return Err(error.into()),
             };
             if let Next::End(ended) = next {
                 return ended;
@@ -82,6 +87,9 @@ impl Candidate<'_> {
         let lease = &self.args.work.lease;
         let election = self.client.election(self.name).ttl(lease.ttl).label(lease.label());
         let election = election.on_wait(move |seen| listener(&name, seen));
+        let quiet = self.args.quiet;
+        let election = election
+            .on_outage(move |error| tell(quiet, &format!("{}; still a candidate", chain(error))));
         tokio::select! {
             biased;
             elected = election.campaign() => elected,
@@ -120,18 +128,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// A server that is away may come back.
-    fn after_an_outage(&self, error: LockError) -> Next {
-        if !error.is_transient() {
-            return Next::End(Err(error.into()));
-        }
-        self.tell(&format!("{}; still a candidate", chain(&error)));
-        Next::Campaign
-    }
-
     fn tell(&self, message: &str) {
-        if !self.args.quiet {
-            terminal::warning(message);
-        }
+        tell(self.args.quiet, message);
     }
 }

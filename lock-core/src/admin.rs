@@ -4,7 +4,9 @@ use crate::backend::LockAdmin;
 use crate::client::LockClient;
 use crate::examination;
 use crate::fence::Fence;
-use crate::model::{FenceError, Finding, Holder, LockError, LockName, LockState, Whom};
+use crate::model::{
+    FenceError, Finding, Holder, LockError, LockName, LockState, Occurrence, RecordedRun, Whom,
+};
 
 /// Looks at locks and servers, and ends holds by force: for operators and tools. See [`LockClient::admin`].
 ///
@@ -186,16 +188,115 @@ impl Admin {
         name: impl AsRef<str>,
         fence: &dyn Fence,
     ) -> Result<Vec<Holder>, LockError> {
-        let name = LockName::new(name)?;
-        let evicted = self.evict(&name).await?;
+        self.evict_whom_and_fence(&LockName::new(name)?, &Whom::All, fence).await
+    }
+
+    /// Ends the hold of one owner, as [`evict_owner`](Self::evict_owner) does, and advances `fence` past its token
+    /// (C46); `None` if it does not hold the lock, and then the fence is as it was.
+    ///
+    /// Give it the fence of what this holder alone writes to, such as that of the slot of a permit: a fence that holders
+    /// share refuses those with a smaller token too.
+    ///
+    /// # Errors
+    /// As [`evict_and_fence`](Self::evict_and_fence).
+    ///
+    /// # Cancel safety
+    /// As [`evict_and_fence`](Self::evict_and_fence).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{Fence, LockClient, LockRequest, MemoryFence, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let seat = || LockRequest::new("licences").permits(1, 5);
+    /// let (hung, works) = (locks.acquire(seat()).await?, locks.acquire(seat()).await?);
+    /// let fence_of_slot_0 = MemoryFence::new();
+    /// let holders = locks.admin().inspect("licences").await?.holders;
+    /// let owner = holders[0].owner.as_deref().expect("one of ours");
+    /// locks.admin().evict_owner_and_fence("licences", owner, &fence_of_slot_0).await?;
+    /// assert!(fence_of_slot_0.advance(hung.token()).await.is_err());
+    /// assert!(works.is_held());
+    /// # Ok(()) }
+    /// ```
+    pub async fn evict_owner_and_fence(
+        &self,
+        name: impl AsRef<str>,
+        owner: impl AsRef<str>,
+        fence: &dyn Fence,
+    ) -> Result<Option<Holder>, LockError> {
+        let whom = Whom::Owner(owner.as_ref().to_owned());
+        Ok(self.evict_whom_and_fence(&LockName::new(name)?, &whom, fence).await?.pop())
+    }
+
+    async fn evict_whom_and_fence(
+        &self,
+        name: &LockName,
+        whom: &Whom,
+        fence: &dyn Fence,
+    ) -> Result<Vec<Holder>, LockError> {
+        let evicted = self.evict_whom(name, whom).await?;
         if let Some(token) = evicted.iter().filter_map(|holder| holder.token).max() {
             match fence.advance(token.successor()).await {
                 // A later holder was quicker.
                 Ok(()) | Err(FenceError::Stale { .. }) => {}
-                Err(source) => return Err(LockError::Unfenced { name, source }),
+                Err(source) => return Err(LockError::Unfenced { name: name.clone(), source }),
             }
         }
         Ok(evicted)
+    }
+
+    /// The [runs](LockClient::once) that are recorded beside a lock, in the order of their tokens (C42). It may look at all
+    /// that the store has: it is for people, not for programs.
+    ///
+    /// # Errors
+    /// - [`LockError::Invalid`]: nothing was sent.
+    /// - [`LockError::Backend`] if the store records no runs, the server cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{LockClient, MemoryBackend};
+    /// # let locks = LockClient::new(MemoryBackend::new());
+    /// let nightly = || locks.once("nightly").occurrence("2026-11-21");
+    /// nightly().run(async |_| println!("billed")).await?.ran().expect("it is free").into_value()?;
+    /// let runs = locks.admin().runs("nightly").await?;
+    /// assert_eq!(runs[0].occurrence.as_str(), "2026-11-21");
+    /// // The bills were wrong: they are made again.
+    /// assert!(locks.admin().forget("nightly", "2026-11-21").await?);
+    /// assert!(nightly().run(async |_| println!("billed")).await?.ran().is_some());
+    /// # Ok(()) }
+    /// ```
+    pub async fn runs(&self, name: impl AsRef<str>) -> Result<Vec<RecordedRun>, LockError> {
+        let (name, shared) = (LockName::new(name)?, &self.client.shared);
+        // In one try, since it may take many requests.
+        let answer = shared.request_once(async { shared.run_records()?.runs(&name).await }).await;
+        let told = |source| LockError::backend("list the runs of", Some(&name), source);
+        let mut runs = answer.map_err(told)?;
+        runs.sort_unstable_by_key(|run| run.token);
+        Ok(runs)
+    }
+
+    /// Removes the record of a run, so that its occurrence runs again when the next one starts it; false if none was
+    /// recorded. It is tried once, because a repeat would say so too.
+    ///
+    /// A run of the occurrence that is under way goes on, and is recorded at its end.
+    ///
+    /// # Errors
+    /// As [`runs`](Self::runs).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the run may or may not be forgotten.
+    pub async fn forget(
+        &self,
+        name: impl AsRef<str>,
+        occurrence: impl AsRef<str>,
+    ) -> Result<bool, LockError> {
+        let (name, occurrence) = (LockName::new(name)?, Occurrence::new(occurrence)?);
+        let shared = &self.client.shared;
+        let forget = async { shared.run_records()?.forget(&name, &occurrence).await };
+        let told = |source| LockError::backend("forget a run of", Some(&name), source);
+        shared.request_once(forget).await.map_err(told)
     }
 
     /// Looks at the live server for what endangers locks: settings, rights, its role, its clock.

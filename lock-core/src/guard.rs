@@ -263,7 +263,7 @@ impl LockGuard {
             let (backend, what) = (self.shared.name(), "record a run that others may run beside");
             return Err(LockError::Unsupported { name: lease.name, backend, what });
         }
-        let record = Record::new(&lease, occurrence, remember);
+        let record = Record::new(&lease, occurrence, remember)?;
         match self.shared.record(&self.hold, &record).await {
             Ok(Recording::Recorded) => Ok(()),
             Ok(Recording::Lost) => {

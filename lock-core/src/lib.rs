@@ -63,8 +63,8 @@ pub use crate::model::{
     BackendError, BoxError, Capabilities, Clock, Contention, Drift, FenceError, FencingToken,
     Finding, Health, Holder, InputKind, InvalidInput, Kind, Kinds, Label, Lease, LockError,
     LockName, LockRequest, LockState, LostReason, Moment, Occurrence, Order, Outcome, OwnerId,
-    Permits, Readable, Reentrance, Renewals, Slots, SystemClock, TokenDurability, Ttl, Wait,
-    Wakeup, Whom,
+    Permits, Readable, RecordedRun, Reentrance, Renewals, Slots, SystemClock, TokenDurability, Ttl,
+    Wait, Wakeup, Whom,
 };
 pub use crate::primitives::{
     Election, Leader, Leadership, ListWatch, LockWatch, MultiGuard, MultiRequest, Observer, Once,

@@ -17,8 +17,8 @@ use crate::backend::{
 use crate::model::{
     BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder,
     InvalidInput, Kinds, LockName, LockState, Moment, Occurrence, Order, Outcome, OwnerId, Record,
-    Renewal, Renewals, Reservation, ServerTime, Slots, SystemClock, TokenDurability, Ttl, Wakeup,
-    Whom,
+    RecordedRun, Renewal, Renewals, Reservation, ServerTime, Slots, SystemClock, TokenDurability,
+    Ttl, Wakeup, Whom,
 };
 
 /// Locks within one process: for tests, for programs that run as one process, and as the model
@@ -284,6 +284,22 @@ impl RecordsRuns for MemoryBackend {
         let (now, store) = (self.clock.now(), self.store());
         let recorded = store.records.get(&(name.clone(), occurrence.clone()));
         Ok(recorded.filter(|record| !now.has_reached(record.expires)).map(|record| record.token))
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        let (now, store) = (self.clock.now(), self.store());
+        let records = store.records.iter().filter(|((lock, _), _)| lock == name);
+        let kept = records.filter(|(_, record)| !now.has_reached(record.expires));
+        let run = |((_, occurrence), record): (&(_, Occurrence), &Recorded)| {
+            RecordedRun::new(occurrence.clone(), record.token)
+        };
+        Ok(kept.map(run).collect())
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        let (now, mut store) = (self.clock.now(), self.store());
+        let forgotten = store.records.remove(&(name.clone(), occurrence.clone()));
+        Ok(forgotten.is_some_and(|record| !now.has_reached(record.expires)))
     }
 }
 

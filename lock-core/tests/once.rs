@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use lock_core::{
-    DistributedLock, InputKind, LockClient, LockError, LockRequest, LostReason, MemoryBackend,
-    OnceOutcome,
+    DistributedLock, InputKind, Lease, LockClient, LockError, LockRequest, LostReason,
+    MemoryBackend, OnceOutcome,
 };
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::time::{Instant, sleep, timeout};
@@ -17,6 +17,9 @@ use tokio::time::{Instant, sleep, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// For how long most runs keep others out.
+const SPAN: Duration = Duration::from_secs(600);
 
 fn faulty_client() -> (LockClient, Faulty, LockClient) {
     let store = MemoryBackend::new();
@@ -41,17 +44,17 @@ async fn until_free(other: &LockClient) -> Duration {
 async fn c41_a_short_run_keeps_others_out_for_the_span() {
     let store = MemoryBackend::new();
     let (one, other) = (LockClient::new(store.clone()), LockClient::new(store));
-    let ran = one.once("job").at_least(HOUR).run(async |_| sleep(HOUR / 2).await).await;
+    let ran = one.once("job").at_least(SPAN).run(async |_| sleep(SPAN / 2).await).await;
     ran.expect("an answer").ran().expect("a free lock").into_value().expect("held to the end");
     let kept = until_free(&other).await;
-    assert!(kept >= HOUR / 2 && kept < HOUR / 2 + HOUR / 100, "{kept:?}");
+    assert!(kept >= SPAN / 2 && kept < SPAN / 2 + SPAN / 100, "{kept:?}");
 }
 
 /// C41: a run that takes longer than the span lets others in at its end.
 #[tokio::test(start_paused = true)]
 async fn c41_a_long_run_lets_others_in_at_its_end() {
     let (client, faulty, other) = faulty_client();
-    let ran = client.once("job").at_least(SECOND).run(async |_| sleep(HOUR).await).await;
+    let ran = client.once("job").at_least(SECOND).run(async |_| sleep(SPAN).await).await;
     ran.expect("an answer").ran().expect("a free lock").into_value().expect("held to the end");
     assert_eq!(faulty.calls(Operation::ReleaseAfter), 0);
     assert!(other.try_acquire("job").await.expect("an answer").is_some());
@@ -62,21 +65,21 @@ async fn c41_a_long_run_lets_others_in_at_its_end() {
 async fn c41_a_run_that_does_not_end_well_keeps_others_out() {
     let store = MemoryBackend::new();
     let (one, other) = (LockClient::new(store.clone()), LockClient::new(store));
-    let once = || one.once("job").at_least(HOUR).occurrence("x");
+    let once = || one.once("job").at_least(SPAN).occurrence("x");
     let cancelled = timeout(SECOND, once().run(async |_| pending::<()>().await)).await;
     assert!(cancelled.is_err(), "{cancelled:?}");
     let kept = until_free(&other).await;
-    assert!(kept >= HOUR - SECOND && kept < HOUR + HOUR / 50, "{kept:?}");
+    assert!(kept >= SPAN - SECOND && kept < SPAN + SPAN / 50, "{kept:?}");
 
     let run = once().run(async |_| panic!("a bug of the job"));
     let panicked = std::panic::AssertUnwindSafe(run).catch_unwind().await;
     assert!(panicked.is_err(), "{panicked:?}");
-    assert!(until_free(&other).await >= HOUR - SECOND);
+    assert!(until_free(&other).await >= SPAN - SECOND);
 
     let failed = once().try_run(async |_| Err::<(), _>("a failure")).await.expect("an answer");
     let failed = failed.ran().expect("neither of them is recorded");
     assert!(failed.value.is_err() && failed.hold.is_ok(), "{failed:?}");
-    assert!(until_free(&other).await >= HOUR - SECOND);
+    assert!(until_free(&other).await >= SPAN - SECOND);
 }
 
 /// C41: whatever the server said to the end of the run, the janitor goes on, and lets nobody in early.
@@ -85,12 +88,12 @@ async fn c41_the_janitor_lets_nobody_in_early() {
     for fault in [Fault::Refused, Fault::RequestLost, Fault::ReplyLost, Fault::SilenceAfter] {
         let (client, faulty, other) = faulty_client();
         faulty.once(Operation::ReleaseAfter, fault);
-        let guard = client.once("job").at_least(HOUR).begin().await.expect("an answer");
+        let guard = client.once("job").at_least(SPAN).begin().await.expect("an answer");
         let began = Instant::now();
         drop(guard.ran().expect("a free lock"));
         until_free(&other).await;
         let kept = began.elapsed();
-        assert!(kept >= HOUR && kept < HOUR + HOUR / 50, "{kept:?} after {fault:?}");
+        assert!(kept >= SPAN && kept < SPAN + SPAN / 50, "{kept:?} after {fault:?}");
         assert_eq!(faulty.calls(Operation::Release), 0, "it is not to be released at once");
     }
 }
@@ -100,11 +103,11 @@ async fn c41_the_janitor_lets_nobody_in_early() {
 async fn c41_a_claim_that_is_unresolved_is_withdrawn_and_keeps_others_out() {
     let (client, faulty, other) = faulty_client();
     faulty.once(Operation::Acquire, Fault::Silence);
-    let guard = client.once("job").at_least(HOUR).begin().await.expect("an answer");
+    let guard = client.once("job").at_least(SPAN).begin().await.expect("an answer");
     let began = Instant::now();
     drop(guard.ran().expect("a free lock"));
     until_free(&other).await;
-    assert!(began.elapsed() >= HOUR, "{:?}", began.elapsed());
+    assert!(began.elapsed() >= SPAN, "{:?}", began.elapsed());
     let late = faulty.acquire(&faulty.last_claim().expect("it was tried"), None).await;
     assert!(late.is_err(), "{late:?}");
 }
@@ -114,12 +117,12 @@ async fn c41_a_claim_that_is_unresolved_is_withdrawn_and_keeps_others_out() {
 async fn c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl() {
     // How long it lived; from when on others may get in, and how much later they are in at the latest.
     for (lived, least, most) in [
-        (Duration::ZERO, HOUR, HOUR + SECOND),
-        (HOUR / 2, HOUR, HOUR + 31 * SECOND),
-        (3 * HOUR, 3 * HOUR + 10 * SECOND, 3 * HOUR + 31 * SECOND),
+        (Duration::ZERO, SPAN, SPAN + SECOND),
+        (SPAN / 2, SPAN, SPAN + 31 * SECOND),
+        (3 * SPAN, 3 * SPAN + 10 * SECOND, 3 * SPAN + 31 * SECOND),
     ] {
         let (client, faulty, other) = faulty_client();
-        let guard = client.once("job").at_least(HOUR).ttl(30 * SECOND).begin().await;
+        let guard = client.once("job").at_least(SPAN).ttl(30 * SECOND).begin().await;
         let (began, guard) = (Instant::now(), guard.expect("an answer").ran().expect("free"));
         sleep(lived).await;
         assert!(guard.is_held(), "it is renewed");
@@ -140,7 +143,7 @@ async fn c41_a_grant_that_nobody_learned_of_costs_one_ttl() {
         faulty.always(Operation::Acquire, fault);
         // The process is gone before it can take anything back.
         faulty.always(Operation::Withdraw, Fault::Silence);
-        let unknown = client.once("job").at_least(HOUR).ttl(30 * SECOND).begin().await;
+        let unknown = client.once("job").at_least(SPAN).ttl(30 * SECOND).begin().await;
         assert!(unknown.is_err(), "{unknown:?}");
         let kept = until_free(&other).await;
         assert!(kept <= 32 * SECOND, "{kept:?} after {fault:?}");
@@ -154,7 +157,7 @@ async fn c41_a_run_that_did_not_begin_keeps_nobody_out() {
         for patience in [SECOND / 10, MINUTE] {
             let (client, faulty, other) = faulty_client();
             faulty.always(Operation::Extend, fault);
-            let begun = timeout(patience, client.once("job").at_least(HOUR).begin()).await;
+            let begun = timeout(patience, client.once("job").at_least(SPAN).begin()).await;
             assert!(!matches!(begun, Ok(Ok(_))), "{begun:?}");
             let kept = until_free(&other).await;
             assert!(kept <= SECOND, "{kept:?} after {fault:?}");
@@ -168,7 +171,7 @@ async fn c41_what_may_have_been_taken_for_the_span_is_given_back_in_it() {
     let (client, faulty, other) = faulty_client();
     faulty.always(Operation::Extend, Fault::SilenceAfter);
     faulty.always(Operation::Release, Fault::Silence);
-    let unknown = client.once("job").at_least(HOUR).ttl(30 * SECOND).begin().await;
+    let unknown = client.once("job").at_least(SPAN).ttl(30 * SECOND).begin().await;
     assert!(matches!(unknown, Err(LockError::Backend { .. })), "{unknown:?}");
     sleep(5 * MINUTE).await;
     faulty.heal();
@@ -198,13 +201,51 @@ async fn c41_a_loss_is_noticed_at_the_pace_of_the_ttl() {
 #[tokio::test(start_paused = true)]
 async fn c41_a_run_that_hangs_loses_the_lock() {
     let locks = LockClient::new(MemoryBackend::new());
-    let (began, run) = (Instant::now(), locks.once("job").at_most(HOUR).ttl(30 * SECOND));
+    let (began, run) = (Instant::now(), locks.once("job").at_most(SPAN).ttl(30 * SECOND));
     let hung = run.occurrence("x").run(async |_| pending::<()>().await).await;
     assert!(matches!(hung, Err(LockError::Lost { reason: LostReason::MaxHold, .. })), "{hung:?}");
-    assert!(began.elapsed() >= HOUR - SECOND && began.elapsed() <= HOUR + 30 * SECOND);
+    assert!(began.elapsed() >= SPAN - SECOND && began.elapsed() <= SPAN + 30 * SECOND);
     until_free(&locks).await;
     let next = locks.once("job").occurrence("x").run(async |_| ()).await.expect("an answer");
     assert!(next.ran().is_some(), "what was lost is not recorded");
+}
+
+/// C41, C13: also within its span, to the end of which others are kept out.
+#[tokio::test(start_paused = true)]
+async fn c41_a_bound_ends_a_run_within_its_span() {
+    for ttl in [30 * SECOND, 3 * MINUTE] {
+        let locks = LockClient::new(MemoryBackend::new());
+        let run = locks.once("job").at_least(SPAN).at_most(MINUTE).ttl(ttl);
+        let began = Instant::now();
+        let hung = run.run(async |_| pending::<()>().await).await;
+        let is_bound = matches!(hung, Err(LockError::Lost { reason: LostReason::MaxHold, .. }));
+        assert!(is_bound, "{hung:?}");
+        let took = began.elapsed();
+        assert!(took >= MINUTE - SECOND && took <= MINUTE + ttl, "it ran for {took:?}");
+        until_free(&locks).await;
+        let kept = began.elapsed();
+        assert!(kept >= SPAN && kept < SPAN + SPAN / 50, "{kept:?}");
+    }
+}
+
+/// C41: a run that is handed on keeps others out for what is left of its span, wherever it ends.
+#[tokio::test(start_paused = true)]
+async fn c41_a_run_that_is_handed_on_keeps_others_out() {
+    let store = MemoryBackend::new();
+    let (one, other) = (LockClient::new(store.clone()), LockClient::new(store));
+    for by_text in [false, true] {
+        let began = Instant::now();
+        let guard = one.once("job").at_least(SPAN).begin().await.expect("an answer").ran();
+        sleep(SPAN / 6).await;
+        let lease = guard.expect("a free lock").detach().expect("held");
+        let lease = if by_text { Lease::import(&lease.export()).expect("its own") } else { lease };
+        sleep(SPAN / 12).await;
+        let guard = other.attach(lease).await.expect("the server keeps it");
+        guard.release().await.expect("held to the end");
+        until_free(&one).await;
+        let kept = began.elapsed();
+        assert!(kept >= SPAN && kept < SPAN + SPAN / 10, "{kept:?}, by text: {by_text}");
+    }
 }
 
 /// C42: of a run that was evicted nothing is recorded, though its work ended well.
@@ -229,7 +270,7 @@ async fn c42_a_run_that_was_recorded_in_between_is_done() {
     let (client, faulty, other) = faulty_client();
     // The first look is answered late, with what was true before the other ran.
     faulty.once(Operation::Recorded, Fault::Late(SECOND));
-    let late = client.once("job").at_least(HOUR).occurrence("x").run(async |_| panic!("twice"));
+    let late = client.once("job").at_least(SPAN).occurrence("x").run(async |_| panic!("twice"));
     let first = async {
         sleep(SECOND / 2).await;
         other.once("job").occurrence("x").run(async |held| held.token()).await
@@ -333,7 +374,7 @@ async fn c42_a_record_without_an_answer_stands_after_the_loss() {
     let (client, faulty, other) = faulty_client();
     faulty.once(Operation::Record, Fault::SilenceAfter);
     let guard = client.acquire("job").await.expect("a free lock");
-    let (recorded, ()) = tokio::join!(guard.record("x", HOUR), async {
+    let (recorded, ()) = tokio::join!(guard.record("x", SPAN), async {
         sleep(SECOND / 10).await;
         other.admin().evict("job").await.expect("an answer");
     });
@@ -364,6 +405,8 @@ async fn c41_a_bad_run_is_refused_before_any_io() {
         client.once("job").occurrence("").begin().await,
         client.once("job").occurrence("a\nb").begin().await,
         client.once("job").label("l".repeat(200)).begin().await,
+        client.once("job").occurrence("x").remember(Duration::ZERO).begin().await,
+        client.once("job").occurrence("x").remember(11 * 366 * 24 * HOUR).begin().await,
     ];
     assert!(refused.iter().all(Result::is_err), "{refused:?}");
     let third = refused[3].as_ref().err();
@@ -371,6 +414,13 @@ async fn c41_a_bad_run_is_refused_before_any_io() {
         matches!(third, Some(LockError::Invalid(input)) if input.kind() == InputKind::Occurrence),
         "{refused:?}"
     );
+    // The text names the part and its limits.
+    for (bad, said, limits) in
+        [(1, "at least 90000s", "10 ms to 24 h"), (6, "for 0ns", "ten years")]
+    {
+        let text = refused[bad].as_ref().expect_err("refused").to_string();
+        assert!(text.contains(said) && text.contains(limits), "{text}");
+    }
     let calls = [Operation::Acquire, Operation::Recorded].map(|sent| faulty.calls(sent));
     assert_eq!(calls, [0, 0]);
 }
@@ -381,7 +431,7 @@ async fn c42_a_hold_that_is_not_exclusive_is_not_recorded() {
     let locks = LockClient::new(MemoryBackend::new());
     for request in [LockRequest::new("job").shared(), LockRequest::new("seats").permits(1, 2)] {
         let guard = locks.acquire(request).await.expect("free");
-        let refused = guard.record("Monday", HOUR).await;
+        let refused = guard.record("Monday", SPAN).await;
         assert!(matches!(refused, Err(LockError::Unsupported { .. })), "{refused:?}");
         guard.release().await.expect("it goes on");
     }

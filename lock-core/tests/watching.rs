@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use lock_core::{
-    FencingToken, InputKind, LockClient, LockError, LockRequest, LockState, MemoryBackend,
-    Observer, Wait,
+    ClientOptions, Drift, FencingToken, InputKind, LockClient, LockError, LockRequest, LockState,
+    MemoryBackend, Observer, Wait,
 };
 use lock_testkit::{Fault, Faulty, Foreign, Operation};
 use tokio::time::{Instant, sleep, timeout};
@@ -225,6 +225,35 @@ async fn c40_a_leader_is_alone() {
     let refused = election.clone().label("two").campaign().await;
     assert!(matches!(refused, Err(LockError::NotAcquired { .. })), "{refused:?}");
     assert!(leadership.is_held());
+}
+
+/// C40: an endless campaign bears an outage of any length. A bounded one ends within its wait.
+#[tokio::test(start_paused = true)]
+async fn c40_an_endless_campaign_outlasts_an_outage() {
+    let (client, faulty) = faulty_client();
+    faulty.always(Operation::Acquire, Fault::Silence);
+    let election = client.election("a");
+    let bounded = election.clone().wait(SECOND * 20).campaign().await;
+    assert!(bounded.is_err_and(|error| error.is_transient()), "it ends with its wait");
+    let (leadership, ()) = tokio::join!(election.campaign(), async {
+        sleep(SECOND * 3600).await;
+        faulty.heal();
+    });
+    leadership.expect("still a candidate").resign().await.expect("it leads to the end");
+}
+
+/// C5: a TTL of which a client's margin leaves nothing is refused, and not waited for.
+#[tokio::test(start_paused = true)]
+async fn c05_a_ttl_within_the_margin_is_refused() {
+    let options = ClientOptions::new().drift(Drift::new(0.0, SECOND * 5));
+    let client = LockClient::with_options(MemoryBackend::new(), options);
+    let refused = client.election("a").ttl(SECOND * 5).campaign().await;
+    let Err(LockError::Invalid(invalid)) = &refused else { panic!("{refused:?}") };
+    assert_eq!(invalid.kind(), InputKind::Ttl);
+    let text = invalid.to_string();
+    assert!(text.contains("invalid TTL 5s") && text.contains("choose a longer one"), "{text}");
+    let longer = client.election("a").ttl(SECOND * 6).campaign().await.expect("nobody else");
+    assert!(longer.remaining() <= SECOND, "{longer:?}");
 }
 
 /// A plain holder passes its hold on under a token that the server does not show. A candidate is granted its

@@ -12,8 +12,8 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, Lease,
-    LockAdmin, LockError, LockName, LockState, LostReason, Occurrence, Order, OwnerId, Renewals,
-    TokenDurability, Ttl, Wakeup, Whom,
+    LockAdmin, LockError, LockName, LockState, LostReason, Occurrence, Order, OwnerId, RecordedRun,
+    Renewals, TokenDurability, Ttl, Wakeup, Whom,
 };
 
 use crate::cluster::Cluster;
@@ -158,6 +158,14 @@ impl RecordsRuns for EtcdBackend {
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
         self.cluster.recorded(name, occurrence).await
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        self.cluster.runs(name).await
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        self.cluster.forget(name, occurrence).await
     }
 }
 

@@ -75,7 +75,18 @@ impl Root {
 
     /// The key under which a run is recorded that ended well.
     pub(crate) fn run(&self, name: &LockName, occurrence: &Occurrence) -> String {
-        format!("{}/runs/{}/{}", self.0, encode(name.as_str()), encode(occurrence.as_str()))
+        self.runs(name) + &encode(occurrence.as_str())
+    }
+
+    /// What the keys of all runs of `name` start with, and no others.
+    pub(crate) fn runs(&self, name: &LockName) -> String {
+        format!("{}/runs/{}/", self.0, encode(name.as_str()))
+    }
+
+    /// The occurrence of a run's key.
+    pub(crate) fn occurrence(&self, name: &LockName, key: &[u8]) -> Option<Occurrence> {
+        let occurrence = str::from_utf8(key).ok()?.strip_prefix(&self.runs(name))?;
+        Occurrence::new(percent_decode_str(occurrence).decode_utf8().ok()?).ok()
     }
 
     /// The lock of a claim's key.

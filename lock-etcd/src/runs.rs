@@ -10,9 +10,9 @@
 
 use std::time::Duration;
 
-use etcd_client::{Client, Txn};
+use etcd_client::{Client, GetOptions, KeyValue, Txn};
 use lock_core::backend::{Record, Recording, Release};
-use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, Ttl};
+use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, RecordedRun, Ttl};
 
 use crate::answer::Answer;
 use crate::claims::whole_seconds;
@@ -83,6 +83,30 @@ impl Cluster {
         let token = record.value_str().ok().and_then(|token| token.parse().ok());
         let remedy = "the run may then run again";
         token.map(Some).ok_or_else(|| not_understood(&run, "the record of a run", remedy))
+    }
+
+    /// The runs of a lock. A record that is not understood is none of ours.
+    pub(crate) async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        let prefix = self.root.runs(name);
+        let options = GetOptions::new().with_prefix();
+        let get = |mut client: Client| async move { client.get(prefix, Some(options)).await };
+        let found = self.server.on_store(get).await?;
+        let run = |record: &KeyValue| {
+            let token = record.value_str().ok()?.parse().ok()?;
+            Some(RecordedRun::new(self.root.occurrence(name, record.key())?, token))
+        };
+        Ok(found.kvs().iter().filter_map(run).collect())
+    }
+
+    /// Forgets a run. Its lease, on which nothing is left, ends by itself.
+    pub(crate) async fn forget(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<bool, BackendError> {
+        let key = self.root.run(name, occurrence);
+        let delete = |mut client: Client| async move { client.delete(key, None).await };
+        Ok(self.server.on_store(delete).await?.deleted() > 0)
     }
 
     /// Carries out what puts a key on a lease of its own, which lasts for `span` from now at least. Tells whether

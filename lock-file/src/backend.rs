@@ -11,8 +11,8 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, LockAdmin,
-    LockError, LockName, LockState, Occurrence, Order, OwnerId, Renewals, TokenDurability, Ttl,
-    Wakeup, Whom,
+    LockError, LockName, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
+    TokenDurability, Ttl, Wakeup, Whom,
 };
 
 use crate::blocking::{blocking, on_own_thread};
@@ -218,6 +218,17 @@ impl RecordsRuns for FileBackend {
         let (directory, name, occurrence) =
             (self.directory.clone(), name.clone(), occurrence.clone());
         blocking(move |_| directory.recorded(&name, &occurrence)).await
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        let (directory, name) = (self.directory.clone(), name.clone());
+        blocking(move |_| Ok(directory.runs(&name))).await
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        let (directory, name, occurrence) =
+            (self.directory.clone(), name.clone(), occurrence.clone());
+        blocking(move |_| directory.forget(&name, &occurrence)).await
     }
 }
 

@@ -9,7 +9,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Contention, FencingToken, Finding, Holder, LockError, LockName, LockState,
-    Occurrence, Outcome, OwnerId, Ttl, Whom,
+    Occurrence, Outcome, OwnerId, RecordedRun, Ttl, Whom,
 };
 use uuid::Uuid;
 
@@ -170,6 +170,20 @@ impl Directory {
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
         Runs::of(&self.path, name).find(occurrence, &self.machine.now())
+    }
+
+    pub(crate) fn runs(&self, name: &LockName) -> Vec<RecordedRun> {
+        Runs::of(&self.path, name).all(&self.machine.now())
+    }
+
+    /// The file of the lock is locked meanwhile, so that nobody records the run again in between.
+    pub(crate) fn forget(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<bool, BackendError> {
+        let _lock = self.find(name, LockTimeout::new())?;
+        Runs::of(&self.path, name).forget(occurrence, &self.machine.now())
     }
 
     /// C19: remembers the withdrawals first. An attempt that comes after them is then refused, and an attempt

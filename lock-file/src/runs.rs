@@ -13,7 +13,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use lock_core::backend::Record;
-use lock_core::{BackendError, FencingToken, LockName, Occurrence, Outcome};
+use lock_core::{BackendError, FencingToken, LockName, Occurrence, Outcome, RecordedRun};
 use uuid::Uuid;
 
 use crate::creation::Creation;
@@ -104,6 +104,33 @@ impl Runs {
         Ok((!run.is_forgotten(now)).then_some(run.token))
     }
 
+    /// Removes the record of a run. Returns false if there is none.
+    pub(crate) fn forget(&self, occurrence: &Occurrence, now: &Now) -> Result<bool, BackendError> {
+        if self.find(occurrence, now)?.is_none() {
+            return Ok(false);
+        }
+        let path = self.path_of(occurrence);
+        let removed = fs::remove_file(&path).and_then(|()| platform::sync_folder(&self.folder));
+        removed
+            .map_err(|error| fault::refused("remove", &path.display(), Outcome::Unknown, error))?;
+        Ok(true)
+    }
+
+    /// The runs that are to be remembered. A file that cannot be read is none.
+    pub(crate) fn all(&self, now: &Now) -> Vec<RecordedRun> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let files = entries.flatten().map(|entry| entry.path());
+        files
+            .filter_map(|path| self.read_whole(path))
+            .filter_map(|text| recorded(&text, now))
+            .collect()
+    }
+
+    fn read_whole(&self, path: PathBuf) -> Option<String> {
+        let found = StateFile { path, of: StateOf::Run(self.name.clone()) };
+        read(&found).ok().and_then(|text| String::from_utf8(text).ok())
+    }
+
     /// Removes some files of runs that are to be forgotten. The file of the lock is locked meanwhile, so that
     /// nobody puts another in the place of one that was read.
     pub(crate) fn sweep(&self, now: &Now) {
@@ -112,12 +139,8 @@ impl Runs {
         // From anywhere on, so that all have their turn.
         let start = Uuid::new_v4().as_u128() % (files.len().max(1) as u128);
         for file in files.iter().cycle().skip(start as usize).take(SWEPT.min(files.len())) {
-            let found = StateFile { path: file.clone(), of: StateOf::Run(self.name.clone()) };
-            let text = read(&found).ok().and_then(|text| String::from_utf8(text).ok());
-            if text
-                .and_then(|text| Run::decode_whole(&text))
-                .is_some_and(|run| run.is_forgotten(now))
-            {
+            let run = self.read_whole(file.clone()).and_then(|text| Run::decode_whole(&text));
+            if run.is_some_and(|run| run.is_forgotten(now)) {
                 // One that cannot be removed costs its room.
                 let _ = fs::remove_file(file);
             }
@@ -145,6 +168,13 @@ impl Run {
     fn is_forgotten(&self, now: &Now) -> bool {
         self.forget_at_micros <= now.wall_micros
     }
+}
+
+/// The run that a file tells of, if it is to be remembered.
+fn recorded(text: &str, now: &Now) -> Option<RecordedRun> {
+    let run = Run::decode_whole(text).filter(|run| !run.is_forgotten(now))?;
+    let occurrence = Occurrence::new(text.split('\n').nth(2)?).ok()?;
+    Some(RecordedRun::new(occurrence, run.token))
 }
 
 fn read(file: &StateFile) -> io::Result<Vec<u8>> {

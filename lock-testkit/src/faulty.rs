@@ -16,7 +16,8 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, Contention, DistributedLock, FencingToken, Finding, Holder, Lease,
-    LockAdmin, LockName, LockState, LostReason, Occurrence, Outcome, OwnerId, Ttl, Whom,
+    LockAdmin, LockName, LockState, LostReason, Occurrence, Outcome, OwnerId, RecordedRun, Ttl,
+    Whom,
 };
 
 /// An operation that may fail.
@@ -30,6 +31,8 @@ pub enum Operation {
     ReleaseAfter,
     Record,
     Recorded,
+    Runs,
+    Forget,
     Withdraw,
     Close,
     Inspect,
@@ -384,6 +387,16 @@ impl RecordsRuns for Faulty {
     ) -> Result<Option<FencingToken>, BackendError> {
         let answer = able(self.backend.run_records())?.recorded(name, occurrence);
         self.call_about(name, Operation::Recorded, answer).await
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        let answer = able(self.backend.run_records())?.runs(name);
+        self.call_about(name, Operation::Runs, answer).await
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        let answer = able(self.backend.run_records())?.forget(name, occurrence);
+        self.call_about(name, Operation::Forget, answer).await
     }
 }
 

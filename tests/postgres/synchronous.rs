@@ -103,7 +103,7 @@ impl Acts {
         let ttl = Ttl::new(MINUTE * 2).expect("a good TTL");
         let renewal = Renewal::new(&self.leases[0], ttl);
         let occurrence = "tonight".parse().expect("a good occurrence");
-        let record = Record::new(&self.leases[1], occurrence, MINUTE);
+        let record = Record::new(&self.leases[1], occurrence, MINUTE).expect("a good span");
         let fence = lock.fence(fresh_name());
         let acts: [(&str, BoxFuture<'_, bool>); 6] = [
             ("acquire", is_granted(&lock, &exclusive).boxed()),

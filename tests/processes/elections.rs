@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::{Election, LockClient};
-use lock_testkit::child;
+use lock_testkit::{child, eventually};
 
 use super::{Fixture, NAME, client, ttl};
 
@@ -110,3 +110,32 @@ async fn a_killed_leader_is_followed_by_another(fixture: Fixture) {
 }
 
 on_each_store!(c40_a_killed_leader_is_followed_by_another: a_killed_leader_is_followed_by_another);
+
+/// C40, C28: the first candidate stands still when the leader resigns. It costs the next one a TTL at the most.
+async fn a_candidate_that_stands_still_costs_a_ttl(fixture: Fixture) {
+    let (ttl, limit) = (Duration::from_secs(2), Duration::from_secs(30));
+    let locks = leasehold::connect(&fixture.url).await.expect("a connection");
+    let election = locks.election(NAME).ttl(limit * 10).label(std::process::id().to_string());
+    let leadership = election.campaign().await.expect("nobody else");
+    let mut candidates = Vec::new();
+    for waiting in 1..=2 {
+        candidates.push(Candidate::start(&fixture, ttl));
+        eventually("it is in the queue", limit, async || {
+            let seen = locks.admin().inspect(NAME).await.expect("an answer");
+            seen.waiters.is_none_or(|waiters| waiters >= waiting)
+        })
+        .await;
+    }
+    candidates[0].child.stop();
+    let term = leadership.term().get();
+    leadership.resign().await.expect("it led to the end");
+    let resigned = Instant::now();
+    while candidates[1].leads.is_none() {
+        candidates[1].hear().await;
+    }
+    let waited = resigned.elapsed();
+    assert!(candidates[1].leads > Some(term));
+    assert!(waited < fixture.bound(ttl), "nobody led for {waited:?}");
+}
+
+on_each_store!(c40_a_candidate_that_stands_still_costs_a_ttl: a_candidate_that_stands_still_costs_a_ttl);

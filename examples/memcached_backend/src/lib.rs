@@ -14,8 +14,8 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, LockAdmin,
-    LockError, LockName, LockState, Occurrence, Order, Outcome, OwnerId, Renewals, TokenDurability,
-    Ttl, Wakeup, Whom,
+    LockError, LockName, LockState, Occurrence, Order, Outcome, OwnerId, RecordedRun, Renewals,
+    TokenDurability, Ttl, Wakeup, Whom,
 };
 
 use crate::server::{BACKEND, Server};
@@ -143,6 +143,14 @@ impl RecordsRuns for MemcachedBackend {
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
         self.0.read(name).await.map(|seen| seen.register.recorded(occurrence, seen.at))
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        self.0.read(name).await.map(|seen| seen.register.runs(seen.at))
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        self.change(name, |register, at| register.forget(occurrence, at)).await
     }
 }
 

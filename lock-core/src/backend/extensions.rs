@@ -4,7 +4,8 @@ use async_trait::async_trait;
 
 use super::answers::{Grant, Recording, Release, Reserved};
 use crate::model::{
-    BackendError, Claim, FencingToken, LockName, Occurrence, OwnerId, Record, Reservation, Ttl,
+    BackendError, Claim, FencingToken, LockName, Occurrence, OwnerId, Record, RecordedRun,
+    Reservation, Ttl,
 };
 
 /// Grants several locks that are free in one request (C39).
@@ -100,4 +101,22 @@ pub trait RecordsRuns: Send + Sync {
         name: &LockName,
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError>;
+
+    /// The runs that are recorded beside a lock, in any order. It may look at all that the store has: it is for people.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer the question.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError>;
+
+    /// Removes the record of a run, so that its occurrence runs again. Returns false if none was recorded.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer the question.
+    ///
+    /// # Cancel safety
+    /// After a drop the run may or may not be forgotten; forgetting again does no harm.
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError>;
 }

@@ -9,7 +9,8 @@ use super::extensions::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, FencingToken, Finding, Holder, InvalidInput, Lease,
-    LockName, LockState, Occurrence, Outcome, OwnerId, Record, Renewal, Reservation, Ttl, Whom,
+    LockName, LockState, Occurrence, Outcome, OwnerId, Record, RecordedRun, Renewal, Reservation,
+    Ttl, Whom,
 };
 
 /// The locks of another backend whose names begin with a prefix (C49): so several services, or stages of
@@ -172,6 +173,14 @@ impl<B: DistributedLock> RecordsRuns for Prefixed<B> {
     ) -> Result<Option<FencingToken>, BackendError> {
         let records = self.able(self.backend.run_records())?;
         records.recorded(&self.stored(name)?, occurrence).await
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        self.able(self.backend.run_records())?.runs(&self.stored(name)?).await
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        self.able(self.backend.run_records())?.forget(&self.stored(name)?, occurrence).await
     }
 }
 

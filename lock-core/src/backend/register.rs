@@ -7,7 +7,7 @@ use super::bounds::{ClockLimit, WITHDRAWAL_REMEMBERED};
 use super::next_token::next_token;
 use crate::model::{
     BackendError, Claim, Contention, FencingToken, Holder, Kind, Label, LockName, LockState,
-    Occurrence, Outcome, OwnerId, Record, Renewal, Ttl, Whom,
+    Occurrence, Outcome, OwnerId, Record, RecordedRun, Renewal, Ttl, Whom,
 };
 
 /// All that a store keeps of a lock, as one value: for stores that replace a value only if it is still the
@@ -246,6 +246,19 @@ impl Register {
     pub fn recorded(&self, occurrence: &Occurrence, at: ClockReading) -> Option<FencingToken> {
         let run = self.runs.iter().find(|run| run.occurrence == *occurrence);
         run.filter(|run| run.until > at.now).map(|run| run.token)
+    }
+
+    /// The runs that are recorded.
+    pub fn runs(&self, at: ClockReading) -> Vec<RecordedRun> {
+        let kept = self.runs.iter().filter(|run| run.until > at.now);
+        kept.map(|run| RecordedRun::new(run.occurrence.clone(), run.token)).collect()
+    }
+
+    /// Removes the record of a run; false if none is there.
+    pub fn forget(&mut self, occurrence: &Occurrence, at: ClockReading) -> bool {
+        let was_recorded = self.recorded(occurrence, at).is_some();
+        self.runs.retain(|run| run.occurrence != *occurrence);
+        was_recorded
     }
 
     /// Ends the hold of `owner`, and refuses its requests from now on (C19).

@@ -35,6 +35,7 @@ pub(crate) struct Acquisition {
 impl Acquisition {
     pub(crate) fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self, LockError> {
         shared.admit(&claim.name)?;
+        shared.options.validity(claim.ttl)?;
         let Capabilities { kinds, backend, .. } = shared.backend.capabilities();
         if !kinds.has(claim.kind) {
             let what = match claim.kind {

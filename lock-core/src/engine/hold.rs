@@ -230,9 +230,17 @@ impl Hold {
 
     /// The server keeps the hold for `span` from `began` at least, so that a crash lets nobody in within it (C41).
     /// Renewals ask for `ttl` from now on, and come at its pace: they tell of a loss.
+    ///
+    /// A bound of renewing ends the hold one TTL later, also within the span: the server keeps others out by itself.
     pub(crate) fn keep_out(&self, began: Instant, span: Ttl, ttl: Ttl) {
         let mut state = self.state();
         state.lease.asked = ttl;
+        // C41: with `at_most` the run ends, and its name stays taken.
+        if let Some(end) = self.renew_until.get().map(|end| end.after(ttl.as_duration()))
+            && state.lease.deadline.has_reached(end)
+        {
+            state.lease.deadline = end;
+        }
         state.lease.at_least = Some(Box::new(AtLeast::new(began, span, self.drift)));
         state.schedule(self.clock.now());
     }

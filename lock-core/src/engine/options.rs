@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::model::{Clock, Drift, LockRequest, SystemClock, Wait};
+use crate::model::{Clock, Drift, InputKind, InvalidInput, LockRequest, SystemClock, Ttl, Wait};
 
 #[cfg(feature = "metrics")]
 use super::meter::MetricGroup;
@@ -70,7 +70,8 @@ impl ClientOptions {
         Self { request_timeout: span.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT), ..self }
     }
 
-    /// What is taken off each TTL for the difference between clocks; default 1 % and 2 ms.
+    /// What is taken off each TTL for the difference between clocks, and as a margin in which a holder that lost its
+    /// lock stops its work; default 1 % and 2 ms. A TTL of which nothing is left is refused.
     pub fn drift(self, drift: Drift) -> Self {
         Self { drift, ..self }
     }
@@ -130,6 +131,18 @@ impl ClientOptions {
         G: Into<std::borrow::Cow<'static, str>>,
     {
         Self { metric_group: MetricGroup::new(group), ..self }
+    }
+
+    /// How long a holder may believe in a hold of `ttl`. Fails if nothing is left of it.
+    pub(crate) fn validity(&self, ttl: Ttl) -> Result<Duration, InvalidInput> {
+        let (ttl, constant) = (ttl.as_duration(), self.drift.constant);
+        Some(self.drift.validity(ttl)).filter(|left| !left.is_zero()).ok_or_else(|| {
+            let text = format!(
+                "invalid TTL {ttl:?}: nothing is left of it after the drift of this client, {constant:?}: \
+                 choose a longer one"
+            );
+            InvalidInput::new(InputKind::Ttl, text)
+        })
     }
 
     /// The request, with the defaults of this client for what it leaves open.

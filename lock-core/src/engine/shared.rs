@@ -208,8 +208,9 @@ impl Shared {
     }
 
     /// Proves with the server that a lease is still held, and holds it from then on.
-    pub(crate) async fn attach(&self, lease: Lease) -> Result<Acquired, LockError> {
+    pub(crate) async fn attach(&self, mut lease: Lease) -> Result<Acquired, LockError> {
         self.admit(&lease.name)?;
+        lease.at_least.iter_mut().for_each(|span| span.drift = self.options.drift);
         self.driven(&lease.name, Wait::Never).await?;
         let (name, ttl) = (lease.name.clone(), lease.asked);
         match self.extend(lease, ttl).await? {

@@ -60,7 +60,7 @@ impl<'a> Waiting<'a> {
         &self,
         place: &mut ServerPlace,
         wait: Wait,
-        listener: &Listener,
+        listener: &Listener<Contention>,
     ) -> Result<Lease, LockError> {
         let mut progress = Progress::new(wait, self.limits.request_timeout);
         loop {

@@ -9,7 +9,7 @@ use super::{Drift, Ttl};
 pub(crate) struct AtLeast {
     began: Instant,
     span: Ttl,
-    drift: Drift,
+    pub(crate) drift: Drift,
 }
 
 impl AtLeast {

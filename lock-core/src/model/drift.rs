@@ -7,6 +7,9 @@ use std::time::Duration;
 /// The default, 1 % and 2 ms, is Redlock's: the percentage covers the rates, the constant covers a
 /// server that counts in milliseconds. A host whose clock is slewed faster than that (chrony's
 /// `maxslewrate` allows 8 %) wants a larger rate.
+///
+/// A larger constant is a **margin**: with 5 s a holder stops believing 5 s before the server lets another in, which is
+/// its time to stop its work. A TTL of which nothing is left is refused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Drift {

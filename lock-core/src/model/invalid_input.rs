@@ -23,6 +23,8 @@ pub enum InputKind {
     /// An occurrence (C42): 1 to [`Occurrence::MAX_BYTES`](crate::Occurrence::MAX_BYTES) bytes of UTF-8 without
     /// control characters.
     Occurrence,
+    /// For how long a record is kept (C42): 10 ms to ten years.
+    Remember,
     /// A fencing token (C22): an integer from 1 to [`FencingToken::MAX`](crate::FencingToken::MAX).
     Token,
     /// The text of an exported lease.

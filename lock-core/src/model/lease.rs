@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{
-    AtLeast, Clock, FencingToken, InputKind, InvalidInput, Kind, LockName, Moment, OwnerId,
+    AtLeast, Clock, Drift, FencingToken, InputKind, InvalidInput, Kind, LockName, Moment, OwnerId,
     Permits, Slots, SystemClock, Ttl,
 };
 
@@ -32,8 +34,7 @@ pub struct Lease {
     pub(crate) slots: Slots,
     /// Whether a request of the claim was never answered, and so may come after the release.
     pub(crate) unresolved: bool,
-    /// For how long it keeps others out though its work may end earlier (C41). It is this process's word, and
-    /// no part of an exported lease.
+    /// For how long it keeps others out though its work may end earlier (C41).
     pub(crate) at_least: Option<Box<AtLeast>>,
 }
 
@@ -100,13 +101,15 @@ impl Lease {
     /// ```
     pub fn export(&self) -> String {
         let (owner, ttl) = (self.owner.expose(), self.asked.as_millis());
+        let at_least = at_least_suffix(self.at_least.as_deref());
         let token = match self.token == self.granted_as {
             true => self.token.to_string(),
             false => format!("{}/{}", self.token, self.granted_as),
         };
         let (version, name) =
             (if self.unresolved { UNRESOLVED } else { RESOLVED }, self.name.as_str());
-        format!("{version}:{owner}:{token}{}:{ttl}:{name}", kind_suffix(self.kind, &self.slots))
+        let kind = kind_suffix(self.kind, &self.slots);
+        format!("{version}:{owner}:{token}{kind}:{ttl}{at_least}:{name}")
     }
 
     /// Reads what [`export`](Lease::export) wrote.
@@ -126,7 +129,11 @@ impl Lease {
         let (token, kind) = hold.split_once('@').unwrap_or((hold, ""));
         let (token, granted_as) = tokens(token).ok_or_else(|| refused("its token is none"))?;
         let (kind, slots) = kind_of(kind).ok_or_else(|| refused("its kind is none"))?;
-        let ttl = millis(part()).ok_or_else(|| refused("its TTL is not 10 ms to 24 h"))?;
+        let ttl = part();
+        let (ttl, at_least) =
+            ttl.split_once('+').map_or((ttl, None), |(ttl, left)| (ttl, Some(left)));
+        let ttl = millis(ttl).ok_or_else(|| refused("its TTL is not 10 ms to 24 h"))?;
+        let at_least = at_least.map(at_least_of).transpose()?;
         let name = LockName::new(part()).map_err(|_| refused("it names no lock"))?;
         let (granted, deadline) = (ttl.as_duration(), SystemClock.now());
         let asked = ttl;
@@ -141,7 +148,7 @@ impl Lease {
             kind,
             slots,
             unresolved,
-            at_least: None,
+            at_least,
         })
     }
 }
@@ -178,6 +185,20 @@ fn kind_of(text: &str) -> Option<(Kind, Slots)> {
             slots.as_slice().iter().all(|slot| *slot < of).then_some((Kind::OneOf(permits), slots))
         }
     }
+}
+
+/// What stands behind the TTL of a hold that keeps others out for longer (C41): `+` and the milliseconds that are left.
+fn at_least_suffix(at_least: Option<&AtLeast>) -> String {
+    let left = at_least.and_then(AtLeast::left);
+    left.map_or_else(String::new, |left| format!("+{}", left.as_millis()))
+}
+
+/// Reads an [`at_least_suffix`] without its `+`. The span begins anew with what was left: it ends later by the time on
+/// the way, and never earlier.
+fn at_least_of(text: &str) -> Result<Box<AtLeast>, InvalidInput> {
+    let left =
+        millis(text).ok_or_else(|| refused("what is left of its span is not 10 ms to 24 h"))?;
+    Ok(Box::new(AtLeast::new(Instant::now(), left, Drift::default())))
 }
 
 fn millis(text: &str) -> Option<Ttl> {

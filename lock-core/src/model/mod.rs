@@ -43,7 +43,7 @@ pub use self::lost_reason::LostReason;
 pub use self::name::{Label, LockName, Occurrence};
 pub use self::owner::OwnerId;
 pub use self::readable::Readable;
-pub use self::record::Record;
+pub use self::record::{Record, RecordedRun};
 pub use self::reentrance::Reentrance;
 pub(crate) use self::request::Listener;
 pub use self::request::{LockRequest, Wait};

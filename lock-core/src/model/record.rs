@@ -2,7 +2,25 @@
 
 use std::time::Duration;
 
-use super::{FencingToken, Lease, LockName, Occurrence, OwnerId, Ttl};
+use super::{FencingToken, InputKind, InvalidInput, Lease, LockName, Occurrence, OwnerId, Ttl};
+
+/// A run that is recorded beside a lock (C42).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct RecordedRun {
+    /// Which run it was.
+    pub occurrence: Occurrence,
+    /// The token under which it ran.
+    pub token: FencingToken,
+}
+
+impl RecordedRun {
+    /// The run of `occurrence` under `token`.
+    pub fn new(occurrence: Occurrence, token: FencingToken) -> Self {
+        Self { occurrence, token }
+    }
+}
 
 /// A record is kept for no longer: ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -25,16 +43,27 @@ pub struct Record {
 }
 
 impl Record {
-    /// Records that the hold that `lease` proves was a run of `occurrence`. A span outside 10 ms to ten years
-    /// is brought into that range.
-    pub fn new(lease: &Lease, occurrence: Occurrence, remember: Duration) -> Self {
-        Self {
-            name: lease.name.clone(),
-            owner: lease.owner,
-            token: lease.granted_as,
-            occurrence,
-            remember: remember.clamp(Ttl::MIN.as_duration(), LONGEST),
+    /// Records that the hold that `lease` proves was a run of `occurrence`.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] if it is to be kept for less than 10 ms or more than ten years.
+    pub fn new(
+        lease: &Lease,
+        occurrence: Occurrence,
+        remember: Duration,
+    ) -> Result<Self, InvalidInput> {
+        Self::check_remember(remember)?;
+        let (name, owner, token) = (lease.name.clone(), lease.owner, lease.granted_as);
+        Ok(Self { name, owner, token, occurrence, remember })
+    }
+
+    /// Fails if a record cannot be kept for so long.
+    pub(crate) fn check_remember(remember: Duration) -> Result<(), InvalidInput> {
+        if (Ttl::MIN.as_duration()..=LONGEST).contains(&remember) {
+            return Ok(());
         }
+        let text = format!("a record cannot be kept for {remember:?}: choose 10 ms to ten years");
+        Err(InvalidInput::new(InputKind::Remember, text))
     }
 
     /// How long the server keeps the record, in milliseconds, as it goes on the wire. Parts round up.

@@ -94,24 +94,39 @@ pub struct LockRequest {
     max_hold: Option<Duration>,
     kind: Result<Kind, InvalidInput>,
     reentrance: Option<Reentrance>,
-    listener: Listener,
+    listener: Listener<Contention>,
 }
 
-/// Whom to tell of each answer while an acquisition waits.
-#[derive(Clone, Default)]
-pub(crate) struct Listener(Option<Arc<Tell>>);
+/// Tells the application of what happens while it waits, if it listens.
+pub(crate) struct Listener<T>(Option<Arc<Tell<T>>>);
 
-type Tell = dyn Fn(&Contention) + Send + Sync;
+type Tell<T> = dyn Fn(&T) + Send + Sync;
 
-impl Listener {
-    pub(crate) fn tell(&self, seen: &Contention) {
+impl<T> Listener<T> {
+    pub(crate) fn new(tell: impl Fn(&T) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(tell)))
+    }
+
+    pub(crate) fn tell(&self, news: &T) {
         if let Some(tell) = &self.0 {
-            tell(seen);
+            tell(news);
         }
     }
 }
 
-impl fmt::Debug for Listener {
+impl<T> Default for Listener<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> Clone for Listener<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for Listener<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "told" } else { "none" })
     }
@@ -192,7 +207,7 @@ impl LockRequest {
     /// Calls `listener` with each answer that the lock is busy, about once a second while it waits:
     /// to show who holds it, and how many are before us. It must not block.
     pub fn on_wait(self, listener: impl Fn(&Contention) + Send + Sync + 'static) -> Self {
-        Self { listener: Listener(Some(Arc::new(listener))), ..self }
+        Self { listener: Listener::new(listener), ..self }
     }
 
     /// The request, with these for what it leaves open.
@@ -214,7 +229,7 @@ impl LockRequest {
         &self.name
     }
 
-    pub(crate) fn listener(&self) -> &Listener {
+    pub(crate) fn listener(&self) -> &Listener<Contention> {
         &self.listener
     }
 

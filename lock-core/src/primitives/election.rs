@@ -6,7 +6,9 @@ use super::observer::{Leader, Observer};
 use crate::client::LockClient;
 use crate::engine::{Acquisition, LostSignal};
 use crate::guard::LockGuard;
-use crate::model::{Contention, FencingToken, LockError, LockName, LockRequest, LostReason, Wait};
+use crate::model::{
+    Contention, FencingToken, Listener, LockError, LockName, LockRequest, LostReason, Wait,
+};
 
 impl LockClient {
     /// The election of a leader: who holds the lock of this name leads (C40).
@@ -26,7 +28,8 @@ impl LockClient {
     /// # Ok(()) }
     /// ```
     pub fn election(&self, name: impl AsRef<str>) -> Election {
-        Election { client: self.clone(), request: LockRequest::new(name) }
+        let (client, request) = (self.clone(), LockRequest::new(name));
+        Election { client, request, on_outage: Listener::default() }
     }
 }
 
@@ -38,14 +41,19 @@ impl LockClient {
 /// [term](Leadership::term) with each write, and let the resource refuse smaller ones (see
 /// [`Fence`](crate::Fence)).
 ///
-/// When a leader dies, the next candidate leads after the TTL at the latest; one that
-/// [resigns](Leadership::resign) hands over at once. Candidates are elected first come, first served where
+/// A leader whose work takes a while to stop is to stop believing earlier: a
+/// [margin](crate::ClientOptions::drift) that is taken off each TTL ends its belief so long before another can lead.
+///
+/// When a leader dies, the next candidate leads after the TTL at the latest; a leader that
+/// [resigns](Leadership::resign) hands over at once. A candidate that is elected while its process stands still costs
+/// the next one a TTL at the most. Candidates are elected first come, first served where
 /// the backend's [`Capabilities`](crate::Capabilities) say so.
 #[derive(Clone, Debug)]
 #[must_use = "an election does nothing until it is used"]
 pub struct Election {
     client: LockClient,
     request: LockRequest,
+    on_outage: Listener<LockError>,
 }
 
 impl Election {
@@ -70,6 +78,12 @@ impl Election {
         Self { request: self.request.on_wait(listener), ..self }
     }
 
+    /// Calls `listener` while an endless campaign bears an outage: each time that the server has not answered for five
+    /// request time-outs. It must not block.
+    pub fn on_outage(self, listener: impl Fn(&LockError) + Send + Sync + 'static) -> Self {
+        Self { on_outage: Listener::new(listener), ..self }
+    }
+
     /// Stops renewing after `span`, as for any [request](LockRequest::max_hold).
     pub fn max_hold(self, span: Duration) -> Self {
         Self { request: self.request.max_hold(span), ..self }
@@ -78,27 +92,49 @@ impl Election {
     /// Waits to be elected.
     ///
     /// Each term is a grant of the server's own, also among candidates of one client, so that all who look see
-    /// each leader.
+    /// each leader. Two campaigns of one program are two candidates: a program that leads and campaigns again waits for
+    /// itself.
+    ///
+    /// **An endless campaign goes on through an outage**, however long, and takes a new place in the queue after it:
+    /// [`on_outage`](Self::on_outage) and a warning of `tracing` tell of it. A campaign with a bounded
+    /// [`wait`](Self::wait) ends with it.
     ///
     /// # Errors
-    /// As [`LockClient::acquire`]: an endless campaign bears an outage of five request time-outs, and one that
-    /// shall go on is begun again.
+    /// As [`LockClient::acquire`]. Of an endless campaign, an error that is not
+    /// [transient](LockError::is_transient) alone.
     ///
     /// # Cancel safety
-    /// As [`LockClient::acquire`]: who gives up does not lead, and leaves the queue.
+    /// As [`LockClient::acquire`]: a candidate that gives up does not lead, and leaves the queue.
     pub async fn campaign(&self) -> Result<Leadership, LockError> {
-        let shared = &self.client.shared;
         let request = self.client.complete(self.request.clone());
+        let is_endless = request.wait_policy() == Wait::Forever;
+        loop {
+            match self.stand(&request).await {
+                // It bore five request time-outs, so this is no busy loop.
+                Err(error) if is_endless && error.is_transient() => {
+                    tracing::warn!(%error, "still a candidate");
+                    self.on_outage.tell(&error);
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    /// Waits to be elected, for as long as an acquisition bears an outage.
+    async fn stand(&self, request: &LockRequest) -> Result<Leadership, LockError> {
+        let shared = &self.client.shared;
         let acquisition = Acquisition::new(shared.clone(), request.claim()?)?;
         let mut acquisition = acquisition.granted_by_server();
-        let granted = acquisition.run(&request).await?;
+        let granted = acquisition.run(request).await?;
         Ok(Leadership { guard: LockGuard::new(shared.clone(), acquisition.acquired(granted)) })
     }
 
     /// Who leads now; `None` if nobody does.
     ///
-    /// A holder of the lock that has no token, since it is none of ours, is no leader;
-    /// [`inspect`](crate::Admin::inspect) shows it.
+    /// A leader holds the lock of the election alone. Holders of shared holds and permits lead nobody, and neither does
+    /// a holder without a token, which is none of ours: [`inspect`](crate::Admin::inspect) shows them. A program that
+    /// [acquires](LockClient::acquire) the lock of this name keeps all candidates out, and so is shown as the leader:
+    /// give an election a name that no other lock has.
     ///
     /// # Errors
     /// As [`inspect`](crate::Admin::inspect).

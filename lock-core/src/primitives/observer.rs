@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::stream::{self, Stream};
 
 use super::watch::LockWatch;
-use crate::model::{FencingToken, Label, LockError, LockState};
+use crate::model::{FencingToken, Kind, Label, LockError, LockState};
 
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,9 +23,10 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Who leads in this state. A holder without a token was not elected.
+    /// The leader in this state. A holder without a token, or beside others, was not elected.
     pub(super) fn of(state: LockState) -> Option<Self> {
-        let holder = state.holders.into_iter().next()?;
+        let holder =
+            state.holders.into_iter().next().filter(|holder| holder.kind == Kind::Exclusive)?;
         Some(Self { term: holder.token?, label: holder.label, since: holder.since })
     }
 }

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use crate::client::{Finished, LockClient};
 use crate::guard::LockGuard;
 use crate::model::{
-    Contention, FencingToken, LockError, LockName, LockRequest, Occurrence, Ttl, Wait,
+    Contention, FencingToken, InputKind, InvalidInput, LockError, LockName, LockRequest,
+    Occurrence, Record, Ttl, Wait,
 };
 
 /// A record is kept for a week unless it is said otherwise.
@@ -95,7 +96,8 @@ impl Once {
     }
 
     /// Stops renewing `span` after the start, so that a run that hangs loses the lock, and is dropped, at the
-    /// latest one TTL later. By default it is renewed for as long as the work takes.
+    /// latest one TTL later. Within [`at_least`](Self::at_least) the run ends then too, and others are kept out to the
+    /// end of that span. By default it is renewed for as long as the work takes.
     pub fn at_most(self, span: Duration) -> Self {
         Self { request: self.request.max_hold(span), ..self }
     }
@@ -107,8 +109,7 @@ impl Once {
         Self { occurrence: Some(occurrence.as_ref().to_owned()), ..self }
     }
 
-    /// How long a run that ended well is remembered: 10 ms to ten years, and what is outside is brought into
-    /// that range. The default is 7 days. It is of use with an [`occurrence`](Self::occurrence) alone.
+    /// How long a run that ended well is remembered: 10 ms to ten years. The default is 7 days. It is of use with an [`occurrence`](Self::occurrence) alone.
     pub fn remember(self, span: Duration) -> Self {
         Self { remember: span, ..self }
     }
@@ -157,8 +158,8 @@ impl Once {
     /// # Errors
     /// The work did not begin, except for the last:
     ///
-    /// - [`LockError::Invalid`] if the name, the TTL, `at_least`, the label or the occurrence is outside its limits:
-    ///   nothing was sent.
+    /// - [`LockError::Invalid`] if the name, the TTL, `at_least`, the label, the occurrence or `remember` is outside its
+    ///   limits: nothing was sent.
     /// - [`LockError::Unsupported`] if the backend [cannot](crate::DistributedLock::run_records) keep others out for
     ///   `at_least`, or record an occurrence.
     /// - [`LockError::NotALock`], [`LockError::Backend`], [`LockError::Closed`] as
@@ -238,10 +239,11 @@ struct Checked {
 
 impl Checked {
     fn new(run: Once) -> Result<Self, LockError> {
-        let Once { client, request, at_least, occurrence, .. } = run;
+        let Once { client, request, at_least, occurrence, remember } = run;
         let request = client.complete(request);
         let claim = request.claim()?;
-        let at_least = at_least.map(Ttl::new).transpose()?;
+        let at_least = at_least.map(checked_span).transpose()?;
+        Record::check_remember(remember)?;
         let name = claim.name;
         let occurrence = occurrence.map(Occurrence::new).transpose()?;
         let backend = client.shared.name();
@@ -263,4 +265,12 @@ impl Checked {
         answer
             .map_err(|source| LockError::backend("look for a record of", Some(&self.name), source))
     }
+}
+
+/// The span for which others are kept out: as long as a TTL may be.
+fn checked_span(span: Duration) -> Result<Ttl, InvalidInput> {
+    Ttl::new(span).map_err(|_| {
+        let text = format!("others cannot be kept out for at least {span:?}: choose 10 ms to 24 h");
+        InvalidInput::new(InputKind::Ttl, text)
+    })
 }

@@ -2,8 +2,8 @@
 
 use lock_core::backend::{Attempt, Claim, Grant, Recording, Release, ServerTime, TokenRange};
 use lock_core::{
-    BackendError, Contention, FencingToken, Holder, Kind, Label, LockName, LockState, Permits,
-    Slots,
+    BackendError, Contention, FencingToken, Holder, Kind, Label, LockName, LockState, Occurrence,
+    Permits, RecordedRun, Slots,
 };
 use sqlx::postgres::PgRow;
 
@@ -123,6 +123,13 @@ pub(crate) fn recording(row: &PgRow) -> Result<Recording, BackendError> {
 /// Reads the token of a run that is recorded.
 pub(crate) fn recorded(row: &PgRow) -> Result<Option<FencingToken>, BackendError> {
     get::<Option<i64>>(row, 0, RECORD)?.map(fencing_token).transpose()
+}
+
+/// Reads a run that is recorded: its occurrence and its token.
+pub(crate) fn run(row: &PgRow) -> Result<RecordedRun, BackendError> {
+    let occurrence = Occurrence::new(get::<String>(row, 0, RECORD)?);
+    let occurrence = occurrence.map_err(|_| unreadable(RECORD))?;
+    Ok(RecordedRun::new(occurrence, fencing_token(get(row, 1, RECORD)?)?))
 }
 
 const STATE: &str = "the state of a lock";

@@ -12,7 +12,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kind, Kinds, Lease,
-    LockAdmin, LockError, LockName, LockState, Occurrence, Order, OwnerId, Renewals,
+    LockAdmin, LockError, LockName, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
     TokenDurability, Ttl, Wakeup, Whom,
 };
 
@@ -436,6 +436,16 @@ impl RecordsRuns for PostgresBackend {
     ) -> Result<Option<FencingToken>, BackendError> {
         let call = self.server.call("recorded").text(name.as_str()).text(occurrence.as_str());
         answers::recorded(&self.server.row(&call, answers::RECORD).await?)
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        let call = self.server.call("runs").text(name.as_str());
+        self.server.rows(&call).await?.iter().map(answers::run).collect()
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        let call = self.server.call("forget").text(name.as_str()).text(occurrence.as_str());
+        reply::get(&self.server.row(&call, answers::RECORD).await?, 0, answers::RECORD)
     }
 }
 

@@ -3,6 +3,7 @@
 use futures_util::future::try_join_all;
 use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockAdmin, LockName,
-    Occurrence, Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
+    Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Ttl, Wakeup,
 };
 use redis::cmd;
 
@@ -262,6 +263,26 @@ impl RecordsRuns for RedisBackend {
         let mut get = cmd("GET");
         get.arg(keys.run(occurrence));
         reply::recorded(self.server.send(&keys.lock(), get).await?)
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        let keys = Keys::new(name);
+        let found = self.server.keys(&keys::runs(name)).await?;
+        let occurrences: BTreeSet<_> =
+            found.iter().filter_map(|key| keys.occurrence(key)).collect();
+        let run = async |occurrence: Occurrence| {
+            let token = self.recorded(name, &occurrence).await?;
+            // One that has ended since is none.
+            Ok(token.map(|token| RecordedRun::new(occurrence, token)))
+        };
+        Ok(try_join_all(occurrences.into_iter().map(run)).await?.into_iter().flatten().collect())
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        let keys = Keys::new(name);
+        let mut del = cmd("DEL");
+        del.arg(keys.run(occurrence));
+        reply::forgotten(self.server.send(&keys.lock(), del).await?)
     }
 }
 

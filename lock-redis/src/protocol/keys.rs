@@ -61,6 +61,12 @@ impl<'a> Keys<'a> {
         [lock, fence, queue, waiters, Key::Withdrawn(&self.lock, owner)]
     }
 
+    /// The occurrence of a run's key.
+    pub(crate) fn occurrence(&self, key: &str) -> Option<Occurrence> {
+        let rest = key.strip_prefix('{')?.strip_prefix(&*self.lock)?;
+        Occurrence::new(rest.strip_prefix("}:run:")?).ok()
+    }
+
     /// The key of a run, whose occurrence stands last and is data.
     pub(crate) fn run<'b>(&'b self, occurrence: &'b Occurrence) -> Key<'b> {
         Key::Run(&self.lock, occurrence.as_str())
@@ -119,14 +125,24 @@ pub(crate) fn trial(prefix: &str) -> String {
 
 /// A glob that matches the counters of all locks whose names start with `start`.
 pub(crate) fn counters(start: &str) -> String {
-    let mut glob = String::from("{");
-    for character in encode(start).chars() {
+    format!("{{{}*}}:fence", literal(start))
+}
+
+/// A glob that matches the records of all runs of a lock.
+pub(crate) fn runs(name: &LockName) -> String {
+    format!("{{{}}}:run:*", literal(name.as_str()))
+}
+
+/// A part of a glob that matches itself alone: the start of a key that stands for `text`.
+fn literal(text: &str) -> String {
+    let mut glob = String::new();
+    for character in encode(text).chars() {
         if matches!(character, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
             glob.push('\\');
         }
         glob.push(character);
     }
-    glob + "*}:fence"
+    glob
 }
 
 /// The name of the lock whose counter is `key`.

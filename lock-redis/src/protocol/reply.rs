@@ -124,6 +124,11 @@ pub(crate) fn recorded(reply: Value) -> Result<Option<FencingToken>, BackendErro
     token.map(|token| token.parse().map_err(|_| unreadable(WHAT))).transpose()
 }
 
+/// Reads how many records were removed.
+pub(crate) fn forgotten(reply: Value) -> Result<bool, BackendError> {
+    read(reply, "the number of records").map(|removed: u64| removed > 0)
+}
+
 /// Reads the answer of the reserve script.
 pub(crate) fn reserved(hold: &Reservation, reply: Value) -> Result<Reserved, BackendError> {
     const WHAT: &str = "the answer to a reservation";

@@ -14,8 +14,8 @@ use super::flaw::{Flawless, flawed};
 use super::listing::{self, Listing, ListsTheExpired};
 use super::names::{self, Names};
 use super::once::{
-    OccurrencesInAnyCase, RecordsAfterLoss, RecordsForEver, RecordsUnderAnyToken, ReleasesAtOnce,
-    StaysItsOwners,
+    ForgetsNothing, OccurrencesInAnyCase, RecordsAfterLoss, RecordsForEver, RecordsUnderAnyToken,
+    ReleasesAtOnce, StaysItsOwners,
 };
 use super::owners::{self, ErrorShowsOwner, InspectionShowsOwner};
 use super::repeats::{RepeatIsAnotherGrant, RepeatIsBusy};
@@ -381,6 +381,12 @@ pub const BREAKS: &[Break] = &[
     broken("a record that does not end", "c42_a_record_ends", "a record ends", || {
         flawed(RecordsForEver)
     }),
+    broken(
+        "a record that is not forgotten",
+        "c42_a_run_that_is_forgotten_runs_again",
+        "a run that is forgotten is to run again",
+        || flawed(ForgetsNothing),
+    ),
     broken(
         "occurrences in any case",
         "c42_occurrences_are_data",

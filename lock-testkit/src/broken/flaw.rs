@@ -11,7 +11,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
-    LockName, LockState, MemoryBackend, Occurrence, OwnerId, Ttl, Whom,
+    LockName, LockState, MemoryBackend, Occurrence, OwnerId, RecordedRun, Ttl, Whom,
 };
 
 use super::claims::Claims;
@@ -124,6 +124,15 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
         sound.recorded(name, occurrence).await
+    }
+
+    async fn forget(
+        &self,
+        sound: &Sound,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<bool, BackendError> {
+        sound.forget(name, occurrence).await
     }
 
     async fn withdraw(&self, sound: &Sound, name: &LockName, owners: &[OwnerId]) -> Withdrawn {
@@ -264,6 +273,14 @@ impl<F: Flaw> RecordsRuns for Flawed<F> {
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
         self.flaw.recorded(self.begun(), name, occurrence).await
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        self.begun().runs(name).await
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        self.flaw.forget(self.begun(), name, occurrence).await
     }
 }
 

@@ -131,3 +131,20 @@ impl Flaw for OccurrencesInAnyCase {
         sound.expect_run_records().recorded(name, &in_lower_case(occurrence)).await
     }
 }
+
+/// A record that is to be forgotten stays.
+#[derive(Debug)]
+pub(super) struct ForgetsNothing;
+
+#[async_trait]
+impl Flaw for ForgetsNothing {
+    async fn forget(
+        &self,
+        sound: &Sound,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<bool, BackendError> {
+        let recorded = sound.expect_run_records().recorded(name, occurrence).await?;
+        Ok(recorded.is_some())
+    }
+}

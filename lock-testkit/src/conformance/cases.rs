@@ -151,6 +151,9 @@ macro_rules! conformance_tests {
             c40_a_leader_that_resigns_hands_over_at_once
             c40_an_observer_never_sees_a_smaller_term
             c40_all_observers_see_the_last_leader
+            c40_a_candidate_outlasts_an_outage
+            c40_a_leader_stops_believing_a_margin_before_the_next
+            c40_readers_lead_nobody
             c44_a_watch_shows_grants_releases_and_evictions
             c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal
             c44_what_is_told_is_shown_between_two_polls
@@ -161,15 +164,19 @@ macro_rules! conformance_tests {
             c41_a_run_that_died_keeps_others_out
             c41_a_grant_that_nobody_learned_of_costs_one_ttl
             c41_a_loss_is_noticed_at_the_pace_of_the_ttl
+            c41_a_bound_ends_a_run_within_its_span
+            c41_a_run_that_is_handed_on_keeps_others_out
             c41_of_those_that_start_at_once_one_runs
             c42_a_run_that_ended_well_is_done
             c42_a_holder_that_lost_the_lock_cannot_record
             c42_a_record_ends
             c42_occurrences_are_data
+            c42_a_run_that_is_forgotten_runs_again
             c42_a_server_that_is_back_in_time_records
             c42_a_silent_server_is_no_error_of_the_run
             c45_a_holder_tells_since_when
             c46_an_eviction_takes_the_fence_with_it
+            c46_an_eviction_of_one_takes_its_fence_with_it
             c47_a_release_tells_of_a_loss
             c47_a_silent_server_is_no_error_of_the_work
             c48_a_wait_shorter_than_an_answer_times_out

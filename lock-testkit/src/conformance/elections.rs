@@ -1,16 +1,20 @@
 //! C40: who leads, and how those see it who only look.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
-use super::steps::{client, eventually, faulty_client, fresh_name};
+use super::steps::{client, eventually, faulty_client, fresh_name, options, patient};
+use crate::{Fault, Faulty, Operation};
 use lock_core::backend::FALLBACK_POLL;
-use lock_core::{Election, FencingToken, Leader, LockName, Observer};
+use lock_core::{
+    ClientOptions, Clock, Drift, Election, FencingToken, Kind, Leader, LockClient, LockName,
+    Observer, SystemClock, Wait,
+};
 
 /// How often an observer looks here.
 const POLL: Duration = Duration::from_millis(50);
@@ -101,6 +105,54 @@ pub async fn c40_all_observers_see_the_last_leader(harness: &dyn Harness) {
         assert_eq!(terms.last(), Some(&last.term()), "all are to see the same leader in the end");
     }
     last.resign().await.expect("it led to the end");
+}
+
+/// C40: an endless campaign goes on through an outage, however long, and tells of it.
+pub async fn c40_a_candidate_outlasts_an_outage(harness: &dyn Harness) {
+    let (faulty, told) = (Faulty::new(harness.connect().await), Arc::new(AtomicUsize::new(0)));
+    // A campaign bears five of these as an acquisition does.
+    let options = ClientOptions::new().request_timeout(Duration::from_millis(100));
+    let candidate = LockClient::with_options(faulty.clone(), options);
+    let counted = told.clone();
+    let election = candidate.election(fresh_name()).ttl(harness.limit()).wait(Wait::Forever);
+    let election = election.on_outage(move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
+    faulty.always(Operation::Acquire, Fault::RequestLost);
+    let outage = async {
+        eventually(harness, "it is told twice", async || told.load(Ordering::Relaxed) > 1).await;
+        faulty.heal();
+    };
+    let (elected, ()) = tokio::join!(timeout(harness.limit(), election.campaign()), outage);
+    let leadership = elected.expect("it is still a candidate").expect("nobody else campaigns");
+    leadership.resign().await.expect("it led to the end");
+}
+
+/// C40, C5: a leader whose work takes a while to stop believes for that much less: by then nobody else leads.
+pub async fn c40_a_leader_stops_believing_a_margin_before_the_next(harness: &dyn Harness) {
+    let (name, ttl, margin) = (fresh_name(), harness.ttl() * 4, harness.ttl() * 2);
+    let faulty = Faulty::new(harness.connect().await);
+    let drift = Drift::new(Drift::default().rate, margin);
+    let leader = LockClient::with_options(faulty.clone(), options(harness).drift(drift));
+    let leadership = leader.election(&name).ttl(ttl).campaign().await.expect("nobody else");
+    faulty.always(Operation::Extend, Fault::Silence);
+    let guard = leadership.into_guard();
+    guard.lost().await;
+    let next = election(harness, &name).await.campaign().await.expect("its turn comes");
+    let believed_until = guard.deadline();
+    let apart = SystemClock.now().since(believed_until);
+    assert!(apart >= margin, "two are to be {margin:?} apart, and were {apart:?}");
+    next.resign().await.expect("it led to the end");
+}
+
+/// C40: those who hold the lock of an election beside each other were not elected.
+pub async fn c40_readers_lead_nobody(harness: &dyn Harness) {
+    let (client, name) = (client(harness).await, fresh_name());
+    if !client.capabilities().kinds.has(Kind::Shared) {
+        return;
+    }
+    let reader = client.acquire(patient(&name, harness.limit()).shared()).await.expect("free");
+    let leader = client.election(&name).leader().await.expect("an answer");
+    assert_eq!(leader, None, "a reader is not to be shown as a leader");
+    reader.release().await.expect("held to the end");
 }
 
 /// An election, by a client with a connection of its own. A leader that dies would lead for longer than any case

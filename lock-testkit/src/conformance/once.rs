@@ -5,6 +5,7 @@
 
 use crate::Expect;
 use lock_core::backend::DistributedLockExt;
+use std::future::pending;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -16,8 +17,8 @@ use super::steps::{
 use crate::{Fault, Operation};
 use lock_core::backend::{Attempt, Claim, Extension, Record, Recording, Release};
 use lock_core::{
-    DistributedLock, Drift, FencingToken, Lease, LockClient, LockError, LockName, Occurrence, Once,
-    OnceOutcome, Ttl,
+    DistributedLock, Drift, FencingToken, Lease, LockClient, LockError, LockName, LostReason,
+    Occurrence, Once, OnceOutcome, Ttl,
 };
 
 /// C41: a release that is delayed ends the hold then: before its TTL is over, or after it.
@@ -154,6 +155,31 @@ pub async fn c41_a_loss_is_noticed_at_the_pace_of_the_ttl(harness: &dyn Harness)
     assert!(told.is_ok(), "a holder is to learn of its loss long before its span is over");
 }
 
+/// C41, C13: a run that hangs ends at its bound, though the server keeps its name for longer.
+pub async fn c41_a_bound_ends_a_run_within_its_span(harness: &dyn Harness) {
+    let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
+    let Some(run) = at_least(harness, &one, &name, harness.limit() * 4).await else { return };
+    let hung = run.at_most(harness.ttl()).run(async |_| pending::<()>().await);
+    let hung = timeout(harness.limit(), hung).await;
+    let is_ended = matches!(hung, Ok(Err(LockError::Lost { reason: LostReason::MaxHold, .. })));
+    assert!(is_ended, "a run is to end at its bound: {hung:?}");
+    let second = other.once(name.as_str()).begin().await.expect("an answer");
+    assert!(matches!(second, OnceOutcome::Skipped(_)), "others are to be kept out: {second:?}");
+    harness.evict(&name).await;
+}
+
+/// C41: others are kept out also after a run that was handed on to another process.
+pub async fn c41_a_run_that_is_handed_on_keeps_others_out(harness: &dyn Harness) {
+    let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
+    let Some(run) = at_least(harness, &one, &name, harness.ttl() * 2).await else { return };
+    let (began, guard) = (Instant::now(), begun(run).await);
+    let text = guard.detach().expect("held").export();
+    let handed_on = other.attach(Lease::import(&text).expect("its own text")).await;
+    handed_on.expect("held").release().await.expect("held to the end");
+    until_begun(harness, &other, &name).await;
+    assert_kept(began.elapsed(), harness.ttl() * 2);
+}
+
 /// C41: one that comes second is skipped, and told by whom.
 pub async fn c41_of_those_that_start_at_once_one_runs(harness: &dyn Harness) {
     let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
@@ -284,6 +310,33 @@ pub async fn c42_occurrences_are_data(harness: &dyn Harness) {
     }
 }
 
+/// C42: an operator sees the records of a lock, and forgets one of them: its occurrence runs again.
+pub async fn c42_a_run_that_is_forgotten_runs_again(harness: &dyn Harness) {
+    let Some(_) = running_once(harness).await else { return };
+    let (client, name) = (client(harness).await, fresh_name());
+    let run = async |of: &str| {
+        let once = client.once(name.as_str()).ttl(harness.ttl() * 3).occurrence(of);
+        let ran = once.run(async |held| held.token()).await.expect("an answer").ran();
+        ran.map(|finished| finished.into_value().expect("held to the end, and recorded"))
+    };
+    let seen = async || {
+        let runs = client.admin().runs(&name).await.expect("an answer");
+        runs.into_iter().map(|run| (run.occurrence.to_string(), run.token)).collect::<Vec<_>>()
+    };
+    let forget = async |of: &str| client.admin().forget(&name, of).await.expect("an answer");
+    assert_eq!(seen().await, [], "nothing is recorded beside a new lock");
+    // What stands in an occurrence is data.
+    let (one, other) = ("a/b*%:{c}", "a/b%2A");
+    let (first, second) = (run(one).await.expect("a free lock"), run(other).await.expect("free"));
+    let both = [(one.to_owned(), first), (other.to_owned(), second)];
+    assert_eq!(seen().await, both, "all records of a lock are to be shown, in the order of tokens");
+    assert!(!forget("a/b").await, "what was never recorded is not to be forgotten");
+    assert!(forget(one).await, "what is recorded is to be forgotten");
+    assert_eq!(seen().await, both[1..], "one record alone is to be forgotten");
+    let again = run(one).await.expect("a run that is forgotten is to run again");
+    assert!(again > second && run(other).await.is_none(), "the other is to be done still");
+}
+
 /// C42: a server that is away for longer than a request time-out costs no record while the lock is held.
 pub async fn c42_a_server_that_is_back_in_time_records(harness: &dyn Harness) {
     let Some(_) = running_once(harness).await else { return };
@@ -377,7 +430,8 @@ fn assert_kept(kept: Duration, span: Duration) {
 fn record(claim: &Claim, token: FencingToken, of: &str, remember: Duration) -> Record {
     let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis());
     let text = format!("lease1:{owner}:{token}:{ttl}:{}", claim.name.as_str());
-    Record::new(&Lease::import(&text).expect("a lease"), occurrence(of), remember)
+    let lease = Lease::import(&text).expect("a lease");
+    Record::new(&lease, occurrence(of), remember).expect("a good span")
 }
 
 fn occurrence(text: &str) -> Occurrence {

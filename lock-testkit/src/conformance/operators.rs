@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::harness::Harness;
 use super::steps::{client, eventually, fresh_name, patient};
-use lock_core::{Fence, MemoryFence};
+use lock_core::{Fence, Kind, LockRequest, MemoryFence, Permits};
 
 /// C45: those who look see since when a lock is held, where the server tells; renewing does not move it.
 pub async fn c45_a_holder_tells_since_when(harness: &dyn Harness) {
@@ -59,6 +59,36 @@ pub async fn c46_an_eviction_takes_the_fence_with_it(harness: &dyn Harness) {
     fence.advance(next.token()).await.expect("the next holder is let in");
     let nobody = client.admin().evict_and_fence(fresh_name(), &fence).await.expect("an answer");
     assert_eq!(nobody, [], "an eviction of a free lock is to say that nobody held it");
+    fence.advance(next.token()).await.expect("nobody was evicted");
+    next.release().await.expect("an answer");
+}
+
+/// C46, C38: of several holders one is evicted with the fence of its slot, and the others go on.
+pub async fn c46_an_eviction_of_one_takes_its_fence_with_it(harness: &dyn Harness) {
+    let (client, name) = (client(harness).await, fresh_name());
+    let one_of_two = Kind::OneOf(Permits::new(1, 2).expect("good permits"));
+    let has_permits = client.capabilities().kinds.has(one_of_two);
+    let seat = || match has_permits {
+        true => patient(&name, harness.limit()).permits(1, 2),
+        false => patient(&name, harness.limit()),
+    };
+    let acquire = async |request: LockRequest| client.acquire(request).await.expect("it is free");
+    let (evicted, fence) = (acquire(seat()).await, MemoryFence::new());
+    let beside = if has_permits { Some((acquire(seat()).await, MemoryFence::new())) } else { None };
+    let holders = client.admin().inspect(&name).await.expect("an answer").holders;
+    let owner = holders[0].owner.clone().expect("one of ours");
+    let evict = async || client.admin().evict_owner_and_fence(&name, &owner, &fence).await;
+    let ended = evict().await.expect("an answer").expect("it held");
+    assert_eq!(ended.token, Some(evicted.token()), "the hold of this owner is to end");
+    let late = fence.advance(evicted.token()).await;
+    assert!(late.is_err_and(|error| error.is_stale()), "the evicted holder is to be refused");
+    if let Some((guard, fence)) = beside {
+        fence.advance(guard.token()).await.expect("the fence of another slot is as it was");
+        guard.release().await.expect("another holder goes on");
+    }
+    let next = acquire(seat()).await;
+    fence.advance(next.token()).await.expect("the next holder is let in");
+    assert_eq!(evict().await.expect("an answer"), None, "it holds nothing any more");
     fence.advance(next.token()).await.expect("nobody was evicted");
     next.release().await.expect("an answer");
 }

@@ -119,7 +119,8 @@ fn c42_a_run_is_recorded_by_its_holder_alone_and_for_its_time() {
     let text = format!("lease1:{}:{token}:1000:a", one.owner.expose());
     let lease = Lease::import(&text).expect("a lease");
     let day = Occurrence::new("day").expect("an occurrence");
-    let record = Record::new(&lease, day.clone(), Duration::from_secs(60));
+    let minute = Duration::from_secs(60);
+    let record = Record::new(&lease, day.clone(), minute).expect("a good span");
     assert_eq!(lock.record(&record, at(100)), Recording::Recorded);
     assert_eq!(lock.remembers_until(), Some(Duration::from_secs(162)));
     assert_eq!(lock.recorded(&day, at(160)), Some(token));
@@ -142,7 +143,7 @@ fn s3_a_register_of_a_later_format_is_not_read() {
     let text = format!("lease1:{}:{token}:1000:a", claim.owner.expose());
     let lease = Lease::import(&text).expect("a lease");
     let day = Occurrence::new("monday").expect("an occurrence");
-    lock.record(&Record::new(&lease, day, Duration::from_secs(60)), at(101));
+    lock.record(&Record::new(&lease, day, Duration::from_secs(60)).expect("a good span"), at(101));
     let whole = to_value(&lock).expect("JSON");
     assert_eq!(whole["format"], 1);
     assert!(from_value::<Register>(whole.clone()).is_ok_and(|read| read == lock));

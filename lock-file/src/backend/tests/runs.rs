@@ -19,7 +19,8 @@ fn recorded_for(
 ) -> Record {
     let text = format!("lease1:{}:{token}:1000:{name}", owner.expose());
     let occurrence = Occurrence::new(occurrence).expect("an occurrence");
-    Record::new(&Lease::import(&text).expect("a lease"), occurrence, remember)
+    let lease = Lease::import(&text).expect("a lease");
+    Record::new(&lease, occurrence, remember).expect("a good span")
 }
 
 /// The files in the folder of the one lock that has recorded runs.

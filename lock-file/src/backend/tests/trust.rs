@@ -138,7 +138,8 @@ async fn a_folder_that_is_a_symbolic_link_is_not_followed() {
     let text = format!("lease1:{}:{token}:1000:a", held.owner.expose());
     let lease = Lease::import(&text).expect("a lease");
     let occurrence = Occurrence::new("monday").expect("an occurrence");
-    let record = Record::new(&lease, occurrence, Duration::from_secs(60));
+    let minute = Duration::from_secs(60);
+    let record = Record::new(&lease, occurrence, minute).expect("a good span");
     let refused = lock.record(&record).await.expect_err("refused").to_string();
     assert!(refused.contains("runs"), "{refused}");
     lock.directory.sockets().bind().expect_err("refused");
@@ -153,7 +154,8 @@ async fn the_record_of_a_run_is_private() {
     let text = format!("lease1:{}:{token}:1000:a", held.owner.expose());
     let lease = Lease::import(&text).expect("a lease");
     let occurrence = Occurrence::new("monday").expect("an occurrence");
-    lock.record(&Record::new(&lease, occurrence, TTL)).await.expect("recorded");
+    let record = Record::new(&lease, occurrence, TTL).expect("a good span");
+    lock.record(&record).await.expect("recorded");
     let mut folder = home.path().join("runs");
     while folder.is_dir() {
         assert_eq!(fs::metadata(&folder).expect("there").permissions().mode() & 0o777, 0o700);

@@ -78,3 +78,30 @@ BEGIN
             AND r.forget_at > clock_timestamp());
 END
 $$;
+
+-- The runs of a lock that are recorded.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_runs"(lock_name text)
+RETURNS TABLE (occurrence text, token bigint)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET enable_seqscan = off AS $$
+BEGIN
+    RETURN QUERY SELECT r.occurrence, r.token FROM "@schema@"."@table@_runs" r
+        WHERE r.name = lock_name AND r.forget_at > clock_timestamp();
+END
+$$;
+
+-- Forgets a run; true if it was recorded.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"(lock_name text, of_occurrence text)
+RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM "@schema@"."@table@_v1_durably"();
+    DELETE FROM "@schema@"."@table@_runs" r
+        WHERE r.name = lock_name AND r.occurrence = of_occurrence
+            AND r.forget_at > clock_timestamp();
+    RETURN FOUND;
+END
+$$;
