@@ -30,6 +30,13 @@ pub(crate) const LOST: &str = "lost";
 /// The p50 at the end of a long life, by that at its beginning.
 pub(crate) const LAST_BY_FIRST: &str = "last_by_first";
 
+/// What a client keeps of its cycles in a storm.
+pub(crate) const KEPT: &str = "share_of_cycles_kept";
+/// When a lock is free after a storm, in ms.
+pub(crate) const FREE_AFTER: &str = "free_after_ms";
+/// The part of those that waited who got in.
+pub(crate) const GOT_IN: &str = "share_that_got_in";
+
 /// What is done, and how many do it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct Case {

@@ -1,6 +1,6 @@
 //! What the project wants to reach, as ratios within one run.
 //!
-//! 1 uncontended, 2 requests, 3 throughput, 4 hand-off, 5 the hot lock, 6 scale, 7 age.
+//! 1 uncontended, 2 requests, 3 throughput, 4 hand-off, 5 the hot lock, 6 scale, 7 age, 8 storms, 9 short waits.
 
 use serde::Serialize;
 
@@ -8,11 +8,13 @@ use crate::backend::Backend::{self, Etcd, File, Memory, Postgres, Redis, Topolog
 use crate::contender::OURS;
 use crate::effort::Effort;
 use crate::figures::{
-    BYTES, CLIENT_CORES, CPU, CYCLES, Case, FAIRNESS, Figures, Key, LAST_BY_FIRST, P50, P99,
-    RENEWALS, REQUESTS, SERVER_CORES,
+    BYTES, CLIENT_CORES, CPU, CYCLES, Case, FAIRNESS, FREE_AFTER, Figures, GOT_IN, KEPT, Key,
+    LAST_BY_FIRST, P50, P99, RENEWALS, REQUESTS, SERVER_CORES,
 };
 use crate::peers::by_hand;
-use crate::workloads::{age, beside, handoff, held, hot, throughput, uncontended, waiting};
+use crate::workloads::{
+    age, beside, handoff, held, hot, short_waits, storms, throughput, uncontended, waiting,
+};
 
 /// Beside their requests clients ask now and then whether their connections live.
 const PINGS: f64 = 1.05;
@@ -67,6 +69,7 @@ fn of_backend(backend: Backend, effort: Effort) -> Vec<Target> {
     };
     targets.extend(of_all(backend));
     targets.extend(scale(backend, effort));
+    targets.extend(impatience(backend, effort));
     targets
 }
 
@@ -134,6 +137,21 @@ fn of_all(backend: Backend) -> Vec<Target> {
     for clients in handoff::CLIENTS {
         targets.push(of(4, handoff::NAME, clients).at_least(0.9));
     }
+    targets
+}
+
+/// What each backend owes when callers give up, and when they wait for a short while. Where it was not measured, there
+/// is no verdict.
+fn impatience(backend: Backend, effort: Effort) -> Vec<Target> {
+    let of =
+        |number, case: Case, figure| Target::new(backend, number, case.name, case.workers, figure);
+    let mut targets = Vec::new();
+    for storm in &storms::STORMS {
+        targets.push(of(8, storm.case, KEPT).at_least(1.0 / 3.0));
+        targets.push(of(8, storm.case, FREE_AFTER).at_most(50.0));
+    }
+    let short_waits = Case { name: short_waits::NAME, workers: short_waits::arrivals(effort) };
+    targets.push(of(9, short_waits, GOT_IN).at_least(0.75));
     targets
 }
 

@@ -7,6 +7,8 @@ pub(crate) mod handoff;
 pub(crate) mod held;
 pub(crate) mod hot;
 pub(crate) mod renewals;
+pub(crate) mod short_waits;
+pub(crate) mod storms;
 pub(crate) mod throughput;
 pub(crate) mod uncontended;
 pub(crate) mod waiting;
@@ -36,6 +38,10 @@ pub(crate) enum Workload {
     Scale,
     /// The cost of one name's cycles, at first and in the end.
     Age,
+    /// What a client keeps of its cycles while callers of another give up on its lock, again and again.
+    Storms,
+    /// How many callers of one client get in within a short wait, beside rivals that keep the lock for long.
+    ShortWaits,
 }
 
 impl Workload {
@@ -53,12 +59,18 @@ impl Workload {
                 waiting::run(round).await
             }
             Self::Age => age::run(round).await,
+            Self::Storms => storms::run(round).await,
+            Self::ShortWaits => short_waits::run(round).await,
         }
     }
 
     /// Whether it tells something of a backend. A hot lock, and an old one, are on one server in each topology.
     pub(crate) fn is_of(self, backend: Backend) -> bool {
-        backend != Backend::Topologies || !matches!(self, Self::Hot | Self::Age)
+        match self {
+            Self::Hot | Self::Age => backend != Backend::Topologies,
+            Self::Storms | Self::ShortWaits => storms::BACKENDS.contains(&backend),
+            Self::Uncontended | Self::Throughput | Self::Handoff | Self::Scale => true,
+        }
     }
 
     /// One long life is enough.
@@ -82,6 +94,8 @@ impl Workload {
                 &[held::NAME, beside::ALONE, beside::BESIDE, waiting::NAME, renewals::NAME]
             }
             Self::Age => &[age::NAME, age::BESIDE_A_SNAPSHOT],
+            Self::Storms => storms::NAMES,
+            Self::ShortWaits => &[short_waits::NAME],
         }
     }
 }
