@@ -13,6 +13,12 @@ use super::harness::Harness;
 use super::server::Server;
 use crate::eventually;
 
+/// A client that waits for an answer for as long as a test may take. A busy machine needs a while for a thousand locks.
+async fn unhurried<H: Harness>(server: &H::Server) -> LockClient {
+    let options = ClientOptions::new().request_timeout(LIMIT);
+    LockClient::with_options(H::connect_at(server.addr()).await, options)
+}
+
 /// Holds of all `names`, as many at once as a client of the server may ask for.
 async fn held_all<H: Harness>(
     client: &LockClient,
@@ -31,9 +37,9 @@ async fn held_all<H: Harness>(
 /// C12: a client with a thousand holds keeps them all.
 pub async fn c12_a_thousand_holds_are_renewed<H: Harness>() {
     let server = H::start().await;
-    let (client, tag) = (client_at::<H>(server.addr()).await, fresh_name());
+    let (client, tag) = (unhurried::<H>(&server).await, fresh_name());
     let names: Vec<String> = (0..1000).map(|i| format!("{tag}-{i}")).collect();
-    let guards = held_all::<H>(&client, &names, Duration::from_secs(6)).await;
+    let guards = held_all::<H>(&client, &names, Duration::from_secs(15)).await;
     let first: Vec<_> = guards.iter().map(LockGuard::deadline).collect();
     eventually("all are renewed", LIMIT, async || {
         guards.iter().zip(&first).all(|(guard, first)| guard.deadline() != *first)
@@ -120,13 +126,10 @@ pub async fn r1_waits_tries_and_extensions_leave_nothing_behind<H: Harness>() {
 /// A listing reads many locks, page by page.
 pub async fn a_listing_of_many_locks_is_whole_and_sorted<H: Harness>() {
     let server = H::shared().await;
-    let (client, tag) = (client_at::<H>(server.addr()).await, fresh_name());
+    let (client, tag) = (unhurried::<H>(server).await, fresh_name());
     let names: Vec<String> = (0..1200).map(|i| format!("{tag}/{i:04}")).collect();
     let guards = held_all::<H>(&client, &names, MINUTE).await;
-    // A busy machine may take a while for so many.
-    let options = ClientOptions::new().request_timeout(LIMIT);
-    let observer = LockClient::with_options(H::connect_at(server.addr()).await, options);
-    let listed = observer.admin().list(&tag, 1200).await.expect("a listing");
+    let listed = unhurried::<H>(server).await.admin().list(&tag, 1200).await.expect("a listing");
     let listed: Vec<String> = listed.iter().map(|state| state.name.to_string()).collect();
     assert_eq!(listed, names, "a listing is to be whole, and sorted by name");
     drop(guards);
