@@ -39,7 +39,7 @@ pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// A caller that leaves after this much silence leaves a suspect connection behind; one that leaves
 /// earlier has changed its mind.
-const SUSPECT_AFTER: Duration = Duration::from_millis(50);
+pub(crate) const SUSPECT_AFTER: Duration = Duration::from_millis(50);
 
 /// A connection that nobody used for this long is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);

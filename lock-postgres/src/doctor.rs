@@ -7,6 +7,7 @@ use lock_core::{BackendError, Finding, OwnerId};
 
 use crate::error::classify;
 use crate::reply;
+use crate::schema::RUN_THE_SCRIPT;
 use crate::server::Server;
 
 /// A clock that is further off than this is not synchronised.
@@ -33,6 +34,7 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendErro
         logging(server.is_direct(), &facts),
         encoding(&facts),
         schema(server, &facts).await?,
+        queue(server, &facts).await?,
         rights(server).await?,
         connections(&facts),
         clock(server).await?,
@@ -44,7 +46,7 @@ struct Facts(HashMap<String, String>);
 
 const FACTS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (\
     'server_version', 'server_version_num', 'synchronous_commit', 'fsync', 'full_page_writes', \
-    'server_encoding', 'max_connections', 'synchronous_standby_names', 'log_statement', \
+    'server_encoding', 'max_connections', 'default_transaction_read_only', 'synchronous_standby_names', 'log_statement', \
     'log_min_duration_statement', 'log_min_duration_sample', 'log_parameter_max_length') \
     UNION ALL SELECT 'standby', pg_is_in_recovery()::text \
     UNION ALL SELECT 'connections', count(*)::text FROM pg_catalog.pg_stat_activity \
@@ -61,6 +63,10 @@ impl Facts {
     /// The value; empty if the server does not tell it.
     fn get(&self, name: &str) -> &str {
         self.0.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    fn takes_writes(&self) -> bool {
+        self.get("standby") == "false" && self.get("default_transaction_read_only") != "on"
     }
 
     fn number(&self, name: &str) -> i64 {
@@ -82,6 +88,12 @@ fn version(facts: &Facts) -> Finding {
 
 fn role(facts: &Facts) -> Finding {
     match facts.get("standby") {
+        "false" if facts.get("default_transaction_read_only") == "on" => Finding::risk(
+            "role",
+            "default_transaction_read_only is on for this user or database: no lock is granted",
+            "ALTER ROLE … RESET default_transaction_read_only, or the same for the database; or \
+             options[default_transaction_read_only]=off in the URL",
+        ),
         "false" => {
             Finding::good("role", "a primary; a failover can lose commits that are not synchronous")
         }
@@ -213,9 +225,12 @@ fn encoding(facts: &Facts) -> Finding {
 
 /// Whether the tables and functions are there, and the user may use them.
 async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError> {
-    if facts.get("standby") != "false" {
-        let why = "a standby takes no locks";
-        return Ok(Finding::unknown("schema", why, "examine the primary"));
+    if !facts.takes_writes() {
+        let why = "no lock is taken without writes";
+        return Ok(Finding::unknown("schema", why, "examine a primary that takes them"));
+    }
+    if let Some(seen) = server.found().await.map_err(classify)?.changed() {
+        return Ok(Finding::risk("schema", seen, RUN_THE_SCRIPT));
     }
     const NAME: &str = "leasehold-doctor";
     let probe = server.call("withdraw").text(NAME).owners([OwnerId::random()].into_iter());
@@ -228,6 +243,30 @@ async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError>
             "run what `leasehold schema postgres` prints, and grant the user its use",
         )),
     }
+}
+
+/// Whether new waiters come after those who were served.
+async fn queue(server: &Server, facts: &Facts) -> Result<Finding, BackendError> {
+    const WHAT: &str = "the places in the queue";
+    if !facts.takes_writes() {
+        return Ok(Finding::unknown("queue", "nobody waits without writes", "examine a primary"));
+    }
+    let behind = match server.row(&server.call("places_are_behind"), WHAT).await {
+        Ok(row) => reply::get::<bool>(&row, 0, WHAT)?,
+        Err(error) if error.is_transient() => return Err(error),
+        Err(error) => {
+            return Ok(Finding::unknown("queue", error.to_string(), RUN_THE_SCRIPT));
+        }
+    };
+    Ok(match behind {
+        false => Finding::good("queue", "places go on from those that were served"),
+        true => Finding::risk(
+            "queue",
+            "the sequence of places is behind those that were served, as after a switchover by logical \
+             replication: waiters have no order, and no lock is handed over",
+            RUN_THE_SCRIPT,
+        ),
+    })
 }
 
 /// Whether the user may call each routine that clients call.

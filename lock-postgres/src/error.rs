@@ -14,6 +14,10 @@ pub(crate) const STALE: &str = "LH003";
 pub(crate) const NOT_OURS: &str = "LH004";
 const SESSION_GONE: &str = "LH005";
 
+/// What it means that the server takes no writes.
+pub(crate) const READ_ONLY: &str = "the server takes no writes: it is a standby, or default_transaction_read_only is on for \
+    this user or database";
+
 /// What the server raises where no message fits into its queue.
 const QUEUE_FULL: &str = "54000";
 
@@ -60,7 +64,10 @@ fn classify_connect(error: Error) -> BackendError {
         _ => false,
     };
     if transient {
-        let context = "the server cannot be reached";
+        let context = match code.starts_with("53") {
+            true => meaning(&code),
+            false => "the server cannot be reached",
+        };
         BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
     } else {
         let context =
@@ -99,7 +106,7 @@ fn meaning(code: &str) -> &'static str {
         CLOCK => "the server's clock cannot be trusted: set it right",
         STALE => "the token is stale",
         SESSION_GONE => "the session with which holds end is not at this server",
-        "25006" => "the server takes no writes: it is a standby, or read-only",
+        "25006" => READ_ONLY,
         // A standby refuses even to read the tables that a crash may empty. No other feature that our
         // requests need is missing on a server that could make the schema.
         "0A000" => "the server cannot do this: it is a standby, or not Postgres",

@@ -59,8 +59,10 @@ impl PostgresOptions {
     /// It takes the driver's parameters (`sslmode`, `sslrootcert`, `host=/directory/of/a/socket`, …)
     /// and ours, which the driver does not see: `lock_schema`, `lock_table` and
     /// `ends_with=connection`, which is
-    /// [`ends_with_connection`](Self::ends_with_connection). Any other
-    /// parameter is refused; `leasehold::connect` takes `prefix` besides.
+    /// [`ends_with_connection`](Self::ends_with_connection). Of libpq's it takes `channel_binding` as `prefer` or `disable`
+    /// and `target_session_attrs` as `any`, `read-write` or `primary`, which change nothing. Any other
+    /// parameter is refused, and so are several hosts. Sessions are called `leasehold` unless `application_name` is
+    /// given; `leasehold::connect` takes `prefix` besides.
     pub fn new(url: impl Into<String>) -> Self {
         Self::with(Target::Url(url.into()))
     }
@@ -92,7 +94,7 @@ impl PostgresOptions {
 
     /// The table in which locks live, whose name also begins those of its companions; default `locks`.
     /// It takes a-z, 0-9 and `_`, no digit first, and at most 40 characters. It does not end as the
-    /// companions do: in `_queue`, `_withdrawn`, `_fences` or `_runs`.
+    /// companions do: in `_queue`, `_withdrawn`, `_fences`, `_grants`, `_holders`, `_holds` or `_runs`.
     pub fn table(self, table: impl Into<String>) -> Self {
         Self { table: table.into(), ..self }
     }
@@ -145,14 +147,25 @@ impl PostgresOptions {
                 let mut parameters = UrlParameters::of(url);
                 schema = parameters.take("lock_schema").unwrap_or(schema);
                 table = parameters.take("lock_table").unwrap_or(table);
+                take_what_needs_nothing(&mut parameters)?;
                 ends = parameters.take("ends_with").map_or(Ok(ends), |text| parse_ends(&text))?;
                 // C49: the driver passes over what it does not know.
                 parameters.refuse_unless(is_known_to_the_driver)?;
+                if names_several_hosts(parameters.base()) {
+                    return Err(unusable(SEVERAL_HOSTS));
+                }
                 // The driver's own text is left out: it may repeat parts of the URL, and so a password.
                 parameters.url().parse::<PgConnectOptions>().map_err(|_| unusable(MALFORMED))?
             }
         };
         let names = TableNames::new(&schema, &table)?;
+        if server.get_host().contains(',') {
+            return Err(unusable(SEVERAL_HOSTS));
+        }
+        let server = match server.get_application_name() {
+            None | Some("") => server.application_name(APPLICATION),
+            Some(_) => server,
+        };
         // The driver keeps the brackets of an IPv6 address, and then looks for a host of that name.
         let address = server.get_host().strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let server = match address.map(str::to_owned) {
@@ -162,6 +175,41 @@ impl PostgresOptions {
         // Poolers do not know the parameter that the driver would set.
         Ok(Settings { server: server.extra_float_digits(None), names, ends })
     }
+}
+
+/// The name of our sessions, where the application gives none.
+const APPLICATION: &str = "leasehold";
+
+const SEVERAL_HOSTS: &str = "it names several hosts: name one, which leads to the primary, such as a DNS name that follows it or a pooler";
+
+/// Takes out parameters of libpq that the driver does not know, where they ask for what is so anyhow. Others are refused.
+fn take_what_needs_nothing(parameters: &mut UrlParameters) -> Result<(), LockError> {
+    let given = |value: Option<String>, good: &[&str], why| match value {
+        Some(value) if !good.contains(&&*value) => Err(unusable(why)),
+        _ => Ok(()),
+    };
+    given(
+        parameters.take("channel_binding"),
+        &["prefer", "disable"],
+        "the driver has no `channel_binding`: leave it out; `sslmode=verify-full` makes sure of the server",
+    )?;
+    given(
+        parameters.take("target_session_attrs"),
+        &["any", "read-write", "primary"],
+        "locks need a primary: leave `target_session_attrs` out, and name the primary",
+    )?;
+    given(
+        parameters.take("connect_timeout"),
+        &[],
+        "`connect_timeout` is not needed: connecting ends within 10 s; leave it out",
+    )
+}
+
+/// Whether several hosts stand before the path.
+fn names_several_hosts(base: &str) -> bool {
+    let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or_default();
+    authority.rsplit('@').next().is_some_and(|hosts| hosts.contains(','))
 }
 
 const MALFORMED: &str = "it is not of the form postgres://[user:password@]host[:port][/database]";

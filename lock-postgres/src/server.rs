@@ -7,10 +7,12 @@ use lock_core::backend::ClockLimit;
 use lock_core::{BackendError, LockError, Outcome};
 use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::connections::Connections;
-use crate::error::{BACKEND, NOT_OURS, RequestError, classify, code_of, message_of, not_connected};
+use crate::connections::{Connections, SUSPECT_AFTER};
+use crate::error::{
+    BACKEND, NOT_OURS, READ_ONLY, RequestError, classify, code_of, message_of, not_connected,
+};
 use crate::options::{PostgresOptions, Settings};
 use crate::reply;
 use crate::schema::{self, Found, Making, TableNames};
@@ -23,6 +25,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// How often two connections are looked at to see whether they have a session each. An idle pooler shows it at once. One
 /// that is busy with others shows it after a few looks.
 const LOOKS: usize = 4;
+
+/// How many releases there are to one that clears away.
+const CALLS_A_FORGETTING: u64 = 64;
 
 /// One database, and the tables of the locks in it. Clones share their connections.
 #[derive(Clone)]
@@ -39,11 +44,8 @@ impl Server {
         settings: &Settings,
     ) -> Result<Self, LockError> {
         let end = end_of_connecting();
-        let form = by(end, "looking for a pooler", async {
-            form_for(&settings.server).await.map_err(not_connected)
-        });
-        let connections =
-            Connections::new(settings.server.clone(), form.await?, options.connections);
+        let form = by(end, "looking for a pooler", form_for(&settings.server)).await?;
+        let connections = Connections::new(settings.server.clone(), form, options.connections);
         let (connections, names) = (Arc::new(connections), settings.names.clone());
         let server = Self { connections, names, clock: options.clock };
         server.ensure_schema(end).await?;
@@ -86,7 +88,7 @@ impl Server {
         let looking = async { self.found().await.map_err(not_connected) };
         let found = by(end, "looking for the schema of the locks", looking).await?;
         match found.making()? {
-            Making::NotNeeded => found.refuse_half_of_the_rights(),
+            Making::NotNeeded => found.refuse_what_is_not_whole(),
             Making::Needed => by(end, MAKING, self.make_schema(Made::UnlessThere)).await,
         }
     }
@@ -102,10 +104,14 @@ impl Server {
         row.and_then(|row| Found::read(&self.names, row)).map_err(RequestError::Execute)
     }
 
-    /// Has the server forget some locks that nobody has used for a week. On a standby, or if something
-    /// fails, the next client does it.
-    pub(crate) async fn forget_unused(&self) {
-        let _ = timeout_at(end_of_connecting(), self.rows(&self.call("forget"))).await;
+    /// Has the server forget some locks that nobody has used for a week, by one call in [`CALLS_A_FORGETTING`]. If that
+    /// fails, a later call does it. The server goes on with what is not awaited.
+    ///
+    /// Each call may stand for a new name. A page that it looks at has more names than that, so that names do not pile up.
+    pub(crate) async fn forget_now_and_then(&self) {
+        if uuid::Uuid::new_v4().as_u64_pair().1 % CALLS_A_FORGETTING == 0 {
+            _ = timeout(SUSPECT_AFTER / 2, self.rows(&self.call("forget"))).await;
+        }
     }
 
     /// Makes the schema, or what of it is missing.
@@ -142,14 +148,44 @@ impl Server {
 /// transaction another session: it keeps no lock, no setting and no prepared statement of a session, and
 /// delivers no notification. Until that is certain nothing is set or prepared, since the session may be that of another
 /// application by the next request.
-async fn form_for(options: &PgConnectOptions) -> Result<Form, RequestError> {
+async fn form_for(options: &PgConnectOptions) -> Result<Form, LockError> {
     let connections = Connections::new(options.clone(), Form::Text, 2);
-    let (mut one, mut other) = tokio::try_join!(connections.open(), connections.open())?;
-    let (mine, others) = (session_of(&mut one).await?, session_of(&mut other).await?);
+    let opened = tokio::try_join!(connections.open(), connections.open());
+    let (mut one, mut other) = opened.map_err(not_connected)?;
+    refuse_foreign(&mut one).await?;
+    is_direct(&mut one, &mut other).await.map_err(not_connected)
+}
+
+/// Refuses servers that speak the protocol of Postgres and are none: their advisory locks, notifications and rows that
+/// are locked do not keep what the locks need.
+async fn refuse_foreign(connection: &mut PgConnection) -> Result<(), LockError> {
+    let row = connection.fetch_one(sqlx::raw_sql("SELECT pg_catalog.version()")).await;
+    let version = row.and_then(|row| row.try_get::<String, _>(0));
+    let version = version.map_err(|error| not_connected(RequestError::Execute(error)))?;
+    match FOREIGN.iter().find(|(mark, _)| version.contains(mark)) {
+        None => Ok(()),
+        Some((_, product)) => Err(LockError::Config {
+            message: format!(
+                "the server is {product}, which does not keep locks as Postgres does: connect to Postgres"
+            ),
+        }),
+    }
+}
+
+/// What the text of a version has in it, and of which product.
+const FOREIGN: [(&str, &str); 4] = [
+    ("CockroachDB", "CockroachDB"),
+    ("-YB-", "YugabyteDB"),
+    ("Redshift", "Redshift"),
+    ("Materialize", "Materialize"),
+];
+
+async fn is_direct(one: &mut PgConnection, other: &mut PgConnection) -> Result<Form, RequestError> {
+    let (mine, others) = (session_of(one).await?, session_of(other).await?);
     let mut is_direct = mine != others;
     for _ in 0..LOOKS {
         // Twice in a row: two sessions that take turns look like one each to two connections that do.
-        for (connection, session) in [(&mut one, mine), (&mut other, others)] {
+        for (connection, session) in [(&mut *one, mine), (&mut *other, others)] {
             for _ in 0..2 {
                 is_direct = is_direct && session_of(connection).await? == session;
             }
@@ -195,12 +231,23 @@ async fn by<T>(
 
 fn not_made(failure: RequestError) -> LockError {
     match code_of(&failure).as_deref() {
-        Some("42501" | "25006") => LockError::Config {
+        Some("25006") => LockError::Config {
+            message: format!("the schema of the locks is to be made, and {READ_ONLY}"),
+        },
+        Some("42501") => LockError::Config {
             message: "the schema of the locks is missing or of an older format, and this user cannot make it \
                       here: run what `leasehold schema postgres` prints, as its owner"
                 .to_owned(),
         },
         Some(NOT_OURS) => LockError::Config { message: message_of(&failure) },
+        // Of a pooler that gives each statement another session.
+        Some("08P01") => LockError::Config {
+            message: format!(
+                "the schema of the locks cannot be made here, since no transaction is let through ({}): run what \
+                 `leasehold schema postgres` prints over a direct connection",
+                message_of(&failure)
+            ),
+        },
         // It waits for the migration of another, or for a use of what it would change.
         Some("55P03" | "57014") => {
             let context = "others kept us from making the schema of the locks for too long";

@@ -125,6 +125,59 @@ async fn c49_parameters_that_the_driver_passes_over_are_refused() {
     }
 }
 
+/// C49: what providers put into URLs is taken where it asks for nothing more, and else refused with the reason.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_parameters_of_providers_are_taken_or_refused_with_the_reason() {
+    let url = shared().await.url();
+    let good = "?channel_binding=prefer&target_session_attrs=read-write&application_name=";
+    works(&client(&format!("{url}{good}")).await).await;
+    for (bad, reason) in [
+        ("?channel_binding=require", "sslmode=verify-full"),
+        ("?target_session_attrs=standby", "locks need a primary"),
+        ("?connect_timeout=5", "within 10 s"),
+        ("?host=127.0.0.1,127.0.0.2", "several hosts: name one"),
+    ] {
+        let text = refusal(&format!("{url}{bad}")).await;
+        assert!(text.contains(reason), "{bad}: {text}");
+    }
+    for hosts in ["a,b", "a:5432,b:5432"] {
+        let text = refusal(&format!("postgres://app:{SECRET}@{hosts}/app")).await;
+        assert!(text.contains("several hosts: name one"), "{text}");
+    }
+}
+
+/// Sessions can be told from those of others, unless the application names them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_have_a_name() {
+    let server = PostgresServer::start().await;
+    for (parameters, name) in
+        [("", "leasehold"), ("?application_name=", "leasehold"), ("?application_name=shop", "shop")]
+    {
+        let client = client(&format!("{}{parameters}", server.url())).await;
+        works(&client).await;
+        let named =
+            format!("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = '{name}'");
+        assert_eq!(server.psql(&named), "t", "{parameters}");
+    }
+}
+
+/// What the docs say of uninstalling leaves nothing behind, and a client that comes later makes all anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_uninstalled_leaves_nothing() {
+    let server = PostgresServer::start().await;
+    let url = format!("{}?lock_schema=public", server.url());
+    works(&client(&url).await).await;
+    let guide = include_str!("../../docs/backends/postgres.md");
+    let (_, block) = guide.split_once("## Uninstalling").expect("the section");
+    let (_, block) = block.split_once("in a schema with other things").expect("the part");
+    let sql = block.split("```").nth(1).expect("a block").trim_start_matches("sql");
+    server.psql(sql);
+    let left = "SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^locks') \
+        + (SELECT count(*) FROM pg_proc WHERE proname ~ '^locks_')";
+    assert_eq!(server.psql(left), "0");
+    works(&client(&url).await).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_of_the_callers_says_where() {
     let pool = sqlx::PgPool::connect(&shared().await.url()).await.expect("a pool");

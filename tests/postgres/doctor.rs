@@ -1,11 +1,13 @@
 //! C31: what the doctor says of real servers.
 
-use leasehold::Health;
+use leasehold::{Health, LockRequest, Wait};
 use lock_testkit::{PgBouncer, PostgresServer};
 
 use sqlx::{Connection, Executor, PgConnection};
 
-use crate::support::client;
+use crate::support::{
+    client, fresh_name, held, patient, queued, refusal, released, served, shown, turn,
+};
 
 const SAFE: [&str; 2] = ["fsync=on", "full_page_writes=on"];
 
@@ -39,7 +41,10 @@ async fn c31_a_standby_is_named() {
     let server = PostgresServer::start_with(&SAFE).await;
     drop(client(&server.url()).await);
     let standby = server.standby().await;
-    assert_eq!(ills(&standby.url()).await, [("role", Health::Risk), ("schema", Health::Unknown)]);
+    assert_eq!(
+        ills(&standby.url()).await,
+        [("role", Health::Risk), ("schema", Health::Unknown), ("queue", Health::Unknown)]
+    );
 }
 
 /// What the doctor sees of one thing.
@@ -70,6 +75,48 @@ async fn c31_the_oldest_snapshot_is_named() {
     let (health, text) = seen(&server.url(), "snapshot").await;
     assert!(health == Health::Good && text.contains("night report"), "{text}");
     open.rollback().await.expect("rolled back");
+}
+
+/// C27: after a switchover by logical replication, which carries no sequences, the script puts the places right.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_places_that_are_behind_are_named_and_the_script_puts_them_right() {
+    let server = PostgresServer::start_with(&SAFE).await;
+    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let pass = async || {
+        let guard = held(&holder, &name).await;
+        let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+        released(guard).await;
+        released(served(waiting).await).await;
+    };
+    for _ in 0..3 {
+        pass().await;
+    }
+    assert_eq!(seen(&server.url(), "queue").await.0, Health::Good);
+    server.psql("ALTER SEQUENCE leasehold.locks_queue_place_seq RESTART");
+    let (health, text) = seen(&server.url(), "queue").await;
+    assert!(health == Health::Risk && text.contains("leasehold schema postgres"), "{text}");
+    server.psql(&crate::rights::script(&server));
+    assert_eq!(seen(&server.url(), "queue").await.0, Health::Good);
+    pass().await;
+}
+
+/// C15, C31: locks are not taken where somebody turned writes off, which the error and the doctor name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_server_where_writes_are_off_by_default_is_named() {
+    const NAMED: &str = "default_transaction_read_only";
+    let server = PostgresServer::start_with(&SAFE).await;
+    server.psql("ALTER DATABASE postgres SET default_transaction_read_only = on");
+    let text = refusal(&server.url()).await;
+    assert!(text.contains(NAMED), "{text}");
+    let writes = format!("{}?options[{NAMED}]=off", server.url());
+    turn(&client(&writes).await, &fresh_name()).await;
+    let frozen = client(&server.url()).await;
+    let refused = frozen.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
+    let text = shown(&refused.expect_err("it takes no writes"));
+    assert!(text.contains(NAMED), "{text}");
+    let (health, text) = seen(&server.url(), "role").await;
+    assert!(health == Health::Risk && text.contains(NAMED), "{text}");
 }
 
 /// C3: with the text form, or where the user may not say otherwise, the log holds owner ids.

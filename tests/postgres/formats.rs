@@ -1,11 +1,11 @@
 //! What a client does that finds a schema of another format.
 
-use leasehold::LockError;
 use leasehold::postgres::{PostgresBackend, PostgresOptions};
+use leasehold::{Health, LockError};
 use lock_testkit::PostgresServer;
 
 use crate::rights::script;
-use crate::support::{client, fresh_name, refusal, turn};
+use crate::support::{client, fresh_name, refusal, turn, works};
 
 /// Marks a schema as one of another format.
 fn mark(server: &PostgresServer, format: &str) {
@@ -47,6 +47,33 @@ async fn a_schema_of_an_earlier_format_is_brought_to_ours_or_the_remedy_named() 
     turn(&client(&server.url()).await, &fresh_name()).await;
     assert_eq!(server.psql("SELECT leasehold.locks_format()"), "1");
     turn(&client(&server.url_as("app", "postgres")).await, &fresh_name()).await;
+}
+
+/// P2, C31: a routine that somebody changed, or left out, is named with the remedy, and nothing is asked of the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_a_routine_that_is_missing_or_was_changed_is_named() {
+    let server = PostgresServer::start().await;
+    let client = client(&server.url()).await;
+    for (change, routine) in [
+        ("DROP FUNCTION leasehold.locks_v1_forget", "locks_v1_forget"),
+        ("ALTER FUNCTION leasehold.locks_v1_extend SET lock_timeout = '1min'", "locks_v1_extend"),
+        (
+            "CREATE OR REPLACE FUNCTION leasehold.locks_v1_refuse_if_gone(my_session bigint) RETURNS void \
+             LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS 'BEGIN END'",
+            "locks_v1_refuse_if_gone",
+        ),
+    ] {
+        server.psql(change);
+        let findings = client.admin().doctor().await.expect("an answer");
+        let seen = findings.iter().find(|finding| finding.check == "schema").expect("looked at");
+        assert_eq!(seen.health, Health::Risk, "{change}: {seen}");
+        for text in [seen.to_string(), refusal(&server.url()).await] {
+            let is_named = text.contains(&format!("made it: {routine}"));
+            assert!(is_named && text.contains("leasehold schema postgres"), "{text}");
+        }
+        server.psql(&script(&server));
+        works(&crate::support::client(&server.url()).await).await;
+    }
 }
 
 /// P2: what has the name of our table, and is none of ours, is left alone.

@@ -14,6 +14,7 @@ mod kinds;
 mod migration;
 mod old_rows;
 mod pooler;
+mod refusals;
 mod resources;
 mod rights;
 mod security;

@@ -1,15 +1,18 @@
-//! What a client finds in the database when it connects: the format of the schema, and the rights of its user.
+//! What a client finds in the database when it connects: the format of the schema, its routines, and the rights of its
+//! user.
 
 use lock_core::LockError;
 use sqlx::postgres::PgRow;
 use sqlx::{Error, Row};
 
-use super::{FORMAT, TableNames};
+use super::{DIGEST, FORMAT, TableNames};
 
 /// The schema of the locks, as far as the catalog tells it.
 pub(crate) struct Found {
     /// The body of the function that tells the format; `None` if there is no schema, or not all of it.
     format: Option<String>,
+    /// The routines, each with its digest.
+    routines: Vec<String>,
     /// The routines that clients call and this user may not.
     missing: Vec<String>,
     user: String,
@@ -30,11 +33,14 @@ impl Found {
     /// more.
     pub(crate) fn question(names: &TableNames) -> String {
         let (schema, prefix) = (&names.schema, prefix(names));
+        let ours = format!(
+            "FROM pg_catalog.pg_proc p WHERE p.pronamespace = to_regnamespace('\"{schema}\"') \
+             AND starts_with(p.proname, '{prefix}')"
+        );
         format!(
             "SELECT (SELECT p.prosrc FROM pg_catalog.pg_proc p WHERE p.oid = to_regproc('{}')), \
-             ARRAY(SELECT p.proname::text FROM pg_catalog.pg_proc p \
-             WHERE p.pronamespace = to_regnamespace('\"{schema}\"') \
-             AND starts_with(p.proname, '{prefix}') AND (p.prosecdef OR p.prokind = 'p' \
+             ARRAY(SELECT p.proname || ':' || {DIGEST} {ours}), \
+             ARRAY(SELECT p.proname::text {ours} AND (p.prosecdef OR p.prokind = 'p' \
              OR p.proname = '{prefix}now_us') \
              AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1), quote_ident(current_user)",
             names.format()
@@ -44,8 +50,9 @@ impl Found {
     pub(crate) fn read(names: &TableNames, row: &PgRow) -> Result<Self, Error> {
         Ok(Self {
             format: row.try_get(0)?,
-            missing: row.try_get(1)?,
-            user: row.try_get(2)?,
+            routines: row.try_get(1)?,
+            missing: row.try_get(2)?,
+            user: row.try_get(3)?,
             schema: names.schema.to_string(),
             prefix: prefix(names),
         })
@@ -54,7 +61,8 @@ impl Found {
     /// Whether the schema is of our format. Another one that we do not know is refused.
     pub(crate) fn making(&self) -> Result<Making, LockError> {
         let Some(body) = &self.format else { return Ok(Making::Needed) };
-        match body.trim_start_matches("SELECT ").parse::<i64>() {
+        let format = body.split("/*").next().unwrap_or_default();
+        match format.trim_start_matches("SELECT ").trim().parse::<i64>() {
             Ok(FORMAT) => Ok(Making::NotNeeded),
             Ok(format) if format < FORMAT => Ok(Making::Needed),
             found => {
@@ -66,6 +74,19 @@ impl Found {
                 Err(LockError::Config { message })
             }
         }
+    }
+
+    /// The routines that are missing, or are not as the script made them.
+    pub(crate) fn changed(&self) -> Option<String> {
+        let made = self.format.iter().flat_map(|body| body.split_whitespace());
+        let made = made.filter_map(|made| Some((made, made.split_once(':')?.0)));
+        let changed: Vec<_> = made
+            .filter(|(made, _)| !self.routines.iter().any(|routine| routine == made))
+            .map(|(_, routine)| routine)
+            .collect();
+        let changed = changed.join(", ");
+        (!changed.is_empty())
+            .then(|| format!("missing, or not as the script of the schema made it: {changed}"))
     }
 
     /// The rights that are missing, and the statement that grants them.
@@ -82,8 +103,12 @@ impl Found {
         Some((seen, remedy))
     }
 
-    /// Refuses a user who may take locks and not keep them or give them back: each lock would stay for its TTL.
-    pub(crate) fn refuse_half_of_the_rights(&self) -> Result<(), LockError> {
+    /// Refuses routines that are not as they were made, and a user who may take locks and not keep them or give them
+    /// back: each lock would stay for its TTL.
+    pub(crate) fn refuse_what_is_not_whole(&self) -> Result<(), LockError> {
+        if let Some(seen) = self.changed() {
+            return Err(LockError::Config { message: format!("{seen}: {RUN_THE_SCRIPT}") });
+        }
         let lacks = |routine: &&str| self.missing.contains(&format!("{}{routine}", self.prefix));
         if lacks(&"acquire") || !GIVE_BACK.iter().any(lacks) {
             return Ok(());
@@ -96,6 +121,10 @@ impl Found {
         }
     }
 }
+
+/// The remedy for a schema that is not whole.
+pub(crate) const RUN_THE_SCRIPT: &str =
+    "run what `leasehold schema postgres` prints, as the owner of the schema";
 
 /// What keeps holds and ends them.
 const GIVE_BACK: [&str; 5] =

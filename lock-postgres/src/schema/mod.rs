@@ -9,11 +9,15 @@ use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMB
 
 use crate::table::SESSION_GRACE;
 
-pub(crate) use self::found::{Found, Making};
+pub(crate) use self::found::{Found, Making, RUN_THE_SCRIPT};
 pub(crate) use self::names::TableNames;
 
 /// The format of the tables and functions that this version makes and knows.
 pub(crate) const FORMAT: i64 = 1;
+
+/// The digest of a routine `p`, as an expression in SQL: of its body, its rights and its settings.
+const DIGEST: &str = "encode(substr(sha256(convert_to(\
+    concat_ws(' ', p.prosrc, p.prosecdef, p.proconfig), 'UTF8')), 1, 8), 'hex')";
 
 /// Begins a migration. One runs at a time, and none waits for long.
 const BEGIN: &str = "\
@@ -60,6 +64,7 @@ pub(crate) fn migration(names: &TableNames) -> [String; 2] {
     // C19, C28: the server keeps the bounds of the contract.
     let rest = rest
         .replace("@format@", &FORMAT.to_string())
+        .replace("@digest@", DIGEST)
         .replace("@waiter_liveness_ms@", &millis(WAITER_LIVENESS))
         .replace("@unclaimed_grant_ttl_ms@", &millis(UNCLAIMED_GRANT_TTL))
         .replace("@session_grace_ms@", &millis(SESSION_GRACE))

@@ -65,7 +65,6 @@ impl PostgresBackend {
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
         let settings = options.read()?;
         let server = Server::connect(options, &settings).await?;
-        server.forget_unused().await;
         let presence = match settings.ends {
             Ends::ByTtl => None,
             Ends::WithConnection if !server.is_direct() => return Err(shared_session()),
@@ -330,6 +329,7 @@ impl DistributedLock for PostgresBackend {
         let released =
             self.releases.ask(name.as_str(), || (name.clone(), owner), alone, together).await?;
         self.forget(owner);
+        self.server.forget_now_and_then().await;
         Ok(released)
     }
 

@@ -79,38 +79,46 @@ END
 $$;
 
 -- Forgets some locks that nobody has used for a week. Their next tokens start from the time, which is
--- greater than a token of a week ago. A token that is ahead of the clock is kept. It looks at a few pages of the table at
--- random, so that it takes as long however many locks there are.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"() RETURNS bigint
+-- greater than a token of a week ago. A token that is ahead of the clock is kept. It looks at one page of the table, at
+-- random, so that it takes as long however many locks there are. Each lock is looked at by its keys.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-    unused text;
-    forgotten bigint := 0;
+    unused text[];
     cut_off bigint := "@schema@"."@table@_v1_now_us"() - 7 * 86400000000;
-    part float8 := least(100, 400.0 * current_setting('block_size')::bigint
+    a_page float8 := least(100, 100.0 * current_setting('block_size')::bigint
         / greatest(1, pg_relation_size('"@schema@"."@table@"')));
 BEGIN
-    FOR unused IN SELECT l.name FROM "@schema@"."@table@" l TABLESAMPLE SYSTEM (part) WHERE NOT EXISTS (
+    unused := ARRAY(SELECT l.name FROM "@schema@"."@table@" l TABLESAMPLE SYSTEM (a_page) WHERE NOT EXISTS (
             SELECT FROM "@schema@"."@table@_grants" g WHERE g.name = l.name AND (
                 g.token > cut_off
                 OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())))
         AND NOT EXISTS (SELECT FROM "@schema@"."@table@_holders" h
             WHERE h.name = l.name AND h.expires_at > clock_timestamp())
         AND NOT EXISTS (SELECT FROM "@schema@"."@table@_queue" q WHERE q.name = l.name)
-        FOR UPDATE OF l SKIP LOCKED
-    LOOP
-        -- With the row locked it is looked at once more: somebody may just have been here.
-        DELETE FROM "@schema@"."@table@_holders" h
-            WHERE h.name = unused AND h.expires_at <= clock_timestamp();
-        DELETE FROM "@schema@"."@table@_grants" g WHERE g.name = unused AND NOT (
-            g.token > cut_off
-            OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())
-            OR EXISTS (SELECT FROM "@schema@"."@table@_holders" h WHERE h.name = unused));
-        DELETE FROM "@schema@"."@table@" l WHERE l.name = unused AND NOT EXISTS (
-            SELECT FROM "@schema@"."@table@_grants" g WHERE g.name = unused);
-        forgotten := forgotten + 1;
-    END LOOP;
-    RETURN forgotten;
+        FOR UPDATE OF l SKIP LOCKED);
+    -- With the rows locked they are looked at once more: somebody may just have been here.
+    DELETE FROM "@schema@"."@table@_holders" h
+        WHERE h.name = ANY (unused) AND h.expires_at <= clock_timestamp();
+    DELETE FROM "@schema@"."@table@_grants" g WHERE g.name = ANY (unused) AND NOT (
+        g.token > cut_off
+        OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())
+        OR EXISTS (SELECT FROM "@schema@"."@table@_holders" h WHERE h.name = g.name));
+    DELETE FROM "@schema@"."@table@" l WHERE l.name = ANY (unused) AND NOT EXISTS (
+        SELECT FROM "@schema@"."@table@_grants" g WHERE g.name = l.name);
+    -- Nobody counts on it: if a crash brings them back, they are forgotten later.
+    PERFORM set_config('synchronous_commit', 'off', true);
 END
+$$;
+
+-- Whether the next place in a queue would not be above the greatest that was served. Logical replication carries rows and
+-- no sequences.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_places_are_behind"() RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(max(g.served), 0) > coalesce(pg_sequence_last_value(
+        pg_get_serial_sequence('"@schema@"."@table@_queue"', 'place')::regclass), 0)
+        FROM "@schema@"."@table@_grants" g
 $$;

@@ -75,12 +75,18 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
 DO $migration$
 DECLARE
     places regclass;
+    greatest_served bigint;
 BEGIN
     -- A crash or a failover empties the queue, but the places go on from where they were: one that is not above
     -- the last that was served is no place. From Postgres 15 on, the sequence of such a table would begin anew.
     places := pg_get_serial_sequence('"@schema@"."@table@_queue"', 'place');
     IF (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = places) THEN
         EXECUTE format('ALTER SEQUENCE %s SET LOGGED', places);
+    END IF;
+    -- Logical replication carries rows and no sequences: after a switchover the places would begin anew, too.
+    SELECT max(g.served) INTO greatest_served FROM "@schema@"."@table@_grants" g;
+    IF greatest_served >= nextval(places) THEN
+        PERFORM setval(places, greatest_served);
     END IF;
     IF to_regclass('"@schema@"."@table@_queue_place"') IS NULL THEN
         CREATE INDEX "@table@_queue_place" ON "@schema@"."@table@_queue" (name, place);
