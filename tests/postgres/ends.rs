@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::core::backend::{DistributedLockExt, Extension, Renewal};
 use leasehold::postgres::PostgresBackend;
-use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Ttl};
+use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, OwnerId, Ttl};
 use lock_testkit::LeaseExt;
 use lock_testkit::{Mode, PgBouncer, PostgresServer, Proxy, child, eventually};
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
 
 use crate::server::{number, sessions, shared, url_at};
@@ -218,13 +218,13 @@ async fn p2_a_server_without_the_session_grants_and_extends_nothing() {
     drop(ends(&server.url()).await);
     let owner = uuid();
     for call in [
-        format!("acquire('{name}', '{owner}', 60000, '', false, NULL, 42, 9007199254740991)"),
         format!(
-            "acquire_beside('{name}', '{owner}', 60000, '', 0, 0, false, NULL, 42, 9007199254740991)"
+            "acquire('{name}', '{owner}', 60000, '', NULL, 0, false, NULL, 42, 9007199254740991)"
         ),
+        format!("acquire('{name}', '{owner}', 60000, '', 0, 0, false, NULL, 42, 9007199254740991)"),
         format!(
-            "acquire_together(ARRAY['{name}'], ARRAY['{owner}'::uuid], ARRAY[60000], ARRAY[''], 42, \
-             9007199254740991)"
+            "acquire_together(ARRAY['{name}'], ARRAY['{owner}'::uuid], ARRAY[60000], ARRAY[''], NULL, 0, false, \
+             42, 9007199254740991)"
         ),
         format!("extend(ARRAY['{name}'], ARRAY['{owner}'::uuid], ARRAY[1], ARRAY[60000], 42)"),
     ] {
@@ -234,6 +234,36 @@ async fn p2_a_server_without_the_session_grants_and_extends_nothing() {
              EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE; END $$; SELECT pg_temp.code()"
         ));
         assert_eq!(code, "LH005", "{call}");
+    }
+}
+
+/// P2: a waiter may come back over another session than it came over. Its hold ends with the one over which it asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_the_hold_of_a_waiter_ends_with_the_session_over_which_it_asks() {
+    let server = PostgresServer::start().await;
+    drop(ends(&server.url()).await);
+    let other = client(&server.url()).await;
+    for kind in ["NULL, 0", "0, 0"] {
+        let (name, owner) = (fresh_name(), OwnerId::random().expose());
+        let ask = async |key: u32| {
+            let mut session = PgConnection::connect(&server.url()).await.expect("a connection");
+            let lock = format!("SELECT pg_advisory_lock({key})");
+            session.execute(AssertSqlSafe(lock)).await.expect("nobody has it");
+            server.psql(&format!(
+                "SELECT token FROM leasehold.locks_v1_acquire('{name}', '{owner}', 60000, '', {kind}, \
+                 true, NULL, {key}, 9007199254740991)"
+            ));
+            session
+        };
+        let guard = held(&other, &name).await;
+        ask(1).await.close().await.expect("closed");
+        server.psql("UPDATE leasehold.locks_grants SET expires_at = now()");
+        let _session = ask(2).await;
+        let bound = "SELECT session FROM leasehold.locks_holds NATURAL JOIN (SELECT owner, session FROM \
+             leasehold.locks_grants UNION ALL SELECT owner, session FROM leasehold.locks_holders) sessions \
+             WHERE name";
+        assert_eq!(server.psql(&format!("{bound} = '{name}'")), "2", "{kind}");
+        drop(guard);
     }
 }
 

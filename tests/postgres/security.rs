@@ -162,7 +162,7 @@ async fn c32_users_of_locks_have_no_rights_on_the_tables() {
         "SET ROLE app; SELECT owner FROM leasehold.locks_holders",
         "SET ROLE app; SELECT owner FROM leasehold.locks_holds",
         "SET ROLE app; UPDATE leasehold.locks_grants SET owner = NULL",
-        "SET ROLE app; SELECT leasehold.locks_v1_grant('a', NULL, gen_random_uuid(), now(), '', 9223372036854775807)",
+        "SET ROLE app; SELECT leasehold.locks_v1_grant('a', NULL, 9223372036854775807)",
         "GRANT USAGE ON SCHEMA leasehold TO stranger; SET ROLE stranger; \
          SELECT leasehold.locks_v1_release('a', gen_random_uuid(), 1)",
     ] {

@@ -96,7 +96,7 @@ fn call(server: &PostgresServer, function: &str) -> String {
 }
 
 fn acquire(name: &str, owner: OwnerId, queues: bool) -> String {
-    format!("acquire('{name}','{}',60000,'',{queues},NULL,NULL,{LIMIT})", owner.expose())
+    format!("acquire('{name}','{}',60000,'',NULL,0,{queues},NULL,NULL,{LIMIT})", owner.expose())
 }
 
 /// A call that asks for these locks, each for one of the owners.
@@ -104,7 +104,7 @@ fn acquire_together(names: &[&str], owners: &[OwnerId]) -> String {
     let (count, owners) = (names.len(), exposed(owners));
     format!(
         "acquire_together('{{{}}}', '{owners}', array_fill(60000::bigint, ARRAY[{count}]), \
-         array_fill(''::text, ARRAY[{count}]), NULL, {LIMIT})",
+         array_fill(''::text, ARRAY[{count}]), NULL, 0, false, NULL, {LIMIT})",
         names.join(",")
     )
 }

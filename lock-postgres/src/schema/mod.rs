@@ -31,7 +31,7 @@ DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
 
 /// The parts of the script, in this order: a function stands behind what it uses. The format is told last, so that it
 /// tells whether all is there.
-const PARTS: [&str; 19] = [
+const PARTS: [&str; 17] = [
     include_str!("begin.sql"),
     include_str!("tables.sql"),
     include_str!("common.sql"),
@@ -42,12 +42,10 @@ const PARTS: [&str; 19] = [
     include_str!("table/holders.sql"),
     include_str!("table/hand_over.sql"),
     include_str!("table/acquire.sql"),
-    include_str!("table/acquire_beside.sql"),
     include_str!("table/extend.sql"),
     include_str!("table/release.sql"),
     include_str!("table/admin.sql"),
     include_str!("table/runs.sql"),
-    include_str!("table/several.sql"),
     include_str!("table/follow.sql"),
     include_str!("table/together.sql"),
     concat!(include_str!("rights.sql"), "\n", include_str!("format.sql")),

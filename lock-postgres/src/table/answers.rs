@@ -10,17 +10,14 @@ use sqlx::postgres::PgRow;
 use crate::error::{BACKEND, unreadable};
 use crate::reply::{self, fencing_token, get, micros};
 
-/// Reads the answer to an acquire: token, now, time left, holder, waiters ahead. That of a hold of another kind than
-/// exclusive also tells its slots, and of a conflict.
+/// Reads the answer to an acquire: token, now, time left, holder, waiters ahead, slots, a conflict.
 pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendError> {
     const WHAT: &str = "the answer to an acquire";
     let at = ServerTime(micros(get(row, 1, WHAT)?));
     if let Some(token) = get::<Option<i64>>(row, 0, WHAT)? {
         return granted(claim, token, at, row, 5).map(Attempt::Granted);
     }
-    if claim.kind != Kind::Exclusive
-        && let Some(held) = get::<Option<i64>>(row, 6, WHAT)?
-    {
+    if let Some(held) = get::<Option<i64>>(row, 6, WHAT)? {
         // C33: the number of permits is a property of the lock.
         return Err(BackendError::conflict(BACKEND, claim.kind.permits(), small(held, WHAT)?));
     }
@@ -34,17 +31,15 @@ pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendErro
     Ok(Attempt::Busy(contention))
 }
 
-/// Reads the answer to an acquire of several: token, now, slots.
-pub(crate) fn grants<'a>(
-    claims: impl Iterator<Item = &'a Claim>,
-    rows: &[PgRow],
-) -> Result<Vec<Grant>, BackendError> {
-    const WHAT: &str = "the answer to an acquire of several";
-    let grant = |(claim, row)| {
-        let at = ServerTime(micros(get(row, 1, WHAT)?));
-        granted(claim, get(row, 0, WHAT)?, at, row, 2)
-    };
-    claims.zip(rows).map(grant).collect()
+/// Reads the answer to an acquire of several: the part of the call, token, now, slots.
+pub(crate) fn grants(claims: &[Claim], rows: &[PgRow]) -> Result<Vec<Grant>, BackendError> {
+    claims.iter().zip(rows).map(|(claim, row)| granted_of_many(claim, row)).collect()
+}
+
+fn granted_of_many(claim: &Claim, row: &PgRow) -> Result<Grant, BackendError> {
+    const WHAT: &str = "the answer to an acquire of many";
+    let at = ServerTime(micros(get(row, 2, WHAT)?));
+    granted(claim, get(row, 1, WHAT)?, at, row, 3)
 }
 
 /// Reads which of so many holds were ended together: the part of the call.
@@ -61,7 +56,7 @@ pub(super) fn released_together(
     Ok(releases)
 }
 
-/// Reads which of the claims were granted together: the part of the call, token, now.
+/// Reads which of the claims were granted together, as [`grants`] does.
 pub(super) fn granted_together(
     claims: &[Claim],
     rows: &[PgRow],
@@ -69,13 +64,11 @@ pub(super) fn granted_together(
     const WHAT: &str = "the answer to acquires together";
     let mut attempts = vec![None; claims.len()];
     for row in rows {
-        let at = ServerTime(micros(get(row, 2, WHAT)?));
-        let token = fencing_token(get(row, 1, WHAT)?)?;
         let place = part(row, WHAT)?;
         let (Some(claim), Some(attempt)) = (claims.get(place), attempts.get_mut(place)) else {
             return Err(unreadable(WHAT));
         };
-        *attempt = Some(Attempt::Granted(Grant::new(token, claim.ttl.as_duration()).at(at)));
+        *attempt = Some(Attempt::Granted(granted_of_many(claim, row)?));
     }
     Ok(attempts)
 }

@@ -131,16 +131,8 @@ impl PostgresBackend {
             Queueing::Polling => (true, None),
             Queueing::Listening(channel) => (true, Some(channel)),
         };
-        // What an exclusive hold is asked for is the same whatever other kinds there are.
-        let function = match claim.kind {
-            Kind::Exclusive => "acquire",
-            _ => "acquire_beside",
-        };
-        let call = self.server.call(function).text(claim.name.as_str()).owner(claim.owner);
-        let mut call = call.number(millis(claim.ttl)).text(claim.label.as_str());
-        if claim.kind != Kind::Exclusive {
-            call = call.number(claim.kind.permits().into()).number(claim.kind.slots().into());
-        }
+        let call = self.server.call("acquire").text(claim.name.as_str()).owner(claim.owner);
+        let call = of_kind(call.number(millis(claim.ttl)).text(claim.label.as_str()), claim.kind);
         let call = call.flag(Flag(queues)).optional(listener).optional(session);
         let call = call.number(self.server.clock_limit());
         let rows = self.server.connections.attempt(&claim.name, &call).await;
@@ -377,19 +369,14 @@ impl AcquiresSeveral for PostgresBackend {
     /// Those that are asked for are of the kind of the first.
     async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
         let kind = claims.first().map_or(Kind::Exclusive, |first| first.kind);
-        let claims = || claims.iter().take_while(|claim| claim.kind == kind);
-        let session = self.bind(claims().map(|claim| (claim.owner, claim.ttl))).await?;
-        let permits = (kind != Kind::Exclusive).then(|| kind.permits().into());
-        let call = self.server.call("acquire_while_free");
-        let call = call.texts(claims().map(|claim| claim.name.as_str()));
-        let call = call.owners(claims().map(|claim| claim.owner));
-        let call = call.numbers(claims().map(|claim| millis(claim.ttl)));
-        let call = call.texts(claims().map(|claim| claim.label.as_str()));
-        let call = call.optional(permits).number(kind.slots().into());
-        let call = call.optional(session.as_ref().map(|session| session.key));
-        let rows = self.server.rows(&call.number(self.server.clock_limit())).await?;
+        let count = claims.iter().take_while(|claim| claim.kind == kind).count();
+        let claims = claims.get(..count).unwrap_or_default();
+        let session = self.bind(claims.iter().map(|claim| (claim.owner, claim.ttl))).await?;
+        let key = session.as_ref().map(|session| session.key);
+        let call = call_for_all(&self.server, claims, kind, InOrder(true), key);
+        let rows = self.server.rows(&call).await?;
         self.confirm(session.as_ref())?;
-        answers::grants(claims(), &rows)
+        answers::grants(claims, &rows)
     }
 }
 
@@ -487,14 +474,34 @@ async fn acquire_together(
     session: Option<i64>,
     claims: Vec<Claim>,
 ) -> Result<Vec<Option<Attempt>>, BackendError> {
+    let call = call_for_all(&server, &claims, Kind::Exclusive, InOrder(false), session);
+    answers::granted_together(&claims, &server.rows(&call).await?)
+}
+
+/// Whether locks are taken in the order of their names, up to the first that is not free.
+struct InOrder(bool);
+
+/// A call that takes many locks, all of one kind.
+fn call_for_all(
+    server: &Server,
+    claims: &[Claim],
+    kind: Kind,
+    in_order: InOrder,
+    session: Option<i64>,
+) -> Call {
     let call = server.call("acquire_together");
     let call = call.texts(claims.iter().map(|claim| claim.name.as_str()));
     let call = call.owners(claims.iter().map(|claim| claim.owner));
     let call = call.numbers(claims.iter().map(|claim| millis(claim.ttl)));
     let call = call.texts(claims.iter().map(|claim| claim.label.as_str()));
-    let call = call.optional(session).number(server.clock_limit());
-    let rows = server.rows(&call).await?;
-    answers::granted_together(&claims, &rows)
+    let call = of_kind(call, kind).flag(Flag(in_order.0));
+    call.optional(session).number(server.clock_limit())
+}
+
+/// How many permits the lock has, null for an exclusive hold, and how many are asked for.
+fn of_kind(call: Call, kind: Kind) -> Call {
+    let permits = (kind != Kind::Exclusive).then(|| kind.permits().into());
+    call.optional(permits).number(kind.slots().into())
 }
 
 /// Ends several holds.

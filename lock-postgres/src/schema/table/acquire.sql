@@ -1,8 +1,11 @@
--- Tries to take the lock for an exclusive hold. `token` is null if it is busy; then the rest says what is known.
+-- Tries to take the lock: for an exclusive hold if `my_permits` is null, for a shared one if it is 0, and else for one of n,
+-- of which `wanted` are asked for. `token` is null if it is busy; then the rest says what is known. `slots` are those of a
+-- hold that is one of n. There is neither if there is a `conflict`, the number of permits that the lock has (C33).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
-    lock_name text, me uuid, ttl_ms bigint, my_label text, queues boolean, my_listener bigint,
-    my_session bigint, clock_limit bigint,
-    OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint
+    lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
+    queues boolean, my_listener bigint, my_session bigint, clock_limit bigint,
+    OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint,
+    OUT slots bigint[], OUT conflict bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
@@ -10,7 +13,9 @@ SET enable_seqscan = off AS $$
 DECLARE
     held "@schema@"."@table@_grants";
     turn record;
-    winners uuid[];
+    was_over boolean;
+    lets_in boolean := false;
+    is_blocked boolean := false;
     my_place bigint;
 BEGIN
     IF my_session IS NOT NULL THEN
@@ -19,10 +24,10 @@ BEGIN
     IF queues THEN
         SELECT * INTO held FROM "@schema@"."@table@_grants" g
             WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
-        IF held.owner <> me AND held.expires_at > clock_timestamp() AND (held.session IS NULL
-            OR NOT "@schema@"."@table@_v1_is_left_behind"(lock_name, held))
+        IF held.owner <> me AND held.expires_at > clock_timestamp() AND held.session IS NULL
+            AND (my_permits IS NULL OR held.permits IS NULL)
         THEN
-            -- Held by another. A claim that has a place does not need the row.
+            -- Held by another, and for as long as its time. A claim that has a place does not need the row.
             UPDATE "@schema@"."@table@_queue" q
                 SET seen_at = clock_timestamp(), listener = my_listener, session = my_session
                 WHERE q.owner = me AND q.place > held.served RETURNING q.place INTO my_place;
@@ -33,7 +38,7 @@ BEGIN
         IF NOT FOUND THEN
             PERFORM "@schema@"."@table@_v1_enter"(lock_name);
         END IF;
-        IF held.owner IS NULL THEN
+        IF my_permits IS NULL AND held.owner IS NULL THEN
             -- The common case is one statement: it was released, nobody waits, and nothing is against a grant. All
             -- else goes on below.
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
@@ -66,68 +71,88 @@ BEGIN
         IF held.owner <> me AND held.session IS NOT NULL THEN
             held.expires_at := "@schema@"."@table@_v1_end_of"(lock_name, held);
         END IF;
-        IF held.owner = me OR held.expires_at <= clock_timestamp() THEN
-            -- Its row as well, so that an extension under way is waited for. A lock that was released has
-            -- none.
-            IF held.owner IS NOT NULL THEN
-                SELECT * INTO held FROM "@schema@"."@table@_grants" g
-                    WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
-            END IF;
-            IF held.owner = me AND held.expires_at > clock_timestamp() THEN
-                now_us := extract(epoch FROM clock_timestamp()) * 1000000;
-                IF current_setting('synchronous_commit') = 'off' THEN
-                    PERFORM set_config('synchronous_commit', 'on', true);
-                END IF;
-                UPDATE "@schema@"."@table@_grants" g
-                    SET expires_at = greatest(
-                        g.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond'),
-                        session = my_session
-                    WHERE g.name = lock_name AND g.token = held.token;
+        IF held.owner IS NOT NULL AND (held.owner = me OR held.expires_at <= clock_timestamp()) THEN
+            -- Its row as well, so that an extension under way is waited for.
+            SELECT * INTO held FROM "@schema@"."@table@_grants" g
+                WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
+        END IF;
+        now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+        -- C16: its own hold, with the same slots.
+        IF my_permits IS NOT NULL THEN
+            UPDATE "@schema@"."@table@_holders" h
+                SET expires_at = greatest(
+                    h.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond'),
+                    session = my_session
+                WHERE h.owner = me AND h.name = lock_name AND h.expires_at > clock_timestamp()
+                RETURNING h.token, h.slots INTO token, slots;
+        ELSIF held.owner = me AND held.expires_at > clock_timestamp() THEN
+            UPDATE "@schema@"."@table@_grants" g
+                SET expires_at = greatest(
+                    g.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond'),
+                    session = my_session
+                WHERE g.name = lock_name AND g.token = held.token
+                RETURNING g.token INTO token;
+        END IF;
+        IF token IS NOT NULL THEN
+            PERFORM "@schema@"."@table@_v1_durably"();
+            RETURN;
+        END IF;
+        was_over := held.expires_at <= clock_timestamp();
+        IF was_over AND held.permits IS NULL THEN
+            held.owner := NULL;
+        ELSIF was_over THEN
+            held := "@schema@"."@table@_v1_expire"(lock_name, held);
+        END IF;
+        -- Those who wait go first, where the lock is free, or has room beside those who hold it. One of them may have
+        -- come back to its place, or be gone from it, since the last release.
+        IF (held.owner IS NULL OR was_over OR held.permits IS NOT NULL AND my_permits IS NOT NULL)
+            AND EXISTS (SELECT FROM "@schema@"."@table@_queue" q
+                WHERE q.name = lock_name AND q.place > coalesce(held.served, 0))
+        THEN
+            SELECT * INTO turn FROM "@schema@"."@table@_v1_hand_over"(
+                lock_name, held, me, my_session, clock_limit);
+            held := turn.last;
+            is_blocked := turn.is_blocked;
+            lets_in := turn.winners IS NOT NULL;
+            PERFORM pg_notify(t.channel, t.message)
+                FROM unnest(turn.channels, turn.messages) t (channel, message);
+            IF me = ANY (turn.winners) THEN
                 token := held.token;
+                IF my_permits IS NOT NULL THEN
+                    SELECT h.token, h.slots INTO token, slots
+                        FROM "@schema@"."@table@_holders" h WHERE h.owner = me;
+                END IF;
                 RETURN;
             END IF;
         END IF;
-        IF held.owner IS NULL OR held.expires_at <= clock_timestamp() THEN
-            now_us := extract(epoch FROM clock_timestamp()) * 1000000;
-            IF held.permits IS NOT NULL THEN
-                held := "@schema@"."@table@_v1_expire"(lock_name, held);
-            END IF;
-            IF EXISTS (SELECT FROM "@schema@"."@table@_queue" q
-                WHERE q.name = lock_name AND q.place > coalesce(held.served, 0))
-            THEN
-                SELECT * INTO turn
-                    FROM "@schema@"."@table@_v1_hand_over"(
-                        lock_name, held, me, my_session, clock_limit);
-                held := turn.last;
-                winners := turn.winners;
-            END IF;
-            IF winners IS NULL AND held.permits IS NULL THEN
-                held.session := my_session;
-                token := "@schema@"."@table@_v1_grant"(
-                    lock_name, held, me, clock_timestamp() + ttl_ms * interval '1 millisecond',
-                    my_label, clock_limit);
-                RETURN;
-            END IF;
-            IF held.owner = me THEN
+        IF least(held.permits, my_permits) > 0 AND held.permits <> my_permits THEN
+            conflict := held.permits;
+            DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = me;
+            RETURN;
+        END IF;
+        IF NOT is_blocked THEN
+            slots := CASE
+                WHEN my_permits IS NOT NULL THEN "@schema@"."@table@_v1_slots"(
+                    lock_name, held, my_permits, wanted)
+                WHEN held.owner IS NULL THEN '{}' END;
+            IF slots IS NOT NULL THEN
+                held := "@schema@"."@table@_v1_grant_to"(
+                    lock_name, held, me, ttl_ms, my_label, my_permits, slots, my_session,
+                    clock_limit);
                 token := held.token;
                 RETURN;
-            END IF;
-            IF winners IS NOT NULL THEN
-                PERFORM pg_notify(t.channel, t.message)
-                    FROM unnest(turn.channels, turn.messages) t (channel, message);
-                SELECT * INTO held FROM "@schema@"."@table@_grants" g
-                    WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
             END IF;
         END IF;
         IF queues THEN
-            IF winners IS NULL THEN
+            IF NOT lets_in THEN
                 -- Nothing was granted, and a crash empties the queue anyway. So the commit does not wait
                 -- for the disk, and the row is not kept from others for as long.
                 PERFORM set_config('synchronous_commit', 'off', true);
             END IF;
             INSERT INTO "@schema@"."@table@_queue" AS q
-                (owner, name, ttl_ms, label, listener, session, seen_at)
-                VALUES (me, lock_name, ttl_ms, my_label, my_listener, my_session, clock_timestamp())
+                (owner, name, ttl_ms, label, listener, session, seen_at, permits, taken)
+                VALUES (me, lock_name, ttl_ms, my_label, my_listener, my_session,
+                    clock_timestamp(), my_permits, wanted)
                 ON CONFLICT (owner) DO UPDATE
                 SET seen_at = excluded.seen_at, listener = excluded.listener,
                     session = excluded.session

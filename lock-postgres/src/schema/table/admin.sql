@@ -80,11 +80,12 @@ $$;
 
 -- Forgets some locks that nobody has used for a week. Their next tokens start from the time, which is
 -- greater than a token of a week ago. A token that is ahead of the clock is kept. It looks at one page of the table, at
--- random, so that it takes as long however many locks there are. Each lock is looked at by its keys.
+-- random, so that it takes as long however many locks there are. Each lock is looked at by its keys, and no plan is
+-- compiled, which would take a second.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     unused text[];
     cut_off bigint := "@schema@"."@table@_v1_now_us"() - 7 * 86400000000;

@@ -21,12 +21,11 @@ BEGIN
 END
 $$;
 
--- Grants the lock, whose newest grant is `last`, until then, and returns the new token: one more than the last
--- that was granted or reserved, or the time in microseconds, whichever is greater (C22). While the clock is
--- ahead of the last token, the token is therefore the time of the grant (C45).
+-- Writes the grant `last` down under a new token, and returns that. Its token is still that of the grant before it. The
+-- new one is one more than the last that was granted or reserved, or the time in microseconds, whichever is greater
+-- (C22). While the clock is ahead of the last token, the token is therefore the time of the grant (C45).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant"(
-    lock_name text, last "@schema@"."@table@_grants", new_owner uuid, until timestamptz,
-    new_label text, clock_limit bigint
+    lock_name text, last "@schema@"."@table@_grants", clock_limit bigint
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -45,21 +44,23 @@ BEGIN
     END IF;
     -- The key changes with the token, so that the newest grant stands apart from its old versions.
     UPDATE "@schema@"."@table@_grants" g
-        SET token = granted, reserved = 0, owner = new_owner, label = new_label, served = last.served,
-            expires_at = until, permits = last.permits, oldest = last.oldest, session = last.session
+        SET token = granted, reserved = 0, owner = last.owner, label = last.label,
+            served = last.served, expires_at = last.expires_at, permits = last.permits,
+            oldest = last.oldest, session = last.session
         WHERE g.name = lock_name AND g.token = last.token;
     IF NOT FOUND THEN
         INSERT INTO "@schema@"."@table@_grants"
             (name, token, owner, label, expires_at, permits, oldest, session)
-            VALUES (lock_name, granted, new_owner, new_label, until, last.permits, last.oldest,
-                last.session);
+            VALUES (lock_name, granted, last.owner, last.label, last.expires_at, last.permits,
+                last.oldest, last.session);
     END IF;
     RETURN granted;
 END
 $$;
 
--- C33: grants the lock beside those who hold it, if anybody does.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant_beside"(
+-- Grants the lock, whose newest grant is `last`, to a new owner: alone if `new_permits` is null, and else beside those who
+-- hold it, if anybody does (C33).
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant_to"(
     lock_name text, INOUT last "@schema@"."@table@_grants", new_owner uuid, ttl_ms bigint,
     new_label text, new_permits bigint, new_slots bigint[], new_session bigint, clock_limit bigint
 )
@@ -69,21 +70,23 @@ SET enable_seqscan = off AS $$
 DECLARE
     until timestamptz := clock_timestamp() + ttl_ms * interval '1 millisecond';
 BEGIN
-    IF last.owner IS NULL THEN
-        last.owner := '00000000-0000-0000-0000-000000000000';
+    IF new_permits IS NULL OR last.owner IS NULL THEN
+        last.owner := CASE WHEN new_permits IS NULL THEN new_owner
+            ELSE '00000000-0000-0000-0000-000000000000' END;
         last.permits := new_permits;
         last.oldest := coalesce(last.token + last.reserved, 0) + 1;
         last.label := new_label;
         last.expires_at := until;
-        last.session := NULL;
+        last.session := new_session;
     END IF;
     last.expires_at := least(last.expires_at, until);
     last.session := coalesce(last.session, new_session);
-    last.token := "@schema@"."@table@_v1_grant"(
-        lock_name, last, last.owner, last.expires_at, last.label, clock_limit);
+    last.token := "@schema@"."@table@_v1_grant"(lock_name, last, clock_limit);
     last.reserved := 0;
-    INSERT INTO "@schema@"."@table@_holders"
-        (owner, name, token, slots, label, expires_at, session)
-        VALUES (new_owner, lock_name, last.token, new_slots, new_label, until, new_session);
+    IF new_permits IS NOT NULL THEN
+        INSERT INTO "@schema@"."@table@_holders"
+            (owner, name, token, slots, label, expires_at, session)
+            VALUES (new_owner, lock_name, last.token, new_slots, new_label, until, new_session);
+    END IF;
 END
 $$;

@@ -77,17 +77,9 @@ BEGIN
         new_session := CASE WHEN waiter.owner IS DISTINCT FROM me
             THEN waiter.session ELSE my_session END;
         now_us := extract(epoch FROM clock_timestamp()) * 1000000;
-        IF waiter.permits IS NULL THEN
-            last.owner := waiter.owner;
-            last.session := new_session;
-            last.token := "@schema@"."@table@_v1_grant"(
-                lock_name, last, waiter.owner,
-                clock_timestamp() + ttl_ms * interval '1 millisecond', waiter.label, clock_limit);
-        ELSE
-            last := "@schema@"."@table@_v1_grant_beside"(
-                lock_name, last, waiter.owner, ttl_ms, waiter.label, waiter.permits, slots,
-                new_session, clock_limit);
-        END IF;
+        last := "@schema@"."@table@_v1_grant_to"(
+            lock_name, last, waiter.owner, ttl_ms, waiter.label, waiter.permits, slots, new_session,
+            clock_limit);
         IF waiter.owner IS DISTINCT FROM me AND waiter.listener IS NOT NULL THEN
             channels := channels || ('leasehold_' || to_hex(waiter.listener));
             messages := messages || concat_ws(

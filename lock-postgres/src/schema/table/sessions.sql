@@ -12,24 +12,6 @@ BEGIN
 END
 $$;
 
--- Whether the session of a holder's client is gone.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_is_left_behind"(
-    lock_name text, last "@schema@"."@table@_grants"
-) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off AS $$
-BEGIN
-    IF last.permits IS NULL THEN
-        RETURN pg_try_advisory_xact_lock_shared(last.session);
-    END IF;
-    RETURN EXISTS (SELECT FROM "@schema@"."@table@_holders" h
-        WHERE h.name = lock_name AND h.token >= last.oldest
-            AND CASE WHEN h.session IS NOT NULL
-                THEN pg_try_advisory_xact_lock_shared(h.session) ELSE false END);
-END
-$$;
-
 -- Lets a hold end soon whose client's session is gone, and returns its end; for those who hold the lock beside each
 -- other, the time before which the hold of none of them is over. The row of the lock is locked.
 --

@@ -8,12 +8,15 @@
 -- Locks are gone through in the order of their names, as by a batch of extensions. So two who want the same locks do not
 -- wait for each other in a circle.
 
--- Takes those locks that are free and for which nobody waits, for exclusive holds. There is a row for each that was
--- granted: which part of the request it is, its token, and the time.
+-- Takes those locks that are free and for which nobody waits. There is a row for each that was granted: which part of the
+-- request it is, its token, the time, and the slots as from `acquire`. All are of one kind, as `acquire` has it.
+--
+-- C39: with `in_order` it is one request for several locks, in the order of their names. It stops before the first that is
+-- not free, and also takes locks beside others, and finds its own.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire_together"(
-    names text[], owners uuid[], ttls_ms bigint[], labels text[], my_session bigint,
-    clock_limit bigint,
-    OUT part bigint, OUT token bigint, OUT now_us bigint
+    names text[], owners uuid[], ttls_ms bigint[], labels text[], my_permits bigint, wanted bigint,
+    in_order boolean, my_session bigint, clock_limit bigint,
+    OUT part bigint, OUT token bigint, OUT now_us bigint, OUT slots bigint[]
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -22,9 +25,9 @@ SET lock_timeout = '20ms' AS $$
 DECLARE
     -- Only what looks free: the row of a lock that is held would be kept from others until the grants are on disk.
     ours text[] := ARRAY(SELECT l.name FROM "@schema@"."@table@" l
-        WHERE l.name = ANY (names) AND (
+        WHERE l.name = ANY (names) AND (in_order OR (
             SELECT g.owner FROM "@schema@"."@table@_grants" g
-            WHERE g.name = l.name ORDER BY g.token DESC LIMIT 1) IS NULL
+            WHERE g.name = l.name ORDER BY g.token DESC LIMIT 1) IS NULL)
         FOR UPDATE OF l SKIP LOCKED);
     new_ones text[];
     is_one_granted boolean := false;
@@ -32,6 +35,9 @@ DECLARE
 BEGIN
     IF my_session IS NOT NULL THEN
         PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
+    END IF;
+    IF in_order THEN
+        PERFORM set_config('lock_timeout', '1s', true);
     END IF;
     IF cardinality(ours) < cardinality(names) THEN
         WITH made AS (
@@ -46,10 +52,11 @@ BEGIN
     FOR i IN SELECT a.n FROM unnest(names) WITH ORDINALITY AS a (name, n) ORDER BY a.name COLLATE "C"
     LOOP
         part := i;
-        IF names[i] = ANY (new_ones) THEN
-            SELECT a.token, a.now_us INTO token, now_us FROM "@schema@"."@table@_v1_acquire"(
-                names[i], owners[i], ttls_ms[i], labels[i], false, NULL, my_session,
-                clock_limit) a;
+        IF names[i] = ANY (new_ones) OR (in_order AND names[i] = ANY (ours)) THEN
+            SELECT a.token, a.now_us, a.slots INTO token, now_us, slots
+                FROM "@schema@"."@table@_v1_acquire"(
+                    names[i], owners[i], ttls_ms[i], labels[i], my_permits, wanted, false, NULL,
+                    my_session, clock_limit) a;
         ELSIF names[i] = ANY (ours) THEN
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
             UPDATE "@schema@"."@table@_grants" g
@@ -72,6 +79,7 @@ BEGIN
             is_one_granted := true;
             RETURN NEXT;
         END IF;
+        EXIT WHEN in_order AND token IS NULL;
     END LOOP;
     IF is_one_granted THEN
         PERFORM "@schema@"."@table@_v1_durably"();
