@@ -110,7 +110,7 @@ impl Server {
     /// Each call may stand for a new name. A page that it looks at has more names than that, so that names do not pile up.
     pub(crate) async fn forget_now_and_then(&self) {
         if uuid::Uuid::new_v4().as_u64_pair().1.is_multiple_of(CALLS_A_FORGETTING) {
-            _ = timeout(SUSPECT_AFTER / 2, self.rows(&self.call("forget"))).await;
+            _ = timeout(SUSPECT_AFTER / 2, self.rows(&self.call("forget_unused"))).await;
         }
     }
 

@@ -55,7 +55,7 @@ async fn p2_a_routine_that_is_missing_or_was_changed_is_named() {
     let server = PostgresServer::start().await;
     let client = client(&server.url()).await;
     for (change, routine) in [
-        ("DROP FUNCTION leasehold.locks_v1_forget", "locks_v1_forget"),
+        ("DROP FUNCTION leasehold.locks_v1_forget_unused", "locks_v1_forget_unused"),
         ("ALTER FUNCTION leasehold.locks_v1_extend SET lock_timeout = '1min'", "locks_v1_extend"),
         (
             "CREATE OR REPLACE FUNCTION leasehold.locks_v1_refuse_if_gone(my_session bigint) RETURNS void \

@@ -223,7 +223,7 @@ async fn r4_a_lock_that_is_held_for_weeks_is_not_forgotten() {
     }
     let left = "SELECT string_agg(name, ',') FROM leasehold.locks_grants";
     eventually("one is forgotten", LIMIT, async || {
-        server.psql("SELECT leasehold.locks_v1_forget()");
+        server.psql("SELECT leasehold.locks_v1_forget_unused()");
         server.psql(left) == kept
     })
     .await;

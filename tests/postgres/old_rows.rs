@@ -90,10 +90,10 @@ async fn c17_connecting_takes_as_long_however_many_locks_there_are() {
     let second = client(&server.url()).await;
     second.admin().inspect("old-1").await.expect("an answer");
     assert!(server.log().contains("locks_v1_list"), "requests are logged");
-    let called = "FROM \"leasehold\".\"locks_v1_forget\"";
+    let called = "FROM \"leasehold\".\"locks_v1_forget_unused\"";
     assert!(!server.log().contains(called), "connecting clears away");
     let explained = server.psql(
-        "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) SELECT leasehold.locks_v1_forget()",
+        "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) SELECT leasehold.locks_v1_forget_unused()",
     );
     let read = explained.split("shared hit=").nth(1).expect("buffers are told");
     let read: u64 = read.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();

@@ -82,7 +82,7 @@ $$;
 -- greater than a token of a week ago. A token that is ahead of the clock is kept. It looks at one page of the table, at
 -- random, so that it takes as long however many locks there are. Each lock is looked at by its keys, and no plan is
 -- compiled, which would take a second.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"() RETURNS void
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget_unused"() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
