@@ -17,13 +17,14 @@
 //! # Where things are
 //! - [`connect()`] and [`connect_with`] choose the backend by URL; [`Connector`] takes further schemes.
 //! - [`LockClient`] is what an application makes once: [`with`](LockClient::with), [`acquire`](LockClient::acquire),
-//!   [`try_acquire`](LockClient::try_acquire), and what operators ask. [`LockRequest`] says how long to wait and for
+//!   [`try_acquire`](LockClient::try_acquire). [`LockRequest`] says how long to wait and for
 //!   which TTL, [`ClientOptions`] the defaults.
 //! - [`acquire_all`](LockClient::acquire_all) holds several locks at once, all or none, and a [`Reentrance`] lets a
 //!   holder ask again: see `docs/primitives.md`.
 //! - [`LockGuard`] is a lock that is held; [`FencingToken`] is what its writes carry.
 //! - [`Fence`] stands with the resource, and refuses what is stale. Advance, then read, then write.
 //! - [`LockError`] has a table: what to do about each error, and which HTTP status it becomes.
+//! - [`admin`] is for operators: who holds what, evictions, the doctor.
 //! - [`core::backend`] is for authors of backends.
 //!
 //! The package has pages beside this reference: `docs/first_hour.md` leads to a service that is right,
@@ -54,17 +55,15 @@ mod connector;
 mod docs;
 
 pub use lock_core::{
-    Admin, BackendError, Capabilities, ClientOptions, Clock, Contention, Drift, Election, Fence,
-    FenceError, FencingToken, Finding, Finished, Health, Holder, InputKind, InvalidInput, Kind,
-    Kinds, Label, Leader, Leadership, Lease, ListWatch, LockClient, LockError, LockGuard, LockName,
-    LockRequest, LockState, LockWatch, LostReason, LostSignal, MemoryBackend, MemoryFence, Moment,
-    MultiGuard, MultiRequest, Observer, Occurrence, Once, OnceOutcome, Order, Outcome, OwnerId,
-    Permits, Readable, Reentrance, Release, Renewals, Slots, SystemClock, TokenDurability, Ttl,
-    Wait, Wakeup, Whom,
+    BackendError, Capabilities, ClientOptions, Contention, Drift, Election, Fence, FenceError,
+    FencingToken, Finished, InputKind, InvalidInput, Kind, Leader, Leadership, Lease, LockClient,
+    LockError, LockGuard, LockName, LockRequest, LostReason, LostSignal, MemoryBackend,
+    MemoryFence, Moment, MultiGuard, MultiRequest, Observer, Occurrence, Once, OnceOutcome,
+    Outcome, Permits, Reentrance, Ttl, Wait,
 };
-// Not shown here a second time: there the methods of their implementation for `Arc` have dead links.
+// Not shown here a second time: there the methods of its implementation for `Arc` have dead links.
 #[doc(no_inline)]
-pub use lock_core::{DistributedLock, LockAdmin};
+pub use lock_core::DistributedLock;
 
 pub use crate::connect::{backend, connect, connect_with};
 pub use crate::connector::Connector;
@@ -80,9 +79,19 @@ pub mod testing {
     pub use lock_testkit::{Fault, Faulty, Operation};
 }
 
+/// What operators see and do, from [`LockClient::admin`] on: states of locks, streams of them, and findings of the
+/// doctor.
+pub mod admin {
+    #[doc(inline)]
+    pub use lock_core::{
+        Admin, Finding, Health, Holder, ListWatch, LockState, LockWatch, RecordedRun,
+    };
+}
+
 // Each is a module of ours, because the docs of a crate that is re-exported as a whole have a dead link.
 
-/// What authors of backends need beside [`DistributedLock`]: the crate `lock_core`.
+/// The crate `lock_core`: what authors of backends need beside [`DistributedLock`], in [`core::backend`], and the types
+/// that an application seldom names.
 pub mod core {
     #[doc(no_inline)]
     pub use lock_core::*;

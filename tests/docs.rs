@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use leasehold::{Capabilities, LockClient, Order, Renewals, TokenDurability, Wakeup, connect};
+use leasehold::core::{Order, Renewals, TokenDurability, Wakeup};
+use leasehold::{Capabilities, LockClient, connect};
 
 fn read(path: impl AsRef<Path>) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

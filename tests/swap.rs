@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::{Fence, LockClient, LockRequest, MemoryFence, OwnerId, Wait, connect};
+use leasehold::core::OwnerId;
+use leasehold::{Fence, LockClient, LockRequest, MemoryFence, Wait, connect};
 
 /// How many tasks sell from one stock, each by a client of its own.
 const SELLERS: u32 = 8;

@@ -27,7 +27,8 @@ use async_trait::async_trait;
 use axum::http::StatusCode;
 use clap::Parser;
 use futures_util::future::try_join_all;
-use leasehold::{FencingToken, Health, LockClient, LockError};
+use leasehold::admin::Health;
+use leasehold::{FencingToken, LockClient, LockError};
 use tokio::net::TcpListener;
 use tracing_subscriber::filter::LevelFilter;
 

@@ -1,7 +1,8 @@
 //! `leasehold doctor`: is this server safe for locks, and what keeps one of them from everybody?
 
-use leasehold::core::{Finding, Health};
-use leasehold::{Capabilities, Readable};
+use leasehold::Capabilities;
+use leasehold::admin::{Finding, Health};
+use leasehold::core::Readable;
 use serde::Serialize;
 
 use crate::args;

@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use leasehold::{LockError, LockName, Readable};
+use leasehold::core::Readable;
+use leasehold::{LockError, LockName};
 
 use crate::redaction::without_urls;
 use crate::terminal;

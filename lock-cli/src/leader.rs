@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 
-use leasehold::{FencingToken, Label, Leader, LockError, LockName};
+use leasehold::core::Label;
+use leasehold::{FencingToken, Leader, LockError, LockName};
 use serde::Serialize;
 
 use crate::args;

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{FencingToken, Holder, Kind, Label, LockName, LockState, Slots};
+use leasehold::admin::{Holder, LockState};
+use leasehold::core::{Label, Slots};
+use leasehold::{FencingToken, Kind, LockName};
 use serde::{Serialize, Serializer};
 
 /// What is shown of a lock. The names of the fields are the keys of the JSON, in which those of the first

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use leasehold::LockState;
+use leasehold::admin::LockState;
 use unicode_width::UnicodeWidthStr;
 
 use crate::args;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use leasehold::Readable;
+use leasehold::core::Readable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::redaction::redacted;

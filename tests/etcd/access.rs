@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use leasehold::admin::{Health, Holder};
 use leasehold::etcd::EtcdOptions;
 use leasehold::etcd::etcd_client::Client;
-use leasehold::{Health, Holder, LockClient, LockError, LostReason, Wait};
+use leasehold::{LockClient, LockError, LostReason, Wait};
 use lock_testkit::{EtcdServer, Proxy};
 use tokio::time::timeout;
 

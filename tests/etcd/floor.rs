@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use leasehold::{Fence, Health, LockClient, LockError};
+use leasehold::admin::Health;
+use leasehold::{Fence, LockClient, LockError};
 use lock_testkit::EtcdServer;
 
 use crate::support::{client, held, patient, released, shown};

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::{Holder, LockClient, LockError, LockGuard, LockRequest, OwnerId, Wait};
+use leasehold::admin::Holder;
+use leasehold::core::OwnerId;
+use leasehold::{LockClient, LockError, LockGuard, LockRequest, Wait};
 use lock_testkit::{EtcdServer, Mode, Proxy};
 
 use crate::servers::{EtcdFaults, SHORTEST_TTL, gauge, one_member};

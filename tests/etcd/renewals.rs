@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::core::backend::{Extension, Renewal};
-use leasehold::{DistributedLock, Lease, LockAdmin, Ttl, Whom};
+use leasehold::core::{LockAdmin, Whom};
+use leasehold::{DistributedLock, Lease, Ttl};
 use lock_testkit::{EtcdServer, eventually};
 use tokio::time::sleep;
 

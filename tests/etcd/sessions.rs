@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
+use leasehold::core::OwnerId;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::etcd::EtcdBackend;
 use leasehold::etcd::etcd_client::{Client, PutOptions};
-use leasehold::{DistributedLock, Lease, LockRequest, LostReason, OwnerId, Ttl, Wait};
+use leasehold::{DistributedLock, Lease, LockRequest, LostReason, Ttl, Wait};
 use lock_testkit::faults::Harness;
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::time::{sleep, timeout};

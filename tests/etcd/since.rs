@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use leasehold::{Holder, LockClient};
+use leasehold::LockClient;
+use leasehold::admin::Holder;
 
 use crate::servers::one_member;
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};

@@ -32,9 +32,10 @@ mod table {
 mod pooled {
     use std::sync::Arc;
 
+    use leasehold::core::Wakeup;
     use leasehold::core::backend::async_trait;
     use leasehold::postgres::PostgresBackend;
-    use leasehold::{DistributedLock, LockName, Wakeup};
+    use leasehold::{DistributedLock, LockName};
     use lock_testkit::conformance::Harness;
     use lock_testkit::conformance_tests;
     use lock_testkit::{PgBouncer, PostgresServer};

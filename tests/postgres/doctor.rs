@@ -1,6 +1,7 @@
 //! C31: what the doctor says of real servers.
 
-use leasehold::{Health, LockRequest, Wait};
+use leasehold::admin::Health;
+use leasehold::{LockRequest, Wait};
 use lock_testkit::{PgBouncer, PostgresServer};
 
 use sqlx::{Connection, Executor, PgConnection};

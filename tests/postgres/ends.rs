@@ -4,9 +4,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use leasehold::core::OwnerId;
 use leasehold::core::backend::{DistributedLockExt, Extension, Renewal};
 use leasehold::postgres::PostgresBackend;
-use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, OwnerId, Ttl};
+use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Ttl};
 use lock_testkit::LeaseExt;
 use lock_testkit::{Mode, PgBouncer, PostgresServer, Proxy, child, eventually};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};

@@ -1,7 +1,8 @@
 //! What a client does that finds a schema of another format.
 
+use leasehold::LockError;
+use leasehold::admin::Health;
 use leasehold::postgres::{PostgresBackend, PostgresOptions};
-use leasehold::{Health, LockError};
 use lock_testkit::PostgresServer;
 
 use crate::rights::script;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use leasehold::core::Ttl;
 use leasehold::core::backend::{Extension, Renewal};
+use leasehold::core::{LockAdmin, OwnerId, Whom};
 use leasehold::postgres::PostgresBackend;
-use leasehold::{DistributedLock, LockAdmin, LockClient, LockGuard, LockRequest, OwnerId, Whom};
+use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest};
 use lock_testkit::LeaseExt;
 use lock_testkit::faults::Waiting;
 use lock_testkit::{PostgresServer, eventually};

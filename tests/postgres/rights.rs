@@ -1,7 +1,9 @@
 //! Rights in databases where nobody may call what others make, unless that is granted.
 
+use leasehold::admin::Health;
+use leasehold::core::LockAdmin;
 use leasehold::postgres::{PostgresBackend, PostgresOptions};
-use leasehold::{DistributedLock, Health, LockAdmin, Outcome};
+use leasehold::{DistributedLock, Outcome};
 use lock_testkit::LeaseExt;
 use lock_testkit::PostgresServer;
 

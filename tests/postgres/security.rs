@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use leasehold::core::Ttl;
 use leasehold::core::backend::Renewal;
+use leasehold::core::{Kinds, OwnerId};
 use leasehold::postgres::{PostgresBackend, PostgresOptions};
-use leasehold::{DistributedLock, Kinds, LockClient, OwnerId};
+use leasehold::{DistributedLock, LockClient};
 use lock_testkit::{PgBouncer, PostgresServer};
 
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{Holder, LockClient};
+use leasehold::LockClient;
+use leasehold::admin::Holder;
 use lock_testkit::PostgresServer;
 
 use crate::server::{number, shared};

@@ -5,8 +5,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
+use leasehold::core::OwnerId;
 use leasehold::postgres::PostgresBackend;
-use leasehold::{DistributedLock, LockRequest, OwnerId, Wait};
+use leasehold::{DistributedLock, LockRequest, Wait};
 use lock_testkit::LeaseExt;
 use lock_testkit::{Mode, PgBouncer, PostgresServer, Proxy};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};

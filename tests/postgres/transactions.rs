@@ -6,10 +6,11 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use leasehold::core::OwnerId;
 use leasehold::core::Ttl;
 use leasehold::core::backend::Renewal;
 use leasehold::postgres::PostgresBackend;
-use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest, OwnerId, Wait};
+use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest, Wait};
 use lock_testkit::{PostgresServer, eventually};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use leasehold::admin::Health;
 #[cfg(feature = "redis-rustls")]
 use leasehold::redis::RedisOptions;
-use leasehold::{Health, LockClient, LockError, LostReason};
+use leasehold::{LockClient, LockError, LostReason};
 use lock_testkit::RedisServer;
 use tokio::time::timeout;
 

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Health, LockRequest};
+use leasehold::LockRequest;
+use leasehold::admin::Health;
 use lock_testkit::{RedisServer, eventually};
 
 use crate::support::{LIMIT, client, fresh_name, released, renewed};

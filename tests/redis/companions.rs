@@ -1,8 +1,9 @@
 //! Keys of another type in the place of a lock's companions, while the lock is held.
 
 use leasehold::core::backend::{Claim, Release};
+use leasehold::core::{LockAdmin, Whom};
 use leasehold::redis::RedisBackend;
-use leasehold::{DistributedLock, Kind, LockAdmin, Whom};
+use leasehold::{DistributedLock, Kind};
 use lock_testkit::{RedisServer, Reply};
 
 use crate::queue::{claim, companion, place};

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use leasehold::{Finding, Health};
+use leasehold::admin::{Finding, Health};
 use lock_testkit::{RedisServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Health, LockError, LockRequest, LostReason, Wait};
+use leasehold::admin::Health;
+use leasehold::{LockError, LockRequest, LostReason, Wait};
 use lock_testkit::{RedisServer, Reply};
 use tokio::time::timeout;
 

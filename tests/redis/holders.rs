@@ -2,9 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use leasehold::admin::Holder;
+use leasehold::core::OwnerId;
 use leasehold::core::backend::Attempt;
 use leasehold::redis::RedisBackend;
-use leasehold::{DistributedLock, Holder, Lease, LockClient, LockRequest, OwnerId};
+use leasehold::{DistributedLock, Lease, LockClient, LockRequest};
 use lock_testkit::RedisServer;
 
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold::admin::Health;
 use leasehold::redis::RedisBackend;
-use leasehold::{DistributedLock, Health, LockClient, LockError, LockRequest, Wait};
+use leasehold::{DistributedLock, LockClient, LockError, LockRequest, Wait};
 use lock_testkit::{RedisSentinels, RedisServer, eventually};
 
 use crate::queue::claim;

@@ -3,9 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::{FutureExt, join_all};
+use leasehold::core::LockAdmin;
 use leasehold::core::backend::{Attempt, Release};
 use leasehold::redis::RedisBackend;
-use leasehold::{DistributedLock, LockAdmin, LockClient, LockError, LockGuard, LockRequest};
+use leasehold::{DistributedLock, LockClient, LockError, LockGuard, LockRequest};
 use lock_testkit::{RedisServer, Reply};
 
 use crate::access::RIGHTS;

@@ -3,9 +3,10 @@
 use lock_testkit::Expect;
 use std::time::Duration;
 
+use leasehold::admin::Health;
 use leasehold::core::backend::{Reservation, Reserved};
 use leasehold::redis::RedisBackend;
-use leasehold::{FencingToken, Health, LockError, LockRequest, Wait};
+use leasehold::{FencingToken, LockError, LockRequest, Wait};
 use lock_testkit::LeaseExt;
 use lock_testkit::{RedisServer, Reply, eventually};
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
 use futures_util::stream::StreamExt;
+use leasehold::admin::{LockState, LockWatch};
+use leasehold::core::LockAdmin;
 use leasehold::core::backend::Changes;
 use leasehold::redis::RedisBackend;
-use leasehold::{LockAdmin, LockClient, LockName, LockState, LockWatch};
+use leasehold::{LockClient, LockName};
 use lock_testkit::{RedisServer, conformance, eventually};
 use tokio::time::timeout;
 

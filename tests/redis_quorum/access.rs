@@ -1,6 +1,6 @@
 //! How a set of servers is reached by URL, and what the doctor says of it.
 
-use leasehold::{Finding, Health};
+use leasehold::admin::{Finding, Health};
 use lock_testkit::RedisServer;
 
 use crate::set::Set;

@@ -48,6 +48,8 @@ enum Task {
         #[arg(long)]
         accept: bool,
     },
+    /// List the public items of what is published anew, in `docs/notes/public_items`, where `lint` compares them.
+    PublicItems,
     /// Pack and verify what is published, and build a service from the packages alone.
     Package,
     /// Build what people run into `target/dist`: a static binary, an archive, a Debian package, and their sums.
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Task::Bench { args } => bench::run(&args),
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
+        Task::PublicItems => lint::public_items::accept(),
         Task::Package => package::run(),
         Task::Dist => dist::run(),
         Task::Platforms => platforms::run(),

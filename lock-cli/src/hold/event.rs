@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use leasehold::{LockName, MultiGuard, Slots};
+use leasehold::core::Slots;
+use leasehold::{LockName, MultiGuard};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::{LockError, LockGuard, Release};
+use leasehold::core::Release;
+use leasehold::{LockError, LockGuard};
 
 use crate::exit::Failure;
 use crate::terminal;

@@ -6,7 +6,8 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::{LockName, MultiGuard, Slots};
+use leasehold::core::Slots;
+use leasehold::{LockName, MultiGuard};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process_group,

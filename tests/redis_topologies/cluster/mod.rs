@@ -7,8 +7,10 @@ mod requests;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use leasehold::admin::Health;
+use leasehold::core::OwnerId;
 use leasehold::core::backend::async_trait;
-use leasehold::{DistributedLock, Health, LockGuard, LockName, OwnerId};
+use leasehold::{DistributedLock, LockGuard, LockName};
 use lock_testkit::RedisCluster;
 use lock_testkit::conformance::Harness;
 use lock_testkit::conformance_tests;

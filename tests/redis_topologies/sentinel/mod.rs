@@ -4,8 +4,9 @@ mod planned;
 
 use std::sync::Arc;
 
+use leasehold::admin::Health;
 use leasehold::core::backend::async_trait;
-use leasehold::{DistributedLock, Health, LockName};
+use leasehold::{DistributedLock, LockName};
 use lock_testkit::RedisSentinels;
 use lock_testkit::conformance::Harness;
 use lock_testkit::conformance_tests;

@@ -1,7 +1,8 @@
 //! A primary that is replaced though it is well, and stays a primary for its clients: for some seconds after each
 //! planned failover, and for longer where it is cut off from the sentinels.
 
-use leasehold::{Finding, Health, LockClient};
+use leasehold::LockClient;
+use leasehold::admin::{Finding, Health};
 use lock_testkit::{RedisSentinels, RedisServer, eventually};
 
 use crate::NEVER;
