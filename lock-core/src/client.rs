@@ -183,6 +183,9 @@ impl LockClient {
     /// # Cancel safety
     /// If the future is dropped, the work is dropped, and the lock is given back in the background.
     ///
+    /// The work is an async closure, `async |held| …`. With `|held| async move { … }` the compiler asks for type
+    /// annotations (E0282), or says that `AsyncFnOnce` is not general enough.
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
     /// # use lock_core::{Finished, LockClient, MemoryBackend};

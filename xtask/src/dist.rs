@@ -10,6 +10,11 @@ use crate::workspace::{cargo, root, target};
 /// The command with all stores.
 const BUILD: &str = "build --release --package lock-cli --features etcd,postgres --target";
 
+/// All libraries are linked in. Random numbers are asked of the kernel, since a static file does not find the
+/// function of the system, and an empty image has no `/dev/urandom`.
+const FLAGS: &str =
+    r#"-Ctarget-feature=+crt-static -Cstrip=symbols --cfg getrandom_backend="linux_getrandom""#;
+
 /// Where each shell looks for completions.
 const COMPLETIONS: &[(&str, &str)] = &[
     ("bash", "usr/share/bash-completion/completions/leasehold"),
@@ -59,7 +64,7 @@ fn build(folder: &Path) -> Done<PathBuf> {
     let host = host.ok_or_else(|| Failure::new("rustc does not name its host"))?;
     let mut build = cargo(BUILD);
     // A named target keeps build scripts and macros as they are.
-    step::run(build.arg(host).env("RUSTFLAGS", "-Ctarget-feature=+crt-static -Cstrip=symbols"))?;
+    step::run(build.arg(host).env("RUSTFLAGS", FLAGS))?;
     fs::create_dir_all(folder)?;
     let program = folder.join("leasehold");
     fs::copy(target().join(host).join("release/leasehold"), &program)?;

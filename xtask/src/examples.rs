@@ -3,6 +3,7 @@
 mod example;
 mod interrupted;
 mod on_redis;
+mod served;
 
 use std::io;
 
@@ -11,20 +12,22 @@ use crate::step::{self, Done, Failure};
 use crate::workspace::{cargo, root};
 
 /// Builds all examples as the tests do, and runs each without arguments; then runs those that take a
-/// URL once more, on a Redis server, and ends the flash sale in the middle. A failure hides no other.
+/// URL once more, on a Redis server, ends the flash sale in the middle, and serves the shop of the first hour until a signal
+/// ends it. A failure hides no other.
 pub(crate) fn run() -> Done {
     step::run(&mut cargo("build --workspace --all-features --examples"))?;
     let examples = all()?;
     let alone = examples.iter().map(|example| step::run(&mut example.command()));
     let on_redis = std::iter::once_with(|| on_redis::run(&examples));
-    let interrupted = std::iter::once_with(|| interrupted::run(sale(&examples)?));
-    Failure::all_of(alone.chain(on_redis).chain(interrupted))
+    let interrupted = std::iter::once_with(|| interrupted::run(named(&examples, "flash_sale")?));
+    let served = std::iter::once_with(|| served::run(named(&examples, "first_hour")?));
+    Failure::all_of(alone.chain(on_redis).chain(interrupted).chain(served))
 }
 
-/// The flash sale, which is run in more ways than the others.
-fn sale(examples: &[Example]) -> Done<&Example> {
-    let sale = examples.iter().find(|example| example.name == "flash_sale");
-    sale.ok_or_else(|| Failure::new("there is no flash sale"))
+/// One that is run in more ways than the others.
+fn named<'a>(examples: &'a [Example], name: &str) -> Done<&'a Example> {
+    let example = examples.iter().find(|example| example.name == name);
+    example.ok_or_else(|| Failure::new(format!("there is no example {name}")))
 }
 
 /// All examples, sorted by name.

@@ -33,7 +33,7 @@ fn sell_on_several(examples: &[Example]) -> Done {
     let cluster = runtime.block_on(RedisCluster::start(NEVER_REPLACED));
     let sentinels = runtime.block_on(RedisSentinels::start(NEVER_REPLACED));
     let quorum = [(); 3].map(|()| runtime.block_on(RedisServer::start()));
-    let sale = super::sale(examples)?;
+    let sale = super::named(examples, "flash_sale")?;
     for url in [cluster.url(), sentinels.url()] {
         step::run(sale.command().env(URL, url))?;
     }
