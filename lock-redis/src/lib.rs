@@ -17,11 +17,9 @@
 //! with `SET … NX PX`, and releases it by compare and delete, excludes us, and we exclude it. Every
 //! operation is one Lua script, so that checking the owner and acting on it are one step.
 //!
-//! - **Token**: one more than the last. A counter that is missing starts at the server's time in µs. So the
-//!   token grows when the clock steps back. It also grows when the counter is lost (`FLUSHALL`): a counter of
-//!   grants falls behind the clock as it gets older, and the clock would have to step back by as much. In a cluster,
-//!   with sentinels, and by `failover=true` in the URL, the token is the time where that is more. So it passes those
-//!   that a replica which took over had not heard of.
+//! - **Token**: the server's time in µs, or one more than the last token where that is more. So the token grows when the
+//!   clock steps back. It also grows when the counter is lost (`FLUSHALL`), and when a replica takes over that had not
+//!   heard of the last tokens, unless the clock is then behind them.
 //! - **Queue**: waiters queue in the order in which they come. The release script grants the lock to the
 //!   first waiter that is alive, and publishes the grant on that client's channel. So a hand-off is one
 //!   script and one message. A pushed grant lasts 3 s until its holder renews it, so that a waiter that

@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// What an ACL user needs.
-pub(crate) const RIGHTS: [&str; 32] = [
+pub(crate) const RIGHTS: [&str; 31] = [
     "~*",
     "&leasehold-*",
     "+ping",
@@ -32,7 +32,6 @@ pub(crate) const RIGHTS: [&str; 32] = [
     "+setrange",
     "+incr",
     "+incrby",
-    "+decr",
     "+del",
     "+exists",
     "+pexpire",

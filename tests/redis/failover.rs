@@ -42,8 +42,8 @@ async fn fail_over([first, second]: &[RedisServer; 2], name: &Proxy) {
     until_it_follows(first).await;
 }
 
-async fn by_name(proxy: &Proxy, parameter: &str) -> LockClient {
-    client(&format!("{}{parameter}", proxy.url())).await
+async fn by_name(proxy: &Proxy) -> LockClient {
+    client(&proxy.url()).await
 }
 
 /// S3: the release at the new primary finds nobody who listens for the first waiter, and passes on to the second. The
@@ -51,33 +51,28 @@ async fn by_name(proxy: &Proxy, parameter: &str) -> LockClient {
 /// believe it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_grant_for_another_that_a_replica_repeats_is_not_believed() {
-    for parameter in ["", "?failover=true"] {
-        let servers = replicated().await;
-        let proxy = Proxy::start(servers[0].addr()).await;
-        let (holder, first, lock) =
-            (by_name(&proxy, parameter).await, by_name(&proxy, parameter).await, fresh_name());
-        let guard = held(&holder, &lock).await;
-        let first = queued(&first, &holder, patient(&lock), &lock).await;
-        fail_over(&servers, &proxy).await;
-        let second = by_name(&proxy, parameter).await;
-        let second = tokio::spawn(async move { second.acquire(patient(&lock)).await });
-        eventually("the second listens", LIMIT, async || {
-            redis_connections(&servers[1], "pubsub") > 0
-        })
+    let servers = replicated().await;
+    let proxy = Proxy::start(servers[0].addr()).await;
+    let (holder, first, lock) = (by_name(&proxy).await, by_name(&proxy).await, fresh_name());
+    let guard = held(&holder, &lock).await;
+    let first = queued(&first, &holder, patient(&lock), &lock).await;
+    fail_over(&servers, &proxy).await;
+    let second = by_name(&proxy).await;
+    let second = tokio::spawn(async move { second.acquire(patient(&lock)).await });
+    eventually("the second listens", LIMIT, async || redis_connections(&servers[1], "pubsub") > 0)
         .await;
-        released(guard).await;
-        let mut waiting = [first, second];
-        eventually("one is served", LIMIT, async || {
-            waiting.iter().any(|waiting| waiting.is_finished())
-        })
-        .await;
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        waiting.sort_by_key(|waiting| !waiting.is_finished());
-        let [granted, other] = waiting;
-        assert!(!other.is_finished(), "two believe");
-        released(served(granted).await).await;
-        released(served(other).await).await;
-    }
+    released(guard).await;
+    let mut waiting = [first, second];
+    eventually("one is served", LIMIT, async || {
+        waiting.iter().any(|waiting| waiting.is_finished())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    waiting.sort_by_key(|waiting| !waiting.is_finished());
+    let [granted, other] = waiting;
+    assert!(!other.is_finished(), "two believe");
+    released(served(granted).await).await;
+    released(served(other).await).await;
 }
 
 /// C27, C28: a client listens where it asks, so that the first waiter is served first, and by push.
@@ -85,8 +80,7 @@ async fn s3_a_grant_for_another_that_a_replica_repeats_is_not_believed() {
 async fn c28_who_waits_listens_at_the_new_primary() {
     let servers = replicated().await;
     let proxy = Proxy::start(servers[0].addr()).await;
-    let (holder, waiter, lock) =
-        (by_name(&proxy, "").await, by_name(&proxy, "").await, fresh_name());
+    let (holder, waiter, lock) = (by_name(&proxy).await, by_name(&proxy).await, fresh_name());
     let guard = held(&holder, &lock).await;
     let waiting = queued(&waiter, &holder, patient(&lock), &lock).await;
     assert_eq!(redis_connections(&servers[0], "pubsub"), 1);

@@ -96,9 +96,8 @@ async fn c31_a_replica_is_named() {
     .await;
     assert_eq!(health(&replica.url(), "role").await, "risk");
     assert_eq!(strictly(&replica.url()).await.code, 1);
-    // C22: the replica may take over behind that address.
-    assert_eq!(health(&primary.url(), "role").await, "risk");
-    assert_eq!(health(&format!("{}?failover=true", primary.url()), "role").await, "good");
+    assert_eq!(health(&primary.url(), "role").await, "good");
+    assert_eq!(health(&primary.url(), "replicas").await, "risk");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

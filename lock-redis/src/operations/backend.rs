@@ -25,20 +25,13 @@ use crate::protocol::error::{BACKEND, listening};
 use crate::protocol::keys::{self, Keys};
 use crate::protocol::message::{Acquiring, Message, Releasing};
 use crate::protocol::reply;
-use crate::scripts::{
-    ACQUIRE_WHILE_FREE, POLLED, RECORD, RELEASE_AFTER, RESERVE, Servers, WITHDRAW,
-};
+use crate::scripts::{ACQUIRE_WHILE_FREE, POLLED, RECORD, RELEASE_AFTER, RESERVE, WITHDRAW};
 use crate::topology::Topology;
 use crate::wire::node::Node;
 
-/// What a loss of the store does (C30) where it is one server.
-const LOSS_OF_ONE: &str = "a failover or a restart that loses writes can grant a lock twice; after a \
-     restart tokens still grow unless the clock is behind; a replica that takes over behind the address gives the last \
-     tokens again, unless the URL says failover=true";
-
-/// The same where a replica is known to take over.
-const LOSS_OF_SEVERAL: &str = "a failover or a restart that loses writes can grant a lock twice; tokens still \
-     grow unless the new server's clock is behind";
+/// What a loss of the store does (C30).
+const ON_STORE_LOSS: &str = "a failover or a restart that loses writes can grant a lock twice; tokens still \
+     grow unless the server's clock is behind then";
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///
@@ -126,10 +119,7 @@ impl DistributedLock for RedisBackend {
             Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
-            match self.server.servers() {
-                Servers::One => LOSS_OF_ONE,
-                Servers::Several | Servers::Spread => LOSS_OF_SEVERAL,
-            },
+            ON_STORE_LOSS,
         )
         .with_kinds(Kinds::Permits)
     }

@@ -48,10 +48,9 @@ impl RedisOptions {
 }
 
 async fn one_server(options: &RedisOptions) -> Result<Topology, LockError> {
-    let (options, servers) = options.take_failover()?;
     let node = Arc::new(Node::new(String::new(), options.client()?, Role::Any, new_channel()));
     node.send(cmd("PING")).await.map_err(not_connected)?;
-    Ok(Topology::One(node, servers))
+    Ok(Topology::One(node))
 }
 
 #[cfg(feature = "cluster")]

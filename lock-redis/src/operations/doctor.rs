@@ -132,7 +132,7 @@ async fn look_at(server: &Node, servers: Servers) -> Result<Seen, BackendError> 
     };
     let info = Info::parse(&info);
     let role = match &*server.address {
-        "" => role(&info, servers),
+        "" => role(&info),
         address => role_at(address, &info),
     };
     let watching = watching(server).await?;
@@ -209,7 +209,7 @@ fn product(info: &Info<'_>) -> String {
     product.map_or_else(String::new, |(name, version)| format!("{name} {version}: "))
 }
 
-fn role(info: &Info<'_>, servers: Servers) -> Finding {
+fn role(info: &Info<'_>) -> Finding {
     if info.get("redis_mode") == "sentinel" {
         let seen = "the server is a sentinel, which keeps no locks";
         return Finding::risk("role", seen, "connect by redis-sentinel://");
@@ -220,26 +220,15 @@ fn role(info: &Info<'_>, servers: Servers) -> Finding {
     }
     match (info.get("role"), info.get("connected_slaves")) {
         ("master", "" | "0") => Finding::good("role", "a primary without replicas"),
-        ("master", count) => role_with_replicas(count, servers),
+        ("master", count) => {
+            let seen =
+                format!("a primary with {count} replicas; a failover can lose the last writes");
+            Finding::good("role", seen)
+        }
         (role, _) => Finding::risk(
             "role",
             format!("the server is a replica (\"{role}\"): it takes no locks"),
             "use the URL of the primary",
-        ),
-    }
-}
-
-/// C22: by its address nobody knows a replica that took over from the server that it followed.
-fn role_with_replicas(count: &str, servers: Servers) -> Finding {
-    let seen = format!("a primary with {count} replicas; a failover can lose the last writes");
-    match servers {
-        Servers::Several | Servers::Spread => Finding::good("role", seen),
-        Servers::One => Finding::risk(
-            "role",
-            format!(
-                "{seen}, and a replica that takes over behind this address gives the last tokens again"
-            ),
-            "say failover=true in the URL, or connect by redis-sentinel:// or redis-cluster://",
         ),
     }
 }
@@ -267,7 +256,7 @@ fn role_at(address: &str, info: &Info<'_>) -> Finding {
 
 /// P2: a primary that others were told has been replaced goes on granting, unless it needs replicas for that.
 fn replicas(info: &Info<'_>, servers: Servers) -> Option<Finding> {
-    let is_replaced_by_others = servers == Servers::Several && info.get("role") == "master";
+    let is_replaced_by_others = servers == Servers::One && info.get("role") == "master";
     if !is_replaced_by_others || matches!(info.get("connected_slaves"), "" | "0") {
         return None;
     }

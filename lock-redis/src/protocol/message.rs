@@ -86,7 +86,7 @@ impl Releasing {
         let (keys, args) = (Keys::new(&self.name), (self.owner.expose(), self.limit));
         match servers {
             Servers::Spread => RELEASE.call(form, servers, &keys.passing_on(), args),
-            Servers::One | Servers::Several => RELEASE.call(form, servers, &keys.granting(), args),
+            Servers::One => RELEASE.call(form, servers, &keys.granting(), args),
         }
     }
 }

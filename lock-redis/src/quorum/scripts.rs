@@ -35,8 +35,7 @@ script!(LET_IN, "scripts/let_in.lua");
 /// Calls by which a server learns all programs. Without keys they do nothing else.
 pub(super) fn lessons() -> Vec<Cmd> {
     let programs = [&VOTE, &GIVE_BACK, &EXTEND, &EVICT, &TELL, &LET_IN];
-    let lesson =
-        |program: &Program| program.call(Form::Text, Servers::Several, &NO_KEYS, None::<u64>);
+    let lesson = |program: &Program| program.call(Form::Text, Servers::One, &NO_KEYS, None::<u64>);
     programs.into_iter().map(|program| lesson(program)).collect()
 }
 

@@ -19,7 +19,7 @@ use crate::operations::renewals::holds_and_ttls;
 use crate::protocol::error::{classify, unreadable};
 use crate::protocol::keys::Keys;
 use crate::protocol::reply;
-use crate::scripts::{Program, Servers};
+use crate::scripts::Program;
 use crate::topology::Topology;
 use crate::wire::link::{LinkId, Role};
 use crate::wire::node::Node;
@@ -97,7 +97,7 @@ impl Voter {
         Self {
             address,
             // A replica that takes over is another run, which stays out until nothing hangs on what it lacks.
-            server: Arc::new(Topology::One(node.clone(), Servers::Several)),
+            server: Arc::new(Topology::One(node.clone())),
             node,
             is_silent: AtomicBool::new(false),
             is_being_let_in: AtomicBool::new(false),

@@ -20,16 +20,17 @@ end
 local last = redis.call('MGET', unpack(fences))
 local all_are_free = redis.call('EXISTS', unpack(obstacles)) == 0
 
--- C22: one more than the last token, or the time if the counter is missing; nil if that is another case.
+-- C22: the time, or one more than the last token where that is more; nil if that is another case.
+local now = tonumber(now_text)
 local function next_token(fence, last)
+  if now > tonumber(limit) then return nil end
   if not last then
     -- A counter of another type counts as missing, and is not set.
-    local is_set = tonumber(now_text) <= tonumber(limit) and redis.call('SET', fence, now_text, 'NX', 'PX', '@counter_ms@')
-    return is_set and now_text or nil
+    return redis.call('SET', fence, now_text, 'NX', 'PX', '@counter_ms@') and now_text or nil
   end
   local counter = string.find(last, '^%d+$') and tonumber(last)
   if not counter or counter == 0 or counter >= @max_token@ then return nil end
-  local token = integer(counter + 1)
+  local token = counter < now and now_text or integer(counter + 1)
   redis.call('SET', fence, token, 'PX', '@counter_ms@')
   return token
 end

@@ -1,17 +1,16 @@
--- C22: the next token, which is one more than the last. nil, and nothing changes, if the counter is missing, or holds no
--- token.
+-- C22: the next token, as text: the time, or one more than the last where that is more. nil, and nothing changes, if the
+-- counter holds no token, or is missing while the clock is beyond the limit.
 local function counted(fence, limit)
-  local token = redis.pcall('INCR', fence)
-  if type(token) ~= 'number' then return nil end
-  if token <= 1 or token >= @max_token@ then
-    redis.call(token == 1 and 'DEL' or 'DECR', fence)
-    return nil
-  end
-  if @several@ and token < tonumber(now_text) and tonumber(now_text) <= tonumber(limit) then
-    -- As in granting.lua.
-    token = tonumber(now_text)
+  local last = redis.pcall('GET', fence)
+  local counter = not last and 0 or type(last) == 'string' and string.find(last, '^%d+$') and tonumber(last)
+  if not counter or last and counter == 0 or counter >= @max_token@ then return nil end
+  if counter < tonumber(now_text) and tonumber(now_text) <= tonumber(limit) then
     redis.call('SET', fence, now_text, 'PX', '@counter_ms@')
+    return now_text
   end
-  return token
+  if not last then return nil end
+  redis.call('INCR', fence)
+  -- As text: a number of 16 digits would lose some on its way.
+  return redis.call('GETEX', fence, 'PX', '@counter_ms@')
 end
 

@@ -63,10 +63,8 @@ local function conflict(holds, kind)
   return held ~= asked and held or nil
 end
 
--- C22: one more than the last token, or the time if the counter is missing. So tokens grow when the clock
--- steps back. They also grow when the counter is lost: it counts grants, and the time is ahead of it by then,
--- even if the clock stepped back by a little. Where a replica may take over whose counter is behind, the time also
--- passes a counter: the replica counted to less, and by its time it comes after what it does not know of.
+-- C22: the time, or one more than the last token where that is more. So tokens grow when the clock steps back, and when
+-- the counter is lost or is that of a replica that was behind.
 local function next_token(now)
   local last = redis.call('GET', fence)
   local counter = last and string.match(last, '^%d+$') and tonumber(last)
@@ -76,7 +74,7 @@ local function next_token(now)
     -- A plain text, since Redis 6 knows no other errors; the dash marks the code.
     error('-COUNTER the token counter ' .. fence .. ' holds no token')
   end
-  return integer(@several@ and math.max(counter + 1, now) or counter + 1)
+  return integer(math.max(counter + 1, now))
 end
 
 local function remember_token(token)

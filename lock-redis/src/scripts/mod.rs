@@ -106,15 +106,12 @@ pub(crate) enum Form {
     Text,
 }
 
-/// How many servers there are, of which a script runs on one.
+/// On how many servers locks lie, of which a script runs on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
-    /// One, whose counters go back only together with all its data.
+    /// All on one. Another may take its place.
     One,
-    /// Several that keep the same locks: one may take the place of another with less than that had (C22), and they
-    /// pass messages on to each other (C28).
-    Several,
-    /// The same, and locks lie on several of them, and move from one to another.
+    /// On several, which pass messages on to each other (C28). Locks move from one to another.
     Spread,
 }
 
@@ -122,8 +119,8 @@ pub(crate) enum Servers {
 #[derive(Debug)]
 pub(crate) struct Program {
     of_one: Text,
-    /// The same where there are several servers, if it is another.
-    of_several: Option<Text>,
+    /// The same where locks lie on several servers, if it is another.
+    of_spread: Option<Text>,
 }
 
 #[derive(Debug)]
@@ -141,8 +138,8 @@ impl Text {
 
 impl Program {
     fn new(text: &str) -> Self {
-        let with = |several| Text::new(text.replace("@several@", several));
-        Self { of_one: with("false"), of_several: text.contains("@several@").then(|| with("true")) }
+        let with = |spread| Text::new(text.replace("@spread@", spread));
+        Self { of_one: with("false"), of_spread: text.contains("@spread@").then(|| with("true")) }
     }
 
     /// A program in whose text each bound stands in the place of its name.
@@ -156,7 +153,7 @@ impl Program {
     /// A program that runs `write` if the fence lets its token pass.
     pub(crate) fn fenced(write: &str) -> Self {
         let (check, end) = (include_str!("fence.lua"), include_str!("fence_end.lua"));
-        Self { of_one: Text::new([check, write, end].concat()), of_several: None }
+        Self { of_one: Text::new([check, write, end].concat()), of_spread: None }
     }
 
     /// The call of the program.
@@ -167,8 +164,8 @@ impl Program {
         keys: &[impl ToRedisArgs],
         args: impl ToRedisArgs,
     ) -> Cmd {
-        let of_several = self.of_several.as_ref().filter(|_| servers != Servers::One);
-        let Text { text, hash } = of_several.unwrap_or(&self.of_one);
+        let of_spread = self.of_spread.as_ref().filter(|_| servers == Servers::Spread);
+        let Text { text, hash } = of_spread.unwrap_or(&self.of_one);
         match form {
             Form::Hash => call("EVALSHA", hash, keys, args),
             Form::Text => call("EVAL", text, keys, args),
@@ -206,7 +203,7 @@ mod tests {
             &EVICT,
             &TRY_RIGHTS,
         ] {
-            for Text { text, .. } in [&program.of_one].into_iter().chain(&program.of_several) {
+            for Text { text, .. } in [&program.of_one].into_iter().chain(&program.of_spread) {
                 assert!(!text.contains('@'), "{text}");
             }
         }

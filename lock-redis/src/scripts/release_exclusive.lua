@@ -9,12 +9,6 @@ local function tell_next()
   local token = is_common and counted(fence, ARGV[2])
   if not token then return nil end
   redis.call('HDEL', waiters, owner)
-  -- The former grant made the counter last as well: if that was in this second, it need not be done again.
-  local _, before = string.find(held, ':', 34, true)
-  if not before or string.sub(held, before + 1, before + 10) ~= seconds then
-    redis.call('PEXPIRE', fence, '@counter_ms@')
-  end
-  token = integer(token)
   if not told(channel, owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. now_text) then return false end
   -- C45: in ms since 1970.
   return owner .. ':' .. token .. ':' .. string.sub(now_text, 1, -4) .. ':' .. label, ttl_ms

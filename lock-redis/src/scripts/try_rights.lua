@@ -1,18 +1,19 @@
 -- Tries each command that the scripts run. A server refuses what a user may not run before it looks at anything else.
--- ARGV: a key that is nobody's, which is left to expire; a channel of the client; '1' on a cluster, where clients ask
--- for a slot that moves
+-- ARGV: a key that is nobody's, which is left to expire; a channel of the client
 -- -> the commands that the user may not run, and '&leasehold-*' if it may not publish to the channel
-local key, channel, is_spread = unpack(ARGV)
+local key, channel = unpack(ARGV)
 local trials = {
   -- The key is a string then, so that what is for other types changes nothing.
   { 'SET', key, '1', 'PX', '1000' }, { 'GET', key }, { 'GETEX', key }, { 'MGET', key }, { 'SETRANGE', key, '0', '1' },
-  { 'INCR', key }, { 'INCRBY', key, '1' }, { 'DECR', key }, { 'EXISTS', key }, { 'TYPE', key }, { 'PTTL', key },
+  { 'INCR', key }, { 'INCRBY', key, '1' }, { 'EXISTS', key }, { 'TYPE', key }, { 'PTTL', key },
   { 'ZADD', key, '1', 'x' }, { 'ZCARD', key }, { 'ZPOPMIN', key }, { 'ZRANGE', key, '0', '0' }, { 'ZRANK', key, 'x' },
   { 'ZREM', key, 'x' }, { 'HGET', key, 'x' }, { 'HSET', key, 'x', 'x' }, { 'HDEL', key, 'x' }, { 'HVALS', key },
   { 'PEXPIRE', key, '1000' }, { 'DEL', key }, { 'TIME' }, { 'PUBLISH', channel, '' },
 }
-if @several@ then trials[#trials + 1] = { 'PUBSUB', 'NUMSUB', channel } end
-if is_spread == '1' then trials[#trials + 1] = { 'ASKING' } end
+if @spread@ then
+  trials[#trials + 1] = { 'PUBSUB', 'NUMSUB', channel }
+  trials[#trials + 1] = { 'ASKING' }
+end
 
 local refused = {}
 for _, trial in ipairs(trials) do

@@ -26,7 +26,7 @@ end
 -- takes no right but that to publish. In a cluster it would go to all servers.
 local function told(channel, message)
   if channel == POLLED then return true end
-  local listeners = @several@ and redis.call('PUBSUB', 'NUMSUB', channel)[2] or redis.call('PUBLISH', channel, '')
+  local listeners = @spread@ and redis.call('PUBSUB', 'NUMSUB', channel)[2] or redis.call('PUBLISH', channel, '')
   return listeners > 0 and redis.call('PUBLISH', channel, message) > 0
 end
 

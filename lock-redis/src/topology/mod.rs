@@ -31,7 +31,7 @@ use crate::wire::node::Node;
 /// The servers that keep locks, and which of them keeps which.
 pub(crate) enum Topology {
     /// One address, behind which all locks are kept; a replica may take over behind it.
-    One(Arc<Node>, Servers),
+    One(Arc<Node>),
     #[cfg(feature = "cluster")]
     Cluster(Cluster),
     /// The primary that sentinels name.
@@ -44,7 +44,7 @@ impl Topology {
     pub(crate) fn node_of(&self, key: &impl ToRedisArgs) -> Result<Arc<Node>, BackendError> {
         let _ = key;
         match self {
-            Self::One(node, _) => Ok(node.clone()),
+            Self::One(node) => Ok(node.clone()),
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => cluster.node_of(&text_of(key)),
             #[cfg(feature = "sentinel")]
@@ -65,7 +65,7 @@ impl Topology {
     /// All servers that keep locks: at least one, unless none is known.
     pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
         match self {
-            Self::One(node, _) => vec![node.clone()],
+            Self::One(node) => vec![node.clone()],
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => cluster.primaries(),
             #[cfg(feature = "sentinel")]
@@ -73,14 +73,12 @@ impl Topology {
         }
     }
 
-    /// How many servers there are.
+    /// On how many servers locks lie.
     pub(crate) fn servers(&self) -> Servers {
         match self {
-            Self::One(_, servers) => *servers,
             #[cfg(feature = "cluster")]
             Self::Cluster(_) => Servers::Spread,
-            #[cfg(feature = "sentinel")]
-            Self::Sentinel(_) => Servers::Several,
+            _ => Servers::One,
         }
     }
 

@@ -6,7 +6,6 @@ use lock_core::LockError;
 use lock_core::backend::{ClockLimit, UrlParameters};
 use redis::{Client, IntoConnectionInfo};
 
-use crate::scripts::Servers;
 use crate::wire::connection::with_socket_settings;
 
 /// How to reach a Redis server and where locks live on it. A URL alone is enough.
@@ -34,11 +33,7 @@ impl RedisOptions {
     /// - `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` for a majority of several
     ///   servers, by `connect_quorum` alone (feature `quorum`); `rediss-quorum://…` for TLS
     ///
-    /// The first three take `failover=true`, which says that a replica may take over behind the address. Then the
-    /// tokens of that one pass those that it has not heard of, as in a cluster and with sentinels, and
-    /// many tasks are slower at asking at the same time.
-    ///
-    /// Each takes `protocol=resp2` or `protocol=resp3` too. Any other parameter is refused. The name of a
+    /// Each takes `protocol=resp2` or `protocol=resp3`. Any other parameter is refused. The name of a
     /// lock is its key; `leasehold::connect` takes `prefix` besides, or wrap the backend by
     /// [`Prefixed`](lock_core::backend::Prefixed).
     pub fn new(url: impl Into<String>) -> Self {
@@ -66,17 +61,6 @@ impl RedisOptions {
     /// What stands before the first colon of the URL.
     pub(crate) fn scheme(&self) -> &str {
         self.url.split(':').next().unwrap_or_default()
-    }
-
-    /// The same without the parameter that says whether another server may come to answer at the address.
-    pub(crate) fn take_failover(&self) -> Result<(Self, Servers), LockError> {
-        let mut parameters = self.parameters();
-        let servers = match parameters.take("failover").as_deref() {
-            None | Some("false") => Servers::One,
-            Some("true") => Servers::Several,
-            Some(_) => return Err(unusable("`failover` is `true` or `false`")),
-        };
-        Ok((self.at(parameters.url()), servers))
     }
 
     /// The URL's parameters.

@@ -20,7 +20,7 @@ const CHANNEL: &str = "&leasehold-*";
 /// Those of the commands of the scripts that the user may not run, and [`CHANNEL`] if it may not publish there. `EVAL` alone if the user may not run that, since
 /// nothing can be tried then; none if the server does not answer.
 pub(crate) async fn missing(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
-    let args = (trial(prefix), &*node.channel, u8::from(servers == Servers::Spread));
+    let args = (trial(prefix), &*node.channel);
     let trial = TRY_RIGHTS.call(Form::Text, servers, &NO_KEYS, args);
     match node.connection.send(trial).await {
         Ok(reply) => redis::from_redis_value(reply).unwrap_or_default(),
