@@ -93,17 +93,27 @@ pub async fn c08_the_signal_is_sticky_and_tells_the_reason(harness: &dyn Harness
 /// C8: a renewal that fails for now is no loss.
 pub async fn c08_a_transient_error_is_no_loss(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    for fault in [Fault::Refused, Fault::RequestLost, Fault::ReplyLost] {
-        faulty.once(Operation::Extend, fault);
+    let mut ttl = harness.ttl() * 2;
+    loop {
+        let before = faulty.calls(Operation::Extend);
+        for fault in [Fault::Refused, Fault::RequestLost, Fault::ReplyLost] {
+            faulty.once(Operation::Extend, fault);
+        }
+        let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
+        let first = guard.deadline();
+        eventually(harness, "it is renewed after the errors, or over", async || {
+            guard.deadline() != first || !guard.is_held()
+        })
+        .await;
+        let calls = faulty.calls(Operation::Extend) - before;
+        if guard.deadline() != first {
+            assert!(calls > 3, "a renewal is to be tried again: {calls} calls after 3 errors");
+            return guard.release().await.expect("an answer");
+        }
+        // A busy machine may have no time for four renewals: then once more, with a longer TTL.
+        ttl *= 2;
+        assert!(ttl < harness.limit(), "a renewal that fails for now is to cost no hold");
     }
-    let ttl = harness.ttl() * 2;
-    let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
-    let first = guard.deadline();
-    eventually(harness, "it is renewed after the errors", async || guard.deadline() != first).await;
-    assert!(guard.is_held(), "a renewal that fails for now is to cost no hold");
-    let calls = faulty.calls(Operation::Extend);
-    assert!(calls > 3, "a renewal that failed is to be tried again: {calls} calls after 3 errors");
-    guard.release().await.expect("an answer");
 }
 
 /// C8: a loss that the backend itself sees is told at once, whatever is left of the TTL.
