@@ -64,11 +64,13 @@ impl RedisOptions {
     }
 
     /// The URL's parameters.
+    #[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
     pub(crate) fn parameters(&self) -> UrlParameters {
         UrlParameters::of(&self.url)
     }
 
     /// The same for another URL.
+    #[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
     pub(crate) fn at(&self, url: String) -> Self {
         Self { url, ..self.clone() }
     }

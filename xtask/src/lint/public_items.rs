@@ -62,10 +62,11 @@ fn path(package: &str) -> String {
     format!("docs/notes/public_items/{package}.txt")
 }
 
-/// The public items of the sources in a folder, a line each.
+/// The public items of the Rust sources in a folder, a line each.
 fn items(sources: &[Source], folder: &str) -> Done<BTreeSet<String>> {
     let mut listing = Listing::default();
-    for source in sources.iter().filter(|source| source.is_in(folder)) {
+    let is_rust = |source: &&Source| source.is_in(folder) && source.path.ends_with(".rs");
+    for source in sources.iter().filter(is_rust) {
         let file = syn::parse_file(&source.text)
             .map_err(|error| Failure::new(format!("cannot parse {}: {error}", source.path)))?;
         listing.visit_file(&file);
