@@ -23,11 +23,7 @@ pub(crate) fn is_unknown_script(error: &RequestError) -> bool {
 /// Tells by the driver's error what the caller can do (C15).
 pub(crate) fn classify(error: RequestError) -> BackendError {
     match error {
-        RequestError::Connect(error) if is_full(&error) => {
-            let context = "the server has as many clients as its maxclients allows: raise that, or \
-                           close idle connections";
-            BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
-        }
+        RequestError::Connect(error) if is_full(&error) => full(error),
         RequestError::Connect(error) if is_refusal(&error) => {
             let context = "the server refuses to let us in: check user, password, database and TLS";
             refused(error, context)
@@ -95,6 +91,8 @@ pub(crate) fn unreadable(what: &'static str) -> BackendError {
 
 fn classify_answer(error: RedisError) -> BackendError {
     match code_of(&error).as_str() {
+        // A server that is full says so on a new connection, before it reads a request.
+        _ if is_full(&error) => full(error),
         _ if error.is_io_error() => {
             let context = "the connection failed before the answer came";
             BackendError::transient(BACKEND, Outcome::Unknown, context, source(error))
@@ -246,6 +244,11 @@ fn is_refusal(error: &RedisError) -> bool {
         || kind == ErrorKind::AuthenticationFailed
         || kind == ErrorKind::InvalidClientConfig
         || kind == ErrorKind::Server(ServerErrorKind::ResponseError)
+}
+
+fn full(error: RedisError) -> BackendError {
+    let context = "the server has as many clients as its maxclients allows: raise that, or close idle connections";
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
 }
 
 /// Whether the server has no room for another client.

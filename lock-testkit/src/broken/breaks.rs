@@ -384,7 +384,7 @@ pub const BREAKS: &[Break] = &[
     broken(
         "a record that is not forgotten",
         "c42_a_run_that_is_forgotten_runs_again",
-        "a run that is forgotten is to run again",
+        "one record alone is to be forgotten",
         || flawed(ForgetsNothing),
     ),
     broken(
