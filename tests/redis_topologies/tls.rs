@@ -46,7 +46,7 @@ async fn a_slot_is_followed_by_tls() {
     turn(&client, &moved).await;
     servers.begin_move(&moved, 2);
     servers.move_keys(&moved, 2);
-    servers.end_move(&moved, 2);
+    servers.end_move(&moved, 2).await;
     turn(&client, &moved).await;
     servers.server(0).kill();
     servers.until_replaced(0, &name).await;

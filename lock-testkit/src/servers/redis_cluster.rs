@@ -165,15 +165,21 @@ impl RedisCluster {
         }
     }
 
-    /// Ends the move of the slot of `key` to the server `to`, which has all its keys.
+    /// Ends the move of the slot of `key` to the server `to`, which has all its keys. Returns once all servers that run
+    /// know of it.
     ///
     /// # Panics
-    /// If a server refuses.
-    pub fn end_move(&self, key: &str, to: usize) {
+    /// If a server refuses, or has not heard of it within thirty seconds.
+    pub async fn end_move(&self, key: &str, to: usize) {
         let (slot, from, target) = (self.slot(key), self.primary_of(key), id(&self.servers[to]));
         for server in [to, from] {
             done(&self.servers[server].cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &target]));
         }
+        let number = slot.parse().expect("a number");
+        eventually("all servers know where the slot is", LIMIT, async || {
+            self.running().all(|server| self.owner(server, number) == Some(to))
+        })
+        .await;
     }
 
     /// Cuts the replicas of the server `number` off: they keep what they have, and hear of nothing more.

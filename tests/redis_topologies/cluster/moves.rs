@@ -35,7 +35,7 @@ async fn c12_holds_are_renewed_while_their_slot_moves() {
     all_renewed(&guards).await;
     cluster.move_keys(&name, 1);
     all_renewed(&guards).await;
-    cluster.end_move(&name, 1);
+    cluster.end_move(&name, 1).await;
     all_renewed(&guards).await;
     for guard in guards {
         released(guard).await;
@@ -56,7 +56,7 @@ async fn c27_waiters_outlive_the_move_of_a_slot() {
     cluster.begin_move(&name, 2);
     cluster.move_keys(&name, 2);
     let releasing = tokio::spawn(guard.release());
-    cluster.end_move(&name, 2);
+    cluster.end_move(&name, 2).await;
     releasing.await.expect("no panic").expect("it was held to the end");
     let next = served(waiting).await;
     assert!(next.token() > before, "{} after {before}", next.token());
@@ -85,7 +85,7 @@ async fn c27_no_hand_over_is_left_half_done() {
         "it is held, by one or the other"
     );
     cluster.move_keys(&name, 0);
-    cluster.end_move(&name, 0);
+    cluster.end_move(&name, 0).await;
     releasing.await.expect("no panic").expect("it was held to the end");
     released(served(waiting).await).await;
 }
@@ -98,7 +98,7 @@ async fn c18_one_attempt_finds_a_slot_that_moved() {
     turn(&client, &name).await;
     cluster.begin_move(&name, 0);
     cluster.move_keys(&name, 0);
-    cluster.end_move(&name, 0);
+    cluster.end_move(&name, 0).await;
     let guard = client.try_acquire(&name).await.expect("no error").expect("it is free");
     released(guard).await;
 }
@@ -113,7 +113,7 @@ async fn c19_a_claim_is_withdrawn_after_its_slot_moved() {
     backend.acquire(&claim, None).await.expect("an answer");
     cluster.begin_move(&name, 2);
     cluster.move_keys(&name, 2);
-    cluster.end_move(&name, 2);
+    cluster.end_move(&name, 2).await;
     backend.withdraw(&claim.name, &[claim.owner]).await.expect("done");
     let marks = cluster.cli(&name, &["KEYS", &format!("{{{name}}}:withdrawn:*")]);
     assert_eq!(marks.array().len(), 1, "another link carried the claim: its request may come late");
