@@ -33,7 +33,7 @@ struct Args {
     role: Option<Role>,
 }
 
-/// What the processes do.
+/// Roles of the processes.
 #[derive(Subcommand)]
 enum Role {
     #[command(hide = true)]
@@ -67,7 +67,7 @@ impl Host {
         let fence = FileFence::open(self.office.join("nightly.fence"))?;
         let record = self.office.join("nightly.done");
         let label = format!("host {}", self.number);
-        // It waits, although one host is enough: the first may die.
+        // This host waits, although one is enough: the first may die.
         let request = LockRequest::new("job:nightly").ttl(Duration::from_secs(2)).label(label);
         let guard = locks.acquire(request).await?;
         let token = guard.token();

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// What Prometheus is told of time: from the fastest lock to the longest hold, in seconds.
+/// Buckets of Prometheus for times: from the fastest lock to the longest hold, in seconds.
 const BUCKETS: [f64; 11] = [0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0];
 
 #[tokio::main]
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What Prometheus sees. A loss is told to its holder first, and counted after.
+/// Scrapes as Prometheus does. A loss is told to its holder first, and counted after.
 async fn scrape(metrics: &PrometheusHandle) -> String {
     loop {
         let scraped = metrics.render();
@@ -57,7 +57,7 @@ fn record(address: SocketAddr) -> Result<PrometheusHandle, Failure> {
     let (recorder, exporter) = builder.with_http_listener(address).build()?;
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder)?;
-    // It serves for as long as the program runs.
+    // The exporter serves for as long as the program runs.
     tokio::spawn(exporter);
     Ok(handle)
 }

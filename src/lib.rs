@@ -79,8 +79,8 @@ pub mod testing {
     pub use lock_testkit::{Fault, Faulty, Operation};
 }
 
-/// What operators see and do, from [`LockClient::admin`] on: states of locks, streams of them, and findings of the
-/// doctor.
+/// Views and deeds of operators, from [`LockClient::admin`] on: states of locks, streams of them, and findings of
+/// the doctor.
 pub mod admin {
     #[doc(inline)]
     pub use lock_core::{

@@ -1,5 +1,5 @@
-//! What only several processes can show: kills, pauses, and increments of one file, on the file
-//! backend and on real servers.
+//! Facts that only several processes show: kills, pauses, and increments of one file, on the file backend and on real
+//! servers.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -49,12 +49,12 @@ use tempfile::TempDir;
 #[cfg(any(feature = "etcd", feature = "postgres"))]
 use tokio::sync::OnceCell;
 
-/// What a loaded machine may add to a bound of the contract.
+/// Time that a loaded machine may add to a bound of the contract.
 const SLACK: Duration = Duration::from_millis(500);
 
 const NAME: &str = "shared";
 
-/// How many locks a paused waiter waits for.
+/// Number of locks that a paused waiter waits for.
 const LOCKS: usize = 30;
 
 #[test]
@@ -79,11 +79,11 @@ fn child_role() {
 struct Fixture {
     folder: TempDir,
     url: String,
-    /// How often locks are taken where once would not do: fewer times where that takes longer.
+    /// Number of acquisitions where one would not do: fewer where each takes longer.
     rounds: u64,
     /// For how long beyond its TTL a hold lasts whose holder died.
     outlasts: Duration,
-    /// What runs for this test alone.
+    /// Servers that run for this test alone.
     _server: Option<Box<dyn Send>>,
 }
 
@@ -224,7 +224,7 @@ async fn wait() {
         let guard = client.acquire(request()).await.expect("its turn comes");
         child::say(&guard.token().to_string());
         tokio::time::sleep(Duration::from_millis(5)).await;
-        // It may have been stopped meanwhile, and have lost the lock.
+        // The worker may have been stopped meanwhile, and have lost the lock.
         guard.release_confirmed().await.expect("an answer");
     }
 }

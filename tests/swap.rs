@@ -12,10 +12,10 @@ use futures_util::future::join_all;
 use leasehold::core::OwnerId;
 use leasehold::{Fence, LockClient, LockRequest, MemoryFence, Wait, connect};
 
-/// How many tasks sell from one stock, each by a client of its own.
+/// Number of tasks that sell from one stock, each by a client of its own.
 const SELLERS: u32 = 8;
 
-/// What is tested: it knows no backend.
+/// The code under test: it knows no backend.
 async fn sell(locks: &LockClient, name: &str, fence: &MemoryFence, stock: &AtomicU32) {
     let request = LockRequest::new(name).wait(Wait::AtMost(Duration::from_secs(30)));
     let guard = locks.acquire(request).await.expect("its turn comes");

@@ -18,7 +18,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Those of one store, which is compared with its floors and peers.
+    /// Backends of one store, which is compared with its floors and peers.
     pub(crate) const STORES: [Self; 5] =
         [Self::Redis, Self::Memory, Self::File, Self::Etcd, Self::Postgres];
 
@@ -34,7 +34,7 @@ impl Backend {
         })
     }
 
-    /// Those that are compared, the project first.
+    /// Returns the contenders, the project first.
     pub(crate) fn contenders(self) -> &'static [Contender] {
         match self {
             Self::Redis => redis::CONTENDERS,
@@ -61,7 +61,7 @@ impl Backend {
         self.floor().into_iter().chain(self.contenders().iter().copied())
     }
 
-    /// What the least is called that a hand-off could cost.
+    /// Label of the hand-off baseline.
     pub(crate) fn wake_up(self) -> &'static str {
         match self {
             Self::Redis => "PUBLISH",

@@ -7,7 +7,7 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use crate::client::Result;
 
-/// It is killed with the value.
+/// Killed with the value.
 pub(crate) struct Child {
     _process: tokio::process::Child,
     input: ChildStdin,

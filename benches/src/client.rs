@@ -1,4 +1,4 @@
-//! What every contender can do.
+//! Abilities of every contender.
 
 use std::time::Duration;
 

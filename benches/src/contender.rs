@@ -1,13 +1,13 @@
-//! Those that are compared.
+//! The contenders: the project, its peers and the floors.
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::client::{Client, Connecting, Result, fresh_name};
 
-/// How many clients connect at once. To start a session is work for a server.
+/// Number of clients that connect at once. Starting a session is work for a server.
 const AT_ONCE: usize = 4;
 
-/// What the project is called among contenders. Its modes begin with the same word.
+/// Name of the project among contenders. Its modes begin with the same word.
 pub(crate) const OURS: &str = "leasehold";
 
 /// Somebody who does the work of a workload.
@@ -19,7 +19,7 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    /// Whether it is the project, in one of its modes.
+    /// Returns true if it is the project, in one of its modes.
     pub(crate) fn is_ours(self) -> bool {
         self.name.starts_with(OURS)
     }

@@ -1,4 +1,4 @@
-//! What processes use of the machine.
+//! Use of the machine by processes.
 
 use std::time::Duration;
 

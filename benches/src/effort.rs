@@ -1,23 +1,23 @@
-//! How much is done of everything.
+//! Effort of a run: the amounts of all workloads.
 
 use std::time::Duration;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
-    /// How often each workload is gone through. Told is the median.
+    /// Number of rounds of each workload. The report shows the median.
     pub(crate) rounds: usize,
-    /// How long each contender works in a round.
+    /// Time of each contender in a round.
     pub(crate) span: Duration,
-    /// How long a hand-off goes on at least, for each client that takes turns. Where each has a few turns, one more or
-    /// less at the ends is a tenth of them, and looks unfair.
+    /// Least time of a hand-off, for each client that takes turns. Where each has a few turns, one more or less at
+    /// the ends is a tenth of them, and looks unfair.
     pub(crate) each: Duration,
-    /// How many locks are taken after a pause, by each contender.
+    /// Number of locks that each contender takes after a pause.
     pub(crate) after_a_pause: usize,
-    /// How many locks a process holds whose CPU and memory are measured.
+    /// Number of locks of a process whose CPU and memory are measured.
     pub(crate) held: usize,
-    /// How many locks a client holds beside which it takes one more.
+    /// Number of locks that a client holds while it takes one more.
     pub(crate) beside: usize,
-    /// How many cycles one name goes through to show that it does not age.
+    /// Number of cycles of one name, to show that it does not age.
     pub(crate) cycles: usize,
     /// By how much fewer clients and tasks wait at once.
     pub(crate) fewer_waiters: usize,

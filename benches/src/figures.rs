@@ -1,4 +1,4 @@
-//! What was measured.
+//! The figures of a run.
 
 use serde::Serialize;
 
@@ -9,19 +9,19 @@ pub(crate) const P50: &str = "p50_us";
 /// 99 of 100 times are shorter, in µs.
 pub(crate) const P99: &str = "p99_us";
 pub(crate) const CYCLES: &str = "cycles_per_s";
-/// What the clients' process uses for an acquire and a release.
+/// CPU of the clients' process for an acquire and a release.
 pub(crate) const CPU: &str = "client_cpu_us_per_cycle";
-/// What the servers that take requests use for an acquire and a release, all together.
+/// CPU of all servers that take requests for an acquire and a release.
 pub(crate) const SERVER_CPU: &str = "server_cpu_us_per_cycle";
-/// What the servers that take requests use for a renewal, if each hold is renewed in a third of the TTL.
+/// CPU of the servers that take requests for a renewal, if each hold is renewed in a third of the TTL.
 pub(crate) const RENEWAL_CPU: &str = "server_cpu_us_per_renewal";
 /// For an acquire and a release, those of waiters included.
 pub(crate) const REQUESTS: &str = "requests_per_cycle";
-/// How often the slowest came in, by how often the fastest did.
+/// Turns of the slowest by turns of the fastest.
 pub(crate) const FAIRNESS: &str = "slowest_by_fastest";
-/// How much of a core the clients' process uses.
+/// Share of a core that the clients' process uses.
 pub(crate) const CLIENT_CORES: &str = "client_cores";
-/// How much of a core the server uses.
+/// Share of a core that the server uses.
 pub(crate) const SERVER_CORES: &str = "server_cores";
 pub(crate) const BYTES: &str = "bytes_per_hold";
 /// In a third of the TTL, which is how often a hold is renewed.
@@ -30,14 +30,14 @@ pub(crate) const LOST: &str = "lost";
 /// The p50 at the end of a long life, by that at its beginning.
 pub(crate) const LAST_BY_FIRST: &str = "last_by_first";
 
-/// What a client keeps of its cycles in a storm.
+/// Share of its cycles that a client keeps in a storm.
 pub(crate) const KEPT: &str = "share_of_cycles_kept";
 /// When a lock is free after a storm, in ms.
 pub(crate) const FREE_AFTER: &str = "free_after_ms";
 /// The part of those that waited who got in.
 pub(crate) const GOT_IN: &str = "share_that_got_in";
 
-/// What is done, and how many do it.
+/// A case of a workload, and its number of clients.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct Case {
     #[serde(rename = "workload")]
@@ -45,7 +45,7 @@ pub(crate) struct Case {
     pub(crate) workers: usize,
 }
 
-/// Which figure of whom, in which case, on which backend.
+/// Key of a figure: its name, contender, case and backend.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct Key {
     #[serde(serialize_with = "by_name")]

@@ -1,4 +1,4 @@
-//! What a lock costs: the project beside its peers, and beside the least that each store could do.
+//! Measures the cost of a lock: the project beside its peers, and beside the floor of each store.
 //!
 //! `cargo xtask bench [--backend B]... [--workload W]... [--quick] [--json FILE] [--svg FILE] [--readme]`
 //!

@@ -14,7 +14,7 @@ use crate::workloads::{Role, Workload};
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: Options,
-    /// What a process that the bench itself starts has to do.
+    /// Task of a process that the bench itself starts.
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
 }

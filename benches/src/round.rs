@@ -7,7 +7,7 @@ use crate::effort::Effort;
 use crate::figures::{Case, Figures, Key, REQUESTS};
 use crate::stores::Store;
 
-/// What a workload is given: where to work, how much, and where its figures go.
+/// Context of a workload: its backend, its effort, and its figures.
 pub(crate) struct Round<'a> {
     pub(crate) backend: Backend,
     pub(crate) store: &'a dyn Store,
@@ -50,7 +50,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Those that are compared, the project first.
+    /// Returns the contenders, the project first.
     pub(crate) fn contenders(&self) -> &'static [Contender] {
         self.backend.contenders()
     }

@@ -1,4 +1,4 @@
-//! What the project wants to reach, as ratios within one run.
+//! Targets of the project, as ratios within one run.
 //!
 //! 1 uncontended, 2 requests, 3 throughput, 4 hand-off, 5 the hot lock, 6 scale, 7 age, 8 storms, 9 short waits.
 
@@ -40,7 +40,7 @@ enum Bound {
     AtLeast(f64),
 }
 
-/// How a target came out.
+/// Verdict on a target.
 #[derive(Serialize)]
 pub(crate) struct Verdict {
     target: u8,
@@ -130,7 +130,7 @@ fn file() -> Vec<Target> {
     targets
 }
 
-/// What each backend owes: waiters are treated alike.
+/// Targets of each backend for fairness: waiters are treated alike.
 fn of_all(backend: Backend) -> Vec<Target> {
     let of = |number, name, workers| Target::new(backend, number, name, workers, FAIRNESS);
     let mut targets = vec![of(5, hot::PROCESSES, hot::TASKS).at_least(0.5)];
@@ -140,8 +140,8 @@ fn of_all(backend: Backend) -> Vec<Target> {
     targets
 }
 
-/// What each backend owes when callers give up, and when they wait for a short while. Where it was not measured, there
-/// is no verdict.
+/// Targets of each backend for callers that give up, and for short waits. A figure that was not measured gets no
+/// verdict.
 fn impatience(backend: Backend, effort: Effort) -> Vec<Target> {
     let of =
         |number, case: Case, figure| Target::new(backend, number, case.name, case.workers, figure);
@@ -155,7 +155,7 @@ fn impatience(backend: Backend, effort: Effort) -> Vec<Target> {
     targets
 }
 
-/// What each backend owes when there is very much of something.
+/// Targets of each backend for large numbers.
 fn scale(backend: Backend, effort: Effort) -> Vec<Target> {
     let of = |number, name, workers, figure| Target::new(backend, number, name, workers, figure);
     let beside = |figure, most| {

@@ -1,4 +1,4 @@
-//! How long things take.
+//! Durations and their quantiles.
 
 use std::time::{Duration, Instant};
 

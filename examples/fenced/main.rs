@@ -125,7 +125,7 @@ async fn work(url: &str) -> Result<(), Error> {
         true => println!("sold one, {} left", lamps - 1),
         false => println!("is refused: its token is stale"),
     }
-    // It may have been lost long ago.
+    // The lock may have been lost long ago.
     let _ = guard.release().await;
     Ok(())
 }

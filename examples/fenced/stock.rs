@@ -11,7 +11,7 @@ pub(crate) const LOCK: &str = "example:shop";
 /// Where the stock is kept, and what its fence is called.
 pub(crate) const STOCK: &str = "example:lamps";
 
-/// How many lamps a shop has left, kept where a stale worker could do damage.
+/// The lamps that a shop has left, kept where a stale worker could do damage.
 #[async_trait]
 pub(crate) trait Stock: Send + Sync {
     async fn fill(&self, lamps: i64) -> Result<(), Error>;

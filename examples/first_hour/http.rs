@@ -1,4 +1,4 @@
-//! What each outcome becomes in HTTP, and the order in which the service ends.
+//! HTTP answer to each outcome, and the order in which the service ends.
 //!
 //! | answer | when | come again? |
 //! | --- | --- | --- |

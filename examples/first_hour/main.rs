@@ -38,7 +38,7 @@ const ITEM: &str = "lamp";
 const STOCK: u32 = 10;
 const BUYERS: usize = 40;
 
-/// How often a buyer comes before giving up.
+/// A buyer comes this often before giving up.
 const PATIENT_BUYER: u32 = 100;
 
 type Failure = Box<dyn Error + Send + Sync>;

@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use leasehold::file::FileFence;
 use leasehold::{ClientOptions, Fence, FenceError, FencingToken, LockClient, LockError, Wait};
 
-/// How long the others wait when this process dies; two thirds of it is the outage that a hold bears.
+/// The others wait this long when this process dies; two thirds of it is the outage that a hold bears.
 const TTL: Duration = Duration::from_secs(5);
 
-/// How long a buyer is kept waiting before the answer is "busy": shorter than any client's or
-/// proxy's own time-out, so that nobody works for a caller who has left.
+/// A buyer is kept waiting for at most this long before the answer is "busy": shorter than the time-out of any client
+/// or proxy, so that nobody works for a caller who has left.
 const MAX_WAIT: Duration = Duration::from_millis(150);
 
 /// Connects once for the whole process. `label` is what others see of the holder.
@@ -37,7 +37,7 @@ pub(crate) enum NoSale {
     Stock(#[from] io::Error),
 }
 
-/// What is done between the read and the write: it takes its time.
+/// The step between the read and the write: it takes its time.
 #[async_trait]
 pub(crate) trait Payment: Send + Sync + 'static {
     /// Charges for one item. The token goes along, so that the bank too can refuse a late request.
@@ -77,7 +77,7 @@ impl Shop {
             self.locks.with(name, async |held| self.sell_one(item, shelf, held.token()).await);
         let sale = sale.await?;
         if let Err(lost) = sale.hold {
-            // What the sale says stands all the same: the fence let its write pass, or did not.
+            // The sale stands all the same: the fence let its write pass, or did not.
             tracing::warn!(item, %lost, "the hold did not last to the end of a sale");
         }
         sale.value

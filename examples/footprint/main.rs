@@ -1,5 +1,5 @@
-//! What locks cost a Redis server: the memory of one that is held, and the CPU and the requests of a grant, a renewal
-//! and a release. The page `docs/scaling.md` calculates with these figures.
+//! Measures the cost of locks for a Redis server: the memory of one that is held, and the CPU and the requests of a
+//! grant, a renewal and a release. The page `docs/scaling.md` calculates with these figures.
 //!
 //! Without `--url` it starts a `redis-server` of its own, which has to be installed; with `--cluster`, three primaries
 //! and three replicas, whose figures it adds up. Nobody else should use the servers meanwhile.
@@ -21,7 +21,7 @@ use lock_testkit::{RedisCluster, RedisServer};
 
 use crate::server::{Failure, Server};
 
-/// How many locks are asked for at once.
+/// Number of locks asked for at once.
 const AT_ONCE: usize = 64;
 
 #[derive(Parser)]
@@ -32,7 +32,7 @@ struct Args {
     /// Measure a Redis Cluster of its own.
     #[arg(long, conflicts_with = "url")]
     cluster: bool,
-    /// How many locks are held.
+    /// Number of locks held.
     #[arg(long, default_value_t = 1_000)]
     locks: usize,
     /// The TTL in seconds. Each lock is renewed in a third of it.
@@ -102,7 +102,7 @@ async fn acquire(
     stream::iter(acquiring).buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// What the server did for each of so many.
+/// Prints the server's work for each of so many.
 fn tell(what: &str, before: Server, after: Server, count: usize) {
     let cpu = (after.cpu.saturating_sub(before.cpu)).as_secs_f64() * 1e6 / count as f64;
     let requests = (after.requests - before.requests) / count as f64;

@@ -1,4 +1,4 @@
-//! What Redis servers tell of themselves.
+//! Figures of Redis servers about themselves.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// What servers have done so far, in sum, and what they need now.
+/// Work of servers so far, in sum, and their present needs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Server {
     /// In bytes.

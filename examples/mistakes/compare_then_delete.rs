@@ -51,7 +51,7 @@ async fn owner(stage: &Stage) -> Result<Option<String>, Failure> {
     Ok(cmd("GET").arg(KEY).query_async(&mut stage.redis.clone()).await?)
 }
 
-/// How many locks were freed: one, or none because it is somebody else's.
+/// Returns the number of locks freed: one, or none because it is somebody else's.
 async fn compare_and_delete(stage: &Stage, who: &str) -> Result<u32, Failure> {
     let script = Script::new(COMPARE_AND_DELETE);
     Ok(script.key(KEY).arg(who).invoke_async(&mut stage.redis.clone()).await?)

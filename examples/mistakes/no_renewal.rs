@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use crate::redis_story::{Failure, tell};
 use crate::stage::{KEY, Stage, TTL};
 
-/// How long Anna's work takes: twice as long as she thought.
+/// Time of Anna's work: twice as long as she thought.
 const WORK: Duration = TTL.saturating_mul(2);
 
 pub(crate) async fn wrong(stage: &Stage) -> Result<(), Failure> {

@@ -9,19 +9,19 @@ use tokio::time::sleep;
 
 use crate::redis_story::Failure;
 
-/// How long the locks last here: short, because each mistake waits for one to end.
+/// TTL of the locks here: short, because each mistake waits for one to end.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
 
 /// And so long, where nothing waits for their end: no pause of this machine outlasts it.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// How often the posts look whether a lock is free.
+/// Interval at which the posts look for a free lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The lock that Anna and Berta want.
 pub(crate) const KEY: &str = "till";
 
-/// What Anna and Berta sell from.
+/// The stock that Anna and Berta sell from.
 pub(crate) const STOCK: &str = "stock";
 
 /// Where the fence of the stock remembers the greatest token.
@@ -42,7 +42,7 @@ impl Stage {
         let lock = RedisBackend::connect(url).await?;
         let (anna, berta) = (LockClient::new(lock.clone()), leasehold::connect(url).await?);
         let mut redis = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
-        // What an earlier run may have left.
+        // Keys that an earlier run may have left.
         let keys = [KEY, STOCK, MARK];
         let _: u32 = cmd("DEL").arg(&keys).query_async(&mut redis).await?;
         Ok(Self { redis, lock, anna, berta })

@@ -1,4 +1,4 @@
-//! What the stories share that are played on a Redis server: which one it is, and how what happened is told.
+//! Parts shared by the stories that are played on a Redis server: its choice, and the telling.
 
 use std::error::Error;
 

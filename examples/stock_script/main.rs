@@ -22,7 +22,7 @@ use crate::shop::{STOCK, Shop};
 
 const BUYERS: u32 = 1000;
 
-/// How many clients the buyers come by, each with a connection of its own.
+/// Number of clients of the buyers, each with a connection of its own.
 const CLIENTS: u32 = 10;
 
 const SELL: &str = include_str!("sell.lua");
@@ -88,7 +88,7 @@ async fn careful(url: &str) -> Result<(), Failure> {
     )
 }
 
-/// What the server said.
+/// Returns the server's message.
 fn failure(sale: Result<bool, Failure>) -> Result<String, Failure> {
     match sale {
         Ok(sold) => Err(format!("the script did not fail; sold: {sold}").into()),

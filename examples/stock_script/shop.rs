@@ -4,7 +4,7 @@ use redis::{Cmd, FromRedisValue, Script, aio::MultiplexedConnection, cmd};
 
 use crate::redis_story::Failure;
 
-/// How many lamps a full shop has.
+/// Number of lamps of a full shop.
 pub(crate) const STOCK: u32 = 100;
 
 const STOCK_KEY: &str = "example:{lamps}:stock";
@@ -50,7 +50,7 @@ impl Shop {
         self.ask(cmd("GET").arg(STOCK_KEY)).await
     }
 
-    /// How many sales were written down.
+    /// Returns the number of sales written down.
     pub(crate) async fn sales(&self) -> Result<u32, Failure> {
         self.ask(cmd("LLEN").arg(SALES_KEY)).await
     }

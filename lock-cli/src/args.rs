@@ -1,4 +1,4 @@
-//! What can be typed, and the help that teaches it.
+//! Arguments of the command, and its help.
 
 use std::env;
 use std::ffi::OsString;
@@ -318,8 +318,7 @@ impl Lease {
     }
 }
 
-/// What is done under a lock. It stands behind the name: the order of positional arguments is that of the
-/// fields.
+/// The work under a lock. It stands behind the name: the order of positional arguments is that of the fields.
 #[derive(Debug, Args)]
 pub(crate) struct Work {
     #[command(flatten)]
@@ -503,7 +502,7 @@ fn permits() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=i64::from(Permits::MAX))
 }
 
-/// What `inspect` shows of an owner.
+/// Returns the digits of an owner that `inspect` shows.
 fn owner_digits(word: &str) -> Result<String, &'static str> {
     if word.len() != 8 || !word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err("an owner is 8 hex digits, as `leasehold inspect` shows them");

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &args::Bench, place: &Place<'_>) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// How long something took, each time.
+/// Durations of an operation.
 struct Figure {
     times: Histogram<u64>,
 }
@@ -55,7 +55,7 @@ impl Figure {
         let (mut times, end) = (times?, Instant::now() + span);
         while Instant::now() < end {
             let took = once().await?.as_micros();
-            // It grows as it has to; what no span can be is not noted.
+            // The histogram grows as it has to; a value that no span can have is not noted.
             let _ = times.record(took.try_into().unwrap_or(u64::MAX));
         }
         Ok(Self { times })

@@ -55,7 +55,7 @@ struct Candidate<'a> {
     store: &'a str,
 }
 
-/// What comes after a term.
+/// Step after a term.
 enum Next {
     /// Another campaign.
     Campaign,
@@ -110,7 +110,7 @@ impl Candidate<'_> {
         held.unreleased.iter_mut().for_each(Unreleased::tell);
         match held.ended {
             ended if held.asked_to_end => Next::End(ended),
-            // It was told already.
+            // The loss was told already.
             Ok(Exit::Lost) => Next::Campaign,
             Ok(Exit::Command(code @ (1..126 | 128..))) => {
                 self.tell(&format!("the command failed with {code}; still a candidate"));

@@ -1,4 +1,4 @@
-//! How the command ends: its exit codes, and what it says when something went wrong.
+//! Exit codes of the command, and its messages when something went wrong.
 
 use std::env;
 use std::error::Error;
@@ -41,7 +41,7 @@ pub(crate) enum Exit {
     NotFound,
     /// A signal ended us, or the command that was run.
     Signal(i32),
-    /// What the command that was run said.
+    /// Exit code of the command that was run.
     Command(u8),
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 /// Help and version are no errors; all else that the parser says is wrong usage.
 pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
     let text = error.render().ansi().to_string();
-    // What was typed is repeated in it.
+    // The text repeats the typed words.
     let text = Readable::again(&text).keeping(&LINES_AND_COLOURS).to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -173,7 +173,7 @@ pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = write!(anstream::stderr(), "{text}");
         }
-        // What was typed may be a URL in the wrong place.
+        // The word may be a URL in the wrong place.
         _ => {
             let hint = if lacks_dashes() { NO_DASHES } else { "" };
             let _ = write!(anstream::stderr(), "{}{hint}", without_urls(&text, typed()));
@@ -182,13 +182,13 @@ pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
     Ok(Exit::Usage)
 }
 
-/// What the parser's own text is made of beside letters.
+/// Characters of the parser's own text beside letters.
 const LINES_AND_COLOURS: [char; 2] = ['\n', '\u{1b}'];
 
 const NO_DASHES: &str =
     "\nThe command stands after two dashes: leasehold run [OPTIONS] NAME -- CMD [ARG...]\n";
 
-/// Whether `run` was typed, and the `--` that belongs to it forgotten.
+/// Returns true if `run` was typed, and the `--` that belongs to it forgotten.
 fn lacks_dashes() -> bool {
     typed().any(|word| word == "run") && !typed().any(|word| word == "--")
 }

@@ -1,4 +1,4 @@
-//! What the commands share that print until they are interrupted.
+//! Shared part of the commands that print until they are interrupted.
 
 use std::fmt::Display;
 use std::io;
@@ -10,10 +10,10 @@ use tokio::time::sleep;
 use crate::exit::{Failure, chain};
 use crate::terminal::{check_reader, warning};
 
-/// How often they look, where the store does not tell them of changes.
+/// Interval of looks, where the store does not tell of changes.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What comes next, unless the reader of our output goes away first.
+/// Returns the next item, unless the reader of our output goes away first.
 pub(crate) async fn while_read<T>(
     next: impl Future<Output = Result<T, LockError>>,
 ) -> Result<T, Failure> {

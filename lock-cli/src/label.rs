@@ -1,4 +1,4 @@
-//! What others see of a holder that says nothing of itself.
+//! Default label of a holder.
 
 /// `host:pid`.
 pub(crate) fn host_and_pid() -> String {

@@ -36,8 +36,7 @@ fn tell(view: &LeaderView<'_>, args: &args::Leader) -> io::Result<()> {
     }
 }
 
-/// What is shown of a leader. The names of the fields are the keys of the JSON. If nobody leads, the term is
-/// null.
+/// View of a leader. The names of the fields are the keys of the JSON. If nobody leads, the term is null.
 #[derive(Debug, Serialize)]
 struct LeaderView<'a> {
     name: &'a LockName,

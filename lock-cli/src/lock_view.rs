@@ -8,8 +8,8 @@ use leasehold::core::{Label, Slots};
 use leasehold::{FencingToken, Kind, LockName};
 use serde::{Serialize, Serializer};
 
-/// What is shown of a lock. The names of the fields are the keys of the JSON, in which those of the first
-/// holder stand beside the name.
+/// View of a lock. The names of the fields are the keys of the JSON, in which those of the first holder stand beside
+/// the name.
 ///
 /// In JSON name and label are data, as they were given. What people read is their `Display`, in which
 /// nothing is hidden.
@@ -25,7 +25,7 @@ pub(crate) struct LockView {
     pub(crate) holders: Vec<HolderView>,
 }
 
-/// What is shown of a holder.
+/// View of a holder.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct HolderView {
     pub(crate) owner: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) struct HolderView {
 }
 
 impl HolderView {
-    /// Which kind of hold it has: `exclusive`, `shared`, or as in `2 of 5, slots 0,3`.
+    /// Returns the kind of its hold: `exclusive`, `shared`, or as in `2 of 5, slots 0,3`.
     pub(crate) fn kind(&self) -> String {
         let kind = self.kind.unwrap_or_default();
         match self.slots.as_slice() {
@@ -76,7 +76,7 @@ impl HolderView {
     }
 }
 
-/// Who it is: `web-3:4711 (owner 1a2b3c4d, token 17)`. A kind that is not exclusive is told too.
+/// Prints `web-3:4711 (owner 1a2b3c4d, token 17)`. A kind that is not exclusive is told too.
 impl fmt::Display for HolderView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = [

@@ -1,6 +1,6 @@
 //! Passwords of URLs stay out of all we print, also where somebody else's text repeats them.
 
-/// What may stand in a URL in place of a password of its query.
+/// Words of a URL's query that begin a password.
 const QUERY: [&str; 2] = ["pass=", "password="];
 
 /// `text` without what stands between `://` and `@`, or after `pass=` or `password=`.
@@ -17,12 +17,12 @@ pub(crate) fn without_urls(text: &str, words: impl Iterator<Item = String>) -> S
     redacted(&urls.fold(text.to_owned(), |text, url| text.replace(&url, "[URL]")))
 }
 
-/// Whether `word` is a URL with a password.
+/// Returns true if `word` is a URL with a password.
 pub(crate) fn holds_password(word: &str) -> bool {
     url_in(word).is_some_and(|url| without_query_password(&without_user(url)) != url)
 }
 
-/// What begins with a scheme and `:/`, to the end of `word`.
+/// Returns the part of `word` from a scheme and `:/` to its end.
 fn url_in(word: &str) -> Option<&str> {
     let scheme = &word[..word.find(":/")?];
     let in_scheme = |c: char| c.is_ascii_alphanumeric() || "+-".contains(c);

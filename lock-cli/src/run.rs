@@ -30,7 +30,7 @@ use crate::exit::{Exit, Failure};
 use crate::request::{acquire, names, patience, request, wait};
 use crate::url::Place;
 
-/// How long we try to give back what we have on the server. After that the TTL ends it.
+/// We try for this long to give back our holds on the server. After that the TTL ends them.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
@@ -117,14 +117,14 @@ pub(crate) struct Terms<'a> {
     pub(crate) work: &'a args::Work,
     /// Names the store for people.
     pub(crate) store: &'a str,
-    /// What is recorded of a run that ended well, and for how long (C42).
+    /// The occurrence that is recorded of a run that ended well, and for how long (C42).
     pub(crate) occurrence: Option<(&'a str, Duration)>,
 }
 
-/// What came of the work under locks.
+/// Outcome of the work under locks.
 pub(crate) struct Outcome {
     pub(crate) ended: Result<Exit, Failure>,
-    /// Whether a signal that asks to end was passed on to it.
+    /// True if a signal that asks to end was passed on to it.
     pub(crate) asked_to_end: bool,
     /// The locks that could not be given back.
     pub(crate) unreleased: Vec<Unreleased>,
@@ -144,7 +144,7 @@ pub(crate) async fn hold(guard: MultiGuard, terms: &Terms<'_>, signals: &mut Sig
     }
 }
 
-/// How a command under a lock came to its end.
+/// End of a command under a lock.
 enum Ended {
     ByItself(ExitStatus),
     Lost,
@@ -288,7 +288,7 @@ pub(crate) fn told_of_loss(guard: &MultiGuard, name: &LockName, reason: LostReas
     }
 }
 
-/// What was lost before all locks were acquired is no loss of the command's, which did not run.
+/// A lock lost before all were acquired is no loss of the command's, which did not run.
 pub(crate) fn not_acquired(error: LockError) -> Failure {
     match error {
         LockError::Lost { .. } => Failure::new(Exit::NotAcquired, error.to_string()),

@@ -1,4 +1,4 @@
-//! What is printed, and how: our words to stderr, answers to stdout, colour to terminals alone.
+//! Prints: our words to stderr, answers to stdout, colour to terminals alone.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};

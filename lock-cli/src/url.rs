@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use crate::args::Cli;
 use crate::exit::{Exit, Failure};
 
-/// What has a meaning of its own in a file URL.
+/// Characters with a meaning of their own in a file URL.
 const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 
 /// Where the locks are, and who knows how to get there.

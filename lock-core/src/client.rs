@@ -1,4 +1,4 @@
-//! What an application holds: it makes guards.
+//! The client of an application: makes guards.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::guard::LockGuard;
 use crate::model::{Capabilities, Lease, LockError, LockRequest, Wait};
 use crate::reentrance;
 
-/// What came of work under a lock: see [`LockClient::with`].
+/// Result of work under a lock: see [`LockClient::with`].
 #[derive(Debug)]
 #[must_use = "the lock may have been lost at the very end of the work"]
 pub struct Finished<T> {
-    /// What the work returned.
+    /// The work's own value.
     pub value: T,
-    /// Whether the hold lasted to the end: `Ok`, or [`LockError::Lost`]. Of a [run once](LockClient::once) also
-    /// whether it is recorded, where it is to be.
+    /// `Ok` if the hold lasted to the end, else [`LockError::Lost`]. After a [run once](LockClient::once) also an error
+    /// if the run could not be recorded.
     pub hold: Result<(), LockError>,
 }
 
@@ -86,7 +86,7 @@ impl LockClient {
         self.shared.options.complete(request)
     }
 
-    /// What the backend can do.
+    /// Returns the capabilities of the backend.
     pub fn capabilities(&self) -> Capabilities {
         self.shared.backend.capabilities()
     }

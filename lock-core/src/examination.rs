@@ -1,10 +1,10 @@
-//! What an operator is told of one lock (C49).
+//! The verdict on one lock, for operators (C49).
 
 use crate::model::{Finding, Holder, LockError, LockName, LockState};
 
 const CHECK: &str = "lock";
 
-/// What is to be said of a lock that was looked at.
+/// Judges a lock from its state.
 ///
 /// # Errors
 /// The error of the look, unless it is an answer: that the name is in use for something else.

@@ -171,7 +171,7 @@ mod tests {
         Write,
     }
 
-    /// Whether every acknowledged increment is in the final value.
+    /// Returns true if every acknowledged increment is in the final value.
     fn survives(schedule: u32, order: [Step; 3]) -> bool {
         let (mut seen, mut value, mut acknowledged) = (0, 0, 0);
         let (mut at, mut read, mut refused) = ([0; 2], [0; 2], [false; 2]);

@@ -39,8 +39,7 @@ use crate::model::{
 pub struct LockGuard {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
-    /// What is given back when the guard goes. `None` once the lease was taken out, and while other guards
-    /// share it.
+    /// Given back when the guard goes. `None` once the lease was taken out, and while other guards share it.
     claim: Option<OwnedClaim>,
     /// To whom of this client the hold may pass at its end.
     succession: Option<Succession>,
@@ -87,7 +86,7 @@ impl LockGuard {
         self.hold.lease().token
     }
 
-    /// Who may hold the lock beside this hold.
+    /// Returns the kind: which other holds the lock allows beside this one.
     pub fn kind(&self) -> Kind {
         self.hold.lease().kind
     }
@@ -106,13 +105,13 @@ impl LockGuard {
         self.hold.lease().deadline
     }
 
-    /// How long is left until the deadline, by the clock; zero once the lock is lost.
+    /// Returns the time left until the deadline, by the clock; zero once the lock is lost.
     pub fn remaining(&self) -> Duration {
         self.hold.remaining()
     }
 
-    /// Whether the lock is still held, by the clock. It does not depend on any task having run, so
-    /// it is right even after a pause; it is out of date as soon as it is returned.
+    /// Returns true while the lock is held, by the clock. The answer depends on no task having run, so it is right even
+    /// after a pause. It is out of date as soon as it is returned.
     pub fn is_held(&self) -> bool {
         // C7: read from the clock, whatever any task has noted.
         self.hold.lost_reason().is_none()
@@ -127,8 +126,8 @@ impl LockGuard {
         self.hold.ended().await
     }
 
-    /// What the backend said to the last renewal, if that failed: it is being repeated until the deadline, and is the
-    /// cause of a loss that follows ([`LostReason::Expired`]).
+    /// Returns the error of the last renewal, if that failed. The renewal is repeated until the deadline; the error is
+    /// the cause of a loss that follows ([`LostReason::Expired`]).
     pub fn renewal_error(&self) -> Option<BackendError> {
         self.hold.renewal_error()
     }
@@ -319,7 +318,7 @@ impl LockGuard {
             Ok(Release::NotHeld) if !shared.has_expired(&hold.lease()) => {
                 Err(hold.lost_error(LostReason::Evicted))
             }
-            // What failed is no error of the work. It is told by `tracing`.
+            // A failed release is no error of the work. It is told by `tracing`.
             Ok(Release::Released | Release::NotHeld) | Err(_) => Ok(()),
         }
     }
@@ -407,13 +406,13 @@ impl LockGuard {
         }
     }
 
-    /// What to ask the server for instead of a plain release.
+    /// Returns the tokens to reserve, if the server is asked for some in place of a plain release.
     fn reservation(&self) -> Option<Reservation> {
         let succession = self.succession.as_ref().filter(|_| self.may_pass())?;
         succession.reservation(&self.hold.lease())
     }
 
-    /// Whether the hold can pass to another: nothing about it is in doubt, and enough of it is left.
+    /// Returns true if the hold can pass to another: nothing about it is in doubt, and enough of it is left.
     fn may_pass(&self) -> bool {
         let now = self.shared.options.clock.now();
         self.claim.as_ref().is_some_and(OwnedClaim::is_held)
@@ -434,7 +433,7 @@ impl LockGuard {
         Ok(lease)
     }
 
-    /// Whether the hold is this guard's to end: no other guard shares it, and it has not been ended.
+    /// Returns true if this guard alone ends the hold: no other guard shares it, and it has not ended.
     fn is_last(&mut self) -> bool {
         // C43: the last guard of a hold has what is given back.
         if let Some((by, joint)) = self.joint.take()

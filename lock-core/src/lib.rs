@@ -47,7 +47,7 @@ mod model;
 mod primitives;
 mod reentrance;
 
-/// What helps tests of what is built on locks.
+/// Helps to test code that uses locks.
 pub mod testing {
     pub use crate::model::FakeClock;
 }

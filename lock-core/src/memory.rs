@@ -82,7 +82,7 @@ impl MemoryBackend {
         ServerTime(now.since(self.started))
     }
 
-    /// What an attempt comes to at the moment `now`.
+    /// Returns the outcome of an attempt at the moment `now`.
     fn attempt(
         &self,
         store: &mut Store,
@@ -462,7 +462,7 @@ fn out_of_tokens(error: InvalidInput) -> BackendError {
 }
 
 impl Lock {
-    /// Whether nobody holds it or waits for it.
+    /// Returns true if nobody holds the lock or waits for it.
     fn is_idle(&self, now: Moment) -> bool {
         self.holds.seen_at(now).next().is_none() && self.queue.is_empty()
     }

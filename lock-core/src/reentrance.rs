@@ -43,7 +43,7 @@ pub(crate) async fn acquire(
 /// A guard of the hold that is shared, if there is one.
 fn held(shared: &Arc<Shared>, by: &JointHolder) -> Option<LockGuard> {
     let found = part_of_hold(shared, by);
-    // Who holds a lock alone reads under that hold too. It is not so the other way round.
+    // An exclusive holder reads under its own hold too. A shared holder does not write under its own.
     let alone = || part_of_hold(shared, &JointHolder { kind: Kind::Exclusive, ..by.clone() });
     found.or_else(|| (by.kind == Kind::Shared).then(alone).flatten())
 }

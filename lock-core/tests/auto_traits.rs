@@ -1,5 +1,5 @@
-//! Which public types may cross threads, be moved after they were polled, and be seen after a panic. It
-//! compiles, or a type has lost what its users rely on.
+//! Checks which public types cross threads, move after they were polled, and are seen after a panic. A type that lost
+//! such a trait does not compile here.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
@@ -16,10 +16,10 @@ use lock_core::{
     MemoryFence, Moment, MultiGuard, MultiRequest, OwnerId, Reentrance, SystemClock, Ttl, Wait,
 };
 
-/// What every public type is.
+/// Traits of every public type.
 fn is_ordinary<T: Send + Sync + Unpin>() {}
 
-/// What plain data is besides.
+/// Traits of plain data besides.
 fn is_plain<T: Send + Sync + Unpin + UnwindSafe + RefUnwindSafe>() {}
 
 macro_rules! all {
@@ -42,7 +42,7 @@ fn plain_data_is_unwind_safe() {
     all!(is_ordinary: FakeClock);
 }
 
-/// What depends on a backend's own type depends on nothing else.
+/// A type generic over a backend's own type depends on nothing else.
 #[allow(dead_code)]
 fn notifications_are_what_their_transport_is<T: NotificationTransport>() {
     is_ordinary::<Notifications<T>>();

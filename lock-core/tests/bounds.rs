@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 const KIB: usize = 1024;
 
-/// How much memory this process has, in bytes.
+/// Returns the memory of this process, in bytes.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("the state of this process");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");

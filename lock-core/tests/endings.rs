@@ -1,4 +1,4 @@
-//! What is left when guards, clients and their runtimes end at the worst moment.
+//! Remains when guards, clients and their runtimes end at the worst moment.
 
 #![allow(clippy::expect_used, clippy::panic)]
 

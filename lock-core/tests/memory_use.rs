@@ -1,4 +1,4 @@
-//! What a hold costs in memory, by the allocator's own count. It counts the whole process: one test alone.
+//! Memory of a hold, by the allocator's own count. It counts the whole process: one test alone.
 
 use std::alloc::System;
 

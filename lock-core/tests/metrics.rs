@@ -1,4 +1,4 @@
-//! What a client counts, by the `metrics` facade.
+//! Counts of a client, by the `metrics` facade.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -18,7 +18,7 @@ impl Counts {
         (Self(recorder.snapshotter()), metrics::set_default_local_recorder(recorder))
     }
 
-    /// What came to each value since the last reading.
+    /// Returns the changes of each value since the last reading.
     fn read(&self) -> Vec<(String, DebugValue)> {
         let metrics = self.0.snapshot().into_vec().into_iter();
         let mut read: Vec<_> = metrics
@@ -45,7 +45,7 @@ fn count(read: &[(String, DebugValue)], of: &str) -> u64 {
     }
 }
 
-/// How many values a histogram has, and the greatest.
+/// Returns the number of values of a histogram, and the greatest.
 fn histogram(read: &[(String, DebugValue)], of: &str) -> (usize, f64) {
     match value(read, of) {
         DebugValue::Histogram(values) => {

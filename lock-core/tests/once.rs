@@ -27,7 +27,7 @@ fn faulty_client() -> (LockClient, Faulty, LockClient) {
     (LockClient::new(faulty.clone()), faulty, LockClient::new(store))
 }
 
-/// How long it takes until another client may run the job.
+/// Returns the time until another client may run the job.
 async fn until_free(other: &LockClient) -> Duration {
     let asked = Instant::now();
     loop {
@@ -115,7 +115,7 @@ async fn c41_a_claim_that_is_unresolved_is_withdrawn_and_keeps_others_out() {
 /// C41: a process that dies keeps others out for the span, and for its TTL if that is longer.
 #[tokio::test(start_paused = true)]
 async fn c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl() {
-    // How long it lived; from when on others may get in, and how much later they are in at the latest.
+    // Lifetime; the span after which others may get in, and the latest delay after it.
     for (lived, least, most) in [
         (Duration::ZERO, SPAN, SPAN + SECOND),
         (SPAN / 2, SPAN, SPAN + 31 * SECOND),

@@ -1,4 +1,4 @@
-//! How a hold passes from one task of a client to the next, in every position.
+//! Passes a hold from one task of a client to the next, in every position.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -63,7 +63,7 @@ impl Store {
         (second, third)
     }
 
-    /// What `next` comes to, which waits for its turn, once `first` is released.
+    /// Returns the outcome of `next`, which waits for its turn, once `first` is released.
     async fn after<T>(&self, first: LockGuard, next: impl Future<Output = T>) -> T {
         tokio::join!(next, async {
             tokio::task::yield_now().await;

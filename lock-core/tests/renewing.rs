@@ -1,4 +1,4 @@
-//! What renewing costs, and when the renewer looks at which hold.
+//! Cost of renewing, and the times at which the renewer looks at each hold.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -105,7 +105,7 @@ async fn c06_a_hold_is_renewed_after_a_suspend() {
     let before = held(&client, "before", minute).await;
     for round in 0..3 {
         let first = before.deadline();
-        // It is due after 20 s; the clock that stops in suspend has not moved.
+        // The hold is due after 20 s; the clock that stops in suspend has not moved.
         clock.suspend(Duration::from_secs(30));
         let after = held(&client, &format!("after-{round}"), minute).await;
         eventually("it is renewed", LIMIT, async || before.deadline() != first).await;

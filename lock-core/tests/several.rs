@@ -11,7 +11,7 @@ use lock_core::{
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Which input was refused.
+/// Returns the kind of input that was refused.
 fn invalid(error: &LockError) -> Option<InputKind> {
     match error {
         LockError::Invalid(input) => Some(input.kind()),

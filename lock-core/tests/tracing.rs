@@ -1,4 +1,4 @@
-//! What a client tells by `tracing`: every step of a lock's life, and no owner.
+//! Events of a client by `tracing`: every step of a lock's life, and no owner.
 
 #![allow(clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! How waits end when the server is slow or silent, and what dropped guards leave behind then.
+//! Ends of waits when the server is slow or silent, and remains of guards that are dropped then.
 
 #![allow(clippy::expect_used, clippy::panic)]
 

@@ -140,7 +140,7 @@ async fn c44_a_call_that_is_dropped_loses_no_change() {
     watch.next().await.expect("an answer");
     let guard = client.acquire("a").await.expect("a free lock");
     faulty.once(Operation::Inspect, Fault::Late(SECOND / 2));
-    // It was told of the change, and looks.
+    // The observer was told of the change, and looks.
     assert!(timeout(SECOND / 4, watch.next()).await.is_err(), "the answer is late");
     let shown = timeout(SECOND, watch.next()).await.expect("the change is shown");
     assert_eq!(token(shown), Some(guard.token()));

@@ -1,4 +1,4 @@
-//! What tests ask of a backend.
+//! Shorthands of tests for the verbs of a backend.
 
 use async_trait::async_trait;
 
@@ -11,7 +11,7 @@ use lock_core::{DistributedLock, Lease, LockAdmin, LockClient, LockError, LockRe
 /// Each of them panics if the backend cannot do that.
 #[allow(clippy::expect_used)]
 pub trait Expect: DistributedLock {
-    /// What operators ask of it.
+    /// Returns the operators' part.
     fn expect_admin(&self) -> &dyn LockAdmin {
         self.admin().expect("a backend that shows its locks")
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How often a condition is looked at.
+/// Interval of looks at a condition.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns once `holds` is true.

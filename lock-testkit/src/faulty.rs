@@ -41,7 +41,7 @@ pub enum Operation {
     Doctor,
 }
 
-/// What goes wrong.
+/// Fault of an operation.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// The request is not carried out, and the error says so.
@@ -62,7 +62,7 @@ pub enum Fault {
     Panic,
 }
 
-/// What somebody else has put in the place of a lock (C49).
+/// Foreign value in the place of a lock (C49).
 #[derive(Clone, Copy, Debug)]
 pub enum Foreign {
     /// A key that could be a lock's, without a TTL: it holds the lock until it is evicted.
@@ -147,7 +147,7 @@ impl Faulty {
         });
     }
 
-    /// How many holds are being watched.
+    /// Returns the number of holds that are watched.
     pub fn watched(&self) -> usize {
         self.losses.receiver_count()
     }
@@ -160,7 +160,7 @@ impl Faulty {
         plan.jammed.clear();
     }
 
-    /// How often `operation` was called.
+    /// Returns the number of calls of `operation`.
     pub fn calls(&self, operation: Operation) -> usize {
         self.plan().calls.get(&operation).copied().unwrap_or(0)
     }
@@ -181,7 +181,7 @@ impl Faulty {
         once.or_else(|| plan.always.get(&operation).copied())
     }
 
-    /// Whether a key without a TTL holds the lock. What is no lock is an error.
+    /// Returns true if a key without a TTL holds the lock. Something else than a lock is an error.
     fn is_stuck(&self, name: &LockName) -> Result<bool, BackendError> {
         match self.plan().foreign.get(name) {
             None => Ok(false),
@@ -231,7 +231,7 @@ impl Faulty {
     }
 }
 
-/// What is told of a lock that a key without a TTL holds.
+/// Contention on a lock that a key without a TTL holds.
 fn stuck() -> Contention {
     let mut contention = Contention::unknown();
     contention.foreign_without_ttl = true;
@@ -246,7 +246,7 @@ fn failure(outcome: Outcome) -> BackendError {
     BackendError::transient("faulty", outcome, "a fault of the test", "injected")
 }
 
-/// What the backend behind can do. This one says that it can only where the other does.
+/// Returns the ability of the backend behind. This one offers only the abilities of the other.
 fn able<T>(can: Option<T>) -> Result<T, BackendError> {
     can.ok_or_else(|| failure(Outcome::NotApplied))
 }

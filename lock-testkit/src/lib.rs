@@ -1,5 +1,5 @@
-//! What a test of locks needs: a suite that holds a backend to the contract, real servers, a network that
-//! loses, delays and cuts, and a backend that fails when a test says so.
+//! Tools to test locks: a suite that holds a backend to the contract, real servers, a network that loses, delays and
+//! cuts, and a backend that fails when a test says so.
 //!
 //! - [`conformance`]: one function per behaviour that the contract demands, for every backend.
 //! - [`broken`]: backends that are broken on purpose, and which case of the suite refuses each.

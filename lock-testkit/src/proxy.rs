@@ -94,12 +94,12 @@ impl Proxy {
         self.network.links().cut();
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     pub fn open_connections(&self) -> usize {
         self.network.links().open()
     }
 
-    /// How many bytes of requests were passed on so far.
+    /// Returns the number of bytes of requests that were passed on so far.
     pub fn request_bytes(&self) -> u64 {
         self.network.request_bytes.load(Ordering::Acquire)
     }
@@ -112,7 +112,7 @@ impl Drop for Proxy {
     }
 }
 
-/// What the acceptor, the connections and the test share.
+/// State shared by the acceptor, the connections and the test.
 #[derive(Debug)]
 struct Network {
     request_bytes: Arc<AtomicU64>,

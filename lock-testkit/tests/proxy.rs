@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Many times what a loopback round trip takes. Only "nothing comes" is waited for this long.
 const A_WHILE: Duration = Duration::from_millis(100);
 
-/// What the server has received on all connections.
+/// Bytes that the server has received on all connections.
 type Received = Arc<Mutex<Vec<u8>>>;
 
 async fn start() -> (Proxy, Received) {

@@ -26,7 +26,7 @@ async fn own(stopped: bool) {
     std::future::pending().await
 }
 
-/// What a test that cannot have a server says.
+/// Returns the message of a test that cannot have a server.
 async fn panic_of_start() -> String {
     let started = tokio::spawn(async { RedisServer::start().await }).await;
     let panic = started.expect_err("no server is installed").into_panic();
@@ -151,7 +151,7 @@ async fn answers_behind_tls() {
     assert_eq!(server.server().cli(&["PING"]).text(), "PONG");
 }
 
-/// What a TLS client that trusts only the server's authority gets for PING and QUIT.
+/// Returns the output of a TLS client that trusts only the server's authority, for PING and QUIT.
 fn openssl_client(server: &TlsRedis) -> String {
     let mut client = Command::new("openssl")
         .args(["s_client", "-quiet", "-verify_return_error"])

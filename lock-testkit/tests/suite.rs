@@ -28,7 +28,7 @@ impl Harness for To {
         self.0.expect_admin().evict(name, &Whom::All).await.expect("an answer");
     }
 
-    /// What a broken backend never does is not waited for as long.
+    /// A broken backend's missing act is not waited for as long.
     fn limit(&self) -> Duration {
         Duration::from_secs(10)
     }
@@ -101,7 +101,7 @@ fn a_store_that_is_slow_is_given_the_time_that_it_needs() {
     assert!(verdict(TIMED[0], default).is_err(), "a store is slow enough to tell them apart");
 }
 
-/// What a case of the suite says of a backend.
+/// Returns the verdict of a case of the suite on a backend.
 fn verdict(case: &str, harness: impl Harness + 'static) -> Result<(), String> {
     let found = CASES.iter().find(|known| known.name() == case);
     let case = *found.unwrap_or_else(|| panic!("no such case: {case}"));
@@ -117,7 +117,7 @@ fn text(panic: &(dyn Any + Send)) -> String {
     said.or_else(|| panic.downcast_ref::<&str>().map(|said| said.to_string())).unwrap_or_default()
 }
 
-/// What is wrong with the verdict on a broken backend.
+/// Returns the fault of the verdict on a broken backend.
 fn complaint(broken: &Break) -> Option<String> {
     let Break { name, case, expected, .. } = broken;
     match verdict(case, To((broken.make)())) {
@@ -161,7 +161,7 @@ fn random_histories_find_what_is_wrong_with_holds_and_waits() {
             let broken = BREAKS.iter().find(|broken| broken.name == name).expect("a break");
             let test = move || verdict("every_history_agrees_with_the_model", To((broken.make)()));
             scope.spawn(move || {
-                // They are random: what one run misses, another finds.
+                // Random cases: one run may miss what another finds.
                 let said = (0..20).find_map(|_| test().err()).expect(name);
                 assert!(said.contains("is to "), "{name}: {said}");
             });

@@ -51,13 +51,13 @@ impl LockGuard {
         self.guard.slots()
     }
 
-    /// Whether the lock is still held, by the clock (C7). It does not block, and is out of date as soon as it is
+    /// Returns true while the lock is held, by the clock (C7). It does not block, and is out of date as soon as it is
     /// returned.
     pub fn is_held(&self) -> bool {
         self.guard.is_held()
     }
 
-    /// How long is left until the holder must stop believing; zero once the lock is lost. It does not block.
+    /// Returns the time until the holder must stop believing; zero once the lock is lost. It does not block.
     pub fn remaining(&self) -> Duration {
         self.guard.remaining()
     }

@@ -142,7 +142,7 @@ fn directory(url: &str) -> Result<PathBuf, LockError> {
     Ok(PathBuf::from(path.into_owned()))
 }
 
-/// What stands behind the scheme of a URL that takes no further parameters.
+/// Returns the part behind the scheme of a URL that takes no further parameters.
 fn bare(url: &str) -> Result<String, LockError> {
     // C49: neither reads any.
     let parameters = UrlParameters::of(url);

@@ -1,4 +1,4 @@
-//! Which backend a URL chooses.
+//! Chooses a backend by URL.
 
 mod built_in;
 mod schemes;

@@ -1,4 +1,4 @@
-//! What opens the URLs of each scheme.
+//! Openers of URLs, by scheme.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ pub(super) type Open = dyn Fn(String) -> Opening + Send + Sync;
 pub(super) type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
 pub(super) type Opened = Result<Arc<dyn DistributedLock>, LockError>;
 
-/// What opens the URLs of each scheme.
+/// Openers of URLs, by scheme.
 #[derive(Clone, Default)]
 pub(super) struct Schemes {
     known: BTreeMap<String, Arc<Open>>,
@@ -46,12 +46,12 @@ impl Schemes {
         self
     }
 
-    /// Those that are known, sorted.
+    /// Returns the known schemes, sorted.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.known.keys().map(String::as_str)
     }
 
-    /// What opens `url`.
+    /// Returns the opener of `url`.
     pub(super) fn open(&self, url: &str) -> Result<&Open, LockError> {
         let (scheme, _) = url.split_once(':').ok_or_else(|| self.no_scheme())?;
         self.known.get(scheme).map(|open| &**open).ok_or_else(|| self.unknown(scheme))
@@ -72,7 +72,7 @@ impl Schemes {
         config(format!("no backend is called `{shown}`: there are {}", self.all()))
     }
 
-    /// What a URL can start with.
+    /// Lists the possible starts of a URL.
     fn all(&self) -> String {
         let mut all: Vec<&str> = self.names().chain(self.missing.keys().copied()).collect();
         all.sort_unstable();

@@ -136,7 +136,7 @@ async fn a_root_keeps_name_spaces_apart() {
     assert!(matches!(refused, Err(LockError::Config { .. })));
 }
 
-/// What somebody else puts among the claims on a lock holds it, until it is evicted.
+/// A foreign key among the claims on a lock holds it, until it is evicted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_key_among_the_claims_is_a_foreign_holder() {
     let server = one_member().await;
@@ -216,7 +216,7 @@ async fn an_idle_connection_is_kept() {
     drop(client);
 }
 
-/// What somebody else puts beside the claims is no lock.
+/// A foreign key beside the claims is no lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn foreign_keys_beside_the_claims_are_no_locks() {
     let server = one_member().await;

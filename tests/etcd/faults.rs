@@ -191,7 +191,7 @@ async fn a_waiter_that_was_cut_off_does_not_believe_in_its_old_place() {
     eventually("its place is gone", LIMIT, async || claims(server, &name).len() == 1).await;
     released(guard).await;
     let other = held(&holder, &name).await;
-    // What was swallowed is delivered late, as after a partition.
+    // The swallowed requests are delivered late, as after a partition.
     proxy.set(Mode::Pass);
     eventually("it queues anew", LIMIT, async || claims(server, &name).len() == 2).await;
     assert!(other.is_held() && !waiting.is_finished(), "two holders");

@@ -27,7 +27,7 @@ async fn acquired(client: &LockClient, request: LockRequest) -> LockGuard {
     client.acquire(request).await.expect("its turn comes")
 }
 
-/// How many transactions it takes to acquire.
+/// Counts the transactions of an acquisition.
 async fn transactions(
     server: &EtcdServer,
     client: &LockClient,

@@ -67,7 +67,7 @@ async fn c12_a_client_that_waits_sends_few_requests() {
     waiting.iter().for_each(|waiting| waiting.abort());
 }
 
-/// How many requests the server was sent that concern renewals: leases, and transactions.
+/// Returns the number of requests for renewals that the server got: leases, and transactions.
 pub(crate) async fn requests(server: &EtcdServer) -> u64 {
     let mut all = 0;
     for (service, method) in [

@@ -1,4 +1,4 @@
-//! What the protocol costs.
+//! Cost of the protocol.
 
 use lock_testkit::EtcdServer;
 

@@ -1,5 +1,5 @@
-//! What becomes of sessions, and of the claims on them: each claim ends by itself although its session goes
-//! on, and nothing is left behind, whatever message was lost.
+//! Ends of sessions, and of the claims on them: each claim ends by itself although its session goes on, and nothing is
+//! left behind, whatever message was lost.
 
 use leasehold::core::backend::DistributedLockExt;
 use lock_testkit::LeaseExt;

@@ -1,4 +1,4 @@
-//! What many tasks of one client ask at once goes to the server as one transaction: each lock has its own answer.
+//! Questions of many tasks of one client go to the server as one transaction: each lock has its own answer.
 
 use futures_util::future::join_all;
 use leasehold::{DistributedLock, LockRequest, Wait};

@@ -1,4 +1,4 @@
-//! What the buyer and the log were told of an order.
+//! News of an order, for the buyer and for the log.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::order::Order;
 use crate::reports;
 use crate::shop::Shop;
 
-/// What became of an order.
+/// Outcome of an order.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) order: Order,

@@ -22,7 +22,7 @@ use crate::shop::{Payment, Shelf, Shop};
 /// A bound for what has none of its own.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// What each shelf holds at first.
+/// Stock of each shelf at first.
 pub(crate) const STOCK: u32 = 1_000_000;
 
 /// The items, each with a lock of its own: so many orders meet each disturbance.
@@ -35,7 +35,7 @@ pub(crate) struct Scene {
     pub(crate) counter: Counter,
     home: TempDir,
     ttl: Duration,
-    /// Whether a lock passes from one order to the next of an instance without a request.
+    /// Set if a lock passes from one order to the next of an instance without a request.
     pub(crate) local_hand_off: bool,
 }
 
@@ -73,14 +73,14 @@ impl Scene {
         Arc::new(Shop::new(locks, shelves, self.counter.clone()))
     }
 
-    /// How many of an item were taken off its shelf.
+    /// Returns the number of an item that were taken off its shelf.
     pub(crate) fn taken(&self, item: &str) -> usize {
         let left = fs::read_to_string(self.home.path().join(item)).expect("a shelf");
         (STOCK - left.parse::<u32>().expect("a number")) as usize
     }
 
-    /// What was taken is what was sold, item by item, but for sales of which the buyer was told that they
-    /// may have been made.
+    /// Compares the sold items with the taken ones, but for sales of which the buyer was told that they may have been
+    /// made.
     pub(crate) fn assert_exact(&self, answers: &[(String, Answer)]) {
         for item in items() {
             let told = || answers.iter().filter(|(of, _)| *of == item).map(|(_, answer)| answer);
@@ -140,7 +140,7 @@ impl Orders {
     }
 }
 
-/// Which order of an item was charged under which token. Locks do not share tokens.
+/// The order charged under each token of an item. Locks do not share tokens.
 pub(crate) type Charges = BTreeMap<(String, FencingToken), Order>;
 
 /// The payments of a shop: while the counter is closed, they stand and wait.

@@ -13,7 +13,7 @@ use crate::shop::Shop;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What is done to the server, or to the way to it.
+/// Fault of the server, or of the way to it.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Stop,

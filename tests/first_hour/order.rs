@@ -1,4 +1,4 @@
-//! Which order a task works on.
+//! The order that a task works on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -22,7 +22,7 @@ pub(crate) fn listen() {
     });
 }
 
-/// Whether the service logged that the hold of this order was lost.
+/// Returns true if the service logged that the hold of this order was lost.
 pub(crate) fn is_logged(order: Order) -> bool {
     LOGGED.lock().expect("no panic").contains(&order)
 }
@@ -42,7 +42,7 @@ impl<S: Subscriber> Layer<S> for Losses {
     }
 }
 
-/// Whether an event has the field `lost`.
+/// Set if an event has the field `lost`.
 struct TellsLoss(bool);
 
 impl Visit for TellsLoss {

@@ -17,7 +17,7 @@ use crate::shop::Shop;
 /// For how long it storms.
 const STORM: Duration = Duration::from_secs(8);
 
-/// How many buy each item at once, of each instance.
+/// Number of buyers of each item at once, of each instance.
 const BUYERS: usize = 2;
 
 /// S4, C47: whatever outage comes when, what is off the shelves is what the buyers were told.

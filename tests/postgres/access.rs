@@ -92,7 +92,7 @@ async fn schemas_and_tables_keep_name_spaces_apart() {
         "?ends_with=both",
         "?lock_mode=advisory",
         "?lock_x=1",
-        // It would be that of another set of locks.
+        // The table's name would be that of another set of locks.
         "?lock_table=locks_queue",
     ] {
         let refused = leasehold::connect(&format!("{url}{bad}")).await;
@@ -161,7 +161,7 @@ async fn sessions_have_a_name() {
     }
 }
 
-/// What the docs say of uninstalling leaves nothing behind, and a client that comes later makes all anew.
+/// Uninstalling by the docs leaves nothing behind, and a client that comes later makes all anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_uninstalled_leaves_nothing() {
     let server = PostgresServer::start().await;

@@ -12,7 +12,7 @@ use crate::support::{
 
 const SAFE: [&str; 2] = ["fsync=on", "full_page_writes=on"];
 
-/// What is not well.
+/// Returns the findings that are not good.
 async fn ills(url: &str) -> Vec<(&'static str, Health)> {
     let findings = client(url).await.admin().doctor().await.expect("an answer");
     let ill = findings.into_iter().filter(|finding| finding.health != Health::Good);
@@ -48,7 +48,7 @@ async fn c31_a_standby_is_named() {
     );
 }
 
-/// What the doctor sees of one thing.
+/// Returns the doctor's finding on one thing.
 async fn seen(url: &str, check: &str) -> (Health, String) {
     let findings = client(url).await.admin().doctor().await.expect("an answer");
     let finding = findings.into_iter().find(|finding| finding.check == check).expect("looked at");

@@ -18,13 +18,13 @@ use crate::support::{
     LIMIT, MINUTE, SLACK, client, fresh_name, held, patient, queued, released, served, turn,
 };
 
-/// How long a hold lasts after its client's session was seen to be gone.
+/// A hold lasts this long after its client's session was seen to be gone.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Each waiter looks at least once a second.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Those of the clients whose holds end with their connection.
+/// Sessions of the clients whose holds end with their connection.
 const HOLDERS: &str = "(classid::bigint << 32 | objid::bigint) IN (SELECT session FROM \
      leasehold.locks_grants UNION SELECT session FROM leasehold.locks_holders)";
 

@@ -44,7 +44,7 @@ impl Line {
     }
 }
 
-/// How many sessions hold a lock that those behind them wait for, beside the one that shows that the session lives.
+/// Counts the sessions that hold a lock for those behind them, beside the one that shows that the session lives.
 const PLACES: &str = "SELECT count(*) FROM (SELECT pid FROM pg_locks WHERE locktype = 'advisory' \
      AND granted AND mode = 'ExclusiveLock' GROUP BY pid HAVING count(*) > 1) places";
 

@@ -150,7 +150,7 @@ async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place()
         owner(3),
         "a waiter that may be dead holds up the others"
     );
-    // It is back, and still the first.
+    // The waiter is back, and still the first.
     assert_eq!(queued_at(4, "NULL"), "1");
     assert_eq!(queued_at(2, "NULL"), "0", "it lost its place");
     call("release", 3, limit);

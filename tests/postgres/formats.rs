@@ -1,4 +1,4 @@
-//! What a client does that finds a schema of another format.
+//! Answers of a client that finds a schema of another format.
 
 use leasehold::LockError;
 use leasehold::admin::Health;

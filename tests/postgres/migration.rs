@@ -12,11 +12,11 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::server::number;
 use crate::support::{LIMIT, SLACK, shown, works};
 
-/// What a migration locks.
+/// The lock that a migration takes.
 const LOCK: &str = "SELECT pg_advisory_lock(5508217395121431910)";
 const UNLOCK: &str = "SELECT pg_advisory_unlock(5508217395121431910)";
 
-/// How long connecting may take.
+/// Longest time that connecting may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 async fn migrator(server: &PostgresServer) -> PgConnection {
@@ -25,7 +25,7 @@ async fn migrator(server: &PostgresServer) -> PgConnection {
     session
 }
 
-/// What kept a connection from being made, which is told in time.
+/// Returns the cause that kept a connection from being made, which is told in time.
 async fn failure(url: &str) -> String {
     let asked = Instant::now();
     let error = PostgresBackend::connect(url).await.expect_err("it cannot be done");
@@ -54,7 +54,7 @@ async fn let_in(listener: &TcpListener) -> TcpStream {
     let (mut peer, _) = listener.accept().await.expect("a peer");
     let mut length = peer.read_u32().await.expect("a greeting");
     if length == 8 {
-        // It asks for TLS first, if it was built with it.
+        // A driver built with TLS asks for it first.
         peer.read_u32().await.expect("a request for TLS");
         peer.write_all(b"N").await.expect("refused");
         length = peer.read_u32().await.expect("a greeting");

@@ -1,4 +1,4 @@
-//! What becomes of old rows.
+//! Fate of old rows.
 
 use std::time::Duration;
 

@@ -18,7 +18,8 @@ impl Application {
         Self(PgConnection::connect(&pooler.url()).await.expect("a connection"))
     }
 
-    /// What its sessions have that they did not have from the start: settings, prepared statements, channels, locks.
+    /// Returns the traces in its sessions that were not there at the start: settings, prepared statements, channels,
+    /// locks.
     async fn leaks(&mut self) -> Vec<String> {
         let mut leaks = Vec::new();
         for _ in 0..4 {

@@ -1,5 +1,5 @@
-//! What is said where a server cannot keep locks as it is: rows of the table of `docs/operating.md`, a test for each that
-//! has none elsewhere.
+//! Messages where a server cannot keep locks as it is: rows of the table of `docs/operating.md`, a test for each row
+//! that has none elsewhere.
 
 use leasehold::{LockError, LockRequest, Wait};
 use lock_testkit::{PgBouncer, PostgresServer};

@@ -1,4 +1,4 @@
-//! What the protocol costs.
+//! Cost of the protocol.
 
 use lock_testkit::{PostgresServer, eventually};
 
@@ -16,8 +16,8 @@ pub(crate) fn transactions(server: &PostgresServer) -> u64 {
     )
 }
 
-/// How many transactions there were since `before`, once at least so many are counted. A session tells its
-/// count when it ends.
+/// Returns the number of transactions since `before`, once at least so many are counted. A session tells its count when
+/// it ends.
 pub(crate) async fn counted_since(server: &PostgresServer, before: u64, least: u64) -> u64 {
     let counted = || transactions(server) - before;
     eventually("the transactions are counted", LIMIT, async || counted() >= least).await;

@@ -40,7 +40,7 @@ async fn c14_with_hardened_defaults_the_documented_grants_let_users_release() {
         let ills = findings.into_iter().filter(|finding| finding.check == "rights");
         assert_eq!(ills.map(|finding| finding.health).collect::<Vec<_>>(), [Health::Good]);
     }
-    // Those who may take locks may call what a newer script adds, and are refused what they were refused.
+    // A user who may take locks may call the additions of a newer script, and is refused the same acts as before.
     server.psql("DROP PROCEDURE leasehold.locks_v1_release_and_tell");
     server.psql("REVOKE EXECUTE ON FUNCTION leasehold.locks_v1_evict FROM app");
     server.psql(&script(&server));

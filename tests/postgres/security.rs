@@ -1,4 +1,4 @@
-//! What other users of the database can do to locks and their users, and what they can see of them.
+//! Acts and views of other users of the database against locks and their users.
 
 use leasehold::core::backend::DistributedLockExt;
 use lock_testkit::LeaseExt;
@@ -13,7 +13,7 @@ use lock_testkit::{PgBouncer, PostgresServer};
 
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};
 
-/// What lets a user of locks in, as the docs have it.
+/// Lets a user of locks in, as the docs have it.
 pub(crate) fn let_in(server: &PostgresServer, user: &str) {
     server.psql(&format!(
         "GRANT USAGE ON SCHEMA leasehold TO {user}; \

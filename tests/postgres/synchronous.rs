@@ -37,7 +37,7 @@ fn set_standbys(server: &PostgresServer, names: &str) {
     server.psql("SELECT pg_reload_conf()");
 }
 
-/// Whether a commit waits, which a time-out of the server may end in a procedure alone.
+/// Returns true if a commit waits, which a time-out of the server may end in a procedure alone.
 async fn commit_waits(server: &PostgresServer) -> bool {
     let mut session = PgConnection::connect(&server.url()).await.expect("a connection");
     session.execute("SET statement_timeout = 300").await.expect("set");
@@ -77,7 +77,7 @@ async fn p2_nothing_that_no_synchronous_standby_has_is_told() {
     assert_eq!(told, [Vec::<&str>::new(), Vec::new()]);
 }
 
-/// What is asked of a server, with what it takes.
+/// Requests to a server, with their parameters.
 struct Acts {
     url: String,
     leases: Vec<Lease>,

@@ -1,4 +1,4 @@
-//! What many tasks of one client ask at once goes to the server as one transaction: each lock has its own answer.
+//! Questions of many tasks of one client go to the server as one transaction: each lock has its own answer.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -17,7 +17,7 @@ use crate::support::{MINUTE, client, client_through, fresh_name, held, released}
 
 const MANY: usize = 40;
 
-/// How long a request takes each way: so all ask while the first of them is on its way.
+/// Time of a request each way: so all ask while the first of them is on its way.
 const WAY: Duration = Duration::from_millis(20);
 
 fn fresh_names() -> Vec<String> {

@@ -132,7 +132,7 @@ async fn c24_the_mark_of_a_fence_survives_a_crash() {
     assert!(matches!(refused, Err(FenceError::Stale { .. })), "{refused:?}");
 }
 
-/// How long a lock is held by what the server remembers after a crash.
+/// Returns the time for which a lock is held by the server's memory of it after a crash.
 async fn left_after_a_crash(server: &mut PostgresServer, name: &LockName) -> Duration {
     server.kill();
     server.restart().await;

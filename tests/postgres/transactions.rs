@@ -1,4 +1,4 @@
-//! What the server's own locks do to ours: deadlocks, time-outs, scripts that wait.
+//! Effects of the server's own locks on ours: deadlocks, time-outs, scripts that wait.
 
 use leasehold::core::backend::DistributedLockExt;
 use lock_testkit::LeaseExt;
@@ -22,7 +22,7 @@ async fn connection(server: &PostgresServer) -> PgConnection {
     PgConnection::connect(&server.url()).await.expect("a connection")
 }
 
-/// How many statements wait for a lock of the server's own.
+/// Counts the statements that wait for a lock of the server's own.
 const BLOCKED: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
 
 /// Returns once at least as many statements wait for a lock of the server's own.

@@ -10,7 +10,7 @@ use super::{Fixture, NAME, client, ttl};
 
 const CANDIDATES: usize = 5;
 
-/// How often an observer looks.
+/// Interval of an observer's looks.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Campaigns under its process id, and leads until it is killed; says whom it sees lead.

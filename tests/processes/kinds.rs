@@ -13,7 +13,7 @@ use super::{Fixture, client, count, request, variable};
 const READERS: usize = 10;
 const WRITERS: usize = 2;
 
-/// How often each writer writes.
+/// Number of writes of each writer.
 const ROUNDS: u64 = 15;
 
 const WORKERS: usize = 10;

@@ -1,5 +1,4 @@
-//! How clients are let in: by password, as an ACL user, with a database, a Unix socket, TLS; and how
-//! they are kept out.
+//! Access of clients: by password, as an ACL user, with a database, a Unix socket, TLS; and refusals of it.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::support::{
     shown, works,
 };
 
-/// What an ACL user needs.
+/// Rights that an ACL user needs.
 pub(crate) const RIGHTS: [&str; 31] = [
     "~*",
     "&leasehold-*",
@@ -92,7 +91,7 @@ async fn by_acl_user_with_the_rights_that_the_docs_name() {
     guard.release().await.expect("an answer");
 }
 
-/// What the driver says by itself would stand in the server's log for each connection.
+/// An extra command of the driver would stand in the server's log for each connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_server_refuses_nothing_of_what_is_sent() {
     let server = RedisServer::start().await;

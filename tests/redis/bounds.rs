@@ -1,5 +1,4 @@
-//! How long a call takes at the most when the server is away: the table of time-outs in
-//! `docs/operating.md`, in figures.
+//! Longest times of calls when the server is away: the table of time-outs in `docs/operating.md`, in figures.
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::support::{LIMIT, SLACK, client, fresh_name, held, patient, queued, released, served};
 
-/// How clients of many libraries give back what they took.
+/// Script by which clients of many libraries give back their locks.
 const DELETE_OWN: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
@@ -25,7 +25,7 @@ async fn c29_a_foreign_client_keeps_us_out_and_lets_us_in() {
     assert_eq!((holder.owner, holder.token), (None, None));
     assert!(holder.ttl_left.expect("a TTL") <= Duration::from_secs(5));
 
-    // It releases without a message to us, so a waiter looks at the server itself.
+    // The foreign holder releases without a message to us, so a waiter looks at the server itself.
     let waiting = tokio::spawn({
         let (client, request) = (client.clone(), patient(&name));
         async move { client.acquire(request).await }

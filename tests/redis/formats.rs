@@ -1,4 +1,4 @@
-//! What a later version has written: it is never taken for nothing.
+//! Values of a later version: a client never takes them for nothing.
 
 use leasehold::core::backend::{Attempt, WaiterHandle};
 use leasehold::{DistributedLock, LockRequest};

@@ -49,7 +49,7 @@ async fn c37_a_foreign_client_keeps_every_kind_of_hold_out() {
     }
 }
 
-/// How often the server was asked for each command since its statistics were reset.
+/// Returns the calls of each command since the server's statistics were reset.
 pub(crate) fn commands(server: &RedisServer) -> Vec<(String, String)> {
     let stats = server.cli(&["INFO", "commandstats"]);
     let line = |line: &str| {
@@ -64,7 +64,7 @@ pub(crate) fn commands(server: &RedisServer) -> Vec<(String, String)> {
     ours
 }
 
-/// What an exclusive hold costs the server is what it cost before there were other kinds.
+/// An exclusive hold costs the server as much as before there were other kinds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c33_an_exclusive_hold_pays_nothing_for_the_other_kinds() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! What the queue of a lock is on the server.
+//! The queue of a lock on the server.
 
 use leasehold::core::backend::{Attempt, Claim, WaiterHandle};
 use leasehold::{DistributedLock, LockRequest};
@@ -64,7 +64,7 @@ pub(crate) async fn held_and_wanted(backend: &dyn DistributedLock) -> [Claim; 2]
     claims
 }
 
-/// Whether the key of the lock tells that this claim holds it.
+/// Returns true if the key of the lock tells that this claim holds it.
 pub(crate) fn holds(server: &RedisServer, claim: &Claim) -> bool {
     let value = server.cli(&["GET", claim.name.as_str()]);
     matches!(value, Reply::Text(value) if value.starts_with(&claim.owner.expose()))

@@ -1,4 +1,4 @@
-//! What is said where a server cannot keep locks as it is: the table of `docs/operating.md`, a test for each row.
+//! Messages where a server cannot keep locks as it is: the table of `docs/operating.md`, a test for each row.
 
 use std::time::Duration;
 

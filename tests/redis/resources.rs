@@ -1,4 +1,4 @@
-//! What the protocol costs.
+//! Cost of the protocol.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::support::{client, fresh_name, turn};
 
 lock_testkit::test_resources!(RedisFaults);
 
-/// How often each command was called so far, those inside scripts included.
+/// Returns the calls of each command so far, those inside scripts included.
 pub(crate) fn calls(server: &RedisServer) -> HashMap<String, u64> {
     let stats = server.cli(&["INFO", "commandstats"]);
     let line = |line: &str| {

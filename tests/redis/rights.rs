@@ -1,4 +1,4 @@
-//! What becomes of locks where a user lacks a right that the scripts need.
+//! Fate of locks where a user lacks a right that the scripts need.
 
 use leasehold::core::backend::WaiterHandle;
 use leasehold::redis::RedisBackend;

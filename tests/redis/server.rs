@@ -43,7 +43,7 @@ impl Harness for RedisFaults {
     }
 }
 
-/// Whether nobody holds `name`, as a foreign client sees it.
+/// Returns true if nobody holds `name`, in the eyes of a foreign client.
 pub(crate) fn is_free(server: &RedisServer, name: &str) -> bool {
     server.cli(&["EXISTS", name]) == Reply::Integer(0)
 }

@@ -7,7 +7,7 @@ use lock_testkit::{RedisServer, eventually};
 use crate::kinds::commands;
 use crate::support::{LIMIT, client, fresh_name, patient};
 
-/// What keeps a lock from being acquired.
+/// Damage that keeps a lock from being acquired.
 #[derive(Clone, Copy)]
 enum Damage {
     List,
@@ -72,8 +72,8 @@ async fn c39_what_is_taken_before_an_error_is_told() {
     }
 }
 
-/// What is in the way of one lock ends the acquisition, and its error names that lock. Those before it are given back,
-/// and those behind it were never touched.
+/// Damage to one lock ends the acquisition, and its error names that lock. The locks before it are given back, and
+/// those behind it were never touched.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c39_what_is_wrong_with_one_lock_is_told_of_that_lock() {
     let server = RedisServer::start().await;

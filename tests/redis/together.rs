@@ -1,4 +1,4 @@
-//! What many tasks of one client ask at once goes to the server as one call: each lock has its own answer.
+//! Questions of many tasks of one client go to the server as one call: each lock has its own answer.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -82,7 +82,7 @@ async fn half_wanted(
     (guards, join_all(waiting).await)
 }
 
-/// Whether the second half of `given` is `true`, and the first is not.
+/// Returns true if the second half of `given` is `true`, and the first is not.
 fn is_second_half(given: impl Iterator<Item = bool>) -> bool {
     given.enumerate().all(|(i, given)| given == (i >= MANY / 2))
 }

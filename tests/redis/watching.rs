@@ -19,7 +19,7 @@ use crate::support::{
     LIMIT, MINUTE, client, client_of, fresh_name, held, patient, queued, released, served,
 };
 
-/// What the page of the backend tells operators to set.
+/// Settings that the page of the backend advises operators to make.
 const EVENTS: [&str; 2] = ["--notify-keyspace-events", "K$gxz"];
 
 async fn telling_server() -> RedisServer {
@@ -49,7 +49,7 @@ async fn told(changes: &mut Changes) -> Option<()> {
     timeout(LIMIT, changes.next()).await.expect("nothing is told")
 }
 
-/// How many connections of clients hear something.
+/// Returns the number of connections of clients that hear something.
 fn hearing(server: &RedisServer) -> usize {
     server.cli(&["CLIENT", "LIST", "TYPE", "pubsub"]).text().lines().count()
 }
@@ -121,7 +121,7 @@ async fn c44_a_renewal_is_not_told() {
         let guard = client.acquire(request).await.expect("a free lock");
         told(&mut changes[0]).await.expect("it tells");
         guard.extend(MINUTE * 2).await.expect("it is held");
-        // What was to be told of the first is told before what is told of the other.
+        // News of the first comes before news of the other.
         let marker = held(&client, other.as_str()).await;
         told(&mut changes[1]).await.expect("it tells");
         assert_eq!(changes[0].next().now_or_never(), None, "a renewal was told");

@@ -14,7 +14,7 @@ use crate::support::{
     until_free,
 };
 
-/// How many keys match `pattern`.
+/// Returns the number of keys that match `pattern`.
 fn keys(server: &RedisServer, pattern: &str) -> usize {
     server.cli(&["KEYS", pattern]).array().len()
 }
@@ -30,7 +30,7 @@ fn connections(server: &RedisServer) -> Vec<String> {
     others.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// How many requests the server refused because a mark was there.
+/// Returns the number of requests that the server refused because of a mark.
 fn refused(server: &RedisServer) -> usize {
     let stats = server.cli(&["INFO", "errorstats"]);
     let count =
@@ -38,7 +38,7 @@ fn refused(server: &RedisServer) -> usize {
     count.map_or(0, |count| count.trim().parse().expect("a number"))
 }
 
-/// How many scripts were called so far.
+/// Returns the number of scripts called so far.
 fn requests_run(server: &RedisServer) -> u64 {
     let calls = calls(server);
     ["eval", "evalsha"].iter().filter_map(|command| calls.get(*command)).sum()
@@ -149,7 +149,7 @@ async fn c19_a_late_request_of_a_lease_that_was_handed_on_takes_nothing() {
     assert_eq!(server.cli(&["EXISTS", &name]).integer(), 0, "a late request took the lock");
 }
 
-/// Who asked in company and has left holds nothing, also if its request was one that the company left.
+/// A caller that asked in a batch and has left holds nothing, also if its request was left out of the batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_who_asked_in_company_and_left_holds_nothing() {
     let server = RedisServer::start().await;

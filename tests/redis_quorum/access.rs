@@ -1,4 +1,4 @@
-//! How a set of servers is reached by URL, and what the doctor says of it.
+//! Access to a set of servers by URL, and the doctor's findings on it.
 
 use leasehold::admin::{Finding, Health};
 use lock_testkit::RedisServer;

@@ -8,7 +8,7 @@ use crate::load::{Load, Row, table};
 use crate::set::Set;
 use crate::support::{fresh_name, patient};
 
-/// What becomes of the server.
+/// Fate of the server.
 #[derive(Clone, Copy)]
 enum Failure {
     Killed,

@@ -1,4 +1,4 @@
-//! What a later version, or somebody else, has written on the servers of a set: it is never taken for nothing.
+//! Values of a later version, or of somebody else, on the servers of a set: a client never takes them for nothing.
 
 use leasehold::core::backend::Release;
 use leasehold::{DistributedLock, LockRequest};

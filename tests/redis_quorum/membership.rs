@@ -66,7 +66,7 @@ async fn c22_a_server_that_lost_its_counters_grants_greater_tokens_only() {
         set.servers[1].cli(&["EXISTS", "{}:run", "{}:out"]).integer() == 1
     })
     .await;
-    // What is left of the counter is on a server that does not answer.
+    // The rest of the counter is on a server that does not answer.
     set.servers[2].cli(&["DEL", &format!("{{{name}}}:fence")]);
     set.servers[0].kill();
     assert!(brief(&client, &name).await > lease.token());

@@ -36,7 +36,7 @@ async fn p2_a_minority_that_fails_costs_no_lock() {
             last = next.token();
             released(next).await;
         }
-        // Who comes now finds a majority, too.
+        // A client that comes now finds a majority, too.
         assert!(turn(&set.client().await, &name).await > last);
     }
 }
@@ -69,7 +69,7 @@ async fn servers_that_were_stopped_keep_no_hold(set: Set) {
     let stopped = &set.servers[..set.minority()];
     stopped.iter().for_each(RedisServer::stop);
     let guard = held(&client, &name).await;
-    // It waits for the stopped servers, whose connections are given up then: the release goes over others.
+    // The inspection waits for the stopped servers, whose connections are given up then: the release goes over others.
     let seen = client.admin().inspect(&*name).await.expect("an answer");
     assert_eq!(seen.holder().and_then(|holder| holder.token), Some(guard.token()));
     released(guard).await;
@@ -176,7 +176,7 @@ async fn a_fence_refuses_what_is_stale(set: Set) {
     assert_eq!(fence.seen().await.expect("an answer"), None);
     fence.advance(first).await.expect("the first");
     fence.advance(second).await.expect("a greater one");
-    // Those that were away when the greater token passed, and those that are away now.
+    // Servers that were away when the greater token passed, and servers that are away now.
     let (before, now) =
         (&set.servers[..set.minority()], &set.servers[set.minority()..][..set.minority()]);
     before.iter().for_each(|server| drop(server.cli(&["DEL", &format!("{{{name}}}:mark")])));

@@ -20,7 +20,7 @@ use crate::support::LIMIT;
 
 const SELLERS: usize = 4;
 
-/// How many items are delivered at a time.
+/// Number of items delivered at a time.
 const PART: u32 = 15;
 
 const CLOSED: &str = "closed";
@@ -78,7 +78,7 @@ pub(crate) async fn sell() {
     child::say(CLOSED);
 }
 
-/// What the sellers said.
+/// Reports of the sellers.
 #[derive(Default)]
 struct Said {
     tokens: Vec<u64>,

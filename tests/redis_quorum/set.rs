@@ -40,7 +40,7 @@ impl Set {
         self.servers.iter().map(|server| server.cli(command)).collect()
     }
 
-    /// How many servers may fail.
+    /// Returns the number of servers that may fail.
     pub(crate) fn minority(&self) -> usize {
         self.servers.len() / 2
     }

@@ -16,7 +16,7 @@ use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released
 pub(crate) trait Replicated {
     const TITLE: &str;
 
-    /// How many replicas the first server has.
+    /// Number of replicas of the first server.
     const REPLICAS: i64;
 
     /// Servers of which one that is silent is replaced soon.

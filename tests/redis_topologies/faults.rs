@@ -32,7 +32,8 @@ struct Alone(RedisServer);
 impl Alone {
     async fn start() -> Self {
         let bus = free_port().to_string();
-        // It tells clients its port, and to go on at the host at which they asked: at that of a proxy, if there is one.
+        // The server tells clients its port, and to go on at the host at which they asked: at that of a proxy, if there
+        // is one.
         let cluster = [
             "--cluster-enabled",
             "yes",

@@ -16,8 +16,8 @@ pub(crate) fn replicated(server: &RedisServer, name: &str, replicas: i64) {
     assert!(count >= replicas, "{count} replicas have it");
 }
 
-/// What the replicas have not heard of since the token `known` is forgotten: its holder is told at its next renewal, and
-/// the next token is greater than the one that is forgotten (C22).
+/// Forgets all that the replicas have not heard since the token `known`: its holder is told at its next renewal, and
+/// the next token is greater than the forgotten one (C22).
 pub(crate) async fn what_is_forgotten_is_told(
     client: &LockClient,
     name: &str,

@@ -32,7 +32,7 @@ struct Seen {
     mark: Mutex<Option<Instant>>,
 }
 
-/// What came of it.
+/// Result of a load.
 #[derive(Debug)]
 pub(crate) struct Row {
     what: &'static str,
@@ -41,7 +41,7 @@ pub(crate) struct Row {
     pub(crate) held_twice: u64,
     pub(crate) told_lost: u64,
     errors: u64,
-    /// How many tokens were given twice, or were not greater than an earlier one.
+    /// Number of tokens that were given twice, or were not greater than an earlier one.
     pub(crate) repeated: usize,
     /// The last token before the mark.
     pub(crate) before: u64,
@@ -127,7 +127,7 @@ impl Seen {
     }
 }
 
-/// What came of several loads, to be read.
+/// Prints the results of several loads.
 pub(crate) fn table(title: &str, rows: &[Row]) -> String {
     let mut text = format!(
         "{title}\n| | grants | longest pause | held by two | told lost | errors | tokens given twice | last token before | last token after |\n\

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::support::{LIMIT, client};
 
-/// How many items each shop has.
+/// Number of items of each shop.
 pub(crate) const STOCK: u32 = 120;
 
 const SELLERS: usize = 4;
@@ -34,7 +34,7 @@ fn request() -> LockRequest {
     LockRequest::new(variable("NAME")).ttl(TTL).wait(Wait::AtMost(LIMIT))
 }
 
-/// How many items are left; nobody has written that yet if it cannot be read.
+/// Returns the number of items left; `None` if nobody has written it yet.
 fn left(file: &Path) -> Option<u32> {
     fs::read_to_string(file).ok()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What the fences of all servers have in common.
+//! Common checks of the fences of all servers.
 
 use leasehold::{Fence, FenceError, FencingToken};
 

@@ -1,4 +1,4 @@
-//! What the tests of all servers here share: clients by URL, and the steps of the testkit.
+//! Parts shared by the tests of all servers here: clients by URL, and the steps of the testkit.
 
 mod access;
 mod fences;
@@ -15,7 +15,7 @@ pub(crate) use self::fences::*;
 /// The request time-out of the clients here.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a loaded machine may add to a bound of the contract.
+/// Time that a loaded machine may add to a bound of the contract.
 pub(crate) const SLACK: Duration = Duration::from_millis(250);
 
 /// A client with connections of its own.

@@ -1,4 +1,4 @@
-//! What one request that renews two holds does on Redis servers.
+//! Effects of one request that renews two holds on Redis servers.
 
 use std::sync::Arc;
 

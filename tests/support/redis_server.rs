@@ -1,4 +1,4 @@
-//! What a Redis server shows of its clients.
+//! A Redis server's view of its clients.
 
 use lock_testkit::{RedisServer, eventually};
 
@@ -23,7 +23,7 @@ pub(crate) async fn redis_until_nothing_is_left(server: &RedisServer) {
     .await;
 }
 
-/// How many connections of a kind there are, but those of sentinels. The connection that asks is a normal one.
+/// Returns the number of connections of a kind, but those of sentinels. The connection that asks is a normal one.
 pub(crate) fn redis_connections(server: &RedisServer, kind: &str) -> usize {
     let clients = server.cli(&["CLIENT", "LIST", "TYPE", kind]);
     clients.text().lines().filter(|client| !client.contains(" name=sentinel-")).count()

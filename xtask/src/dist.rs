@@ -1,4 +1,4 @@
-//! What people run: the command as one static file, and as a Debian package, with their sums.
+//! Builds the packages to run: the command as one static file, and as a Debian package, with their sums.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -132,7 +132,7 @@ fn write(path: &Path, bytes: &[u8]) -> Done {
     Ok(fs::write(path, bytes)?)
 }
 
-/// What a command prints.
+/// Returns the output of a command.
 fn output(command: &mut Command) -> Done<String> {
     let output = command.output();
     let failed = |why: &str| Failure::new(format!("{command:?}: {why}"));

@@ -1,5 +1,5 @@
-//! How many instructions an acquire and a release take on the client. Unlike times, they say the same on a busy
-//! machine, so that a slower commit is seen.
+//! Counts the client's instructions of an acquire and a release. Unlike times, they are the same on a busy machine, so
+//! that a slower commit is seen.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use tokio::runtime::Builder;
 use crate::step::{self, Done, Failure};
 use crate::workspace::{cargo, root, target};
 
-/// What is accepted, relative to the workspace: a store and its instructions a cycle in each line.
+/// The accepted counts, relative to the workspace: a store and its instructions a cycle in each line.
 const ACCEPTED: &str = "benches/instructions/accepted.txt";
 
-/// How many times what is accepted is borne.
+/// A count up to this many times the accepted one passes.
 const BOUND: f64 = 1.1;
 
 /// Counted is what the second run has more than the first: a program's start is left out.

@@ -36,7 +36,7 @@ const DOCS: &[&str] = &[
     "-p leasehold -p lock-core -p lock-file",
 ];
 
-/// What tools of others check. Advisories need the network, so they are left to whoever releases.
+/// Checks by tools of others. Advisories need the network, so they are checked at a release.
 const TOOLS: &[&str] = &[
     "taplo fmt --check",
     "typos",

@@ -1,5 +1,5 @@
-//! What the README's commands do: install what the tests need, test, lint, measure, and prove that the
-//! tests notice faults.
+//! Carries out the README's commands: installs the needs of the tests, tests, lints, measures, and proves that the tests
+//! notice faults.
 
 mod bench;
 mod dist;

@@ -1,4 +1,4 @@
-//! What the tests need besides cargo: servers, tools and libraries.
+//! Installs the needs of the tests besides cargo: servers, tools and libraries.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -158,7 +158,7 @@ fn install(number: usize, missing: &[&Need]) -> Done {
     step::run(command(&format!("{root}{}", manager.install)).args(packages))
 }
 
-/// What to put before a command that only root may run.
+/// Returns the word to put before a command that only root may run.
 fn become_root(manager: &Manager) -> Done<&'static str> {
     if !manager.as_root || is_root() {
         return Ok("");

@@ -16,7 +16,7 @@ impl Failure {
         Self { why, code }
     }
 
-    /// What came of several parts of a task, each of which is carried out. The exit code is that of the first failure.
+    /// Carries out all parts of a task. The exit code is that of the first failure.
     pub(crate) fn all_of(parts: impl IntoIterator<Item = Done>) -> Done {
         let failures: Vec<_> = parts.into_iter().filter_map(Done::err).collect();
         let why =
@@ -81,7 +81,7 @@ fn judge(line: &str, status: io::Result<ExitStatus>) -> Done {
     }
 }
 
-/// Whether a command can be run and succeeds; prints nothing.
+/// Returns true if a command can be run and succeeds; prints nothing.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
     silent.status().is_ok_and(|status| status.success())

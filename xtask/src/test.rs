@@ -7,7 +7,7 @@ use crate::step::{self, Done, Failure};
 use crate::tools::{self, tool};
 use crate::{examples, setup, workspace};
 
-/// What each runner is told to build, so that nothing is built twice.
+/// Arguments of each runner, so that nothing is built twice.
 const ALL: &str = "--workspace --all-features --no-fail-fast";
 
 /// Programs whose tests share a server. They run under `cargo test`: a runner that gives each test a process would start
@@ -18,7 +18,7 @@ const ON_DISK: &str = "--test etcd --test postgres";
 const IN_MEMORY: &str =
     "--test memcached --test processes --test redis --test redis_quorum --test redis_topologies";
 
-/// How many tests of a program run side by side, for each core: most tests wait for most of their time.
+/// Number of tests of a program that run side by side, for each core: most tests wait for most of their time.
 const TESTS_PER_CORE: usize = 3;
 
 /// Sets up, then runs all tests, those in the docs, and all examples. With arguments it hands them to `cargo test`, and runs

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::step::{self, Done, command};
 use crate::workspace::{root, target};
 
-/// How each tool tells its version.
+/// Commands by which the tools tell their versions.
 const TOOLS: &[&str] = &[
     "cargo-deny --version",
     "cargo-nextest nextest --version",

@@ -33,7 +33,7 @@ pub(crate) fn files() -> Done<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What git knows of in a folder, with changes and new files.
+/// Returns the files of a folder that git knows of, with changes and new files.
 pub(crate) fn files_of(folder: &Path) -> Done<Vec<PathBuf>> {
     let listed = command("git ls-files -z --cached --others --exclude-standard")
         .current_dir(folder)

@@ -30,7 +30,7 @@ impl WakeUp for CommitAndNotify {
         let heard = async { self.listener.recv().await.map(|_| sent.elapsed()) };
         let written = async {
             self.writer.execute(sqlx::query(UPSERT).bind("floor")).await?;
-            // It wakes nobody before the commit, and within it would hold up all other commits.
+            // A notification before the commit wakes nobody; one within it would hold up all other commits.
             self.writer.execute("NOTIFY floor").await
         };
         let (written, took) = tokio::join!(written, heard);

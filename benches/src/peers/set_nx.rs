@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::client::{Client, Result, TTL};
 use crate::contender::Contender;
 
-/// How often it looks again.
+/// Interval of its polls.
 pub(super) const POLL: Duration = Duration::from_millis(10);
 
 pub(super) const DELETE_OWN: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \

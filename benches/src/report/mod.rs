@@ -1,4 +1,4 @@
-//! What is told of the figures.
+//! Reports of the figures.
 
 mod json;
 mod picture;

@@ -12,7 +12,7 @@ use crate::workloads::handoff;
 /// A panel's width and height in pixels.
 const PANEL: (u32, u32) = (480, 280);
 
-/// How wide the column of names is, beside the curves.
+/// Width of the column of names, beside the curves.
 const NAMES: i32 = 150;
 
 const INK: RGBColor = RGBColor(45, 55, 72);

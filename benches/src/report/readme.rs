@@ -19,7 +19,7 @@ const END: &str = "<!-- until here. -->";
 
 const PICTURE: &str = "docs/handoff.svg";
 
-/// How many clients hand a lock on in the README's table. The picture has the others.
+/// Number of clients of the hand-off in the README's table. The picture has the others.
 const CLIENTS: usize = 64;
 
 const FIGURES_HEAD: &str = "| | floor | Leasehold | peers |\n| --- | --- | --- | --- |\n";
@@ -99,7 +99,7 @@ fn rows(figures: &Figures, cases: &[(Case, &'static str)]) -> Vec<String> {
     Backend::STORES.into_iter().flat_map(row).collect()
 }
 
-/// What a table tells of each backend: hand-off among so many clients.
+/// Returns the rows of a table for each backend: hand-off among so many clients.
 fn cases(clients: &[usize]) -> Vec<(Case, &'static str)> {
     let handoff = |&workers| (Case { name: handoff::NAME, workers }, P50);
     let mut cases = vec![
@@ -111,7 +111,7 @@ fn cases(clients: &[usize]) -> Vec<(Case, &'static str)> {
     cases
 }
 
-/// What a case is called in the table.
+/// Returns the label of a case in the table.
 fn label(case: Case) -> String {
     let workers = case.workers;
     match case.name {

@@ -8,7 +8,7 @@ use crate::figures::{CPU, CYCLES, Case, Figures, Key, P50, RENEWAL_CPU, REQUESTS
 use crate::stores::topologies as of;
 use crate::workloads::{handoff, renewals, throughput, uncontended};
 
-/// What the sums are made for: locks that are held, and their renewals and acquisitions a second.
+/// Load that the sums are made for: locks held, and their renewals and acquisitions a second.
 const LOCKS: f64 = 1e6;
 const TTL_SECONDS: f64 = 30.0;
 const RENEWALS_A_SECOND: f64 = 3.0 * LOCKS / TTL_SECONDS;
@@ -24,9 +24,9 @@ const TASKS: Case = Case { name: throughput::NAME, workers: throughput::TASKS };
 struct Topology {
     peer: &'static str,
     label: &'static str,
-    /// How many servers take requests.
+    /// Number of servers that take requests.
     servers: usize,
-    /// How many of them are asked for each lock.
+    /// Number of servers that are asked for each lock.
     asked: usize,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn tables(figures: &Figures, effort: Effort) -> String {
     format!("{}\n{}", speed(figures), work(figures, effort))
 }
 
-/// How fast each one is.
+/// Returns the speed of each server.
 fn speed(figures: &Figures) -> String {
     let clients = handoff::clients(Backend::Topologies);
     let heads = clients.iter().map(|clients| format!(" hand-off of {clients}: µs |"));
@@ -61,7 +61,7 @@ fn speed(figures: &Figures) -> String {
     table
 }
 
-/// What each one needs, measured, and what it bears and needs by that.
+/// Returns the measured needs of each server, and the load that it bears by them.
 fn work(figures: &Figures, effort: Effort) -> String {
     let mut table = "| | a cycle: requests | client's CPU: µs | servers' CPU: µs | a renewal: servers' CPU: µs \
          | acquisitions/s it bears | beside a million locks | servers for both |\n".to_owned();

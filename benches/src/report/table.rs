@@ -1,4 +1,4 @@
-//! What stands on the screen.
+//! Prints the figures to the screen.
 
 use crate::backend::Backend;
 use crate::figures::{Figures, Key, P50, P99};

@@ -18,7 +18,7 @@ use crate::wake_up::WakeUp;
 
 #[async_trait]
 pub(crate) trait Store: Sync {
-    /// What the project, and most peers, connect by.
+    /// URL by which the project, and most peers, connect.
     fn url(&self) -> &str;
 
     /// The store of one contender, if each has its own.
@@ -31,7 +31,7 @@ pub(crate) trait Store: Sync {
         Ok(None)
     }
 
-    /// How many requests the store has taken so far, if it counts them.
+    /// Returns the number of requests that the store has taken so far, if it counts them.
     async fn requests(&self) -> Result<Option<u64>> {
         Ok(None)
     }

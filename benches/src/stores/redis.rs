@@ -19,7 +19,7 @@ pub(crate) const CONTENDERS: &[Contender] =
 
 pub(crate) const FLOOR: Contender = pings::PINGS;
 
-/// What the project's clients send. The server counts as well what their scripts call: none of these.
+/// Commands of the project's clients. The server counts the commands of their scripts as well: none of these.
 const SENT: [&str; 7] =
     ["eval", "evalsha", "ping", "subscribe", "unsubscribe", "ssubscribe", "sunsubscribe"];
 
@@ -54,7 +54,7 @@ impl Store for Redis {
     }
 }
 
-/// How many requests of the project's clients a server has taken so far.
+/// Returns the number of requests of the project's clients that a server has taken so far.
 pub(super) fn requests(server: &RedisServer) -> u64 {
     server.cli(&["INFO", "commandstats"]).text().lines().filter_map(calls_by_clients).sum()
 }

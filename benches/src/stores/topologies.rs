@@ -33,10 +33,10 @@ pub(crate) const CONTENDERS: &[Contender] = &[
     Contender { name: RSLOCK_ON_THREE, ..rslock::RSLOCK },
 ];
 
-/// How many servers know nothing of each other.
+/// Number of servers that know nothing of each other.
 const INDEPENDENT: usize = 5;
 
-/// How many primaries the cluster has.
+/// Number of primaries of the cluster.
 const PRIMARIES: usize = 3;
 
 /// A busy machine is no reason for a failover.
@@ -106,7 +106,7 @@ impl Store for Topologies {
 }
 
 impl Topology {
-    /// Those that take requests as long as none fails.
+    /// Servers that take requests as long as none fails.
     fn servers(&self) -> &[RedisServer] {
         match &self.servers {
             Servers::Independent(servers, count) => &servers[..*count],

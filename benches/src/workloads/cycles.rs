@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::client::{Client, Result};
 
-/// How long the last acquisition of a task may take. Some peers poll.
+/// Longest time of a task's last acquisition. Some peers poll.
 const LAST: Duration = Duration::from_millis(500);
 
 /// Another pair of hands for each task, and the lock that it wants.
@@ -18,7 +18,7 @@ pub(crate) fn tasks(
     names.map(|name| (client.another(), name)).collect()
 }
 
-/// How many cycles each task goes through.
+/// Counts the cycles of each task.
 pub(crate) async fn count(
     tasks: Vec<(Box<dyn Client>, String)>,
     span: Duration,

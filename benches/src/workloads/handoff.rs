@@ -27,10 +27,10 @@ pub(crate) const CLIENTS: [usize; 4] = [2, 16, 64, 256];
 /// There are many contenders, some with ten connections for each client: these are enough.
 const CLIENTS_OF_TOPOLOGIES: &[usize] = &[2, 16, 64];
 
-/// How long a lock is held.
+/// Time for which a lock is held.
 const HOLD: Duration = Duration::from_millis(1);
 
-/// How long to wait until another has the lock. Peers that poll need a while.
+/// Wait until another has the lock. Peers that poll need a while.
 const AWAY: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
@@ -44,7 +44,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How many take turns.
+/// Numbers of clients that take turns.
 pub(crate) fn clients(backend: Backend) -> &'static [usize] {
     match backend {
         Backend::Topologies => CLIENTS_OF_TOPOLOGIES,
@@ -115,7 +115,7 @@ fn note_times(round: &mut Round<'_>, workers: usize, who: &'static str, times: &
     case
 }
 
-/// What the workers share. Moments are in ns since the track began.
+/// State shared by the workers. Moments are in ns since the track began.
 struct Track {
     name: String,
     begun: Instant,
@@ -126,7 +126,7 @@ struct Track {
     entries: watch::Sender<u64>,
 }
 
-/// What one worker saw.
+/// Observations of one worker.
 struct Turns {
     count: u64,
     /// For how long the lock was free before each.

@@ -25,7 +25,7 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 /// By then what follows the last grant is over: on etcd the watch of its key, which is no renewal.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// How many locks are acquired at once.
+/// Number of locks acquired at once.
 const AT_ONCE: usize = 64;
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
@@ -48,14 +48,14 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What a child needs to know.
+/// Arguments of a child.
 #[derive(Args)]
 pub(crate) struct Hold {
     url: String,
     count: usize,
 }
 
-/// What it sees of itself.
+/// Figures of a child about itself.
 #[derive(Deserialize, Serialize)]
 struct Seen {
     cores: f64,
@@ -66,7 +66,7 @@ struct Seen {
 impl Hold {
     pub(crate) async fn play(self) -> Result<()> {
         let client = leasehold::connect(&self.url).await?;
-        // What a client needs for its first lock is not of the hold.
+        // The cost of a client's first lock is not that of a hold.
         client.acquire(LockRequest::new(fresh_name("first")).ttl(TTL)).await?.release().await?;
         let memory = cpu::resident()?;
         let held = hold(&client, self.count, TTL).await?;

@@ -1,4 +1,4 @@
-//! What is done with the locks, and what is measured of it.
+//! Workloads: uses of the locks, and their figures.
 
 pub(crate) mod age;
 pub(crate) mod beside;
@@ -38,9 +38,9 @@ pub(crate) enum Workload {
     Scale,
     /// The cost of one name's cycles, at first and in the end.
     Age,
-    /// What a client keeps of its cycles while callers of another give up on its lock, again and again.
+    /// Share of its cycles that a client keeps while callers of another give up on its lock, again and again.
     Storms,
-    /// How many callers of one client get in within a short wait, beside rivals that keep the lock for long.
+    /// Share of one client's callers that get in within a short wait, beside rivals that keep the lock for long.
     ShortWaits,
 }
 
@@ -64,7 +64,7 @@ impl Workload {
         }
     }
 
-    /// Whether it tells something of a backend. A hot lock, and an old one, are on one server in each topology.
+    /// Returns true if it applies to a backend. A hot lock, and an old one, are on one server in each topology.
     pub(crate) fn is_of(self, backend: Backend) -> bool {
         match self {
             Self::Hot | Self::Age => backend != Backend::Topologies,
@@ -81,7 +81,7 @@ impl Workload {
         }
     }
 
-    /// What its cases are called.
+    /// Returns the names of its cases.
     pub(crate) fn cases(self) -> &'static [&'static str] {
         match self {
             Self::Uncontended => {

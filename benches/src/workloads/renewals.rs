@@ -1,4 +1,4 @@
-//! What renewals cost the servers of each topology.
+//! Cost of renewals for the servers of each topology.
 
 use std::time::Duration;
 

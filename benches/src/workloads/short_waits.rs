@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_millis(1500);
 /// For how long one that got in keeps the lock.
 const HOLD: Duration = Duration::from_millis(1);
 
-/// How many arrive.
+/// Number of arrivals.
 pub(crate) fn arrivals(effort: Effort) -> usize {
     200 / effort.fewer_waiters
 }

@@ -26,7 +26,7 @@ pub(crate) const STORMS: [Storm; 5] = [
     Storm::new("storm of tries", 50, |request, _| request.wait(Wait::Never)),
 ];
 
-/// What they are called.
+/// Names of the storms.
 pub(crate) const NAMES: &[&str] = &[
     STORMS[0].case.name,
     STORMS[1].case.name,
@@ -88,7 +88,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How often one client takes and gives back the lock.
+/// Counts how often one client takes and gives back the lock.
 async fn cycles(client: &LockClient, name: &str, span: Duration) -> Result<u64> {
     let (end, mut count) = (Instant::now() + span, 0);
     while let Some(left) = end.checked_duration_since(Instant::now()) {

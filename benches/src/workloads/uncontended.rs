@@ -17,14 +17,14 @@ pub(crate) const IN_A_LOOP: &str = "uncontended";
 pub(crate) const IN_A_TASK: &str = "uncontended, in a task";
 pub(crate) const AFTER_A_PAUSE: &str = "uncontended, after a pause";
 
-/// How long a contender goes on before the next has its turn.
+/// Time of a contender before the next has its turn.
 const TURN: Duration = Duration::from_millis(50);
 
-/// What a client has ready for a hot lock may be gone by then.
+/// A client's stock for a hot lock may be gone after this pause.
 const PAUSE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
-    // What the main task asks goes by another thread, and comes back by it. A service asks from tasks.
+    // A question of the main task goes and comes back by another thread. A service asks from tasks.
     in_turns(round, IN_A_LOOP, false).await?;
     in_turns(round, IN_A_TASK, true).await?;
     match round.backend {
@@ -78,7 +78,7 @@ impl Loop {
     }
 }
 
-/// What such a process needs to know.
+/// Arguments of such a process.
 #[derive(Args)]
 pub(crate) struct Turns {
     #[arg(value_enum)]

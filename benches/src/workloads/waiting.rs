@@ -26,10 +26,10 @@ const LOOK: Duration = Duration::from_secs(5);
 /// By when those who come together must wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many clients connect at once.
+/// Number of clients that connect at once.
 const AT_ONCE: usize = 4;
 
-/// How many clients begin to wait at once.
+/// Number of clients that begin to wait at once.
 const COME_AT_ONCE: usize = 20;
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
@@ -46,13 +46,13 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     Ok(held.release().await?)
 }
 
-/// How many wait.
+/// Number of waiters.
 pub(crate) fn count(backend: Backend, effort: Effort) -> usize {
     let (clients, tasks) = shape(backend, effort);
     clients * tasks
 }
 
-/// How many clients, and how many tasks of each. Etcd's work grows with the clients.
+/// Number of clients, and of tasks of each. Etcd's work grows with the clients.
 fn shape(backend: Backend, effort: Effort) -> (usize, usize) {
     match backend {
         Backend::Etcd => (1_000 / effort.fewer_waiters, 1),

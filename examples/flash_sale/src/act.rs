@@ -56,8 +56,8 @@ impl Act {
         matches!(self, Self::StoppedUnfenced | Self::StoppedFenced)
     }
 
-    /// How long a payment takes: it stands between the read and the write. In the third act it is
-    /// longer, so that single holds can be seen in the picture.
+    /// Returns the length of a payment: it stands between the read and the write. In the third act it is longer, so
+    /// that single holds are seen in the picture.
     pub(crate) fn payment(self) -> Duration {
         match self.stops_a_worker() {
             false => Duration::from_millis(1),
@@ -65,9 +65,9 @@ impl Act {
         }
     }
 
-    /// How many buyers a worker serves at a time, of the `tasks` that were asked for. Its tills share
-    /// one client, and one place in the line for the lock. A worker that is to be stopped has a single
-    /// till: so it is stopped between its read and its write, and nowhere else.
+    /// Returns the number of buyers that a worker serves at a time, of the `tasks` that were asked for. Its tills share
+    /// one client, and one place in the line for the lock. A worker that will be stopped has a single till: so it is
+    /// stopped between its read and its write, and nowhere else.
     pub(crate) fn tills(self, tasks: u32) -> u32 {
         match self.stops_a_worker() {
             false => tasks,
@@ -75,7 +75,7 @@ impl Act {
         }
     }
 
-    /// How long a lease lasts without renewal. The third act waits for one to end.
+    /// Returns the TTL of a lease. The third act waits for one to end.
     pub(crate) fn ttl(self) -> Duration {
         match self.stops_a_worker() {
             false => Duration::from_secs(10),

@@ -99,7 +99,7 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         for worker in &mut self.workers {
-            // Those who have gone home do not mind.
+            // Workers who have gone home do not mind.
             let _ = worker.kill();
             let _ = worker.wait();
         }

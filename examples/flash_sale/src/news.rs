@@ -1,4 +1,4 @@
-//! What workers report: one line each on their standard output.
+//! Reports of workers: one line each on their standard output.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,18 +14,18 @@ use crate::sale::Failure;
 /// picture bears a step of it. On the wire they are microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum News {
-    /// It waits for the doors to open.
+    /// The worker waits for the doors to open.
     Ready,
     /// A buyer has an item, and the stock was written as `left`.
     Sold { at: Duration, left: u32 },
     /// A buyer was told that there is nothing left.
     SoldOut,
-    /// It read the stock, and will write one less after a slow payment.
+    /// The worker read the stock, and will write one less after a slow payment.
     AboutToWrite { token: FencingToken, read: u32 },
     /// The shop did not take its write: it has seen a newer token.
     Refused { at: Duration, token: FencingToken, seen: FencingToken },
-    /// It thought to hold the lock for this long. `kept` is what the release said: whether the hold
-    /// was still its own at the end.
+    /// The worker thought to hold the lock for this long. `kept` is the answer to the release: true if the hold was
+    /// still its own at the end.
     Held { token: FencingToken, from: Duration, to: Duration, kept: bool },
 }
 

@@ -19,14 +19,14 @@ pub(crate) struct Args {
     pub(crate) role: Option<Role>,
 }
 
-/// What the processes do besides putting on the show.
+/// Roles of the processes besides putting on the show.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
     #[command(hide = true)]
     Worker(Orders),
 }
 
-/// What a worker is told when it is started.
+/// Orders to a worker when it is started.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Orders {
     #[arg(value_parser = Act::from_key)]

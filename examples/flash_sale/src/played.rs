@@ -1,4 +1,4 @@
-//! What came of an act, and the questions one may ask of it.
+//! Record of an act, and the questions one may ask of it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -19,11 +19,11 @@ pub(crate) struct Played {
     pub(crate) sale: Sale,
     pub(crate) began: Duration,
     pub(crate) heard: Heard,
-    /// What was done to the worker with the slow payment.
+    /// Stop of the worker with the slow payment.
     pub(crate) stop: Option<Stop>,
-    /// How many sales the shop's log holds.
+    /// Number of sales in the shop's log.
     pub(crate) sold: u32,
-    /// What the shop's stock says at the end.
+    /// The shop's stock at the end.
     pub(crate) left: u32,
 }
 
@@ -46,13 +46,13 @@ pub(crate) struct Hold {
     pub(crate) token: FencingToken,
     pub(crate) from: Duration,
     pub(crate) to: Duration,
-    /// Whether it was still the worker's own when it was released.
+    /// True if it was still the worker's own when it was released.
     pub(crate) kept: bool,
-    /// Whether an item was sold under it.
+    /// True if an item was sold under it.
     pub(crate) sold: bool,
 }
 
-/// What became of the write of the stopped worker.
+/// Fate of the write of the stopped worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LateWrite {
     /// The shop took it.
@@ -62,7 +62,7 @@ pub(crate) enum LateWrite {
 }
 
 impl Played {
-    /// How many buyers were told that nothing is left.
+    /// Returns the number of buyers who were told that nothing is left.
     pub(crate) fn turned_away(&self) -> usize {
         let turned_away = |(_, news): &&(u32, News)| matches!(news, News::SoldOut);
         self.heard.iter().filter(turned_away).count()
@@ -96,7 +96,7 @@ impl Played {
         stock
     }
 
-    /// What became of the write of the worker that was stopped.
+    /// Returns the fate of the write of the worker that was stopped.
     pub(crate) fn late_write(&self) -> Option<LateWrite> {
         let stop = self.stop?;
         let its_own = self.heard.iter().filter(|(worker, _)| *worker == stop.worker);

@@ -7,16 +7,16 @@ use std::ops::Range;
 /// The size of the sale: by how many tasks in how many processes, of what, to whom.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Sale {
-    /// How many processes serve the buyers.
+    /// Number of processes that serve the buyers.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) workers: u32,
-    /// How many buyers each process serves at a time, in the acts in which none is stopped.
+    /// Number of buyers that each process serves at a time, in the acts in which none is stopped.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) tasks: u32,
-    /// How many items there are.
+    /// Number of items.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) items: u32,
-    /// How many people want one: more than there are items, without those of one worker.
+    /// Number of people who want one: more than there are items, without those of one worker.
     #[arg(long, default_value_t = 1000)]
     pub(crate) buyers: u32,
 }

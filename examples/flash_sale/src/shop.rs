@@ -102,13 +102,13 @@ impl Shop {
         log.write_all(format!("buyer {buyer} by worker {worker}\n").as_bytes())
     }
 
-    /// How many sales the log holds.
+    /// Returns the number of sales in the log.
     pub(crate) fn sales(&self) -> io::Result<usize> {
         Ok(fs::read_to_string(self.log_path())?.lines().count())
     }
 
-    /// Whether this payment is to be the slow one. The shop has one slow payment: of the first who
-    /// asks, in whichever process.
+    /// Returns true if this payment is the slow one. The shop has one slow payment: that of the first who asks, in
+    /// whichever process.
     pub(crate) fn takes_slow_payment(&self) -> io::Result<bool> {
         let mark = self.dir.join("slow-payment");
         match OpenOptions::new().write(true).create_new(true).open(mark) {

@@ -18,7 +18,7 @@ use crate::shop::Shop;
 #[derive(Debug)]
 pub(crate) struct Stage {
     url: String,
-    /// What the locks are held in.
+    /// Name of the store of the locks.
     pub(crate) backend: &'static str,
     pub(crate) sale: Sale,
     dir: TempDir,

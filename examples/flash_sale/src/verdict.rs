@@ -1,9 +1,9 @@
-//! Whether an act came out as told.
+//! Judges if an act came out as told.
 
 use crate::act::Act;
 use crate::played::{Hold, LateWrite, Played};
 
-/// What is wrong with an act; nothing if it came out as told.
+/// Returns the faults of an act; nothing if it came out as told.
 pub(crate) fn objections(played: &Played) -> Vec<String> {
     let mut objections = match played.act {
         Act::WithoutLock => vec![oversold(played)],

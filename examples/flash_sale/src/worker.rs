@@ -15,14 +15,14 @@ use crate::sale::Failure;
 use crate::shop::{NoSale, Shop};
 use crate::stop;
 
-/// How long a parcel takes. It is done without the lock, while others sell.
+/// Time of a parcel. It is packed without the lock, while others sell.
 const PARCEL: Duration = Duration::from_millis(5);
 
-/// How long the slow payment takes: the system has all this time to stop its worker, and it is over
-/// by the time the worker goes on.
+/// Time of the slow payment: the system has all this time to stop its worker, and it is over by the time the worker
+/// goes on.
 const SLOW_PAYMENT: Duration = Duration::from_secs(1);
 
-/// How long a buyer waits in line before the worker gives up.
+/// A buyer waits in line for at most this long before the worker gives up.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Plays a worker until all its buyers have been served.
@@ -72,7 +72,7 @@ impl Worker {
         Ok(Self { orders, locks, shop })
     }
 
-    /// How many buyers are served at a time.
+    /// Returns the number of buyers served at a time.
     fn tills(&self) -> u32 {
         self.orders.act.tills(self.orders.sale.tasks)
     }
@@ -160,7 +160,7 @@ fn report(sale: Result<u32, NoSale>) -> Result<u32, NoSale> {
     sale
 }
 
-/// Whether the buyer has an answer.
+/// Returns true if the buyer has an answer.
 fn answer(sale: Result<u32, NoSale>) -> Result<bool, Failure> {
     match sale {
         Ok(_) | Err(NoSale::SoldOut) => Ok(true),

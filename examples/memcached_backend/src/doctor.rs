@@ -1,4 +1,4 @@
-//! What endangers locks on a live server (C31).
+//! Dangers to locks on a live server (C31).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -20,7 +20,7 @@ use lock_core::{
 
 use crate::server::{BACKEND, Server};
 
-/// How often a change is tried that others forestall.
+/// Most tries of a change that others forestall.
 const TRIES: usize = 20;
 
 /// The locks on a Memcached server. Clones share a connection, which carries one request at a time.

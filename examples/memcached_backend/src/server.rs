@@ -17,11 +17,11 @@ use tokio::time::sleep;
 
 pub(crate) const BACKEND: &str = "memcached";
 
-/// What our keys begin with, and how a listing shows them.
+/// Start of our keys, in a listing too.
 const PREFIX: &str = "leasehold-";
 const LISTED: &str = "key=leasehold-";
 
-/// How long a listing waits for another, and for how long a connection may be opening.
+/// Pause of a listing for another, and longest time that a connection may be opening.
 const BUSY: Duration = Duration::from_millis(10);
 const OPENING: Duration = Duration::from_secs(3);
 
@@ -44,7 +44,7 @@ struct Connection {
 
 type Opening = Pin<Box<dyn Future<Output = Result<Client, Error>> + Send>>;
 
-/// What an item holds: a lock, and until when the server keeps the item, in seconds since 1970.
+/// Content of an item: a lock, and the end of its keeping by the server, in seconds since 1970.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Item {
@@ -56,8 +56,7 @@ struct Item {
 pub(crate) struct Seen {
     pub(crate) register: Register,
     pub(crate) at: ClockReading,
-    /// What the server calls this state of the item: 0 if it does not tell states apart. `None` if there is
-    /// no item.
+    /// The server's number of this state of the item: 0 if it does not tell states apart. `None` if there is no item.
     cas: Option<u64>,
 }
 

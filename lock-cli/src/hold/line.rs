@@ -10,7 +10,7 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::request::{names, request, wait};
 
-/// What a line asks for.
+/// Request of a line.
 pub(super) enum Asked {
     Acquire { id: String, names: Vec<LockName>, request: Box<MultiRequest> },
     Release(String),

@@ -19,7 +19,7 @@ use super::{orphans, trampoline};
 use crate::exit::Failure;
 use crate::terminal;
 
-/// How often we look whether the rest of a group is gone: the system does not tell of grandchildren.
+/// Interval of looks for the rest of a group: the system does not tell of grandchildren.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The variable with the slots of a permit; a hold of another kind has none.
@@ -40,7 +40,7 @@ impl Group {
         guard: &MultiGuard,
     ) -> Result<Self, Failure> {
         let child = trampoline::command(command)
-            // What a command above us knows is not ours.
+            // The variables of a command above us are not ours.
             .env_remove(SLOT)
             .envs(known(names, guard))
             .process_group(0)
@@ -76,7 +76,7 @@ impl Group {
         }
     }
 
-    /// Whether the command runs, but in another group than the one it was started in.
+    /// Returns true if the command runs, but in another group than the one it was started in.
     fn has_left(&self) -> bool {
         // The id of a command that has ended may belong to another process by now.
         self.child.id().is_some() && getpgid(Some(self.id)).is_ok_and(|group| group != self.id)
@@ -99,7 +99,7 @@ impl Group {
     }
 }
 
-/// What a command knows of its locks: name, token and slots of the first that was named, and the tokens of
+/// Returns a command's variables about its locks: name, token and slots of the first that was named, and the tokens of
 /// all.
 fn known(names: &[LockName], guard: &MultiGuard) -> Vec<(&'static str, String)> {
     let tokens: BTreeMap<String, u64> =

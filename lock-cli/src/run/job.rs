@@ -30,11 +30,11 @@ use super::group::Group;
 use super::signals::stream;
 use crate::exit::Failure;
 
-/// What the terminal did.
+/// Event of the terminal.
 pub(super) enum Event {
     /// Ctrl-Z was typed at us.
     AskedToStop,
-    /// It stopped the command by this signal.
+    /// The terminal stopped the command by this signal.
     Stopped(Signal),
 }
 

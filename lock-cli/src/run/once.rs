@@ -9,14 +9,14 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 
-/// How a run begins, or why it does not.
+/// Start of a run, or the reason why it does not start.
 pub(super) enum Begun {
     Held(MultiGuard),
     /// There is nothing to do.
     Done,
 }
 
-/// Whether these arguments ask for a run once.
+/// Returns true if these arguments ask for a run once.
 pub(super) fn is_asked_for(args: &args::Run) -> bool {
     args.once.is_some() || args.at_least.is_some()
 }

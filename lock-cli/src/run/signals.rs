@@ -22,7 +22,7 @@ const PASSED_ON: [Signal; 7] = [
     Signal::WINCH,
 ];
 
-/// Those of them that ask to end.
+/// Signals that ask to end.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
 /// The signals sent to us that are meant for the command.
@@ -69,8 +69,8 @@ impl Signals {
         while !is_ending(self.next().await) {}
     }
 
-    /// Whether one that asks to end has come by now, and was not heeded yet: the system may have told of the end of
-    /// the command first.
+    /// Returns true if a signal that asks to end has come by now, and was not heeded yet: the system may have told of
+    /// the end of the command first.
     pub(super) async fn has_asked_to_end(&mut self) -> bool {
         // Lets the runtime hear what has come.
         yield_now().await;
@@ -88,7 +88,7 @@ impl Signals {
     }
 }
 
-/// Whether a signal asks to end.
+/// Returns true if a signal asks to end.
 pub(super) fn is_ending(signal: Signal) -> bool {
     ENDING.contains(&signal)
 }

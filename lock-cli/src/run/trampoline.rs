@@ -1,4 +1,4 @@
-//! How the command starts: through ourselves, so that it does not outlive us.
+//! Starts the command through ourselves, so that it does not outlive us.
 //!
 //! The system ends a process together with its parent if the process itself asked for it (Linux).
 //! So we start ourselves again, ask, and then become the command: same process, same id.

@@ -1,4 +1,4 @@
-//! What is shown while we wait for the lock.
+//! Progress line while we wait for the lock.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::terminal;
 
-/// How often the line moves.
+/// Interval at which the line moves.
 const TICK: Duration = Duration::from_millis(100);
 
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
@@ -34,7 +34,7 @@ impl Waiting {
         Self { shown, situation: Arc::default() }
     }
 
-    /// What to do with each answer that a lock is busy.
+    /// Returns the listener for each answer that a lock is busy.
     pub(crate) fn listener(&self) -> impl Fn(&LockName, &Contention) + Send + Sync + 'static {
         let situation = self.situation.clone();
         move |name, seen| {

@@ -1,4 +1,4 @@
-//! What is typed wrong, the help, and what shells and `man` are given.
+//! Typing errors, the help, and the texts for shells and `man`.
 
 use std::process::Stdio;
 
@@ -231,7 +231,7 @@ async fn a_variable_that_nobody_reads_is_refused() {
     command.env("LEASEHOLD_TTL", "10m");
     let output = Output::of(command).await;
     assert!(output.code == 64 && output.stderr.contains("say --ttl"), "{}", output.stderr);
-    // Those of a command above are no options.
+    // Words of a command above are no options.
     let nested = ["run", "a", "--", "sh", "-c", "\"$L\" run b -- true"];
     assert_eq!(shell.run(&nested).await.code, 0);
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::LIMIT;
 use crate::shell::{Output, Shell};
 
-/// How the doctor finds each check of a server.
+/// Returns the doctor's verdict on a check of a server.
 async fn health(url: &str, check: &str) -> Value {
     let output = Shell::with_url(url).run(&["doctor", "--json"]).await;
     assert_eq!(output.code, 0, "a warning is no failure: {}", output.stderr);
@@ -72,7 +72,7 @@ async fn c49_what_has_the_name_of_a_lock_is_named() {
     ] {
         let output = shell.run(&["doctor", "--strict", name]).await;
         assert!(output.code == 1 && output.stdout.contains(says), "{}", output.stdout);
-        let refused = shell.run(&["run", "--wait", "100ms", name, "--", "true"]).await;
+        let refused = shell.run(&["run", "--wait", "1s", name, "--", "true"]).await;
         assert!(refused.code == exit && refused.stderr.contains(refusal), "{}", refused.stderr);
     }
     let free = shell.run(&["doctor", "--strict", "free"]).await;

@@ -1,4 +1,4 @@
-//! How a command ends that was asked to: by a signal, or because its lock is lost.
+//! Ends of a command that was asked to end: by a signal, or because its lock is lost.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

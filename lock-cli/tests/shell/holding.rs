@@ -133,7 +133,7 @@ async fn lines_that_cannot_be_understood_are_told_of() {
         (r#"{"acquire":"redis://:secret@h","id":"2"}"#, Some("2"), "names and labels are public"),
         (r#"{"id":"2"}"#, Some("2"), "either acquire or release"),
         (r#"{"acquire":"b","id":"1"}"#, None, "id \"1\" is in use"),
-        // It would look like the end of the hold.
+        // An empty name would look like the end of the hold.
         (r#"{"acquire":"","id":"1"}"#, None, "invalid lock name"),
     ] {
         holding.ask(line).await;
@@ -221,7 +221,7 @@ async fn a_signal_gives_the_lock_back() {
 async fn a_program_that_is_killed_frees_its_lock() {
     let shell = Shell::of(&File::start());
     for (number, hold) in ["hold a", "hold --json-lines"].into_iter().enumerate() {
-        // It waits by a command of its own: a child would have the pipe too, and outlive it.
+        // The wait is a command of its own: a child would have the pipe too, and outlive it.
         let script = format!(
             "exec 8> >(\"$L\" {hold} > held{number}); echo '{{\"acquire\":\"a\"}}' >&8; \
              mkfifo never{number}; read -r <> never{number}"

@@ -1,4 +1,4 @@
-//! What the commands print that look at locks.
+//! Output of the commands that look at locks.
 
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -47,7 +47,7 @@ pub(crate) async fn the_commands_print<S: Store>(store: &S) {
     }
 }
 
-/// What each doctor finds is tested with its backend.
+/// The findings of each doctor are tested with its backend.
 pub(crate) async fn c31_the_doctor_tells_of_the_server<S: Store>(store: &S) {
     let shell = Shell::of(store);
     let json = shell.run(&["doctor", "--json"]).await;

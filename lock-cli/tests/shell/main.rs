@@ -27,7 +27,7 @@ mod unreleased;
 
 use std::time::Duration;
 
-/// What a loaded machine may add to a bound of the contract.
+/// Time that a loaded machine may add to a bound of the contract.
 const SLACK: Duration = Duration::from_millis(250);
 
 /// A bound for what has none of its own.
@@ -48,7 +48,7 @@ macro_rules! checks {
     };
 }
 
-/// What holds on every store.
+/// Checks that hold on every store.
 macro_rules! shell_checks {
     ($name:ident: $store:expr $(; $($more:tt)*)?) => {
         checks! { $name: $store;
@@ -104,7 +104,7 @@ shell_checks!(redis: Redis::start().await;
     once::c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own
     once::c42_a_run_is_recorded_when_the_server_answers_again
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
-// It has exclusive holds alone.
+// A quorum has exclusive holds alone.
 checks!(quorum: Quorum::start().await;
     running::c14_exit_codes_are_those_of_the_command
     running::the_command_knows_its_lock_and_its_output_is_its_own

@@ -1,4 +1,4 @@
-//! What `docs/cli.md` shows is what happens.
+//! The output in `docs/cli.md` is the real one.
 
 use crate::shell::{Output, Shell};
 use crate::store::File;

@@ -90,7 +90,7 @@ pub(crate) async fn c19_who_is_interrupted_while_waiting_leaves_the_queue(store:
     let mut holder = shell.hold(&[], "a", "exec sleep 60").await;
     let mut waiting = shell.start(&["-v", "run", "a", "--", "touch", "entered"]);
     waiting.waits().await;
-    // Which is of no interest to one who waits.
+    // This signal is of no interest to a waiter.
     waiting.send(Signal::WINCH);
     waiting.send(Signal::INT);
     assert_eq!(waiting.code().await, 130, "{}", waiting.stderr());
@@ -113,7 +113,7 @@ pub(crate) async fn what_was_ignored_stays_ignored(store: &impl Store) {
     for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
         send(child.id().expect("it runs"), signal);
     }
-    // It would be passed on before the command sees the file.
+    // The signal would be passed on before the command sees the file.
     std::fs::write(shell.file("go"), "").expect("a file");
     let ended = tokio::time::timeout(LIMIT, child.wait_with_output()).await.expect("it ends");
     assert_eq!(ended.expect("it is ours").status.code(), Some(8));
@@ -196,7 +196,7 @@ async fn c32_a_server_that_cannot_be_reached_is_named_without_its_password() {
 async fn who_is_quiet_says_nothing_but_errors() {
     let shell = Shell::of(&File::start());
     let mut holder = shell.hold(&[], "a", "exec sleep 60").await;
-    for wait in [&["--no-wait"][..], &["--wait", "50ms"]] {
+    for wait in [&["--no-wait"][..], &["--wait", "1s"]] {
         let args = [&["run", "-q"], wait, &["a", "--", "true"]].concat();
         let Output { code, stdout, stderr } = shell.run(&args).await;
         assert_eq!((code, &*stdout, &*stderr), (75, "", ""), "{wait:?}");

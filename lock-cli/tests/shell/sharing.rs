@@ -18,7 +18,7 @@ const INCREMENTS: usize = 30;
 /// Reads, writes what is one more, and notes its token.
 const INCREMENT: &str = "n=$(cat n); echo $((n + 1)) > n; echo $LEASEHOLD_TOKEN >> tokens";
 
-/// What ten processes that increment a file 30 times each make of 0.
+/// Returns the sum of ten processes that increment a file 30 times each, from 0.
 async fn count(shell: &Shell, increment: &str) -> usize {
     fs::write(shell.file("n"), "0\n").expect("a file");
     let script = format!("for i in $(seq {INCREMENTS}); do {increment} || exit 1; done");

@@ -143,7 +143,7 @@ pub(crate) fn send(pid: u32, signal: Signal) {
     let _ = kill_process(id, signal);
 }
 
-/// What a command came to.
+/// Output of a command.
 pub(crate) struct Output {
     pub(crate) code: i32,
     pub(crate) stdout: String,

@@ -2,7 +2,7 @@
 
 use crate::shell::Shell;
 
-/// What one run printed, with what differs from run to run taken out.
+/// Returns the output of one run, with the parts that differ from run to run taken out.
 pub(crate) async fn typed(shell: &Shell, args: &[&str]) -> String {
     let output = shell.run(args).await;
     let stderr = match output.stderr.as_str() {
@@ -16,7 +16,7 @@ pub(crate) async fn typed(shell: &Shell, args: &[&str]) -> String {
 /// is left out of their snapshots.
 const TELL_SINCE: [&str; 3] = ["file", "postgres", "redis"];
 
-/// What differs from run to run in what is told of since when, and what is shown in its place.
+/// Parts of times and moments that differ from run to run, and their replacements.
 fn since_filters(store: &str) -> &'static [(&'static str, &'static str)] {
     if TELL_SINCE.contains(&store) {
         return &[

@@ -7,12 +7,12 @@ use leasehold::LockRequest;
 use lock_testkit::{RedisServer, Reply};
 use tempfile::TempDir;
 
-/// How long a foreign holder holds.
+/// A foreign holder holds for this long.
 const FOREIGN: Duration = Duration::from_secs(20);
 
 /// A store of its own for one test.
 pub(crate) trait Store: Sync {
-    /// What its snapshots are called by.
+    /// Name of its snapshots.
     const NAME: &'static str;
 
     /// For how long beyond its TTL a hold lasts whose holder died.

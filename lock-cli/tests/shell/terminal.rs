@@ -178,7 +178,7 @@ async fn ctrl_z_stops_both_and_fg_goes_on() {
         // A shell that is about to start a program cannot be stopped: it starts none.
         let script = format!("{reads_first}echo $$ > pid; while [ ! -e go ]; do :; done");
         terminal.types(&format!("clear; $L run a -- sh -c '{script}'; echo code $?"));
-        // What is typed before would be the outer shell's.
+        // Words typed before would be the outer shell's.
         terminal.holds("a").await;
         terminal.types("");
         let command = terminal.pid().await;
@@ -195,7 +195,7 @@ async fn ctrl_z_stops_both_and_fg_goes_on() {
     }
 }
 
-/// Who was away for longer than the TTL does not go on.
+/// A command that was away for longer than the TTL does not go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_command_that_was_suspended_beyond_its_deadline_is_ended() {
     let shell = Shell::of(&File::start());

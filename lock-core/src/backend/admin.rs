@@ -1,4 +1,4 @@
-//! What operators ask of a backend.
+//! The questions of operators to a backend.
 
 use std::pin::Pin;
 

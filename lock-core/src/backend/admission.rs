@@ -1,13 +1,13 @@
-//! Whether a request fits beside the holds there are: the rule that every backend keeps.
+//! Decides if a request fits beside the present holds: one rule for all backends.
 
 use crate::model::{Kind, Permits, Slots};
 
-/// How a request meets the holds of its lock (C33).
+/// Outcome of a request beside the holds of its lock (C33).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It fits, and has these slots.
+    /// The request fits, and gets these slots.
     Fits(Slots),
-    /// It waits.
+    /// The request waits.
     Waits,
     /// The lock has this other number of permits for as long as it is held: the request is
     /// [refused](crate::BackendError::conflict).
@@ -15,7 +15,7 @@ pub enum Admission {
 }
 
 impl Admission {
-    /// How a request of the kind `asked` meets the live holds `held`, of which each tells its kind and slots.
+    /// Decides on a request of the kind `asked` beside the live holds `held`, each with its kind and slots.
     ///
     /// It does not know who waits before it: a backend asks in the order of its queue, and no further than to
     /// the first request that waits (C34).

@@ -1,10 +1,10 @@
-//! What a backend answers.
+//! The answers of a backend.
 
 use std::time::Duration;
 
 use crate::model::{Contention, FencingToken, InvalidInput, ServerTime, Slots};
 
-/// What an attempt to acquire came to.
+/// Outcome of an attempt to acquire.
 #[derive(Clone, Debug)]
 pub enum Attempt {
     /// The claim holds the lock.
@@ -19,7 +19,7 @@ pub enum Attempt {
 pub struct Grant {
     /// Greater than every earlier token of this lock.
     pub token: FencingToken,
-    /// How long the server keeps it from the moment of the grant.
+    /// The server keeps the hold for this long from the moment of the grant.
     pub ttl: Duration,
     /// When it was granted, on the server's clock, where the server told.
     pub at: Option<ServerTime>,
@@ -46,7 +46,7 @@ impl Grant {
     }
 }
 
-/// What an extension came to.
+/// Outcome of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
     /// The server keeps the lease for at least this long from now.
@@ -55,7 +55,7 @@ pub enum Extension {
     Lost,
 }
 
-/// What a release came to (C14).
+/// Outcome of a release (C14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     /// The hold was ours, and is over.
@@ -64,7 +64,7 @@ pub enum Release {
     NotHeld,
 }
 
-/// What it came to to record a run (C42).
+/// Outcome of recording a run (C42).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recording {
     /// The run is recorded.
@@ -73,12 +73,12 @@ pub enum Recording {
     Lost,
 }
 
-/// What a release that may keep the hold came to.
+/// Outcome of a release that may keep the hold.
 #[derive(Clone, Copy, Debug)]
 pub enum Reserved {
     /// The hold goes on, and these tokens are for those who have it next.
     Tokens(TokenRange),
-    /// It was released as by [`release`](super::DistributedLock::release).
+    /// The hold was released, as by [`release`](super::DistributedLock::release).
     Ended(Release),
 }
 
@@ -104,7 +104,7 @@ impl TokenRange {
         self.first
     }
 
-    /// How many they are.
+    /// Returns the number of tokens.
     pub fn count(self) -> u32 {
         self.len
     }

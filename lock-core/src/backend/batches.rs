@@ -24,20 +24,20 @@ use tokio::time::{Instant, timeout};
 
 use crate::{BackendError, Outcome};
 
-/// How many requests are one batch.
+/// Most requests in a batch.
 const MOST: usize = 32;
 
-/// How many batches are under way. With fewer each is larger, and costs less for each part; with more they wait less for
-/// each other.
+/// Most batches under way. Fewer make each batch larger and each part cheaper; more make the batches wait less for each
+/// other.
 const UNDER_WAY: usize = 2;
 
-/// How long a batch waits for its turn, and how often each of its callers looks at it.
+/// Longest wait of a batch for its turn, and the interval at which its callers look at it.
 ///
 /// C17: only its callers drive a batch. If nobody polls them, it keeps its turn for ever. So others go on without a turn.
 /// The wake-up of a caller may be lost: with another caller that was woken and left, or with the runtime of that one.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// What the server answers to each part of a batch; `None` to one that it left.
+/// The server's answer to each part of a batch; `None` to a part that it left out.
 type Answers<A> = Vec<Option<A>>;
 
 type Answering<A> = BoxFuture<'static, Result<Arc<Answers<A>>, BackendError>>;
@@ -89,7 +89,7 @@ struct Open<Q, A> {
     answers: WeakShared<Answering<A>>,
 }
 
-/// What a batch asks.
+/// The questions of a batch.
 struct Parts<Q> {
     all: Vec<Part<Q>>,
     is_sent: bool,
@@ -98,7 +98,7 @@ struct Parts<Q> {
 struct Part<Q> {
     lock: String,
     question: Q,
-    /// It is gone if the caller has left.
+    /// Dangling once the caller has left.
     caller: Weak<()>,
 }
 
@@ -193,7 +193,7 @@ async fn answers<Q, A: Clone>(
     together: impl FnOnce(Vec<Q>) -> BoxFuture<'static, Result<Answers<A>, BackendError>>,
 ) -> Result<Arc<Answers<A>>, BackendError> {
     let _turn = turn(&under_way).await;
-    // Those that are about to ask come along.
+    // Lets tasks that are about to ask join the batch.
     yield_now().await;
     let (mut answers, places, questions) = locked(&parts).send();
     for (place, answer) in places.into_iter().zip(together(questions).await?) {
@@ -216,7 +216,7 @@ async fn turn(under_way: &Semaphore) -> Option<SemaphorePermit<'_>> {
     .await
 }
 
-/// Whether the server does not go on with the whole, and says so.
+/// Returns true if the server refuses the batch as a whole.
 fn is_refusal(error: &BackendError) -> bool {
     error.outcome() == Outcome::NotApplied || !error.is_transient()
 }
@@ -227,7 +227,7 @@ impl<Q> Parts<Q> {
         !self.is_sent && self.all.len() < MOST && !is_in
     }
 
-    /// What is asked, and which parts that is, with no answers yet to all parts.
+    /// Returns the questions and the numbers of their parts, with room for the answers to all parts.
     ///
     /// C19: nothing is asked for a caller that has left. The withdrawal of its claim may have gone by.
     fn send<A: Clone>(&mut self) -> (Answers<A>, Vec<usize>, Vec<Q>) {
@@ -368,7 +368,7 @@ mod tests {
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (sent, there) = (is_sent.clone(), is_there.clone());
         let together = move |_| -> Told {
-            // It wakes nobody.
+            // Wakes nobody.
             poll_fn(move |_| match there.load(Ordering::Relaxed) {
                 true => Poll::Ready(Ok(vec![Some(1)])),
                 false => {
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(answer.expect_err("it failed twice").outcome(), Outcome::Unknown);
     }
 
-    /// Which of them the server refuses is not told. What it leaves goes alone as well.
+    /// The server refuses one, and does not say which. The rest of the batch goes alone as well.
     #[tokio::test]
     async fn what_is_left_or_refused_goes_alone() {
         for told in [Ok(vec![Some(1), None]), Err(refusal())] {

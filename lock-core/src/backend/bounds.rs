@@ -13,7 +13,7 @@ pub const WAITER_LIVENESS: Duration = Duration::from_secs(3);
 /// died in silence costs the others no more (C28).
 pub const UNCLAIMED_GRANT_TTL: Duration = WAITER_LIVENESS;
 
-/// How long a withdrawn claim is remembered (C19), so that a request of it that comes late is refused.
+/// A withdrawn claim is remembered for this long (C19), so that a late request of it is refused.
 pub const WITHDRAWAL_REMEMBERED: Duration = Duration::from_secs(30);
 
 /// A server's clock that is further ahead of ours than this gets no say in tokens.

@@ -141,8 +141,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// What operators ask: who holds what, and to end a hold by force. `None`, the default, where the store shows
-    /// nobody its locks.
+    /// Operators' part: lists holders, and ends a hold by force. `None`, the default, if the store shows its locks to
+    /// nobody.
     fn admin(&self) -> Option<&dyn LockAdmin> {
         None
     }

@@ -1,4 +1,4 @@
-//! What follows from the verbs of a backend.
+//! Conveniences that follow from the verbs of a backend.
 
 use std::time::Duration;
 

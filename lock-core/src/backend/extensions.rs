@@ -1,4 +1,4 @@
-//! What only some backends can do.
+//! Abilities that only some backends have.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! Who holds a lock: the state of a store that has no server which keeps it.
+//! The holders of a lock: the state that a store without a server of its own keeps.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use crate::model::{
 
 /// A point in time on the clock of a store.
 pub trait StoreTime: Copy {
-    /// How long is left until `end`; zero once it has come.
+    /// Returns the time left until `end`; zero once it has come.
     fn left_until(self, end: Self) -> Duration;
 
     /// The point in time `span` later.
@@ -41,15 +41,15 @@ impl StoreTime for Duration {
 /// One hold, as a store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held<T> {
-    /// Who holds.
+    /// The holder.
     pub owner: OwnerId,
     /// Its own token, from the lock's one counter (C35).
     pub token: FencingToken,
-    /// Who may hold beside it.
+    /// The kind: which holds the lock allows beside this one.
     pub kind: Kind,
     /// Its slots, if it is one of n.
     pub slots: Slots,
-    /// What the holder says of itself.
+    /// The holder's own label.
     pub label: Label,
     /// When it was granted, on the wall clock, if that is known.
     pub since: Option<SystemTime>,
@@ -115,7 +115,7 @@ impl<T> FromIterator<Held<T>> for Holds<T> {
 }
 
 impl<T: StoreTime> Holds<T> {
-    /// Whether nobody holds the lock.
+    /// Returns true if nobody holds the lock.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -164,7 +164,7 @@ impl<T: StoreTime> Holds<T> {
         held.map(|held| held.last_at_least(now, ttl)).is_some()
     }
 
-    /// Whether `owner` holds the lock under `token`.
+    /// Returns true if `owner` holds the lock under `token`.
     pub fn has(&self, owner: OwnerId, token: FencingToken) -> bool {
         self.of(owner).is_some_and(|held| held.token == token)
     }
@@ -180,7 +180,7 @@ impl<T: StoreTime> Holds<T> {
         true
     }
 
-    /// How a request of the kind `asked` meets these holds.
+    /// Decides on a request of the kind `asked` beside these holds.
     pub fn admission(&self, asked: Kind) -> Admission {
         Admission::of(asked, self.0.iter().map(|held| (held.kind, &held.slots)))
     }
@@ -190,7 +190,7 @@ impl<T: StoreTime> Holds<T> {
         self.0.iter().filter(move |held| !held.is_over(now)).map(move |held| held.seen_at(now))
     }
 
-    /// What a claim that waits is told of the holders. The first that ends may leave room.
+    /// Describes the holders to a waiting claim. The first that ends may leave room.
     pub fn contention(&self, now: T) -> Contention {
         Contention {
             ttl_left: self.0.iter().map(|held| now.left_until(held.expires)).min(),

@@ -1,4 +1,4 @@
-//! What a backend implements, and what helps it to.
+//! The traits of a backend, and helpers for its authors.
 //!
 //! A backend implements [`DistributedLock`] for a type that is cheap to clone, and of [`LockAdmin`], [`ReservesTokens`],
 //! [`RecordsRuns`] and [`AcquiresSeveral`] what its store can do. The rest

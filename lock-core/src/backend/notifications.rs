@@ -1,5 +1,5 @@
-//! How a client hears of grants: one connection of its own, opened when it first waits, and closed when
-//! it has not waited for a while.
+//! Hears of grants for a client, on one connection of its own. The connection opens when the client first waits, and
+//! closes when it has not waited for a while.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,16 @@ use super::answers::Grant;
 use super::waiter::WaiterHandle;
 use crate::model::{BackendError, FencingToken, OwnerId, ServerTime, Slots};
 
-/// How long connecting may take.
+/// Longest time that connecting may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often to ask whether a silent connection still lives, and how long to wait for the answer.
+/// Interval of pings on a silent connection, and the longest wait for the reply.
 const PING_INTERVAL: Duration = Duration::from_secs(3);
 
 /// A connection that nobody has used for this long is closed (C26).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a waiter waits for the connection before it polls instead.
+/// A waiter waits this long for the connection before it polls instead.
 const OPEN_LIMIT: Duration = Duration::from_millis(300);
 
 /// The pause before a lost connection is opened again. Waiters poll meanwhile.
@@ -51,10 +51,10 @@ pub trait NotificationTransport: Send + Sync + 'static {
     /// Dropping the future loses no message.
     async fn recv(&self, connection: &mut Self::Connection) -> Option<String>;
 
-    /// Whether the connection still lives: asked after a long silence.
+    /// Returns true if the connection still lives. Called after a long silence.
     async fn ping(&self, connection: &mut Self::Connection) -> bool;
 
-    /// Whether somebody hears of something else on the connection than of grants: then it is kept open.
+    /// Returns true if the connection serves something else than grants: then it stays open.
     fn is_in_use(&self) -> bool {
         false
     }
@@ -85,7 +85,7 @@ struct Shared<T: NotificationTransport> {
     state: watch::Sender<State<T::Address>>,
 }
 
-/// Whom to wake, and when somebody last came or went.
+/// The waiters to wake, and the time when one last came or went.
 struct Waiters {
     by_owner: HashMap<OwnerId, WaiterHandle>,
     used_at: Instant,
@@ -206,9 +206,9 @@ impl<T: NotificationTransport> fmt::Debug for Notifications<T> {
     }
 }
 
-/// How a connection came to its end.
+/// Cause of a connection's end.
 enum End {
-    /// It was lost, or may have missed a message.
+    /// The connection was lost, or may have missed a message.
     Lost,
     /// Nobody waits for anything.
     Idle,

@@ -56,7 +56,7 @@ impl<B: DistributedLock> Prefixed<B> {
         })
     }
 
-    /// What the backend can do; an error for a caller that did not ask whether it can.
+    /// Returns the ability of the inner backend; an error if the caller did not ask for it first.
     fn able<T>(&self, can: Option<T>) -> Result<T, BackendError> {
         let backend = self.backend.capabilities().backend;
         can.ok_or_else(|| BackendError::refusal(backend, "the backend cannot do this"))
@@ -66,7 +66,7 @@ impl<B: DistributedLock> Prefixed<B> {
         Ok(Claim { name: self.stored(&claim.name)?, ..claim.clone() })
     }
 
-    /// What the names in the store start with, of the locks whose names here start with `start`.
+    /// Returns the prefix in the store of the locks whose names here start with `start`.
     fn stored_start(&self, start: &str) -> String {
         format!("{}{start}", self.prefix.as_str())
     }

@@ -110,7 +110,7 @@ struct Run {
     until: Duration,
 }
 
-/// What the store's clock said.
+/// A reading of the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
     /// The time since 1970.
@@ -298,7 +298,7 @@ impl Hold {
         self.token
     }
 
-    /// How long it lasts at the least.
+    /// Returns the least time that the hold lasts.
     fn left(&self, at: ClockReading) -> Duration {
         self.ends.saturating_sub(at.now + at.error)
     }

@@ -1,11 +1,11 @@
-//! How far a request got that failed.
+//! The stage at which a request failed.
 
 /// A request that failed, and how far it got: the two cases differ in what the server may have done.
 #[derive(Clone, Copy, Debug)]
 pub enum RequestError<E> {
     /// There was no connection to send it over: it was not applied.
     Connect(E),
-    /// It was sent (C15).
+    /// The request was sent (C15).
     Execute(E),
 }
 

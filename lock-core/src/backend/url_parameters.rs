@@ -21,7 +21,7 @@ pub struct UrlParameters {
     base: String,
     /// As they stand in the URL.
     pairs: Vec<String>,
-    /// What stands behind `#`.
+    /// The part behind `#`.
     fragment: Option<String>,
 }
 
@@ -194,7 +194,7 @@ mod tests {
         assert!(parameters.refuse_unknown().is_ok());
     }
 
-    /// What follows a `?` or `#` in a password that nobody encoded is a part of the password.
+    /// A `?` or `#` in a password that nobody encoded, with all that follows, is part of the password.
     #[test]
     fn c32_a_part_of_a_password_is_never_taken_for_a_name() {
         for url in [

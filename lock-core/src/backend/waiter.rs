@@ -1,4 +1,4 @@
-//! How a backend wakes one waiting claim.
+//! Wakes one waiting claim.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -13,12 +13,12 @@ use super::answers::Grant;
 #[derive(Clone, Debug)]
 pub struct WaiterHandle(Weak<Mailbox>);
 
-/// What a waiter was told.
+/// News for a waiter.
 #[derive(Clone, Debug)]
 pub enum WaiterEvent {
-    /// It holds the lock.
+    /// The waiter holds the lock.
     Granted(Grant),
-    /// It is to look again.
+    /// The waiter must ask again.
     TryAgain,
 }
 
@@ -56,7 +56,7 @@ impl WaiterHandle {
         self.tell(WaiterEvent::TryAgain);
     }
 
-    /// Whether the waiter has gone, so that nobody would hear.
+    /// Returns true if the waiter has gone, so that nobody would hear.
     pub fn is_closed(&self) -> bool {
         self.0.strong_count() == 0
     }

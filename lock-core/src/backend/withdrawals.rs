@@ -37,7 +37,7 @@ impl Withdrawals {
         }
     }
 
-    /// Whether the claim of `owner` was withdrawn.
+    /// Returns true if the claim of `owner` was withdrawn.
     pub fn contains(&self, owner: OwnerId) -> bool {
         self.forget_at.contains_key(&owner)
     }

@@ -25,8 +25,8 @@ pub(crate) type Granted = (Arc<Hold>, Option<Succession>);
 pub(crate) struct Acquisition {
     pub(super) shared: Arc<Shared>,
     pub(super) place: ServerPlace,
-    /// Whether no hold passes to it or from it within this client: each hold of a kind that others may hold
-    /// beside is a grant of the server.
+    /// Set if no hold passes to it or from it within this client: each hold of a kind that allows others beside it is
+    /// a grant of the server.
     by_server: bool,
     /// A shutdown waits for it.
     _in_flight: InFlight,
@@ -79,7 +79,7 @@ impl Acquisition {
         outcome
     }
 
-    /// What is left of it once it was granted.
+    /// Turns a granted acquisition into the parts that a guard keeps.
     pub(crate) fn acquired(self, (hold, succession): Granted) -> Acquired {
         Acquired { hold, claim: self.place.owned, succession }
     }
@@ -175,7 +175,7 @@ impl Acquisition {
     async fn turn_and_passed(&self) -> (Turn<Passed>, Option<Passed>) {
         let turn = self.shared.local_queue.turn(&self.place.claim.name).await;
         let passed = if self.by_server { turn.ask_server() } else { turn.passed().await };
-        // What is of no use is given back, and the server is asked.
+        // Gives back a hold or place that is of no use, and asks the server.
         let passed = passed.filter(|passed| self.has_use_for(passed));
         (turn, passed)
     }

@@ -1,6 +1,6 @@
-//! What the server may know of a claim.
+//! The server's knowledge of a claim, as far as the client can tell.
 
-/// What the server may know of one claim, and so what it takes to leave nothing behind (C19).
+/// The server's knowledge of one claim, and so the cleanup that the claim needs (C19).
 ///
 /// ```text
 ///             Asked            Granted           Ended
@@ -31,7 +31,7 @@ pub(crate) enum ClaimState {
     HeldUnresolved,
 }
 
-/// What happens to a claim.
+/// Events in the life of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimEvent {
     /// A request to acquire is sent.
@@ -70,7 +70,7 @@ impl ClaimState {
         *self = self.after(event);
     }
 
-    /// Whether a request of the claim was never answered.
+    /// Returns true if a request of the claim was never answered.
     pub(crate) fn is_unresolved(self) -> bool {
         matches!(self, Self::Unresolved | Self::HeldUnresolved)
     }

@@ -14,7 +14,7 @@ use crate::model::{
     Renewal, Ttl,
 };
 
-/// How long a grant for less than was asked stays so.
+/// A grant for less than was asked is renewed after this long.
 const SHORT_GRANT_RENEWED_AFTER: Duration = Duration::from_millis(100);
 
 /// Tells when a hold is over. It is sticky, cheap to clone, and may be awaited before and after.
@@ -32,13 +32,12 @@ impl LostSignal {
         self.hold.ended().await
     }
 
-    /// Whether the hold is over, by the clock.
+    /// Returns true if the hold is over, by the clock.
     pub fn is_lost(&self) -> bool {
         self.reason().is_some()
     }
 
-    /// How the hold ended; `None` while it is held. It reads the clock, and does not depend on any
-    /// task having run.
+    /// Returns the reason of the hold's end; `None` while it is held. Reads the clock, and depends on no task having run.
     pub fn reason(&self) -> Option<LostReason> {
         self.hold.lost_reason()
     }
@@ -71,7 +70,7 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 struct State {
     lease: Lease,
-    /// Whether it was granted for less than was asked: a pushed grant, until it is renewed.
+    /// Set if the hold was granted for less than was asked: a pushed grant, until it is renewed.
     is_short: bool,
     /// A third of the TTL, or of what was left when the server last confirmed the hold.
     renew_interval: Duration,
@@ -82,7 +81,7 @@ struct State {
     /// From when on a renewal may go in the batch of one that is due.
     batchable_at: Moment,
     renewing: bool,
-    /// What the backend said to the last renewal, until one is confirmed.
+    /// Error of the last renewal, until one is confirmed.
     renewal_error: Option<BackendError>,
 }
 
@@ -119,7 +118,7 @@ impl Hold {
         self.state().lease.clone()
     }
 
-    /// Whether it is a hold of this lock.
+    /// Returns true if it is a hold of this lock.
     pub(crate) fn is_of(&self, name: &LockName) -> bool {
         self.name == *name
     }
@@ -143,7 +142,7 @@ impl Hold {
         }
     }
 
-    /// What the backend said to the last renewal, if that failed.
+    /// Returns the error of the last renewal, if that failed.
     pub(crate) fn renewal_error(&self) -> Option<BackendError> {
         self.state().renewal_error.clone()
     }
@@ -153,7 +152,7 @@ impl Hold {
         self.state().lease.deadline
     }
 
-    /// How long is left, by the clock.
+    /// Returns the time left, by the clock.
     pub(crate) fn remaining(&self) -> Duration {
         match self.lost_reason() {
             None => self.clock.now().until(self.state().lease.deadline),
@@ -295,7 +294,7 @@ impl Hold {
         self.telemetry.renewal_failed(&lease, error);
     }
 
-    /// What the renewer has to do for this hold at `now`.
+    /// Returns the renewer's duty for this hold at `now`.
     pub(crate) fn duty(&self, now: Moment) -> Duty {
         if self.lost_reason().is_some() {
             return Duty::Over;
@@ -315,7 +314,7 @@ impl Hold {
         }
     }
 
-    /// Whether a renewal is under way.
+    /// Returns true if a renewal is under way.
     pub(crate) fn is_renewing(&self) -> bool {
         self.state().renewing
     }
@@ -327,7 +326,7 @@ impl Hold {
         Renewal::new(&state.lease, state.lease.asked)
     }
 
-    /// How long one renewal may take: a sixth of the TTL.
+    /// Returns the longest time that one renewal may take: a sixth of the TTL.
     pub(crate) fn attempt_limit(&self) -> Duration {
         self.state().renew_interval / 2
     }
@@ -357,7 +356,7 @@ impl State {
     }
 }
 
-/// What the renewer has to do for a hold.
+/// The renewer's duty for a hold.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
     /// Nothing more: it is over.

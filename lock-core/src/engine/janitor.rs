@@ -17,7 +17,7 @@ use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, Release};
 use crate::model::{AtLeast, BackendError, LockName, OwnerId};
 
-/// How many cleanups begin at once, so that a server is not flooded when many guards are dropped.
+/// Most cleanups that begin at once, so that a server is not flooded when many guards are dropped.
 const BURST: usize = 64;
 
 /// After this long a cleanup gives up its turn, though it goes on: its lock may be jammed, and the locks
@@ -57,12 +57,12 @@ struct Lanes {
     unattended: VecDeque<LockName>,
 }
 
-/// What is under way.
+/// Work that is under way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unfinished {
-    /// What may yet have to be given back: acquisitions and releases.
+    /// Acquisitions and releases, which may yet leave something to give back.
     in_flight: usize,
-    /// What is being given back.
+    /// Cleanups under way.
     cleanups: usize,
     /// When the server has forgotten the last of the cleanups; `None` if there are none.
     until: Option<Instant>,
@@ -102,7 +102,7 @@ impl Cleanup {
     }
 }
 
-/// What the server may still have.
+/// Remains of a claim that the server may still have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Remains {
     /// A hold, which is released, at once or when it has kept others out for long enough.
@@ -353,7 +353,7 @@ impl Lanes {
     }
 }
 
-/// What one request of a lane carries out.
+/// One request of a lane.
 enum Request {
     /// Claims of these owners are withdrawn; the server has forgotten the last of them by then.
     Withdraw(Vec<OwnerId>, Instant),

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::model::{Kind, LockName, Reentrance};
 
-/// What requests of one [`Reentrance`] share of each lock (C43).
+/// The holds that requests of one [`Reentrance`] share, by lock (C43).
 ///
 /// The guards of a hold own it together, so the last of them has what is given back. Here it is only found.
 /// `H` is such a hold.
@@ -18,7 +18,7 @@ pub(crate) struct JointHolds<H> {
     added: Notify,
 }
 
-/// Who shares a hold, and what it is: a hold of one kind is none of another.
+/// Key of a shared hold: its requests, and its kind. A hold of one kind serves no other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct JointHolder {
     pub(crate) me: Reentrance,
@@ -69,7 +69,7 @@ impl<H> JointHolds<H> {
         }
     }
 
-    /// Whether this is the last part of a hold, which is then the caller's alone to end.
+    /// Returns the hold if this is its last part; the caller alone ends it then.
     pub(crate) fn last(&self, holder: &JointHolder, joint: Arc<H>) -> Option<H> {
         let last = Arc::into_inner(joint)?;
         let mut by_holder = self.by_holder();

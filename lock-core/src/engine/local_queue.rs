@@ -49,7 +49,7 @@ struct Line<H> {
     answers: Arc<LineAnswers>,
 }
 
-/// Whether the server answers a line.
+/// Records if the server answers a line.
 #[derive(Debug, Default)]
 pub(crate) struct LineAnswers(Mutex<LastAnswer>);
 
@@ -68,7 +68,7 @@ impl LineAnswers {
         *locked(&self.0) = LastAnswer { is_awaited: false, at: Some(Instant::now()) };
     }
 
-    /// Whether an answer is awaited, and none has come since `since`.
+    /// Returns true if an answer is awaited, and none has come since `since`.
     fn is_silent_since(&self, since: Instant) -> bool {
         let last = locked(&self.0);
         last.is_awaited && last.at.is_none_or(|at| at < since)
@@ -82,13 +82,13 @@ struct LineState<H> {
     holder: Option<(u64, Instant)>,
     /// Tells holders apart.
     drawn: u64,
-    /// Whether the head has gone on to the server: it takes no hold that is passed.
+    /// Set if the head has gone on to the server: it takes no hold that is passed.
     head_asks_server: bool,
     passed: Option<H>,
 }
 
 impl<H> LineState<H> {
-    /// Whether the server is asked for the line, by its head or by the next one.
+    /// Returns true if the server is asked for the line, by its head or by the next one.
     fn takes_nothing(&self) -> bool {
         self.head_asks_server || self.passed.is_some()
     }
@@ -143,7 +143,7 @@ impl<H> Entry<H> {
     }
 }
 
-/// What the head of a line does next.
+/// Next step of the head of a line.
 enum NextStep<H> {
     Take(H),
     Wait(Instant),
@@ -212,7 +212,7 @@ impl<H> Drop for WaiterPlace<H> {
     fn drop(&mut self) {
         let mut state = self.member.line.state();
         state.waiters -= 1;
-        // What nobody is there to take is given back, once the line is let go.
+        // Gives back what nobody took, once the line is let go.
         let untaken = if state.waiters == 0 { state.passed.take() } else { None };
         drop(state);
         drop(untaken);
@@ -295,7 +295,7 @@ pub(crate) struct LineHolder<H> {
 }
 
 impl<H> LineHolder<H> {
-    /// How many wait for this one.
+    /// Returns the number of waiters behind this one.
     pub(crate) fn waiters(&self) -> usize {
         let state = self.member.line.state();
         if state.takes_nothing() { 0 } else { state.waiters }

@@ -40,7 +40,7 @@ pub(crate) struct Meter {
     registered: RwLock<HashSet<Cow<'static, str>>>,
 }
 
-/// What metrics show of a lock's name.
+/// The part of a lock's name that metrics show.
 #[derive(Clone)]
 pub(crate) struct MetricGroup(Arc<Group>);
 

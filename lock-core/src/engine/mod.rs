@@ -1,4 +1,4 @@
-//! What is written once for all backends: policy.
+//! Policy, written once for all backends.
 //!
 //! ```text
 //!   Acquisition ── local queue ── wait ── retry      from a request to a hold

@@ -1,4 +1,4 @@
-//! How a client treats its backend, and what its requests ask for unless they say otherwise.
+//! Options of a client, and defaults of its requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +16,7 @@ use crate::model::LockName;
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// How a client treats its backend, and what its requests ask for unless they say otherwise. The
-/// defaults suit most.
+/// Options of a client, and defaults of its requests. The defaults suit most.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,7 +44,7 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// How long a request may take by default: 2 s.
+    /// Default longest time of a request: 2 s.
     pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// The defaults.
@@ -64,14 +63,14 @@ impl ClientOptions {
         }
     }
 
-    /// How long a request may take, retries included; default 2 s. Waiting for a lock that others
-    /// hold is not part of it. What is outside 10 ms to 1 h is brought into that range.
+    /// Sets the longest time of a request, retries included; default 2 s. Waiting for a lock that others hold is not part
+    /// of it. A span outside 10 ms to 1 h is brought into that range.
     pub fn request_timeout(self, span: Duration) -> Self {
         Self { request_timeout: span.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT), ..self }
     }
 
-    /// What is taken off each TTL for the difference between clocks, and as a margin in which a holder that lost its
-    /// lock stops its work; default 1 % and 2 ms. A TTL of which nothing is left is refused.
+    /// Sets the part that is taken off each TTL for the difference between clocks, and as a margin in which a holder that
+    /// lost its lock stops its work; default 1 % and 2 ms. A TTL of which nothing is left is refused.
     pub fn drift(self, drift: Drift) -> Self {
         Self { drift, ..self }
     }
@@ -86,7 +85,7 @@ impl ClientOptions {
         Self { ttl: Some(ttl), ..self }
     }
 
-    /// How long requests wait that do not say it; default [`Wait::Forever`]. See [`LockRequest::wait`].
+    /// Sets the wait of requests that name none; default [`Wait::Forever`]. See [`LockRequest::wait`].
     pub fn wait(self, wait: impl Into<Wait>) -> Self {
         Self { wait: Some(wait.into()), ..self }
     }
@@ -97,7 +96,7 @@ impl ClientOptions {
         Self { label: Some(label.as_ref().to_owned()), ..self }
     }
 
-    /// Whether a lock passes from one task of this client to the next without a request, where the backend
+    /// Lets a lock pass from one task of this client to the next without a request, where the backend
     /// [can](crate::DistributedLock::token_ranges); default true.
     ///
     /// It makes a lock that many tasks of one process want many times faster. Each task has a guard and a
@@ -123,8 +122,8 @@ impl ClientOptions {
         Self { runtime: Some(runtime), ..self }
     }
 
-    /// What metrics show of a lock's name, as the label `group`; default "all". The names of a
-    /// service may be without number, and metrics bear only a few values of a label.
+    /// Sets the part of a lock's name that metrics show, as the label `group`; default "all". A service may have names
+    /// without number, and metrics bear only a few values of a label.
     #[cfg(feature = "metrics")]
     pub fn metric_group<G>(self, group: impl Fn(&LockName) -> G + Send + Sync + 'static) -> Self
     where
@@ -133,7 +132,7 @@ impl ClientOptions {
         Self { metric_group: MetricGroup::new(group), ..self }
     }
 
-    /// How long a holder may believe in a hold of `ttl`. Fails if nothing is left of it.
+    /// Returns the time for which a holder may believe in a hold of `ttl`. Fails if nothing is left of it.
     pub(crate) fn validity(&self, ttl: Ttl) -> Result<Duration, InvalidInput> {
         let (ttl, constant) = (ttl.as_duration(), self.drift.constant);
         Some(self.drift.validity(ttl)).filter(|left| !left.is_zero()).ok_or_else(|| {

@@ -40,17 +40,17 @@ impl OwnedClaim {
         self
     }
 
-    /// What the server may know, for those who ask it.
+    /// Returns the server's knowledge of the claim.
     pub(crate) fn state(&mut self) -> &mut ClaimState {
         &mut self.state
     }
 
-    /// Whether the server knows nothing of it.
+    /// Returns true if the server knows nothing of the claim.
     pub(crate) fn is_absent(&self) -> bool {
         self.state == ClaimState::Absent
     }
 
-    /// Whether the server has the hold, and nothing else of the claim.
+    /// Returns true if the server has the hold, and nothing else of the claim.
     pub(crate) fn is_held(&self) -> bool {
         self.state == ClaimState::Held
     }

@@ -1,4 +1,4 @@
-//! How an acquisition stands: when it looks next, and when and how it ends.
+//! Progress of an acquisition: its next look, and its end.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::model::{
 /// The first pause of a backend that is polled.
 const FIRST_POLL: Duration = Duration::from_millis(1);
 
-/// How much later each next waiter looks at a lease that ends unannounced.
+/// Each next waiter looks this much later at a lease that ends unannounced.
 const STAGGER: Duration = Duration::from_millis(20);
 
 /// After how long a wait warns of a holder that may stay for ever.
 const WARNS_AFTER: Duration = Duration::from_secs(1);
 
-/// How many request time-outs an endless wait bears with a server that has begun not to answer.
+/// An endless wait bears a server that began not to answer for this many request time-outs.
 const OUTAGE_BORNE: u32 = 5;
 
-/// How an acquisition stands, after the last thing that the server said or failed to say.
+/// State of an acquisition, after the last word or silence of the server.
 ///
 /// | standing | entered by | the next look | an endless wait | a bounded wait, at its end |
 /// | --- | --- | --- | --- | --- |
@@ -51,20 +51,20 @@ pub(super) struct Try {
     pub(super) is_whole: bool,
 }
 
-/// What has come of an acquisition so far.
+/// Progress of an acquisition so far.
 #[derive(Debug)]
 pub(super) struct Progress {
     wait: Wait,
     request_timeout: Duration,
     started: Instant,
     standing: Standing,
-    /// How often in a row it came to stand like this.
+    /// Number of times in a row that it came to the present state.
     repeats: u32,
-    /// What was last known of the others.
+    /// Last knowledge of the others.
     seen: Option<Contention>,
-    /// Whether it was told that the holder may stay for ever.
+    /// Set once the caller was warned that the holder may stay for ever.
     has_warned: bool,
-    /// Whether it has lasted for so long that its own client was looked at.
+    /// Set once the wait has lasted so long that its own client was looked at.
     is_long: bool,
     /// When the last answer was asked for, and when it was given on the server's clock.
     last_answer: Option<(Moment, ServerTime)>,
@@ -85,7 +85,7 @@ impl Progress {
         }
     }
 
-    /// Whether a busy lock is waited for at all.
+    /// Returns true if a busy lock is waited for.
     pub(super) fn waits(&self) -> bool {
         self.wait.waits()
     }
@@ -202,14 +202,14 @@ impl Progress {
         ended || (answered && !self.waits())
     }
 
-    /// Whether it is over after a pause. If that is long ago, the process was paused, and an endless
-    /// wait is worth one more try.
+    /// Returns true if the acquisition is over after a pause. If its end is long past, the process was paused, and an
+    /// endless wait is worth one more try.
     pub(super) fn is_over_after_pause(&self) -> bool {
         let overslept = self.give_up_at().is_some_and(|end| end.elapsed() >= self.request_timeout);
         self.is_over() && !(overslept && self.wait == Wait::Forever)
     }
 
-    /// How long to sleep before the next look at the server.
+    /// Returns the pause before the next look at the server.
     pub(super) fn pause(&self, wakeup: Wakeup) -> Duration {
         let pause = match (&self.standing, wakeup) {
             (Standing::Unanswered, _) => Duration::ZERO,
@@ -231,14 +231,14 @@ impl Progress {
         jittered(FIRST_POLL.saturating_mul(1 << self.repeats.min(10)).min(longest))
     }
 
-    /// How much later than the first in the queue to look at an expiry: the first one is granted the lock, and
-    /// the others would all find it busy.
+    /// Returns the delay after the first in the queue at which to look at an expiry: the first one is granted the lock,
+    /// and the others would find it busy.
     fn stagger(&self) -> Duration {
         let ahead = self.seen.as_ref().and_then(|seen| seen.position).unwrap_or(0);
         STAGGER.saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX))
     }
 
-    /// What an acquisition comes to that ends like this (C14).
+    /// Returns the error of an acquisition that ends in this state (C14).
     pub(super) fn into_error(self, name: &LockName, backend: &'static str) -> LockError {
         let name = name.clone();
         match (self.standing, self.seen) {
@@ -274,7 +274,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(2);
     const MS: Duration = Duration::from_millis(1);
 
-    /// What the server says or fails to say, and how long that takes.
+    /// Answer or silence of the server, and its duration.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Busy,

@@ -18,8 +18,8 @@ use super::schedule::Schedule;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
 use crate::model::{BackendError, Clock, LockName, LostReason, Moment, Renewal};
 
-/// How many holds are renewed in one call to the backend: enough that ten thousand are a hundred
-/// requests, few enough that one of them does not keep a server from its other clients.
+/// Most holds renewed in one call to the backend: enough that ten thousand are a hundred requests, few enough that one
+/// of them does not keep a server from its other clients.
 const BATCH: usize = 100;
 
 /// After how many holds the renewer lets others go on, and the runtime hear what has come for them: a batch is long
@@ -45,13 +45,13 @@ pub(crate) struct Renewer {
 #[derive(Default)]
 struct Registry {
     holds: Schedule,
-    /// What the backend watches, until the renewer takes it up.
+    /// Watches of the backend, until the renewer takes them up.
     watches: Vec<(Arc<Hold>, LossWatch)>,
     /// When the renewer looks next by itself; `None` if it waits to be told.
     looks_at: Option<Moment>,
 }
 
-/// What was registered of a hold when it ended.
+/// Registration of a hold at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a hold that is superseded belongs to another guard on the server"]
 pub(crate) enum Registration {
@@ -98,7 +98,7 @@ impl Renewer {
         Ok(())
     }
 
-    /// Whether a lock is held. It looks at each hold: it is for those who have time.
+    /// Returns true if a lock is held. Looks at each hold, so it is for callers with time.
     pub(crate) fn has(&self, name: &LockName) -> bool {
         self.registry().holds.holds().any(|hold| hold.is_of(name) && hold.lost_reason().is_none())
     }
@@ -124,7 +124,7 @@ impl Renewer {
         self.registry().holds.take_all()
     }
 
-    /// Whether the renewer's task has run a short while ago.
+    /// Returns true if the renewer's task has run a short while ago.
     pub(crate) fn ran_lately(&self) -> bool {
         self.still_for() < LATELY
     }
@@ -216,7 +216,7 @@ impl Renewer {
         let may_join = |hold: &Arc<Hold>| matches!(hold.duty(now), Duty::RenewInBatch(_));
         due.extend(holds.after(now).take(BATCH).filter(may_join).take(room));
         for hold in &due {
-            // What is being renewed is watched for its deadline from now on.
+            // A hold under renewal is next looked at by its deadline.
             holds.put_off(hold, hold.deadline());
         }
         due

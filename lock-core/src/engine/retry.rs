@@ -1,4 +1,4 @@
-//! How often, and for how long, a request is put to a server that does not answer.
+//! Retries of a request to a server that does not answer: their number and pauses.
 
 use std::time::Duration;
 

@@ -81,7 +81,7 @@ impl Schedule {
         self.entries.drain().map(|(_, entry)| entry.hold).collect()
     }
 
-    /// What is to be looked at now. Each is to be put off or removed, or it is due again at once.
+    /// Returns the holds to look at now. Each must be put off or removed, or it is due again at once.
     pub(super) fn due(&mut self, now: Moment) -> Vec<Arc<Hold>> {
         let was_suspended = self.was_suspended(now);
         self.asked = Some(now);
@@ -92,7 +92,7 @@ impl Schedule {
         }
     }
 
-    /// What is to be looked at after `now`, soonest first.
+    /// Returns the holds to look at after `now`, soonest first.
     pub(super) fn after(&self, now: Moment) -> impl Iterator<Item = Arc<Hold>> {
         self.by_time.range(until(now)..).map(hold)
     }
@@ -103,7 +103,7 @@ impl Schedule {
         self.entries.get(&soonest.owner).map(|entry| entry.at)
     }
 
-    /// Whether the machine may have been suspended since it was last asked what is due.
+    /// Returns true if the machine may have been suspended since the last look at what is due.
     fn was_suspended(&self, now: Moment) -> bool {
         self.asked.is_none_or(|asked| now.slept_since(asked) > SUSPENDED)
     }
@@ -114,7 +114,7 @@ impl Schedule {
     }
 }
 
-/// What comes before this is due: by either clock, which are read one after the other.
+/// Entries before this key are due, by either clock. The clocks are read one after the other.
 fn until(now: Moment) -> Key {
     (now.awake() + SUSPENDED, 0)
 }

@@ -41,12 +41,12 @@ struct Request {
     answer: Mutex<BoxFuture<'static, Result<Attempt, BackendError>>>,
 }
 
-/// What the server said to a request.
+/// The server's answer to a request.
 pub(super) struct Answer {
     pub(super) attempt: Result<Attempt, BackendError>,
     /// Read before the request was sent.
     pub(super) asked: Moment,
-    /// Whether the claim has another TTL or label than the request.
+    /// Set if the claim has another TTL or label than the request.
     pub(super) is_outdated: bool,
 }
 
@@ -55,12 +55,12 @@ impl ServerPlace {
         Self { request: None, channel: None, answers: None, claim, owned }
     }
 
-    /// Whether nothing was sent yet.
+    /// Returns true if nothing was sent yet.
     pub(crate) fn is_new(&self) -> bool {
         self.owned.is_absent()
     }
 
-    /// Whether it is of use to `claim`: TTL and label of a place change by asking again, and its kind does not.
+    /// Returns true if the place serves `claim`. Asking again changes its TTL and label, never its kind.
     pub(crate) fn suits(&self, claim: &Claim) -> bool {
         self.claim.kind == claim.kind
     }

@@ -70,7 +70,7 @@ fn note(waiting: &mut VecDeque<Acquisition>, first: usize, event: ClaimEvent) {
     waiting.iter_mut().take(first).for_each(|each| each.place.owned.state().note(event));
 }
 
-/// What an error says of each claim: it took none, or may have taken any.
+/// The meaning of an error for each claim: it took none, or may have taken any.
 fn without_grants(error: &BackendError) -> ClaimEvent {
     match error.outcome() {
         Outcome::NotApplied => ClaimEvent::Refused,

@@ -1,4 +1,4 @@
-//! What the clones and guards of one client share: it owns everything that moves.
+//! State shared by the clones and guards of one client: it owns everything that moves.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,17 +31,17 @@ use crate::model::{
     Wait,
 };
 
-/// What an acquisition came to.
+/// Parts of a successful acquisition.
 #[derive(Debug)]
 pub(crate) struct Acquired {
     pub(crate) hold: Arc<Hold>,
-    /// What is given back with the hold.
+    /// Given back with the hold.
     pub(crate) claim: OwnedClaim,
     /// To whom the hold may pass.
     pub(crate) succession: Option<Succession>,
 }
 
-/// What the clones and guards of one client share.
+/// State shared by the clones and guards of one client.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn DistributedLock>,
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// Whether there is a runtime for the tasks.
+    /// Returns true if there is a runtime for the tasks.
     pub(crate) fn has_runtime(&self) -> bool {
         self.options.runtime.is_some() || Handle::try_current().is_ok()
     }
@@ -137,7 +137,7 @@ impl Shared {
         running(started)
     }
 
-    /// What operators ask of the backend.
+    /// Returns the operators' part of the backend.
     pub(crate) fn admin(&self) -> Result<&dyn LockAdmin, BackendError> {
         let without = || BackendError::refusal(self.name(), "the store shows nobody its locks");
         self.backend.admin().ok_or_else(without)
@@ -242,7 +242,7 @@ impl Shared {
         let answer = self.request(async || {
             // Until there is an answer, also if this try is given up.
             let unresolved_before = unresolved.swap(true, Ordering::Relaxed);
-            // What is in doubt is released: a reservation is asked for once.
+            // A hold in doubt is released: a reservation is asked for once.
             let reservation = reservation.lock().unwrap_or_else(PoisonError::into_inner).take();
             let answer = self.ask_to_release(lease, reservation).await;
             let unknown = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
@@ -328,7 +328,7 @@ impl Shared {
             self.janitor.clear(remains, &lease.name, owner, kept_for, at_least);
         }
         self.janitor.finish(self.options.request_timeout).await;
-        // What the backend keeps for later is of no use any more. If it is not given back, it ends by itself.
+        // The backend's stock for later is of no use any more. If it is not given back, it ends by itself.
         let _ = self.request(|| self.backend.close()).await;
     }
 

@@ -1,4 +1,4 @@
-//! How a hold passes from one task of a client to the next, without a request.
+//! Passes a hold from one task of a client to the next, without a request.
 //!
 //! Many tasks of one process on one name need not visit the server for each change of holder. The hold
 //! on the server stays one: with its owner, and with the token that it was granted under. The server reserves
@@ -35,11 +35,11 @@ const ENOUGH_PASSES: usize = MOST_PASSES / 2;
 /// What is left of them at the end is skipped.
 const PASSES_TO_EACH: usize = 4;
 
-/// Who of a client's line is next, and under which tokens.
+/// The next of a client's line, and the tokens for them.
 #[derive(Debug)]
 pub(crate) struct Succession {
     line: LineHolder<Passed>,
-    /// What is left of the tokens that the server reserved; `None` if it was not asked yet.
+    /// Rest of the tokens that the server reserved; `None` if it was not asked yet.
     tokens: Option<TokenRange>,
     turn: ClientTurn,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Succession {
 #[derive(Clone, Copy, Debug)]
 struct ClientTurn {
     ends: Instant,
-    /// How many tokens were reserved for it.
+    /// Number of tokens reserved for it.
     reserved: usize,
 }
 
@@ -57,7 +57,7 @@ impl ClientTurn {
         Self { ends: Instant::now() + LONGEST_TURN, reserved: 0 }
     }
 
-    /// Whether others go first from now on.
+    /// Returns true if others go first from now on.
     fn is_over(self) -> bool {
         self.ends <= Instant::now() || self.reserved >= ENOUGH_PASSES
     }
@@ -70,7 +70,7 @@ impl Succession {
         Self { line: turn.holds(client.ends), tokens: None, turn: client }
     }
 
-    /// What the server is to be asked instead of a plain release; `None` if nobody waits in this process.
+    /// Returns the reservation to ask for in place of a plain release; `None` if nobody waits in this process.
     ///
     /// A turn goes before other clients, and its end goes after them.
     pub(crate) fn reservation(&self, lease: &Lease) -> Option<Reservation> {
@@ -88,7 +88,7 @@ impl Succession {
         Self { tokens: Some(tokens), turn, ..self }
     }
 
-    /// Whether the hold can be passed on now: somebody waits, and there is a token.
+    /// Returns true if the hold can be passed on now: somebody waits, and there is a token.
     pub(crate) fn has_next(&self) -> bool {
         self.turn.ends > Instant::now()
             && self.tokens.is_some_and(|tokens| !tokens.is_empty())
@@ -109,7 +109,7 @@ impl Succession {
     }
 }
 
-/// What the head of a line is passed. Dropped, it is given back.
+/// A hold or place that passes to the head of a line. Dropped, it is given back.
 #[derive(Debug)]
 pub(crate) enum Passed {
     /// The hold of a task of the line.
@@ -128,8 +128,8 @@ pub(crate) struct PassedHold {
 }
 
 impl PassedHold {
-    /// Whether the hold is of use to one that asked for `ttl`, at `now`. A hold that outlasts that TTL
-    /// would keep the others waiting for longer if its new holder dies.
+    /// Returns true if a claim for `ttl` can use the hold at `now`. A hold that outlasts that TTL would keep the others
+    /// waiting for longer if its new holder dies.
     pub(crate) fn suits(&self, ttl: Ttl, now: Moment) -> bool {
         self.lease.asked <= ttl && is_worth_passing(&self.lease, now)
     }
@@ -143,7 +143,7 @@ impl PassedHold {
     }
 }
 
-/// Whether enough is left of a hold to be passed on: a tenth of what the server granted.
+/// Returns true if enough is left of a hold to be passed on: a tenth of the server's grant.
 pub(crate) fn is_worth_passing(lease: &Lease, now: Moment) -> bool {
     now.until(lease.deadline) > lease.granted / 10
 }

@@ -1,4 +1,4 @@
-//! What operators see of a client: events and spans by `tracing`, and counts by `metrics`.
+//! Telemetry of a client: events and spans by `tracing`, and counts by `metrics`.
 //!
 //! Normal life is told at the level `debug`, trouble that is being dealt with at `info`. A renewal that failed, a loss,
 //! a lock that could not be given back, and a wait that only an operator can end are told at `warn`. No event shows an
@@ -160,7 +160,7 @@ pub(crate) fn waits_for_own_hold(backend: &'static str, claim: &Claim, waited: D
     );
 }
 
-/// What is told of one acquisition. One that is dropped before it ended was given up by its caller.
+/// Report of one acquisition. One that is dropped before its end was given up by its caller.
 pub(crate) struct AcquisitionReport {
     telemetry: Arc<Telemetry>,
     name: LockName,
@@ -176,7 +176,7 @@ impl AcquisitionReport {
         self.span.clone()
     }
 
-    /// How long it has taken so far.
+    /// Returns its duration so far.
     pub(crate) fn waited(&self) -> Duration {
         self.started.elapsed()
     }
@@ -209,7 +209,7 @@ impl Drop for AcquisitionReport {
     }
 }
 
-/// Whether a hold was taken from its holder.
+/// Returns true if a hold was taken from its holder.
 fn is_loss(reason: LostReason) -> bool {
     match reason {
         LostReason::Expired

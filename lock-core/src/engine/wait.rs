@@ -1,4 +1,4 @@
-//! How a claim waits for its turn: the one loop that all backends share.
+//! Waits for the turn of a claim: the one loop that all backends share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::model::{
     Wait,
 };
 
-/// What bounds an acquisition, beside its own wait.
+/// Bounds of an acquisition, beside its own wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) request_timeout: Duration,
@@ -36,7 +36,7 @@ pub(crate) struct Waiting<'a> {
     backend: &'a Arc<dyn DistributedLock>,
     clock: &'a dyn Clock,
     limits: Limits,
-    /// What the client holds that waits.
+    /// Holds of the client that waits.
     holds: Option<&'a Renewer>,
 }
 
@@ -230,7 +230,7 @@ fn late(progress: &mut Progress, this: Try) -> Step {
     Step::Troubled
 }
 
-/// What one attempt came to.
+/// Outcome of one attempt.
 enum Step {
     Granted(Lease),
     /// The place may have another TTL or label than the claim.

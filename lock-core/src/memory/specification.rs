@@ -1,5 +1,5 @@
-//! What a lock is to do (C33 to C38), said as plainly as can be: slow, in milliseconds, and with nothing that the
-//! backends share. The memory backend is tested against it.
+//! Specification of a lock (C33 to C38), as plain as can be: slow, in milliseconds, and with nothing that the backends
+//! share. The memory backend is tested against it.
 
 use std::collections::HashSet;
 
@@ -9,20 +9,20 @@ use crate::model::Kind;
 #[derive(Debug, Default)]
 pub(super) struct Specification {
     pub(super) now: u64,
-    /// Who holds, in the order of the grants.
+    /// The holders, in the order of their grants.
     pub(super) holders: Vec<Hold>,
-    /// Who waits, in the order of arrival, and for what.
+    /// The waiters, in the order of their arrival, with their requests.
     pub(super) queue: Vec<Asked>,
-    /// Those whose clients have gone without a word.
+    /// Clients that have gone without a word.
     gone: HashSet<usize>,
     withdrawn: HashSet<usize>,
-    /// How many holds were granted so far.
+    /// Number of grants so far.
     grants: usize,
-    /// Who was told what by the last step.
+    /// News of the last step, by client.
     pub(super) told: Vec<(usize, Told)>,
 }
 
-/// What somebody asks for.
+/// One client's request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) who: usize,
@@ -35,7 +35,7 @@ pub(super) struct Hold {
     pub(super) who: usize,
     pub(super) kind: Kind,
     pub(super) slots: Vec<u16>,
-    /// Which grant it was.
+    /// Number of the grant.
     pub(super) number: usize,
     pub(super) ends: u64,
 }
@@ -53,7 +53,7 @@ pub(super) enum Answer {
     Busy(Option<usize>),
     Conflict(u16),
     Refused,
-    /// Whether there was something to extend or to end.
+    /// True if there was something to extend or to end.
     Done(bool),
     Evicted(Vec<usize>),
     Nothing,

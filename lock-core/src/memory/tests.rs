@@ -13,10 +13,10 @@ use super::*;
 use crate::backend::{WaiterEvent, WaiterEvents};
 use crate::model::{FakeClock, Kind, Label, Permits, Ttl};
 
-/// How many take part in a history.
+/// Number of clients in a history.
 const MANY: usize = 7;
 
-/// How many histories are tried, and how long the longest is.
+/// Number of histories, and length of the longest.
 const HISTORIES: u32 = 4000;
 const LONGEST: usize = 40;
 
@@ -83,12 +83,12 @@ fn c34_every_history_comes_to_what_the_specification_says() {
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// What came of a step: the answer, who was told what, and the lock as others see it.
+/// Result of a step: the answer, the news for each client, and the lock as others see it.
 #[derive(Debug, PartialEq)]
 struct Seen {
     answer: Answer,
     told: Vec<(usize, Told)>,
-    /// Who, of which kind, with which slots, by which grant, and for how many milliseconds more.
+    /// Each holder's client, kind, slots, grant, and remaining milliseconds.
     holders: Vec<(usize, Kind, Vec<u16>, usize, u64)>,
     waiters: usize,
 }
@@ -101,7 +101,7 @@ struct Run {
     waiters: Vec<(WaiterHandle, Option<WaiterEvents>)>,
     /// The tokens of all grants, in their order.
     tokens: Vec<FencingToken>,
-    /// Which grant each had last, and had before the step.
+    /// Grant that each client had last, and had before the step.
     last: Vec<usize>,
     asked: Vec<usize>,
     specification: Specification,
@@ -130,7 +130,7 @@ impl Run {
         }
     }
 
-    /// What the step came to, and what it was to come to.
+    /// Returns the result of the step, and the result that was due.
     fn take(&mut self, step: Step) -> (Seen, Seen) {
         let (answer, expected) = (self.made(step), self.specified(step));
         let (told, holders, waiters) = (self.told(), self.holders(), self.state().waiters);

@@ -1,4 +1,4 @@
-//! Those who watch locks of this process.
+//! Observers of the locks of this process.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use crate::backend::Changes;
 use crate::model::LockName;
 
-/// Whom to tell of changes, by the lock that they watch (C44).
+/// Observers to tell of changes, by lock (C44).
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     by_name: HashMap<LockName, watch::Sender<()>>,

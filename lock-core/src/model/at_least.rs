@@ -18,7 +18,7 @@ impl AtLeast {
         Self { began, span, drift }
     }
 
-    /// How much longer the server has to keep others out; `None` if the span is over.
+    /// Returns the time for which the server must still keep others out; `None` if the span is over.
     ///
     /// The holder's clock may run faster than the server's, so that less may have gone by there (C5). It
     /// stops in suspend, which makes the rest longer, and never shorter.

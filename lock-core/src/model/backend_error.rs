@@ -1,4 +1,4 @@
-//! What a backend says when it cannot answer.
+//! The error of a backend that cannot answer.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A boxed error of a backend's own kind.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Whether a request that failed was carried out.
+/// Fate of a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The server did not carry it out, and will not.
@@ -17,7 +17,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// What a backend says when it cannot answer.
+/// The error of a backend that cannot answer.
 ///
 /// It says whether the request [may have been carried out](BackendError::outcome) and whether
 /// [a retry may help](BackendError::is_transient). Its text has the whole cause, in one line.
@@ -71,8 +71,8 @@ impl BackendError {
         Self { backend, context, outcome, transient: false, source: None, reason: None }
     }
 
-    /// What is in the place of the lock is no lock, and no client of locks has written it (C49): a refusal.
-    /// `found` says what it is, as in "a key of type list".
+    /// A refusal: the store has something else in the place of the lock, which no client of locks has written (C49).
+    /// `found` names it, as in "a key of type list".
     ///
     /// A client makes it the error [`LockError::NotALock`](crate::LockError::NotALock), and does not wait.
     pub fn not_a_lock(backend: &'static str, found: impl Into<String>) -> Self {
@@ -114,17 +114,17 @@ impl BackendError {
         self
     }
 
-    /// Which backend said so.
+    /// Returns the name of the backend.
     pub fn backend(&self) -> &'static str {
         self.backend
     }
 
-    /// Whether the request was carried out.
+    /// Returns the fate of the request.
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// What is told of a request that failed twice. If it is unknown whether the earlier try was carried out, that stays
+    /// Joins the errors of a request that failed twice. If it is unknown that the earlier try was carried out, that stays
     /// so, though the later one certainly was not (C15).
     pub(crate) fn told_after(self, earlier: Option<Self>) -> Self {
         match earlier {
@@ -137,7 +137,7 @@ impl BackendError {
         }
     }
 
-    /// What is in the place of the lock, if that is [no lock](Self::not_a_lock).
+    /// Returns the name of the thing in the place of the lock, if that is [no lock](Self::not_a_lock).
     pub fn found(&self) -> Option<&str> {
         match self.reason.as_deref() {
             Some(RefusalReason::NotALock(found)) => Some(found),
@@ -145,7 +145,7 @@ impl BackendError {
         }
     }
 
-    /// How many permits were asked for, and how many the lock has, if that is [a conflict](Self::conflict).
+    /// Returns the permits of the request and of the lock, if that is [a conflict](Self::conflict).
     pub fn permits(&self) -> Option<(u16, u16)> {
         match self.reason.as_deref() {
             Some(&RefusalReason::Conflict { asked, held }) => Some((asked, held)),
@@ -158,12 +158,12 @@ impl BackendError {
         self.source.as_deref()
     }
 
-    /// Whether the request certainly was not carried out, and will not be.
+    /// Returns true if the request certainly was not carried out, and will not be.
     pub(crate) fn is_refused(&self) -> bool {
         !self.transient && self.outcome == Outcome::NotApplied
     }
 
-    /// Whether the same request may succeed when it is sent again.
+    /// Returns true if the same request may succeed when it is sent again.
     pub fn is_transient(&self) -> bool {
         self.transient
     }

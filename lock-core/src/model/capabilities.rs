@@ -1,11 +1,11 @@
-//! What differs between backends, as data.
+//! Differences between backends, as data.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::Kind;
 
-/// What a backend can do, and what it cannot (C30).
+/// Abilities and limits of a backend (C30).
 ///
 /// A clause of the contract that a backend cannot keep is declared here, never a silent difference.
 /// Documentation and tools print this data.
@@ -17,17 +17,17 @@ pub struct Capabilities {
     pub backend: &'static str,
     /// In which order waiting clients are served.
     pub order: Order,
-    /// How a waiter learns that its turn has come.
+    /// The way in which a waiter learns of its turn.
     pub wakeup: Wakeup,
-    /// How renewals reach the server.
+    /// The way in which renewals reach the server.
     pub renewals: Renewals,
-    /// What fencing tokens survive.
+    /// The events that fencing tokens survive.
     pub tokens: TokenDurability,
     /// The unit in which the server counts TTLs.
     pub ttl_granularity: Duration,
-    /// Which kinds of hold there are beside the exclusive one.
+    /// The kinds of hold beside the exclusive one.
     pub kinds: Kinds,
-    /// What happens to locks when the store fails or loses its data, in one sentence.
+    /// The fate of locks when the store fails or loses its data, in one sentence.
     pub on_store_loss: &'static str,
 }
 
@@ -53,7 +53,7 @@ impl Capabilities {
     }
 }
 
-/// Which kinds of hold a backend has (C33).
+/// The kinds of hold of a backend (C33).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
@@ -67,7 +67,7 @@ pub enum Kinds {
 }
 
 impl Kinds {
-    /// Whether there are holds of this kind.
+    /// Returns true if the backend has holds of this kind.
     pub const fn has(self, kind: Kind) -> bool {
         match kind {
             Kind::Exclusive => true,
@@ -88,7 +88,7 @@ pub enum Order {
     Unordered,
 }
 
-/// How a waiter learns that its turn has come. How one who only watches learns of changes is another matter:
+/// The way in which a waiter learns of its turn. Observers learn of changes by
 /// [`LockAdmin::changes`](crate::LockAdmin::changes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -96,11 +96,11 @@ pub enum Order {
 pub enum Wakeup {
     /// The backend tells it; a poll at most a second apart covers a lost message.
     Push,
-    /// It looks again, at growing intervals up to this span.
+    /// The waiter looks again, at growing intervals up to this span.
     Poll(Duration),
 }
 
-/// How renewals reach the server.
+/// The way in which renewals reach the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -111,15 +111,15 @@ pub enum Renewals {
     Single,
 }
 
-/// What fencing tokens survive, beside expiry, release and steps of the client's clock.
+/// The events that fencing tokens survive, beside expiry, release and steps of the client's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum TokenDurability {
-    /// They grow for as long as the store keeps its data, and through a loss of it too unless the
-    /// store's clock is then behind the last token.
+    /// Tokens grow for as long as the store keeps its data, and through a loss of it too unless the store's clock is then
+    /// behind the last token.
     CounterAndClock,
-    /// They grow for as long as the store keeps its data.
+    /// Tokens grow for as long as the store keeps its data.
     Store,
 }
 

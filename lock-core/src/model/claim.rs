@@ -1,4 +1,4 @@
-//! What a backend is asked for: a lock for an owner, or more time for a hold.
+//! Requests to a backend: a lock for an owner, or more time for a hold.
 
 use super::{FencingToken, Kind, Label, Lease, LockName, OwnerId, Ttl};
 
@@ -8,13 +8,13 @@ use super::{FencingToken, Kind, Label, Lease, LockName, OwnerId, Ttl};
 pub struct Claim {
     /// The lock.
     pub name: LockName,
-    /// Who asks: drawn anew for each acquisition.
+    /// The owner, drawn anew for each acquisition.
     pub owner: OwnerId,
-    /// How long the server keeps an unrenewed lease.
+    /// The server keeps an unrenewed lease for this long.
     pub ttl: Ttl,
-    /// What the holder says of itself.
+    /// The holder's own label.
     pub label: Label,
-    /// Who may hold beside it.
+    /// The kind: which other holds the lock allows beside this one.
     pub kind: Kind,
 }
 
@@ -24,12 +24,12 @@ pub struct Claim {
 pub struct Renewal {
     /// The lock.
     pub name: LockName,
-    /// Who holds it.
+    /// The holder.
     pub owner: OwnerId,
     /// The token of the hold. An owner whose request came late may hold the lock once more, under
     /// another token: that is another hold.
     pub token: FencingToken,
-    /// How long the server keeps it from now on.
+    /// The server keeps the hold for this long from now on.
     pub ttl: Ttl,
 }
 
@@ -46,11 +46,11 @@ impl Renewal {
 pub struct Reservation {
     /// The lock.
     pub name: LockName,
-    /// Who holds it.
+    /// The holder.
     pub owner: OwnerId,
-    /// How many tokens are wanted: at least 1.
+    /// Number of tokens wanted: at least 1.
     pub tokens: u32,
-    /// Whether clients that wait on the server go first.
+    /// Set if clients that wait on the server go first.
     pub yields: bool,
 }
 

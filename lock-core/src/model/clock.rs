@@ -23,19 +23,19 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Returns the time from `earlier` to this; zero if it is not after it.
     pub fn since(&self, earlier: Moment) -> Duration {
         // C6: suspend counts.
         self.awake.saturating_duration_since(earlier.awake) + self.slept_since(earlier)
     }
 
-    /// How long is left until `deadline`; zero once it has come.
+    /// Returns the time left until `deadline`; zero once it has come.
     pub fn until(&self, deadline: Moment) -> Duration {
         let awake = deadline.awake.saturating_duration_since(self.awake);
         awake.saturating_sub(self.slept_since(deadline))
     }
 
-    /// How long the machine was suspended since `earlier`.
+    /// Returns the time that the machine was suspended since `earlier`.
     pub(crate) fn slept_since(&self, earlier: Moment) -> Duration {
         self.slept.saturating_sub(earlier.slept)
     }
@@ -45,7 +45,7 @@ impl Moment {
         self.awake
     }
 
-    /// Whether `deadline` has come.
+    /// Returns true once `deadline` has come.
     pub fn has_reached(&self, deadline: Moment) -> bool {
         self.until(deadline).is_zero()
     }

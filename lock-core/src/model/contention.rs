@@ -1,4 +1,4 @@
-//! What is known of the others when a lock is busy.
+//! Knowledge of the others when a lock is busy.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,19 +12,18 @@ use super::Label;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerTime(pub Duration);
 
-/// What is known of the others when a lock is busy.
+/// Knowledge of the others when a lock is busy.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Contention {
-    /// How long the holder's lease lasts if it is not renewed.
+    /// The holder's lease lasts for this long if it is not renewed.
     pub ttl_left: Option<Duration>,
-    /// What the holder says of itself.
+    /// The holder's own label.
     pub holder: Option<Label>,
-    /// Whether the holder is a key without a TTL that is not ours (C49): somebody has written something
-    /// else under the lock's name, or a client of locks forgot the TTL. It is waited for, and stays until
-    /// somebody deletes it.
+    /// Set if the holder is a key without a TTL that is not ours (C49): somebody has written something else under the
+    /// lock's name, or a client of locks forgot the TTL. Callers wait for it, and it stays until somebody deletes it.
     pub foreign_without_ttl: bool,
-    /// How many are before us in the queue, not counting the holder.
+    /// Number of waiters before us in the queue, not counting the holder.
     pub position: Option<u64>,
     /// When this was so, on the server's clock.
     pub at: Option<ServerTime>,

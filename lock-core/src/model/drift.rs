@@ -1,8 +1,8 @@
-//! What a holder takes off a TTL.
+//! Margin that a holder takes off a TTL.
 
 use std::time::Duration;
 
-/// What the holder takes off a TTL (C5), because its clock and the server's may run at different rates.
+/// Margin that the holder takes off a TTL (C5), because its clock and the server's may run at different rates.
 ///
 /// The default, 1 % and 2 ms, is Redlock's: the percentage covers the rates, the constant covers a
 /// server that counts in milliseconds. A host whose clock is slewed faster than that (chrony's
@@ -15,7 +15,7 @@ use std::time::Duration;
 pub struct Drift {
     /// The part of the TTL that is taken off, 0.0 to 0.5.
     pub rate: f64,
-    /// What is taken off besides.
+    /// Taken off besides.
     pub constant: Duration,
 }
 
@@ -26,7 +26,7 @@ impl Drift {
         Self { rate: if rate.is_nan() { 0.5 } else { rate.clamp(0.0, 0.5) }, constant }
     }
 
-    /// How long a holder may believe in a hold of `ttl`, counted from before it asked.
+    /// Returns the time for which a holder may believe in a hold of `ttl`, counted from before it asked.
     pub fn validity(&self, ttl: Duration) -> Duration {
         let Self { rate, constant } = Self::new(self.rate, self.constant);
         // C5: the TTL less the drift.

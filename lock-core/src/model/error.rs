@@ -1,4 +1,4 @@
-//! What can go wrong, sorted by what the caller can do about it.
+//! Errors, sorted by the caller's remedy.
 
 use std::error::Error;
 use std::fmt;
@@ -35,32 +35,32 @@ pub enum LockError {
     Invalid(InvalidInput),
     /// The URL names no backend that can be used.
     Config {
-        /// What is wrong, and what to do.
+        /// The fault, and its remedy.
         message: String,
     },
     /// The lock is held by another, and the request would not wait.
     NotAcquired {
         /// The lock.
         name: LockName,
-        /// What is known of the others.
+        /// Knowledge of the others.
         contention: Contention,
     },
     /// The lock did not become free within the wait, or the server gave no answer of use within it.
     Timeout {
         /// The lock.
         name: LockName,
-        /// How long it was waited for.
+        /// Length of the wait.
         waited: Duration,
-        /// What was last known of the others; `None` if no answer came within the wait.
+        /// Last knowledge of the others; `None` if no answer came within the wait.
         contention: Option<Contention>,
     },
     /// The hold is over, though nobody released it. It cannot be had back: acquire the lock anew.
     Lost {
         /// The lock.
         name: LockName,
-        /// How the loss was noticed.
+        /// The way in which the loss was noticed.
         reason: LostReason,
-        /// What the backend said to the last renewal, if that failed and the hold [expired](LostReason::Expired).
+        /// Error of the last renewal, if that failed and the hold [expired](LostReason::Expired).
         source: Option<BackendError>,
     },
     /// The hold is under another guard of this client. Use that guard, or detach it first. If the guards share
@@ -74,7 +74,7 @@ pub enum LockError {
     Unfenced {
         /// The lock.
         name: LockName,
-        /// What the fence said.
+        /// Error of the fence.
         source: FenceError,
     },
     /// The run ended well, and it is not known whether that was recorded (C42): a later run of the same
@@ -82,18 +82,18 @@ pub enum LockError {
     Unrecorded {
         /// The lock.
         name: LockName,
-        /// Which run it was.
+        /// The occurrence of the run.
         occurrence: Occurrence,
-        /// What the backend said.
+        /// Error of the backend.
         source: BackendError,
     },
     /// The backend cannot do what was asked, and [says so](crate::Capabilities). Nothing was sent.
     Unsupported {
         /// The lock.
         name: LockName,
-        /// Which backend.
+        /// Name of the backend.
         backend: &'static str,
-        /// What it cannot do.
+        /// The missing ability.
         what: &'static str,
     },
     /// The client was shut down.
@@ -110,12 +110,12 @@ pub enum LockError {
         /// For how long the tasks have not run; `None` if the runtime has ended.
         still_for: Option<Duration>,
     },
-    /// What the store has in the place of the lock is no lock, and no client of locks has written it
-    /// (C49). To wait would not help, so this comes at once, whatever the request's wait.
+    /// The store has something else in the place of the lock, which no client of locks has written (C49). Waiting would
+    /// not help, so this comes at once, whatever the request's wait.
     NotALock {
         /// The lock.
         name: LockName,
-        /// What is there, such as "a key of type list".
+        /// The thing that is there, such as "a key of type list".
         found: String,
     },
     /// The request is for one of a number of permits, and the lock is held as one of another number (C33):
@@ -124,35 +124,35 @@ pub enum LockError {
     Conflict {
         /// The lock.
         name: LockName,
-        /// How many permits the request says that the lock has.
+        /// Number of permits of the lock, by the request.
         asked: u16,
-        /// How many it has, for as long as it is held.
+        /// Number of permits of the lock, for as long as it is held.
         held: u16,
     },
     /// The backend could not be reached, or refused.
     Backend {
-        /// What we were doing.
+        /// The operation that failed.
         operation: &'static str,
         /// To which lock, where it was one.
         name: Option<LockName>,
-        /// What the backend said.
+        /// Error of the backend.
         source: BackendError,
     },
 }
 
 impl LockError {
-    /// Whether the lock was not acquired because others have it: [`NotAcquired`](Self::NotAcquired), and
+    /// Returns true if the lock was not acquired because others have it: [`NotAcquired`](Self::NotAcquired), and
     /// [`Timeout`](Self::Timeout) with a contention.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::NotAcquired { .. } | Self::Timeout { contention: Some(_), .. })
     }
 
-    /// Whether a hold ended before its holder ended it: [`Lost`](Self::Lost).
+    /// Returns true if a hold ended before its holder ended it: [`Lost`](Self::Lost).
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Whether the backend failed in a way that may be over soon: a [`Backend`](Self::Backend) error
+    /// Returns true if the failure of the backend may be over soon: a [`Backend`](Self::Backend) error
     /// whose source [says so](BackendError::is_transient), and a [`Timeout`](Self::Timeout) without an answer.
     pub fn is_transient(&self) -> bool {
         match self {

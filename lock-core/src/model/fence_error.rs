@@ -25,7 +25,7 @@ pub enum FenceError {
 }
 
 impl FenceError {
-    /// Whether the caller is not the holder any more: a retry will not help.
+    /// Returns true if the caller is not the holder any more: a retry will not help.
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Stale { .. })
     }

@@ -1,4 +1,4 @@
-//! What a doctor says of a live server.
+//! Findings of a doctor on a live server.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use std::fmt;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Finding {
-    /// What was looked at, in a word or two: `eviction`, `persistence`.
+    /// The subject in a word or two: `eviction`, `persistence`.
     pub check: &'static str,
-    /// How it stands.
+    /// The verdict.
     pub health: Health,
-    /// What was seen.
+    /// The observation.
     pub seen: String,
-    /// What to do about it; nothing if all is well.
+    /// The remedy; nothing if all is well.
     pub remedy: Option<String>,
 }
 
-/// How something stands that locks depend on.
+/// Health of something that locks depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Health {
     /// As it should be.
     Good,
-    /// It endangers what the contract promises.
+    /// Endangers a promise of the contract.
     Risk,
-    /// It could not be looked at.
+    /// Could not be looked at.
     Unknown,
 }
 

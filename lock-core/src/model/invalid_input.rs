@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Which input was refused: see [`InvalidInput::kind`].
+/// The refused input: see [`InvalidInput::kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InputKind {
@@ -55,7 +55,7 @@ impl InvalidInput {
         Self { kind, text: text.into() }
     }
 
-    /// Which input it is.
+    /// Returns the refused input.
     pub fn kind(&self) -> InputKind {
         self.kind
     }

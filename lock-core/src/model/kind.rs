@@ -1,11 +1,11 @@
-//! Who may hold a lock beside whom.
+//! Kinds of hold: exclusive, shared, and permits.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::invalid_input::{InputKind, InvalidInput};
 
-/// Who may hold a lock beside a hold (C33).
+/// Kind of a hold: which other holds the lock allows beside it (C33).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many slots a hold of this kind has.
+    /// Returns the number of slots of a hold of this kind.
     pub fn slots(self) -> u16 {
         match self {
             Self::Exclusive | Self::Shared => 0,
@@ -28,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// How many permits the lock has; 0 if it has none.
+    /// Returns the number of permits of the lock; 0 if it has none.
     pub fn permits(self) -> u16 {
         match self {
             Self::Exclusive | Self::Shared => 0,
@@ -48,7 +48,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How many permits a lock has, and how many of them one hold takes.
+/// The permits of a lock, and the number of them that one hold takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Permits {
@@ -76,12 +76,12 @@ impl Permits {
         Ok(Self { taken, of })
     }
 
-    /// How many of the permits one hold takes.
+    /// Returns the number of permits that one hold takes.
     pub fn taken(self) -> u16 {
         self.taken
     }
 
-    /// How many permits the lock has.
+    /// Returns the number of permits of the lock.
     pub fn of(self) -> u16 {
         self.of
     }

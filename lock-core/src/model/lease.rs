@@ -24,15 +24,15 @@ pub struct Lease {
     /// The token under which the server knows the hold. It is less than `token` if the hold was passed on
     /// within its client.
     pub(crate) granted_as: FencingToken,
-    /// What its holder asks for at each renewal.
+    /// The TTL that its holder asks for at each renewal.
     pub(crate) asked: Ttl,
-    /// How long the server said that it keeps the lease, from its last grant or extension.
+    /// The TTL of the server's last grant or extension.
     pub(crate) granted: Duration,
     pub(crate) deadline: Moment,
-    /// Who may hold beside it.
+    /// The kind: which other holds the lock allows beside this one.
     pub(crate) kind: Kind,
     pub(crate) slots: Slots,
-    /// Whether a request of the claim was never answered, and so may come after the release.
+    /// Set if a request of the claim was never answered, and so may come after the release.
     pub(crate) unresolved: bool,
     /// For how long it keeps others out though its work may end earlier (C41).
     pub(crate) at_least: Option<Box<AtLeast>>,
@@ -44,7 +44,7 @@ impl Lease {
         &self.name
     }
 
-    /// Who holds it. The owner is a capability: who has it can extend and release the hold.
+    /// Returns the owner. It is a capability: its bearer can extend and release the hold.
     pub fn owner(&self) -> OwnerId {
         self.owner
     }
@@ -54,7 +54,7 @@ impl Lease {
         self.token
     }
 
-    /// Who may hold the lock beside this hold.
+    /// Returns the kind: which other holds the lock allows beside this one.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -64,7 +64,7 @@ impl Lease {
         self.slots.as_slice()
     }
 
-    /// How long the server keeps the lease from the moment it granted or last extended it.
+    /// Returns the time for which the server keeps the lease from its grant or last extension.
     ///
     /// It is what the server said, which may be less than was asked (a first grant that was pushed
     /// to a waiter is short until it is renewed) or more (a server that counts whole seconds).
@@ -77,7 +77,7 @@ impl Lease {
         self.deadline
     }
 
-    /// How long the server may keep it from its last grant or extension.
+    /// Returns the longest time that the server may keep it from its last grant or extension.
     pub(crate) fn kept_for(&self) -> Duration {
         self.granted.max(self.asked.as_duration())
     }
@@ -153,7 +153,7 @@ impl Lease {
     }
 }
 
-/// How the text of a lease begins: its version, and whether a request of its claim may come late.
+/// Start of a lease's text: its version, and a mark if a request of its claim may come late.
 const RESOLVED: &str = "lease1";
 const UNRESOLVED: &str = "lease1-unresolved";
 
@@ -163,7 +163,7 @@ fn tokens(text: &str) -> Option<(FencingToken, FencingToken)> {
     Some((token.parse().ok()?, granted_as.parse().ok()?))
 }
 
-/// What stands behind the token of a hold that is not exclusive: `@shared`, or its slots as in `@0,2/5`.
+/// Text behind the token of a hold that is not exclusive: `@shared`, or its slots as in `@0,2/5`.
 fn kind_suffix(kind: Kind, slots: &Slots) -> String {
     match kind {
         Kind::Exclusive => String::new(),
@@ -187,7 +187,7 @@ fn kind_of(text: &str) -> Option<(Kind, Slots)> {
     }
 }
 
-/// What stands behind the TTL of a hold that keeps others out for longer (C41): `+` and the milliseconds that are left.
+/// Text behind the TTL of a hold that keeps others out for longer (C41): `+` and the milliseconds left.
 fn at_least_suffix(at_least: Option<&AtLeast>) -> String {
     let left = at_least.and_then(AtLeast::left);
     left.map_or_else(String::new, |left| format!("+{}", left.as_millis()))

@@ -1,8 +1,8 @@
-//! How a hold came to its end.
+//! Reasons of a hold's end.
 
 use std::fmt;
 
-/// How a hold came to its end.
+/// Reason of a hold's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {

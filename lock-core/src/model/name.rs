@@ -1,4 +1,4 @@
-//! What a lock is called, what its holder calls itself, and what a run is called.
+//! Names: of a lock, of its holder, and of a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ impl LockName {
     }
 }
 
-/// What a holder says of itself, for people who look at a lock: 0 to 128 bytes of UTF-8 without
-/// control characters. It decides nothing.
+/// A holder's own label, for people who look at a lock: 0 to 128 bytes of UTF-8 without control characters. It
+/// decides nothing.
 ///
 /// ```
 /// use lock_core::Label;
@@ -83,8 +83,8 @@ impl Label {
     }
 }
 
-/// Which run of a job it is (C42), such as the day that it is for: 1 to 512 bytes of UTF-8 without control
-/// characters. It is data, as a name is.
+/// One run of a job (C42), such as the day that it is for: 1 to 512 bytes of UTF-8 without control characters. It is
+/// data, as a name is.
 ///
 /// ```
 /// use lock_core::Occurrence;

@@ -1,4 +1,4 @@
-//! Who holds a lock.
+//! The owner of a hold.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::invalid_input::{InputKind, InvalidInput};
 
-/// Who holds a lock (C3): 128 random bits, drawn anew for each acquisition.
+/// Owner of a hold (C3): 128 random bits, drawn anew for each acquisition.
 ///
 /// An owner id is a **capability**: who knows it can extend and release the hold. It is therefore
 /// drawn by the client before the first byte is sent, and `Debug` and `Display` show no more than

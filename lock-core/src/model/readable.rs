@@ -49,7 +49,7 @@ impl<'a> Readable<'a> {
         is_hidden(character) && !self.kept.contains(&character)
     }
 
-    /// How many backslashes stand for one, before `rest`.
+    /// Returns the number of backslashes that stand for one, before `rest`.
     fn factor(&self, rest: &str) -> usize {
         let passes_for_escape =
             rest.starts_with("u{") || rest.chars().next().is_some_and(|next| self.is_escaped(next));
@@ -78,7 +78,7 @@ impl fmt::Display for Readable<'_> {
     }
 }
 
-/// Whether a character cannot be seen, or reorders those that can.
+/// Returns true if a character cannot be seen, or reorders the visible ones.
 fn is_hidden(character: char) -> bool {
     if character.is_ascii_graphic() || character == ' ' {
         return false;

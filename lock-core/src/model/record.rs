@@ -1,4 +1,4 @@
-//! What is recorded of a run that ended well.
+//! Record of a run that ended well.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{FencingToken, InputKind, InvalidInput, Lease, LockName, Occurrence, 
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RecordedRun {
-    /// Which run it was.
+    /// The occurrence of the run.
     pub occurrence: Occurrence,
     /// The token under which it ran.
     pub token: FencingToken,
@@ -31,14 +31,14 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 pub struct Record {
     /// The lock.
     pub name: LockName,
-    /// Who holds it, and alone may record.
+    /// The holder, who alone may record.
     pub owner: OwnerId,
     /// The token of the hold, which is recorded too. An owner that lost the lock may hold it once more under
     /// another token, and cannot record for the hold that it lost.
     pub token: FencingToken,
-    /// Which run it was.
+    /// The occurrence of the run.
     pub occurrence: Occurrence,
-    /// How long the server keeps the record: 10 ms to ten years.
+    /// The server keeps the record for this long: 10 ms to ten years.
     pub remember: Duration,
 }
 
@@ -66,7 +66,7 @@ impl Record {
         Err(InvalidInput::new(InputKind::Remember, text))
     }
 
-    /// How long the server keeps the record, in milliseconds, as it goes on the wire. Parts round up.
+    /// Returns the time for which the server keeps the record, in milliseconds on the wire. Parts round up.
     pub fn remember_millis(&self) -> u64 {
         u64::try_from(self.remember.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }

@@ -1,10 +1,10 @@
-//! Who may ask again for what it holds.
+//! The right to ask again for a lock that one holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static DRAWN: AtomicU64 = AtomicU64::new(0);
 
-/// Who may ask again for what it holds: requests with one `Reentrance`, and its clones, share one hold (C43).
+/// The right to ask again for a held lock: requests with one `Reentrance`, and its clones, share one hold (C43).
 ///
 /// A task that asks twice for a lock waits for itself. Where a function that takes the lock calls another one
 /// that takes it too, hand a `Reentrance` from one to the other. It is never found by thread or task: whoever

@@ -1,4 +1,4 @@
-//! What a caller asks for.
+//! The request of a caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{
     Reentrance, Ttl,
 };
 
-/// How long an acquisition may wait for its turn (C18, C48).
+/// The wait of an acquisition for its turn (C18, C48).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// One attempt: a lock that is held is [`NotAcquired`](LockError::NotAcquired).
@@ -24,12 +24,12 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Whether a busy lock is waited for at all.
+    /// Returns true if a busy lock is waited for.
     pub(crate) fn waits(self) -> bool {
         self.span() != Some(Duration::ZERO)
     }
 
-    /// How long to wait from now on; `None` without a bound.
+    /// Returns the time to wait from now on; `None` without a bound.
     pub(crate) fn span(self) -> Option<Duration> {
         match self {
             Self::Never => Some(Duration::ZERO),
@@ -147,22 +147,22 @@ impl LockRequest {
         }
     }
 
-    /// How long the server keeps the lease if it is not renewed: 10 ms to 24 h. The default is that of the
-    /// client, 30 s unless its options say otherwise.
+    /// Sets the time for which the server keeps an unrenewed lease: 10 ms to 24 h. The default is that of the client,
+    /// 30 s unless its options say otherwise.
     ///
     /// It bounds how long the others wait when a holder dies.
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { ttl: Some(ttl), ..self }
     }
 
-    /// How long to wait for the lock: a span, a deadline or a [`Wait`]. The default is that of the client,
+    /// Sets the wait for the lock: a span, a deadline or a [`Wait`]. The default is that of the client,
     /// [`Wait::Forever`] unless its options say otherwise.
     pub fn wait(self, wait: impl Into<Wait>) -> Self {
         Self { wait: Some(wait.into()), ..self }
     }
 
-    /// What the holder says of itself to those who look, up to 128 bytes. The default is that of the
-    /// client, empty unless its options say otherwise.
+    /// Sets the holder's label for those who look, up to 128 bytes. The default is that of the client, empty unless its
+    /// options say otherwise.
     pub fn label(self, label: impl AsRef<str>) -> Self {
         Self { label: Some(label.as_ref().to_owned()), ..self }
     }
@@ -233,7 +233,7 @@ impl LockRequest {
         &self.listener
     }
 
-    /// How long to wait from now on: never [`Wait::Until`].
+    /// Returns the wait from now on: never [`Wait::Until`].
     pub(crate) fn wait_policy(&self) -> Wait {
         self.wait.unwrap_or(Wait::Forever).starting_now()
     }

@@ -11,10 +11,10 @@ use super::{FencingToken, Kind, Label, LockName, OwnerId, Slots};
 pub struct LockState {
     /// The lock.
     pub name: LockName,
-    /// Those who hold it, in the order of their grants: several only if they hold it
+    /// The holders, in the order of their grants: several only if they hold it
     /// [beside each other](Kind).
     pub holders: Vec<Holder>,
-    /// How many clients wait for it, where the backend knows.
+    /// Number of waiting clients, where the backend knows.
     pub waiters: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ impl LockState {
         self.holders.first()
     }
 
-    /// Whether this is more than `earlier` with time gone by: the TTL counts down, and a renewal sets it back.
+    /// Returns true if this is more than `earlier` with time gone by: the TTL counts down, and a renewal sets it back.
     pub fn differs_from(&self, earlier: &Self) -> bool {
         self.at_rest() != earlier.at_rest()
     }
@@ -47,8 +47,8 @@ impl LockState {
         state
     }
 
-    /// What a listing of these locks shows: those that are held and whose names start with `prefix`, sorted
-    /// by name, at most `limit` of them.
+    /// Returns the listing of these locks: those that are held and whose names start with `prefix`, sorted by name, at
+    /// most `limit` of them.
     pub fn listed(all: impl IntoIterator<Item = Self>, prefix: &str, limit: usize) -> Vec<Self> {
         // C2: the prefix is data.
         let shown =
@@ -69,14 +69,14 @@ pub struct Holder {
     pub owner: Option<String>,
     /// Its fencing token; `None` if it is not one of ours.
     pub token: Option<FencingToken>,
-    /// How long its lease lasts if it is not renewed; `None` if for ever.
+    /// The lease lasts for this long if it is not renewed; `None` if for ever.
     pub ttl_left: Option<Duration>,
-    /// What it says of itself.
+    /// The holder's own label.
     pub label: Label,
     /// When it was granted (C45), on the server's wall clock; on etcd, which tells no time, on the holder's,
     /// if it was granted at once. `None` if that is not known.
     pub since: Option<SystemTime>,
-    /// Who may hold the lock beside it.
+    /// The kind: which other holds the lock allows beside this one.
     pub kind: Kind,
     /// Its slots, if it is one of n.
     pub slots: Slots,

@@ -1,11 +1,11 @@
-//! How long a server keeps a lease that nobody renews.
+//! The TTL of a lease.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::invalid_input::{InputKind, InvalidInput};
 
-/// How long the server keeps an unrenewed lease (C4): 10 ms to 24 h, in whole milliseconds.
+/// TTL of a lease: the server keeps it unrenewed for this long (C4), 10 ms to 24 h, in whole milliseconds.
 ///
 /// A long TTL makes the others wait when a holder dies; a short one is lost to a short pause. The
 /// default is 30 s.

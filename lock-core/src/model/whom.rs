@@ -5,14 +5,14 @@ use super::{Holder, OwnerId};
 /// Whose hold an eviction ends (C38).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whom {
-    /// Those of all who hold the lock.
+    /// All holders of the lock.
     All,
     /// That of the owner whose id begins with these 8 hex digits, as [`Holder::owner`] shows them.
     Owner(String),
 }
 
 impl Whom {
-    /// Whether the eviction ends the hold of this holder.
+    /// Returns true if the eviction ends the hold of this holder.
     pub fn includes(&self, holder: &Holder) -> bool {
         match self {
             Self::All => true,
@@ -20,7 +20,7 @@ impl Whom {
         }
     }
 
-    /// Whether the eviction ends the hold of this owner.
+    /// Returns true if the eviction ends the hold of this owner.
     pub fn includes_owner(&self, owner: OwnerId) -> bool {
         match self {
             Self::All => true,

@@ -57,7 +57,7 @@ pub struct Election {
 }
 
 impl Election {
-    /// How long a candidate waits; default as for any [request](LockRequest::wait).
+    /// Sets the wait of the candidate; default as for any [request](LockRequest::wait).
     pub fn wait(self, wait: impl Into<Wait>) -> Self {
         Self { request: self.request.wait(wait), ..self }
     }
@@ -67,7 +67,7 @@ impl Election {
         Self { request: self.request.ttl(ttl), ..self }
     }
 
-    /// What the candidate says of itself to all who look, such as the name of this host; default as for any
+    /// Sets the candidate's label for those who look, such as the name of this host; default as for any
     /// [request](LockRequest::label).
     pub fn label(self, label: impl AsRef<str>) -> Self {
         Self { request: self.request.label(label), ..self }
@@ -110,7 +110,7 @@ impl Election {
         let is_endless = request.wait_policy() == Wait::Forever;
         loop {
             match self.stand(&request).await {
-                // It bore five request time-outs, so this is no busy loop.
+                // An endless wait has borne five request time-outs by then, so this is no busy loop.
                 Err(error) if is_endless && error.is_transient() => {
                     tracing::warn!(%error, "still a candidate");
                     self.on_outage.tell(&error);
@@ -129,7 +129,7 @@ impl Election {
         Ok(Leadership { guard: LockGuard::new(shared.clone(), acquisition.acquired(granted)) })
     }
 
-    /// Who leads now; `None` if nobody does.
+    /// Returns the present leader; `None` if nobody leads.
     ///
     /// A leader holds the lock of the election alone. Holders of shared holds and permits lead nobody, and neither does
     /// a holder without a token, which is none of ours: [`inspect`](crate::Admin::inspect) shows them. A program that
@@ -174,12 +174,12 @@ impl Leadership {
         self.guard.token()
     }
 
-    /// Whether this still leads, by the clock: see [`LockGuard::is_held`].
+    /// Returns true while this leads, by the clock: see [`LockGuard::is_held`].
     pub fn is_held(&self) -> bool {
         self.guard.is_held()
     }
 
-    /// How long is left until the leader must stop believing, unless a renewal moves that.
+    /// Returns the time until the leader must stop believing, unless a renewal moves that.
     pub fn remaining(&self) -> Duration {
         self.guard.remaining()
     }

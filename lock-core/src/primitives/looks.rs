@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::backend::Changes;
 use crate::model::LockError;
 
-/// How often those look who are told of no change.
+/// Interval of looks without news of a change.
 pub(super) const DEFAULT_POLL: Duration = Duration::from_secs(1);
 
 /// However often something changes, there is a pause between two looks, so that one that watches a busy lock
@@ -35,12 +35,12 @@ pub(super) struct Looks<T> {
     due: Instant,
     earliest: Instant,
     changes: Option<Changes>,
-    /// What was shown last.
+    /// The last item shown.
     shown: Option<T>,
     outage: Outage,
 }
 
-/// Whom to tell that the server does not answer.
+/// Reports that the server does not answer.
 #[derive(Default)]
 struct Outage {
     listener: Option<Box<Listener>>,

@@ -1,4 +1,4 @@
-//! What is built on a lock, once for all backends: one file for each primitive.
+//! Primitives built on a lock, once for all backends: one file each.
 //!
 //! A primitive is policy. It holds locks through a [`LockClient`](crate::LockClient), as an application does,
 //! and adds a method to it.

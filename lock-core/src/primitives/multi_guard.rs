@@ -46,12 +46,12 @@ impl MultiGuard {
             .map(LockGuard::token)
     }
 
-    /// Whether all locks are still held, by the clock: see [`LockGuard::is_held`].
+    /// Returns true while all locks are held, by the clock: see [`LockGuard::is_held`].
     pub fn is_held(&self) -> bool {
         self.guards.iter().all(LockGuard::is_held)
     }
 
-    /// How long is left until the first deadline; zero once a lock is lost.
+    /// Returns the time until the first deadline; zero once a lock is lost.
     pub fn remaining(&self) -> Duration {
         self.guards.iter().map(LockGuard::remaining).min().unwrap_or_default()
     }

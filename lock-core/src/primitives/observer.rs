@@ -1,4 +1,4 @@
-//! Who leads, as those see it who only look (C40).
+//! Observes an election without taking part (C40).
 
 use std::pin::Pin;
 use std::time::{Duration, SystemTime};
@@ -8,14 +8,14 @@ use futures_util::stream::{self, Stream};
 use super::watch::LockWatch;
 use crate::model::{FencingToken, Kind, Label, LockError, LockState};
 
-/// Who leads.
+/// The leader of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Leader {
     /// Its term: greater than that of every leader before it.
     pub term: FencingToken,
-    /// What it says of itself.
+    /// The leader's own label.
     pub label: Label,
     /// Since when it leads, on the server's wall clock, where that is known: see
     /// [`Holder::since`](crate::Holder::since).
@@ -57,7 +57,7 @@ impl Observer {
         Self { watch, filter: Filter::default() }
     }
 
-    /// How often to look without being told of a change; default 1 s, from 10 ms to a day.
+    /// Sets the interval of looks without news of a change; default 1 s, from 10 ms to a day.
     pub fn poll_every(self, span: Duration) -> Self {
         Self { watch: self.watch.poll_every(span), ..self }
     }
@@ -92,7 +92,7 @@ impl Observer {
     }
 }
 
-/// What an observer has shown.
+/// The last leader shown by an observer.
 #[derive(Debug, Default)]
 struct Filter {
     greatest: Option<FencingToken>,
@@ -101,7 +101,7 @@ struct Filter {
 }
 
 impl Filter {
-    /// Whether to show this as the next, which it is from then on.
+    /// Records `leader`; returns true if it differs from the last one shown.
     fn shows(&mut self, leader: &Option<Leader>) -> bool {
         let term = leader.as_ref().map(|leader| leader.term);
         // C40: an answer that was overtaken. The next look finds the leader of now.

@@ -15,11 +15,11 @@ use crate::model::{
 /// A record is kept for a week unless it is said otherwise.
 const REMEMBER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What a run once came to: see [`LockClient::once`].
+/// Outcome of a run once: see [`LockClient::once`].
 #[derive(Debug)]
 #[must_use = "the work may not have run"]
 pub enum OnceOutcome<T> {
-    /// It ran here.
+    /// The work ran here.
     Ran(T),
     /// Another has the lock: it runs the job now, or ran it less than [`at_least`](Once::at_least) ago. The
     /// label says who that is, and the TTL left until when the lock is held unless it is renewed.
@@ -29,7 +29,7 @@ pub enum OnceOutcome<T> {
 }
 
 impl<T> OnceOutcome<T> {
-    /// What came of it if it ran here.
+    /// Returns the value of the work if it ran here.
     pub fn ran(self) -> Option<T> {
         match self {
             Self::Ran(value) => Some(value),
@@ -102,26 +102,27 @@ impl Once {
         Self { request: self.request.max_hold(span), ..self }
     }
 
-    /// Which run it is, such as the day that it is for: 1 to 512 bytes without control characters. A run that
+    /// Sets the occurrence, such as the day that the run is for: 1 to 512 bytes without control characters. A run that
     /// ended well is recorded beside the lock, and a later run of the same occurrence is
     /// [`Done`](OnceOutcome::Done). By default nothing is recorded.
     pub fn occurrence(self, occurrence: impl AsRef<str>) -> Self {
         Self { occurrence: Some(occurrence.as_ref().to_owned()), ..self }
     }
 
-    /// How long a run that ended well is remembered: 10 ms to ten years. The default is 7 days. It is of use with an [`occurrence`](Self::occurrence) alone.
+    /// Sets the time for which a run that ended well is remembered: 10 ms to ten years; default 7 days. It serves
+    /// with an [`occurrence`](Self::occurrence) alone.
     pub fn remember(self, span: Duration) -> Self {
         Self { remember: span, ..self }
     }
 
-    /// How long the server keeps the lock if it is not renewed; default as for any
+    /// Sets the time for which the server keeps the lock unrenewed; default as for any
     /// [request](LockRequest::ttl). If the process dies, others get in after it, or after
     /// [`at_least`](Self::at_least) from the start if that is later.
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { request: self.request.ttl(ttl), ..self }
     }
 
-    /// What the run says of itself to those that are skipped; default as for any
+    /// Sets the label of the run for those that are skipped; default as for any
     /// [request](LockRequest::label).
     pub fn label(self, label: impl AsRef<str>) -> Self {
         Self { request: self.request.label(label), ..self }

@@ -33,7 +33,7 @@ use crate::model::{
 #[must_use = "a request does nothing until a client acquires it"]
 pub struct MultiRequest {
     names: Vec<String>,
-    /// What is asked of each lock. The name is filled in.
+    /// The request for each lock. The name is filled in.
     each: LockRequest,
     /// From when all are held.
     max_hold: Option<Duration>,
@@ -52,12 +52,12 @@ impl MultiRequest {
         Self { names, each: LockRequest::new(""), max_hold: None, listener: None }
     }
 
-    /// How long the server keeps each lease if it is not renewed: see [`LockRequest::ttl`].
+    /// Sets the time for which the server keeps each unrenewed lease: see [`LockRequest::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { each: self.each.ttl(ttl), ..self }
     }
 
-    /// How long to wait for all locks together: see [`LockRequest::wait`].
+    /// Sets the wait for all locks together: see [`LockRequest::wait`].
     pub fn wait(self, wait: impl Into<Wait>) -> Self {
         Self { each: self.each.wait(wait), ..self }
     }
@@ -72,7 +72,7 @@ impl MultiRequest {
         Self { each: self.each.permits(taken, of), ..self }
     }
 
-    /// What the holder says of itself: see [`LockRequest::label`].
+    /// Sets the holder's label: see [`LockRequest::label`].
     pub fn label(self, label: impl AsRef<str>) -> Self {
         Self { each: self.each.label(label), ..self }
     }
@@ -217,7 +217,7 @@ impl TotalWait {
         Self { wait, started: Instant::now() }
     }
 
-    /// What is left of it for the next lock.
+    /// Returns the wait that is left for the next lock.
     fn left(&self) -> Wait {
         match self.wait {
             // Never zero, which would be an attempt without a bound of its own.

@@ -67,12 +67,12 @@ pub struct LockWatch {
     admin: Admin,
     name: String,
     looks: Looks<LockState>,
-    /// Whether the backend was asked to tell of changes.
+    /// Set once the backend was asked to tell of changes.
     listens: bool,
 }
 
 impl LockWatch {
-    /// How often to look at the lock without being told of a change; default 1 s, from 10 ms to a day.
+    /// Sets the interval of looks at the lock without news of a change; default 1 s, from 10 ms to a day.
     pub fn poll_every(self, span: Duration) -> Self {
         Self { looks: self.looks.poll_every(span), ..self }
     }
@@ -124,7 +124,7 @@ pub struct ListWatch {
 }
 
 impl ListWatch {
-    /// How often to list the locks; default 1 s, from 10 ms to a day.
+    /// Sets the interval of listings of the locks; default 1 s, from 10 ms to a day.
     pub fn poll_every(self, span: Duration) -> Self {
         Self { looks: self.looks.poll_every(span), ..self }
     }

@@ -8,7 +8,7 @@ use lock_core::LockAdmin;
 
 use super::flaw::{Flaw, Listed, Sound};
 
-/// What a disk takes, or a server nearby.
+/// Time that a disk takes, or a server nearby.
 const TAKES: Duration = Duration::from_millis(20);
 
 /// Waits for its disk on the caller's thread, in each call.

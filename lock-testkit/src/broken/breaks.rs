@@ -34,7 +34,7 @@ use super::withdrawals::{RefusedForNow, Remembered, WithdrawalOfAnyOwner};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Break {
-    /// What is broken.
+    /// The broken behaviour.
     pub name: &'static str,
     /// The case of the suite that refuses it.
     pub case: &'static str,

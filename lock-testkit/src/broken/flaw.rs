@@ -16,25 +16,25 @@ use lock_core::{
 
 use super::claims::Claims;
 
-/// What an attempt to acquire comes to.
+/// Answer to an attempt to acquire.
 pub(super) type Tried = Result<Attempt, BackendError>;
 
-/// What a release comes to.
+/// Answer to a release.
 pub(super) type Released = Result<Release, BackendError>;
 
-/// What a withdrawal comes to.
+/// Answer to a withdrawal.
 pub(super) type Withdrawn = Result<(), BackendError>;
 
-/// What a listing shows.
+/// Answer to a listing.
 pub(super) type Listed = Result<Vec<LockState>, BackendError>;
 
 /// Whose holds an eviction ended.
 pub(super) type Evicted = Result<Vec<Holder>, BackendError>;
 
-/// What a backend answers to one renewal.
+/// Answer to one renewal.
 pub(super) type Answer = Result<Extension, BackendError>;
 
-/// Who is to be woken, if anybody.
+/// The waiter to wake, if any.
 pub(super) type Waiter<'a> = Option<&'a WaiterHandle>;
 
 /// The backend that does all that is not replaced, and what it does not tell of its holds.
@@ -66,10 +66,10 @@ impl Deref for Sound {
     }
 }
 
-/// What a broken backend does otherwise than the sound one: it replaces some of these operations.
+/// Differences of a broken backend from the sound one: it replaces some of these operations.
 #[async_trait]
 pub(super) trait Flaw: Debug + Send + Sync + 'static {
-    /// What each call begins with.
+    /// Begins each call.
     fn begin(&self) {}
 
     async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {

@@ -11,7 +11,7 @@ use lock_core::{BackendError, DistributedLock, FencingToken, LockName, Occurrenc
 
 use super::flaw::{Flaw, Released, Sound};
 
-/// What a record comes to.
+/// Answer to a record.
 type Recorded = Result<Recording, BackendError>;
 
 /// A release that is delayed frees the lock at once.

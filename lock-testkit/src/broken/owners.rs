@@ -46,7 +46,7 @@ pub(super) fn in_its_source(claim: &Claim) -> BackendError {
     BackendError::permanent("memory", Outcome::NotApplied, "the claim was withdrawn", source)
 }
 
-/// What a driver says, whose `Debug` shows the request.
+/// Error of a driver, whose `Debug` shows the request.
 #[derive(Debug)]
 struct Failed {
     #[allow(dead_code, reason = "it is shown by `Debug`")]

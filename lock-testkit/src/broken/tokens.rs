@@ -10,7 +10,7 @@ use lock_core::{DistributedLock, FencingToken, LockAdmin, LockName, OwnerId, Who
 
 use super::flaw::{Answer, Evicted, Flaw, Released, Sound, Tried, Waiter};
 
-/// How a lock comes by its next token.
+/// Source of a lock's next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tokens {
     /// From a counter that goes with the row that an eviction deletes.

@@ -1,4 +1,4 @@
-//! What those are told who look at a lock or watch it.
+//! Flaws of looking at a lock and of watching it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -78,7 +78,7 @@ impl Flaw for ShowsTheExpired {
     }
 }
 
-/// Those who watch a lock are promised to be told, and are not.
+/// Observers of a lock are promised news, and get none.
 #[derive(Debug)]
 pub(super) struct TellsNoChanges;
 

@@ -16,7 +16,7 @@ use lock_core::{
     Observer, SystemClock, Wait,
 };
 
-/// How often an observer looks here.
+/// Interval of an observer's looks here.
 const POLL: Duration = Duration::from_millis(50);
 
 /// C40: a leader is known by its term and label. When it resigns, the next candidate leads, long before any

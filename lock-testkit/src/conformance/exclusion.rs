@@ -10,10 +10,10 @@ use tokio::sync::Barrier;
 use super::harness::Harness;
 use super::steps::{claim, fresh_name};
 
-/// How many ask at once, each over a connection of its own.
+/// Number of callers at once, each over a connection of its own.
 const CONNECTIONS: usize = 8;
 
-/// How often they do.
+/// Number of rounds.
 ///
 /// A backend that checks in one transaction and grants in another had two holders in 37 of 200 such
 /// rounds on SQLite. So many rounds miss that with a probability of 2 in a million, and a race that is
@@ -41,7 +41,7 @@ pub async fn s3_of_many_that_try_at_once_one_is_granted(harness: &dyn Harness) {
     }
 }
 
-/// How many of `claims` were granted, each of which was tried by a task of its own, all at once.
+/// Returns the number of granted `claims`. Each is tried by a task of its own, all at once.
 async fn tried_at_once(backends: &[Arc<dyn DistributedLock>], claims: &[Claim]) -> usize {
     let start = Arc::new(Barrier::new(claims.len()));
     let tries = backends.iter().zip(claims).map(|(backend, claim)| {

@@ -1,4 +1,4 @@
-//! How the suite reaches the backend under test.
+//! Gives the suite the backend under test.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use lock_core::{DistributedLock, LockName};
 
-/// How the suite reaches the backend under test, and how much time it may take.
+/// Gives the suite the backend under test, and the bounds of time.
 #[async_trait]
 pub trait Harness: Send + Sync {
     /// Connects to the store anew, as another host would.
@@ -23,12 +23,12 @@ pub trait Harness: Send + Sync {
         Duration::from_millis(600)
     }
 
-    /// Whether the store, as it is set up here, tells of changes (C44) where its backend listens for them.
+    /// Returns true if the store, as it is set up here, tells of changes (C44) where its backend listens for them.
     fn tells_changes(&self) -> bool {
         true
     }
 
-    /// How many bytes the longest name has that the backend takes: fewer where each name is given a prefix.
+    /// Returns the length in bytes of the longest name that the backend takes: fewer where each name is given a prefix.
     fn longest_name(&self) -> usize {
         LockName::MAX_BYTES
     }
@@ -40,7 +40,7 @@ pub trait Harness: Send + Sync {
         Duration::from_secs(1)
     }
 
-    /// What a loaded machine, or a slow store, may add to a bound of the contract. The default is a
+    /// Returns the time that a loaded machine, or a slow store, may add to a bound of the contract. The default is a
     /// quarter of the request time-out.
     fn slack(&self) -> Duration {
         self.request_timeout() / 4

@@ -8,7 +8,7 @@ use lock_core::{DistributedLock, LockName, Whom};
 use super::harness::Harness;
 use super::steps::{claim, fresh_name, granted, until_expired};
 
-/// What stores take for patterns, each with a neighbour that its pattern would match.
+/// Texts that stores take for patterns, each with a neighbour that its pattern would match.
 const PARTS: [&str; 14] =
     ["%", "_", "*", "?", "[a]", "\\", ".", "A", "a", "b", "{a,b}", "^", "'", "ü"];
 

@@ -18,18 +18,18 @@ use self::run::{Run, Seen};
 use super::harness::Harness;
 use lock_core::DistributedLock;
 
-/// How many histories are tried, unless this variable says otherwise.
+/// Number of histories, unless this variable says otherwise.
 const HISTORIES: usize = 24;
 const VARIABLE: &str = "LEASEHOLD_HISTORIES";
 
-/// How many are played beside each other: each waits for most of the time.
+/// Number of histories played beside each other: each waits for most of the time.
 const AT_ONCE: usize = 8;
 
-/// How often a history is played, each time with TTLs twice as long, if the machine is so slow that a hold
+/// Number of times that a history is played, each time with TTLs twice as long, if the machine is so slow that a hold
 /// may have expired before it was renewed.
 const TTLS: usize = 3;
 
-/// How often is looked again for what takes the server a moment, and after which pause.
+/// Number of looks for a change that takes the server a moment, and the pause between them.
 const LOOKS: usize = 150;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -86,7 +86,7 @@ impl Stores<'_> {
         Some((tree, difference))
     }
 
-    /// What the shortest history that we find comes to: each step that is left out was not needed.
+    /// Returns the shortest failing history that we find: each step that is left out was not needed.
     async fn shortest(
         &self,
         mut tree: impl ValueTree<Value = History>,

@@ -210,7 +210,7 @@ pub async fn c32_no_error_shows_an_owner(harness: &dyn Harness) {
     }
 }
 
-/// What an error and its causes show, to people and to programmers.
+/// Returns the texts of an error and its causes, for people and for programmers.
 fn texts(error: &dyn Error) -> Vec<String> {
     let (mut texts, mut next) = (Vec::new(), Some(error));
     while let Some(cause) = next {

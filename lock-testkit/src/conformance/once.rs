@@ -325,7 +325,7 @@ pub async fn c42_a_run_that_is_forgotten_runs_again(harness: &dyn Harness) {
     };
     let forget = async |of: &str| client.admin().forget(&name, of).await.expect("an answer");
     assert_eq!(seen().await, [], "nothing is recorded beside a new lock");
-    // What stands in an occurrence is data.
+    // An occurrence is data.
     let (one, other) = ("a/b*%:{c}", "a/b%2A");
     let (first, second) = (run(one).await.expect("a free lock"), run(other).await.expect("free"));
     let both = [(one.to_owned(), first), (other.to_owned(), second)];

@@ -50,7 +50,7 @@ pub async fn c43_requests_at_once_share_a_hold(harness: &dyn Harness) {
     eventually(harness, "it waits", async || faulty.calls(Operation::Acquire) > 0).await;
     let asking: Vec<_> = (0..8).map(|_| ask()).collect();
     given_up.abort();
-    // It is over from here on. An abort alone may come too late for one that is granted right then.
+    // The task is over from here on. An abort alone may come too late for a grant made right then.
     drop(given_up.await);
     held.release().await.expect("held to the end");
     let acquired = join_all(asking).await.into_iter().map(|asked| asked.expect("no panic"));

@@ -18,8 +18,8 @@ use super::steps::{claim, client, fresh_name, granted, patient, renewal};
 /// For how long a call may keep the thread at most: for far less than a disk or a network takes.
 const KEPT_AT_MOST: Duration = Duration::from_millis(10);
 
-/// How often each call is made at most, until it was quick once. A driver that blocks is never quick; a
-/// busy machine may make any single call slow.
+/// Most tries of each call, until it was quick once. A driver that blocks is never quick; a busy machine may make any
+/// single call slow.
 const TRIES: usize = 50;
 
 /// R2: on a runtime with a single thread, no call keeps the thread from other tasks.

@@ -68,7 +68,7 @@ async fn until_it_waits(
     .await;
 }
 
-/// How often several locks were asked for together, and how often one.
+/// Returns the numbers of requests for several locks together, and for one.
 fn requests(faulty: &Faulty) -> [usize; 2] {
     [Operation::AcquireWhileFree, Operation::Acquire].map(|operation| faulty.calls(operation))
 }
@@ -220,7 +220,7 @@ fn claims<const N: usize>(names: &[LockName; N], harness: &dyn Harness) -> [Clai
     names.each_ref().map(|name| claim(name, harness.limit()))
 }
 
-/// What the claims are granted in one request: those at the front, and none where the backend cannot.
+/// Returns the grants of one request for the claims: those at the front, and none where the backend cannot.
 async fn taken(backend: &dyn DistributedLock, claims: &[Claim]) -> Vec<FencingToken> {
     let Some(several) = backend.several() else { return Vec::new() };
     let grants = several.acquire_while_free(claims).await.expect("an answer");

@@ -1,4 +1,4 @@
-//! What most cases begin and end with.
+//! Common first and last steps of most cases.
 
 use crate::Expect;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) fn fresh_name() -> LockName {
     LockName::new(format!("conformance-{}", OwnerId::random().expose())).expect("a good name")
 }
 
-/// What is not asked for otherwise waits for as long as any case may take.
+/// A request without a wait of its own waits for as long as any case may take.
 pub(super) fn options(harness: &dyn Harness) -> ClientOptions {
     let wait = Wait::AtMost(harness.limit());
     ClientOptions::new().request_timeout(harness.request_timeout()).wait(wait)

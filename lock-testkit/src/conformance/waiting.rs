@@ -12,7 +12,7 @@ use crate::{Fault, Operation};
 use lock_core::backend::FALLBACK_POLL;
 use lock_core::{LockClient, LockName, Order, Wakeup};
 
-/// How many the server says wait for `name`; `None` where the backend has no queue.
+/// Returns the server's count of waiters for `name`; `None` where the backend has no queue.
 async fn waiters(observer: &LockClient, name: &LockName) -> Option<u64> {
     observer.admin().inspect(name).await.expect("an answer").waiters
 }

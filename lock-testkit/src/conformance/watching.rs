@@ -9,7 +9,7 @@ use super::harness::Harness;
 use super::steps::{claim, client, eventually, fresh_name, granted, patient};
 use lock_core::{FencingToken, LockName, LockState, LockWatch};
 
-/// How often a watch looks here.
+/// Interval of a watch's looks here.
 const POLL: Duration = Duration::from_millis(50);
 
 /// C44: a watch shows a lock at once, and then what others do with it.

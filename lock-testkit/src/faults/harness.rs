@@ -1,4 +1,4 @@
-//! How the behaviours reach what is under test.
+//! Gives the behaviours a server and its backend.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use lock_core::DistributedLock;
 use super::server::Server;
 use crate::Proxy;
 
-/// How the behaviours under faults reach a server and its backend.
+/// Gives the behaviours under faults a server and its backend.
 #[allow(async_fn_in_trait, reason = "a test awaits it in place, and needs no `Send`")]
 pub trait Harness: 'static {
     /// The server that is disturbed. Its locks outlive its process.
@@ -18,13 +18,13 @@ pub trait Harness: 'static {
     /// The most connections that one client opens, whatever it does.
     const CONNECTIONS: usize;
 
-    /// How many locks one client may ask for at once, each of which it then gets in good time.
+    /// Number of locks that one client may ask for at once, each of which it then gets in good time.
     const AT_ONCE: usize = 1200;
 
     /// The request time-out of the clients under test.
     const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-    /// What a loaded machine may add to a bound of the contract.
+    /// Time that a loaded machine may add to a bound of the contract.
     const SLACK: Duration = Duration::from_millis(250);
 
     /// A server of one's own.
@@ -42,8 +42,8 @@ pub trait Harness: 'static {
         Proxy::start(server.addr()).await
     }
 
-    /// How many connections or streams there are by which the server tells waiters of their turn. Never
-    /// called where waiters poll.
+    /// Returns the number of connections or streams by which the server tells waiters of their turn. Never called where
+    /// waiters poll.
     async fn pushes(server: &Self::Server) -> usize;
 
     /// Returns once no client has left anything that stays, now that all of them are gone.

@@ -159,7 +159,7 @@ pub async fn c42_a_record_is_made_when_the_server_answers_again<H: Harness>() {
     }
 }
 
-/// Whether the backend records runs: what it cannot do it refuses before anything is sent.
+/// Returns true if the backend records runs: it refuses others before anything is sent.
 async fn records_runs(client: &LockClient) -> bool {
     let begun = client.once(fresh_name()).occurrence("x").begin().await;
     !matches!(begun, Err(LockError::Unsupported { .. }))

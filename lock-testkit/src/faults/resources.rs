@@ -1,4 +1,4 @@
-//! What many locks and many waiters cost, and what they leave behind.
+//! Cost of many locks and many waiters, and their remains.
 
 use std::time::Duration;
 

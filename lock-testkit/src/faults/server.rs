@@ -23,7 +23,7 @@ pub trait Server: 'static {
     async fn restart(&mut self);
 }
 
-/// What a launcher can do by itself.
+/// Forwards to the launcher of the server.
 macro_rules! as_launched {
     ($($launcher:ty)*) => {
         $(

@@ -33,5 +33,5 @@ pub use self::role_side::{hear, run, say};
 /// The variable that names the role a process is to play.
 const ROLE: &str = "LEASEHOLD_ROLE";
 
-/// What a line of the conversation begins with.
+/// Start of a line of the conversation.
 const MARK: &str = "@ ";

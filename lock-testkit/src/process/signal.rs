@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 /// A signal takes effect within microseconds; this is for a machine that is very busy.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Whether the process `pid` exists and is not only waiting to be reaped.
+/// Returns true if the process `pid` exists and is not only waiting to be reaped.
 pub fn is_running(pid: u32) -> bool {
     test_kill_process(as_pid(pid)).is_ok() && state(pid) != Some('Z')
 }

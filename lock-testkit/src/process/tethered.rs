@@ -180,7 +180,7 @@ mod tests {
             while :; do sleep 0.1; done";
         let folder = tempfile::tempdir().expect("a temporary folder");
         let log = folder.path().join("log");
-        // What a shell starts in the background ignores SIGQUIT, and another shell cannot change that.
+        // A command in the background of a shell ignores SIGQUIT, and another shell cannot change that.
         let args = ["--default-signal=QUIT", "sh", "-c", PROGRAM].map(str::to_owned);
         let family = Tethered::start_family("env", &args, &log);
         let told = || std::fs::read_to_string(&log).unwrap_or_default();

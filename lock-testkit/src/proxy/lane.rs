@@ -18,7 +18,7 @@ pub(super) enum Direction {
     Replies,
 }
 
-/// What happens to the bytes of a lane.
+/// Fate of the bytes of a lane.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Pass { after: Duration },
@@ -79,7 +79,7 @@ impl Lane {
     /// Carries bytes until the sender closes its side, which closes the receiver's. An error means
     /// that the whole connection is to be closed.
     pub(super) async fn carry(mut self, from: OwnedReadHalf, to: OwnedWriteHalf) -> io::Result<()> {
-        // What is delayed waits in a queue, so that a delay does not slow what comes behind it.
+        // Delayed bytes wait in a queue, so that a delay does not slow the bytes behind them.
         let (queue, parcels) = mpsc::unbounded_channel();
         match try_join!(self.take(from, queue), deliver(parcels, to))? {
             (End::Eof, ()) => Ok(()),
@@ -124,7 +124,7 @@ impl Lane {
         }
     }
 
-    /// What happens to the bytes of this lane by the newest mode. Waits while that mode holds them.
+    /// Decides on the bytes of this lane by the newest mode. Waits while that mode holds them.
     async fn settle(&mut self) -> io::Result<Fate> {
         if self.changes.has_changed().unwrap_or(false) {
             self.adopt()?;

@@ -1,8 +1,8 @@
-//! What a proxy does to a connection.
+//! Treatment of a connection by a proxy.
 
 use std::time::Duration;
 
-/// What a [`Proxy`](crate::Proxy) does with what goes through it.
+/// Treatment of the bytes that go through a [`Proxy`](crate::Proxy).
 ///
 /// TCP never loses bytes from the middle of a stream: it delivers them late, or the connection
 /// ends. Neither does the proxy: a connection from which something was swallowed is cut when it

@@ -12,8 +12,8 @@ use crate::process::require;
 /// For one test, so a month is plenty; platforms refuse certificates that live for years.
 const DAYS: &str = "30";
 
-/// What the two certificates say. Ours, because the system's own file differs between systems. A server is a client of other
-/// servers.
+/// Texts of the two certificates. Ours, because the system's own file differs between systems. A server is a client of
+/// other servers.
 const CONFIG: &str = "\
 [req]
 distinguished_name = nobody

@@ -23,10 +23,10 @@ use crate::process::signal;
 /// A server leads within a second; this is for a machine that is very busy.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// How long one look at a server's health may take.
+/// Longest time of one look at a server's health.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How many sets of ports are tried. A port seldom is taken between the choice and the start.
+/// Number of sets of ports that are tried. A port seldom is taken between the choice and the start.
 pub(crate) const PORTS_TRIED: usize = 5;
 
 /// A real `etcd` with ports and a folder of its own, alone or as a member of an
@@ -44,7 +44,7 @@ pub struct EtcdServer {
     folder: TempDir,
 }
 
-/// What does not change when a server is started again.
+/// Settings that stay when a server is started again.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     name: String,
@@ -171,7 +171,7 @@ impl EtcdServer {
         self.folder.path().join("ca.crt")
     }
 
-    /// What the server wrote to its log since it was last started.
+    /// Returns the server's log since it was last started.
     pub fn log(&self) -> String {
         read_log(self.folder.path())
     }
@@ -313,7 +313,7 @@ impl Member {
     }
 }
 
-/// What a server says of itself.
+/// Asks a server for its own account.
 async fn ask(port: u16, path: &str) -> std::io::Result<String> {
     let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
     connection.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;

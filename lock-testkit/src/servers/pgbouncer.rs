@@ -16,10 +16,10 @@ use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
 use crate::process::signal;
 
-/// It answers within tens of milliseconds; this is for a machine that is very busy.
+/// Limit for a very busy machine; pgbouncer answers within tens of milliseconds.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How many ports are tried. One seldom is taken between the choice and the start.
+/// Number of ports that are tried. A port seldom is taken between the choice and the start.
 const PORTS_TRIED: usize = 5;
 
 /// A real `pgbouncer` that pools by transaction: two statements of a client may run in two sessions
@@ -100,7 +100,7 @@ fn settings(server: &PostgresServer, port: u16) -> String {
     )
 }
 
-/// Whether it comes to listen before it ends.
+/// Returns true if it listens before it ends.
 async fn listens(port: u16, pid: u32) -> bool {
     let deadline = Instant::now() + LIMIT;
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {

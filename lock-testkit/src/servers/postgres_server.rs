@@ -21,7 +21,7 @@ use crate::process::signal;
 /// A server answers within a second; this is for a machine that is very busy.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How many ports are tried. One seldom is taken between the choice and the start.
+/// Number of ports that are tried. A port seldom is taken between the choice and the start.
 const PORTS_TRIED: usize = 5;
 
 /// Where packages of several versions are installed beside each other.
@@ -137,7 +137,7 @@ impl PostgresServer {
         data(&self.folder)
     }
 
-    /// What the server wrote to its log since it was last started.
+    /// Returns the server's log since it was last started.
     pub fn log(&self) -> String {
         read_log(self.folder.path())
     }
@@ -226,7 +226,7 @@ impl PostgresServer {
     }
 }
 
-/// Whether a process of the server before has its port or its memory yet: those that were killed end one after the other.
+/// Returns true if a process of the server before still has its port or its memory. Killed processes end one by one.
 fn is_still_ending(log: &str) -> bool {
     ["Address already in use", "pre-existing shared memory block"]
         .iter()
@@ -255,7 +255,7 @@ async fn launch(port: u16, settings: &[String], folder: &Path) -> Result<Tethere
     Ok(process)
 }
 
-/// Whether our server, and not another that has the port, answers.
+/// Returns true if our server answers, and not another that has the port.
 fn answers(port: u16, folder: &Path) -> bool {
     let ready = read_log(folder).contains("ready to accept");
     ready

@@ -198,7 +198,7 @@ impl RedisCluster {
         self.servers.iter().filter(|server| signal::is_running(server.pid()))
     }
 
-    /// Who has a slot, as `asked` says.
+    /// Returns the owner of a slot, by the word of `asked`.
     fn owner(&self, asked: &RedisServer, slot: i64) -> Option<usize> {
         let shards = asked.cli(&["CLUSTER", "SLOTS"]);
         let mut shards = shards.array().iter().map(Reply::array);
@@ -208,7 +208,7 @@ impl RedisCluster {
         self.servers.iter().position(|server| i64::from(server.port()) == port)
     }
 
-    /// Whether all servers that run say that all slots are served.
+    /// Returns true if all servers that run say that all slots are served.
     fn agree(&self) -> bool {
         let is_ok = |server: &RedisServer| {
             server.cli(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok")
@@ -270,7 +270,7 @@ async fn start_one(node_timeout: &str, certificates: Option<&Certificates>) -> R
     let bus = free_port().to_string();
     let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
     let timeout = ["--cluster-node-timeout", node_timeout];
-    // What one primary had must not stop the others.
+    // The loss of one primary must not stop the others.
     let coverage = ["--cluster-require-full-coverage", "no"];
     let tls = certificates.map(|certificates| arguments(&certificates.settings(free_port())));
     let tls: Vec<&str> = tls.iter().flatten().map(String::as_str).collect();
@@ -287,7 +287,7 @@ fn id(server: &RedisServer) -> String {
     server.cli(&["CLUSTER", "MYID"]).text().to_owned()
 }
 
-/// What a server is, as it says itself: a replica only once it has its data.
+/// Returns the role of a server by its own word: a replica only once it has its data.
 fn role(server: &RedisServer) -> &'static str {
     let info = server.cli(&["INFO", "replication"]);
     let has = |line: &str| info.text().lines().any(|other| other == line);

@@ -47,7 +47,7 @@ impl RedisSentinel {
     pub fn watch(&self, address: SocketAddr) -> String {
         let (host, port) = (address.ip().to_string(), address.port().to_string());
         let name = format!("primary-{host}-{port}");
-        // It refuses what it watches already.
+        // A sentinel refuses a name that it watches already.
         self.session().call(&["SENTINEL", "MONITOR", &name, &host, &port, "1"]);
         format!("redis-sentinel://{}/{name}", self.address)
     }

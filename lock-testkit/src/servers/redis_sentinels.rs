@@ -17,7 +17,7 @@ use crate::process::signal;
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
 
-/// What the sentinels call the primary.
+/// Name of the primary among sentinels.
 const NAME: &str = "mymaster";
 
 /// Sentinels hear of each other every two seconds, and a failover takes a few; this is for a machine that is very
@@ -154,7 +154,7 @@ impl RedisSentinels {
     /// # Panics
     /// If it does not answer within ten seconds.
     pub async fn start_stale(&self, number: usize) -> RedisSentinel {
-        // It watches the servers as a user who hears nothing of other sentinels.
+        // This sentinel watches the servers as a user who hears nothing of other sentinels.
         for server in &self.servers {
             server.cli(&["ACL", "SETUSER", "deaf", "on", ">deaf", "+@all", "~*", "resetchannels"]);
         }
@@ -207,7 +207,7 @@ async fn start_one(tls: Option<Vec<(&str, String)>>, more: &[&str]) -> RedisServ
     RedisServer::start_with(&args).await
 }
 
-/// What tells a sentinel to watch the primary at `port`.
+/// Returns the configuration of a sentinel that watches the primary at `port`.
 fn watching(port: &str, down_after: Duration) -> String {
     format!(
         "sentinel monitor {NAME} 127.0.0.1 {port} 2\n\
@@ -225,7 +225,7 @@ fn field_of<'a>(reply: &'a Reply, name: &str) -> Option<&'a str> {
     parts.get(position + 1).map(Reply::text)
 }
 
-/// Whether a server that runs says `line` of its replication.
+/// Returns true if a server that runs says `line` of its replication.
 fn has(server: &RedisServer, line: &str) -> bool {
     // A server whose role changes closes its connections.
     let info = || server.session().try_call(&["INFO", "replication"]);

@@ -21,7 +21,7 @@ use crate::process::signal;
 /// A server answers within tens of milliseconds; this is for a machine that is very busy.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How many ports are tried. One seldom is taken between the choice and the start.
+/// Number of ports that are tried. A port seldom is taken between the choice and the start.
 const PORTS_TRIED: usize = 5;
 
 /// A real `redis-server` with a port and a folder of its own, or what `LEASEHOLD_REDIS_SERVER` names: a
@@ -135,7 +135,7 @@ impl RedisServer {
         self.folder.path()
     }
 
-    /// What the server wrote to its log since it was last started.
+    /// Returns the server's log since it was last started.
     pub fn log(&self) -> String {
         read_log(self.folder.path())
     }
@@ -227,7 +227,7 @@ fn arguments(endpoint: &Endpoint, folder: &Path) -> Vec<String> {
     args
 }
 
-/// Whether our server, and not another that has the port, answers commands.
+/// Returns true if our server answers commands, and not another that has the port.
 fn answers(endpoint: &Endpoint, args: &[String], pid: u32) -> bool {
     let info = log_in(endpoint, args).and_then(|mut session| session.try_call(&["INFO"]));
     match info {

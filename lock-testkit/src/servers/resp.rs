@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Longer than any command of a test takes, shorter than a test's own bound.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a server answered.
+/// Reply of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Nothing: the key or element is not there.

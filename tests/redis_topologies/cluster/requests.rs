@@ -1,4 +1,4 @@
-//! What locks on a cluster cost.
+//! Cost of locks on a cluster.
 
 use std::time::Duration;
 

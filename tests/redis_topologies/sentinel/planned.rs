@@ -27,7 +27,7 @@ async fn replaced(sentinels: &RedisSentinels) -> usize {
 async fn until_it_asks(client: &LockClient, server: &RedisServer) {
     eventually("it asks the new primary", LIMIT, async || {
         let name = fresh_name();
-        // It may be between the two.
+        // The client may be between the two.
         let Ok(guard) = client.acquire(patient(&name)).await else { return false };
         let is_there = has(server, &name);
         let _ = guard.release().await;

@@ -31,7 +31,7 @@ impl Example {
         command
     }
 
-    /// Whether it takes a URL, by its sources: a list beside them would go stale.
+    /// Returns true if it takes a URL, by its sources: a list beside them would go stale.
     pub(super) fn takes_url(&self) -> io::Result<bool> {
         let reads_it = format!("env = \"{URL}\"");
         let texts: Result<Vec<_>, _> = self.sources()?.iter().map(fs::read_to_string).collect();
@@ -52,7 +52,7 @@ fn sources_in(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(sources?.concat())
 }
 
-/// What is in a folder.
+/// Returns the entries of a folder.
 pub(super) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
 }

@@ -53,7 +53,7 @@ fn run_at(url: &str, example: &Example, session: &mut Session) -> Done {
     }
 }
 
-/// How many clients ever connected.
+/// Returns the number of clients that ever connected.
 fn connections(session: &mut Session) -> Option<u64> {
     let info = session.call(&["INFO", "stats"]);
     let mut lines = info.text().lines();

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use super::example::Example;
 use crate::step::{self, Done, Failure};
 
-/// How a terminal ends a service, and how systemd and Kubernetes do.
+/// Signals by which a terminal, systemd and Kubernetes end a service.
 const SIGNALS: [&str; 2] = ["-INT", "-TERM"];
 
 /// Sells one lamp, sends a signal, and sees that the service ends by itself.

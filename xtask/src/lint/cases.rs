@@ -56,8 +56,8 @@ fn items(source: &Source) -> Done<Vec<Item>> {
     }
 }
 
-/// Whether a function is a case: public, asynchronous, and with nothing to give it but the harness, as an
-/// argument or as a type.
+/// Returns true if a function is a case: public, asynchronous, and with no parameter but the harness, as an argument or
+/// as a type.
 fn is_case(function: &ItemFn) -> bool {
     let signature = &function.sig;
     let is_public = matches!(function.vis, Visibility::Public(_));

@@ -35,7 +35,7 @@ fn repeated((line, clause): &(usize, Clause)) -> String {
     format!("{PAGE}:{line}: {clause} stands in an earlier line too: give each its own number")
 }
 
-/// What is wrong with one citation.
+/// Returns the fault of one citation.
 fn wrong(Citation { clause, place, kind }: &Citation, contract: &Contract) -> Option<String> {
     if !contract.has(*clause) {
         return Some(format!(
@@ -52,7 +52,7 @@ fn wrong(Citation { clause, place, kind }: &Citation, contract: &Contract) -> Op
     })
 }
 
-/// What a clause in force lacks.
+/// Returns the needs of a clause in force that nothing meets.
 fn neglected((clause, line): (&Clause, &usize), citations: &[Citation]) -> Vec<String> {
     let has = |kinds: &[Kind]| {
         citations

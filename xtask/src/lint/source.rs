@@ -18,7 +18,7 @@ impl Source {
         Self { path: path.into(), text: text.into() }
     }
 
-    /// Whether the file is in this folder, or below it.
+    /// Returns true if the file is in this folder, or below it.
     pub(crate) fn is_in(&self, folder: &str) -> bool {
         self.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
     }

@@ -1,4 +1,4 @@
-//! What a cache does that a store does not, and how that is told.
+//! Acts of a cache that a store does not, and their messages.
 
 use lock_core::{DistributedLock, Finding, Health, LockAdmin, LockClient, LockError, LockRequest};
 use lock_testkit::eventually;

@@ -1,4 +1,4 @@
-//! What many clients do at the same moment, and how long a hold lasts.
+//! Acts of many clients at the same moment, and the length of a hold.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::server::{LIMIT, Memcached};
 const CLIENTS: usize = 8;
 const ROUNDS: usize = 100;
 
-/// What a loaded machine may add.
+/// Time that a loaded machine may add.
 const SLACK: Duration = Duration::from_millis(250);
 
 async fn client() -> MemcachedBackend {
@@ -76,7 +76,7 @@ async fn c04_a_hold_lasts_for_what_was_granted() {
     }
 }
 
-/// How long a hold lasted that nobody renewed.
+/// Length of a hold that nobody renewed.
 struct Lasted {
     ttl: Duration,
     at_least: Duration,

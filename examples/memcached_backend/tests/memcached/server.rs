@@ -46,7 +46,7 @@ impl Memcached {
         url_at(self.address)
     }
 
-    /// What comes back for a line, up to a line that ends a reply.
+    /// Returns the reply to a line, up to a line that ends a reply.
     pub(crate) async fn say(&self, line: &str) -> String {
         let stream = TcpStream::connect(self.address).await.expect("a connection");
         let mut stream = BufReader::new(stream);
@@ -71,9 +71,9 @@ pub(crate) fn url_at(address: SocketAddr) -> String {
     format!("memcached://{address}")
 }
 
-/// It listens; `None` if it ended instead.
+/// Returns the server once it listens; `None` if it ended instead.
 async fn launched(address: SocketAddr, options: &[String], folder: &TempDir) -> Option<Tethered> {
-    // It does not run as root unless it is told to.
+    // The server does not run as root unless it is told to.
     let (host, port) = (address.ip().to_string(), address.port().to_string());
     let always = ["-l", &host, "-p", &port, "-U", "0", "-u", "root"].map(str::to_owned);
     let args = [&always[..], options].concat();

@@ -1,4 +1,4 @@
-//! What a history is made of.
+//! Histories of the model.
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy};
@@ -6,14 +6,14 @@ use proptest::prop_oneof;
 
 use lock_core::{Capabilities, DistributedLock, Kind, Kinds, Order, Permits};
 
-/// How many claims take part, half of them for each of two locks.
+/// Number of claims, half of them for each of two locks.
 const CLAIMS: usize = 8;
 
-/// How long the longest history is, and how often its time goes by: while a withdrawal is remembered for sure.
+/// Length of the longest history, and of its lapse of time: a withdrawal is remembered for longer.
 const LONGEST: usize = 24;
 const DEATHS: usize = 3;
 
-/// What each claim asks for, and what happens then.
+/// The request of each claim, and the steps that follow.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     pub(super) kinds: Vec<Kind>,
@@ -53,7 +53,7 @@ impl Step {
     }
 }
 
-/// What a backend can do is asked of it, and nothing else.
+/// Asks a backend for its abilities alone.
 pub(super) fn histories(can: &dyn DistributedLock) -> impl Strategy<Value = History> {
     let Capabilities { kinds, order, .. } = can.capabilities();
     let (in_order, records_runs) = (order == Order::Fifo, can.run_records().is_some());

@@ -11,11 +11,11 @@ use super::super::steps::renewal;
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, WaiterEvents, WaiterHandle};
 use lock_core::{BackendError, DistributedLock, FencingToken, Moment, Whom};
 
-/// How often a request is repeated that has no answer, and after which pause.
+/// Number of repeats of a request without an answer, and the pause between them.
 const TRIES: usize = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What a claim has.
+/// State of a claim.
 ///
 /// ```text
 ///   Nothing ──asks──▶ Hold ──is left until a time──▶ Left ──that time comes, or it is evicted──▶ Gone
@@ -32,11 +32,11 @@ pub(super) enum Standing {
     Hold,
     /// A hold that is nobody's, and goes on for a while.
     Left,
-    /// It had one. A claim is never used again after that.
+    /// Had a hold. Such a claim is never used again.
     Gone,
 }
 
-/// What an attempt to acquire came to.
+/// Answer to an attempt to acquire.
 pub(super) enum Attempted {
     Granted(Grant),
     Busy,
@@ -75,7 +75,7 @@ impl Member {
         Whom::Owner(self.claim.owner.to_string())
     }
 
-    /// Whether there is a hold that we keep from expiring.
+    /// Returns true if there is a hold that we keep from expiring.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.standing, Standing::Hold | Standing::Left)
     }
@@ -154,7 +154,7 @@ impl Member {
         }
     }
 
-    /// Whether the store shows its last hold.
+    /// Returns true if the store shows its last hold.
     pub(super) async fn is_shown(&self) -> bool {
         let state = self.store.expect_admin().inspect(&self.claim.name).await.expect("an answer");
         state.holders.iter().any(|holder| holder.token == self.token)

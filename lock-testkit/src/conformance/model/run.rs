@@ -17,12 +17,12 @@ use lock_core::{
     SystemClock, Whom,
 };
 
-/// What a step came to, with nothing in it that differs from run to run: a token is the number of its
+/// Result of a step, with nothing in it that differs from run to run: a token is the number of its
 /// grant.
 #[derive(Debug, PartialEq)]
 pub(super) struct Seen {
     answer: Outcome,
-    /// What came of those who waited, and of those who held, by their numbers.
+    /// Outcomes for waiters and holders, by their numbers.
     told: Vec<(usize, Outcome)>,
 }
 
@@ -32,14 +32,14 @@ enum Outcome {
     NotGranted,
     /// The lock is held as one of so many.
     Conflict(u16),
-    /// Whether there was something to extend, or to end.
+    /// True if there was something to extend, or to end.
     Done(bool),
     Lost,
     Died,
     /// Nothing was asked.
     Nothing,
     Evicted(Vec<Held>),
-    /// Those who hold the lock, and how many wait.
+    /// The holders of the lock, and the number of waiters.
     Held(Vec<Held>, u64),
 }
 
@@ -58,7 +58,7 @@ impl Outcome {
 /// The number of its grant, if it is one of ours.
 type Held = (Option<usize>, Kind, Slots);
 
-/// How time goes by.
+/// Passing of time.
 enum Time {
     /// On the model.
     Virtual(Arc<FakeClock>),
@@ -87,7 +87,7 @@ pub(super) struct Run {
     ttl: Duration,
     /// A bound for what has none of its own.
     limit: Duration,
-    /// Those who wait, in the order in which they came.
+    /// Waiters, in the order in which they came.
     line: Vec<usize>,
     /// When they looked last.
     looked: Moment,
@@ -98,7 +98,7 @@ pub(super) struct Run {
     /// The locks of which a hold ended without a word of its owner. It may take a moment to be seen, where a
     /// session ends with it.
     unsettled: HashSet<LockName>,
-    /// Whether a hold or a place in line may have expired because we were late. Then nothing is proven.
+    /// Set if a hold or a place in line may have expired because we were late. Then nothing is proven.
     pub(super) was_too_slow: bool,
 }
 
@@ -161,7 +161,7 @@ impl Run {
         seen.told.sort_by_key(|(i, _)| *i);
     }
 
-    /// Whether another look may show something else.
+    /// Returns true if another look may show something else.
     pub(super) fn may_change(&self, step: Step) -> bool {
         !self.line.is_empty() || self.is_unsettled(step)
     }
@@ -188,7 +188,7 @@ impl Run {
         seen.answer = self.answer(step).await;
         self.look(&mut seen.told).await;
         self.note_if_late(&deadlines);
-        // It was granted when it looked for the second time.
+        // The claim was granted when it looked for the second time.
         let own = seen.told.iter().position(|(i, _)| *i == step.claim());
         if let Some(own) = own.filter(|_| seen.answer == Outcome::NotGranted) {
             seen.answer = seen.told.remove(own).1;
@@ -343,7 +343,7 @@ impl Run {
         }
     }
 
-    /// Those who wait look again, as clients do, until nothing new is to be seen.
+    /// Lets waiters look again, as clients do, until nothing new is seen.
     async fn look(&mut self, told: &mut Vec<(usize, Outcome)>) {
         let mut news = Vec::new();
         loop {

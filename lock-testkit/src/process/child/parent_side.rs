@@ -1,4 +1,4 @@
-//! What the test holds.
+//! The test's side of a child.
 
 use std::env;
 use std::process::{ExitStatus, Stdio};
@@ -12,7 +12,7 @@ use super::{MARK, ROLE};
 use crate::process::Tether;
 use crate::process::signal;
 
-/// How long to wait for a line of a child, or for its end. No step of a child takes as long.
+/// Longest wait for a line of a child, or for its end. No step of a child takes as long.
 const LINE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A child process that plays a role. It is killed when this value is dropped, and also, even if it

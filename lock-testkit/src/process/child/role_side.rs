@@ -1,4 +1,4 @@
-//! What the child's role calls.
+//! The child's side: functions for its role.
 
 use std::env;
 use std::io::{BufRead, Write};
@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::{MARK, ROLE};
 
-/// What the parent told us and nobody has heard yet.
+/// Lines of the parent that nobody has read yet.
 static TOLD: OnceLock<Mutex<mpsc::UnboundedReceiver<String>>> = OnceLock::new();
 
 /// Plays the role this process was started for, on a runtime with two threads; does nothing in a

@@ -12,7 +12,7 @@ pub(super) struct Citation {
     pub(super) kind: Kind,
 }
 
-/// What a mention says of its clause.
+/// Meaning of a mention for its clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A comment in the code: this keeps the clause.
@@ -56,7 +56,7 @@ fn kind_of_comment(source: &Source, comment: &str, is_test: bool) -> Kind {
     }
 }
 
-/// How comments begin in the language of a file: Rust, Lua or SQL.
+/// Returns the start of comments in the language of a file: Rust, Lua or SQL.
 fn marker(source: &Source) -> &'static str {
     match source.path.ends_with(".rs") {
         true => "//",
@@ -64,8 +64,8 @@ fn marker(source: &Source) -> &'static str {
     }
 }
 
-/// What follows the marker of a comment. It begins a line or stands after a space, unlike that of
-/// an URL.
+/// Returns the text behind the marker of a comment. The marker begins a line or stands after a space, unlike that of an
+/// URL.
 fn comment<'a>(line: &'a str, marker: &str) -> Option<&'a str> {
     let places = line.match_indices(marker).map(|(place, _)| line.split_at(place));
     let mut comments = places.filter(|(before, _)| before.is_empty() || before.ends_with(' '));

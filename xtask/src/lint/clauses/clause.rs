@@ -4,7 +4,7 @@ use std::fmt;
 
 const LETTERS: &str = "PCSLR";
 
-/// Which clause: C19.
+/// Number of a clause: C19.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Clause {
     letter: char,
@@ -38,7 +38,7 @@ impl Clause {
         self.letter
     }
 
-    /// How the name of a test of it begins.
+    /// Returns the start of the name of its tests.
     pub(super) fn prefix(self) -> String {
         match self.letter {
             'C' => format!("c{:02}_", self.number),

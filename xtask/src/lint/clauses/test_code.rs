@@ -1,4 +1,4 @@
-//! Which lines are test code.
+//! Finds the lines that are test code.
 
 use crate::lint::source::Source;
 

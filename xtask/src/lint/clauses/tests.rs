@@ -19,7 +19,7 @@ fn good() -> Vec<Source> {
     ]
 }
 
-/// What the check says of good sources and these.
+/// Returns the findings of the check on good sources and these.
 fn said_of(contract: &str, others: &[(&str, &str)]) -> Vec<String> {
     let others = others.iter().map(|(path, text)| Source::new(path, text));
     let sources: Vec<_> = good().into_iter().chain(others).collect();
