@@ -66,7 +66,7 @@ use crate::path::FileSystem;
 #[derive(Clone, Debug)]
 pub struct FileBackend {
     directory: Arc<Directory>,
-    /// How this process hears of grants, from itself and from others.
+    /// Hears of grants, by this process and by others.
     notifications: Arc<Notifications<Listener>>,
 }
 

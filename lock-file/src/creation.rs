@@ -1,6 +1,6 @@
-//! Whether opening a file creates it.
+//! Creation of a file that is opened.
 
-/// Whether a file is created that is not there.
+/// Choice to create a missing file, or not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Creation {
     Create,

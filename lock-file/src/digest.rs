@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// How long a digest is as text.
+/// Length of a digest as text.
 pub(crate) const DIGITS: usize = 64;
 
 /// The digest of a text, in hexadecimal digits.

@@ -27,7 +27,7 @@ use crate::runs::Runs;
 use crate::sockets::{Sockets, Told};
 use crate::state_file::{StateFile, StateOf};
 
-/// How the file of a lock ends.
+/// Extension of a lock's file.
 const EXTENSION: &str = "lock";
 
 /// A directory of locks.
@@ -41,7 +41,7 @@ pub(crate) struct Directory {
     withdrawn: Mutex<Withdrawals>,
 }
 
-/// Whether a claim takes a place in the queue, and how it is told of its turn.
+/// Place of a claim in the queue, and the way in which it is told of its turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queueing {
     No,
@@ -210,7 +210,7 @@ impl Directory {
         let mut told = VecDeque::from(told);
         while let Some(next) = told.pop_front() {
             if self.sockets.tell(next.socket, &next.message) == Told::Nobody {
-                // What was asked for is done, whatever becomes of this: a grant that nobody claims is short.
+                // The request is done, whatever becomes of this: a grant that nobody claims is short.
                 told.extend(self.take_back(&next).unwrap_or_default());
             }
         }

@@ -1,4 +1,4 @@
-//! What goes wrong with a file, in the words of the contract.
+//! Faults of files, in the words of the contract.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -26,8 +26,8 @@ pub(crate) fn refused(
     }
 }
 
-/// Whether somebody must do something before a retry can help. A full disk or a process that is
-/// out of file descriptors may pass by itself.
+/// Returns true if somebody must do something before a retry can help. A full disk or a process that is out of file
+/// descriptors may pass by itself.
 fn is_lasting(kind: ErrorKind) -> bool {
     use ErrorKind::{
         AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound,
@@ -56,7 +56,7 @@ pub(crate) fn stuck(file: &StateFile, waited: Duration) -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
 }
 
-/// What the file holds cannot be used.
+/// Returns the error of a file with unusable content.
 pub(crate) fn unusable(file: &StateFile, why: &'static str) -> BackendError {
     if let StateOf::Lock(_) = file.of {
         // C49: what is there is no lock.

@@ -1,4 +1,4 @@
-//! How this process hears of the grants that others make to its waiters.
+//! Hears of the grants that others make to waiters of this process.
 
 use std::future::pending;
 use std::io::ErrorKind;
@@ -18,7 +18,7 @@ use crate::sockets::{HearingSocket, Sockets};
 #[derive(Debug)]
 pub(crate) struct Listener {
     sockets: Arc<Sockets>,
-    /// Whether the runtime was built without I/O. Then nobody hears, and waiters poll.
+    /// Set if the runtime was built without I/O. Then nobody hears, and waiters poll.
     is_deaf: AtomicBool,
 }
 

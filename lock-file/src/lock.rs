@@ -30,7 +30,7 @@ pub(crate) struct Lock {
     name: LockName,
     /// The last token granted, if one ever was.
     token: Option<FencingToken>,
-    /// Those that are not over.
+    /// Holds that are not over.
     pub(crate) holds: Holds<Duration>,
     /// Without a hold, nobody waits.
     queue: Queue,
@@ -94,18 +94,18 @@ impl Lock {
         &self.now
     }
 
-    /// Which entries of the file are the queue: others after each change of it.
+    /// Returns the entries of the file that are the queue: others after each change of it.
     pub(crate) fn queue(&self) -> Queue {
         self.queue
     }
 
-    /// How many wait.
+    /// Returns the number of waiters.
     pub(crate) fn waiters(&self) -> Result<u64, BackendError> {
         let alive = self.queue.alive(&self.file, &self.now).collect::<Result<Vec<_>, _>>()?;
         Ok(alive.len() as u64)
     }
 
-    /// Whether `claim` may come in now, and with which slots.
+    /// Decides if `claim` may come in now, and with which slots.
     pub(crate) fn admission(&self, claim: &Claim) -> Admission {
         match self.holds.admission(claim.kind) {
             // C34: not past those who wait.

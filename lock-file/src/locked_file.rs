@@ -13,9 +13,8 @@ use crate::platform;
 use crate::slots::{self, FILE_BYTES, Version};
 use crate::state_file::StateFile;
 
-/// How long an operation waits for the others that are inside their critical sections. Such a section
-/// takes some tens of microseconds. A process that takes longer was stopped, and nobody knows for how
-/// long.
+/// An operation waits for this long for the others that are inside their critical sections. Such a section takes some
+/// tens of microseconds. A process that takes longer was stopped, and nobody knows for how long.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The same for sections that sync to the disk, which takes seconds on a busy disk.
@@ -60,7 +59,7 @@ impl LockTimeout {
 pub(crate) struct LockedFile {
     state_file: StateFile,
     file: File,
-    /// How long it was when it was locked.
+    /// Length of the file when it was locked.
     length: u64,
     version: Option<Version>,
 }
@@ -124,7 +123,7 @@ impl LockedFile {
         Ok(())
     }
 
-    /// What the file holds from `offset` on: `length` bytes, or fewer if it ends there.
+    /// Returns the content from `offset` on: `length` bytes, or fewer if the file ends there.
     pub(crate) fn read_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, BackendError> {
         let (mut file, mut bytes) = (&self.file, Vec::with_capacity(length));
         file.seek(SeekFrom::Start(offset))

@@ -20,7 +20,7 @@ use crate::platform;
 pub(crate) struct Machine {
     /// The kernel's own id of this boot, if it can be read.
     pub(crate) boot: Option<Arc<str>>,
-    /// How far `uptime` is ahead of the machine's, in ns.
+    /// Lead of `uptime` over the machine's, in ns.
     pub(crate) offset: i128,
     pub(crate) uptime: fn() -> Duration,
     pub(crate) wall: fn() -> Duration,
@@ -109,7 +109,7 @@ impl Written {
 }
 
 impl Now {
-    /// Whether what was written then may be of this boot. S3: in doubt it is, which costs time alone.
+    /// Returns true if it may have been written in this boot. S3: in doubt it was, which costs time alone.
     pub(crate) fn is_in_boot_of(&self, written: &Written) -> bool {
         match (&written.boot, &self.boot) {
             (Some(then), Some(now)) => then == now,

@@ -1,4 +1,4 @@
-//! What a waiter is told of its grant.
+//! News of a grant for a waiter.
 //!
 //! The grant is in the record before the waiter is told, and counts though the waiter is never told: its next
 //! poll finds it.
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::machine::Now;
 use crate::queue_entry::QueueEntry;
 
-/// What a waiter is to be told of its grant, and where.
+/// News of a grant for a waiter, and its address.
 #[derive(Debug)]
 pub(crate) struct Notification {
     pub(crate) lock: LockName,

@@ -1,4 +1,4 @@
-//! What may be different about a directory of locks.
+//! Options of a directory of locks.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::path::FileSystem;
 use crate::{FileBackend, FileFence};
 
-/// How locks and fences are opened whose file system is not known to be local. Else a path alone is enough.
+/// Options to open locks and fences whose file system is not known to be local. Else a path alone is enough.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! Whether a path is fit for locks.
+//! Decides if a path is fit for locks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use lock_core::{LockError, Outcome};
 
 use crate::{fault, platform};
 
-/// What file systems are fit.
+/// File systems that are fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FileSystem {
-    /// Those that are known to be of one machine.
+    /// File systems that are known to be of one machine.
     #[default]
     KnownToBeLocal,
     /// Any: somebody who knows has said that no other machine can reach the directory.

@@ -31,13 +31,13 @@ use crate::queue_entry::{ENTRY_BYTES, QueueEntry};
 /// The fewest entries that there is room for.
 const SMALLEST: u64 = 16;
 
-/// How many entries are read at once.
+/// Number of entries that are read at once.
 const CHUNK: u64 = 16;
 
 /// A file that is longer is cut when nobody waits any more.
 pub(crate) const LONGEST_IDLE_FILE: u64 = offset(4 * SMALLEST);
 
-/// Which entries of a lock's file are its queue. Places are counted in entries.
+/// Entries of a lock's file that are its queue. Places are counted in entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queue {
     head: u64,
@@ -62,7 +62,7 @@ impl Queue {
         self.head..self.limit
     }
 
-    /// Those that are alive, in the order in which they came. They are read as they are asked for.
+    /// Returns the live waiters, in the order in which they came. Each is read when it is asked for.
     pub(crate) fn alive<'a>(
         self,
         file: &'a LockedFile,
@@ -127,7 +127,7 @@ impl Queue {
         Ok(Self { head: first.place, tail: last.place + 1, limit: self.limit })
     }
 
-    /// Those that are alive, in a part of the file that is free, with room for as many again.
+    /// Moves the live waiters to a part of the file that is free, with room for as many again.
     fn moved(self, file: &LockedFile, now: &Now, parts: &mut Parts) -> Result<Self, BackendError> {
         let alive = self.alive(file, now).collect::<Result<Vec<_>, _>>()?;
         let length = alive.len() as u64;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::machine::Now;
 
-/// How many bytes an entry takes in the file. A write of it lies within one page.
+/// Bytes of an entry in the file. A write of it lies within one page.
 pub(crate) const ENTRY_BYTES: usize = 256;
 
 /// The entry as it lies in the file: `crc32 (4) · length of the label (4) · seen in ns (8) · TTL in ns (8) ·
@@ -80,7 +80,7 @@ impl QueueEntry {
         bytes
     }
 
-    /// Whether an entry was written here, and whole. Else it was erased, or its waiter was killed as it wrote.
+    /// Returns true if an entry was written here, and whole. Else it was erased, or its waiter was killed as it wrote.
     pub(crate) fn is_whole(bytes: &EntryBytes) -> bool {
         bytes[..4] == checksum(bytes).to_le_bytes()
     }

@@ -1,4 +1,4 @@
-//! What the record in a lock's file says: the last token, who holds the lock, and where the rest of it lies.
+//! Record in a lock's file: the last token, the holders, and the place of the rest.
 
 use std::time::Duration;
 
@@ -32,11 +32,11 @@ pub(crate) struct Record {
     /// The last token granted. It stays when the hold ends, so that the next one is greater.
     pub(crate) token: FencingToken,
     pub(crate) holders: Holders,
-    /// Who waits for the end of a hold. Without a hold, nobody does.
+    /// Waiters for the end of a hold. Without a hold, there are none.
     pub(crate) queue: Queue,
 }
 
-/// Who holds a lock, with holds that may be over, and when that was written.
+/// Holders of a lock, with holds that may be over, and the time of writing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Holders {
     Nobody,

@@ -11,7 +11,7 @@ use crate::fault;
 use crate::path::sync_folder_of;
 use crate::platform;
 
-/// Who may read a file that was not there before.
+/// Readers of a file that was not there before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Privacy {
     /// Its owner alone.

@@ -27,8 +27,8 @@ use crate::state_file::{StateFile, StateOf};
 /// The folder of all runs in a directory of locks.
 const RUNS: &str = "runs";
 
-/// How many files of a lock are looked at when a further one is made, whether they are still to be kept: so
-/// there are hardly more files than runs to remember, and no call takes long.
+/// Number of files of a lock that are looked at when a further one is made, to remove the outdated ones: so there are
+/// hardly more files than runs to remember, and no call takes long.
 const SWEPT: usize = 16;
 
 /// The runs of one lock.
@@ -41,7 +41,7 @@ pub(crate) struct Runs {
 /// The first line of a file: its format. A later one has another mark, and is not ours to read.
 const MARK: &str = "run-1";
 
-/// What a file says of a run.
+/// Content of a run's file.
 #[derive(Debug, PartialEq)]
 struct Run {
     token: FencingToken,

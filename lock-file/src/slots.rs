@@ -89,15 +89,15 @@ fn checksum(header: &[u8], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Whether a slot begins with anything but our mark, a part of it that a torn write left, or nothing.
+/// Returns true if a slot begins with anything but our mark, a part of it that a torn write left, or nothing.
 fn is_foreign(slot: &[u8]) -> bool {
     let start = &slot[..slot.len().min(MAGIC.len())];
     let written = start.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     !MAGIC.starts_with(&start[..written])
 }
 
-/// Whether no value was ever in force: the file is empty, or its very first write was cut short
-/// (which leaves it shorter than a slot), or a crash of the machine left nothing but zeros.
+/// Returns true if no value was ever in force: the file is empty, or its very first write was cut short (which leaves
+/// it shorter than a slot), or a crash of the machine left nothing but zeros.
 fn is_unwritten(file: &[u8]) -> bool {
     let start = &file[..file.len().min(MAGIC.len())];
     let first_write_torn = file.len() < SLOT_BYTES && MAGIC.starts_with(start);

@@ -17,7 +17,7 @@ pub(crate) struct StateFile {
     pub(crate) of: StateOf,
 }
 
-/// What a file keeps the state of.
+/// Subject of a file's state.
 #[derive(Clone, Debug)]
 pub(crate) enum StateOf {
     Lock(LockName),
@@ -39,7 +39,7 @@ impl StateFile {
         }
     }
 
-    /// What to do about a file that cannot be read.
+    /// Returns the remedy for a file that cannot be read.
     pub(crate) fn remedy(&self) -> &'static str {
         match self.of {
             StateOf::Lock(_) | StateOf::UnknownLock => {

@@ -1,4 +1,4 @@
-//! What the tests share: claims, and machines with other boots and clocks.
+//! Parts shared by the tests: claims, and machines with other boots and clocks.
 
 use std::path::Path;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(crate) async fn queue_at(lock: &FileBackend, claim: &Claim, socket: Uuid) {
     assert!(matches!(attempt, Attempt::Busy(_)), "{} was free", claim.name);
 }
 
-/// Who holds the lock called `name`.
+/// Returns the holder of the lock called `name`.
 pub(crate) async fn holder(lock: &FileBackend, name: &str) -> Option<Holder> {
     lock.inspect(&claim(name).name).await.expect("an answer").holder().cloned()
 }

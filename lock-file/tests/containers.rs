@@ -16,7 +16,7 @@ use tempfile::{TempDir, tempdir};
 /// Tells a process of these tests in which directory to try the lock.
 const HOME: &str = "LOCK_FILE_TEST_HOME";
 
-/// How such a process ends.
+/// Exit code of such a process.
 const GRANTED: i32 = 40;
 const BUSY: i32 = 41;
 

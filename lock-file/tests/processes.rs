@@ -14,7 +14,7 @@ use lock_file::FileBackend;
 /// Says to a process of this test that it is one, and in which directory it works.
 const HOME: &str = "LOCK_FILE_TEST_HOME";
 
-/// What a killed holder costs the others.
+/// Time that a killed holder costs the others.
 const TTL: Duration = Duration::from_millis(50);
 
 /// A process that nobody kills, because the test was killed itself, ends after this long.

@@ -16,7 +16,7 @@ use lock_testkit::child::{self, Child};
 use lock_testkit::eventually;
 use tempfile::TempDir;
 
-/// What a loaded machine may add to a bound of the contract.
+/// Time that a loaded machine may add to a bound of the contract.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// A bound for what has none of its own.

@@ -34,7 +34,7 @@ use crate::transaction::{
 };
 use crate::turns::Turns;
 
-/// How long to wait for a new connection.
+/// Longest wait for a new connection.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// A caller that leaves after this much silence leaves a suspect connection behind; one that leaves
@@ -47,7 +47,7 @@ const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// Attempts at one lock may use this part of the connections: several locks may be jammed at a time.
 const PART_OF_ONE_LOCK: usize = 4;
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, PartialEq)]
 enum Purpose<'a> {
     /// An attempt at this lock.
@@ -68,7 +68,7 @@ impl<'a> Purpose<'a> {
 /// Connections to one server, at most so many at a time.
 pub(crate) struct Connections {
     options: Arc<PgConnectOptions>,
-    /// Whether each connection has a session of its own, as far as is known.
+    /// True if each connection has a session of its own, as far as is known.
     is_direct: AtomicBool,
     at_most: usize,
     idle: Idle<IdleConnection>,
@@ -136,7 +136,7 @@ impl Connections {
         &self.options
     }
 
-    /// How requests are sent.
+    /// Returns the form in which requests are sent.
     pub(crate) fn form(&self) -> Form {
         match self.is_direct.load(Ordering::Relaxed) {
             true => Form::Prepared,

@@ -1,4 +1,4 @@
-//! What endangers locks on a live server.
+//! Dangers to locks on a live server.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -41,7 +41,7 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendErro
     ])
 }
 
-/// What the server says of itself, as texts.
+/// The server's facts about itself, as texts.
 struct Facts(HashMap<String, String>);
 
 const FACTS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (\
@@ -145,7 +145,7 @@ fn durability(facts: &Facts) -> Finding {
     }
 }
 
-/// What keeps old versions of rows from being cleared away, in the whole database.
+/// Finds what keeps old versions of rows from being cleared away, in the whole database.
 async fn snapshot(server: &Server) -> Result<Finding, BackendError> {
     const WHAT: &str = "the oldest snapshot";
     let rows = server.ask(OLDEST_SNAPSHOT).await?;
@@ -223,7 +223,7 @@ fn encoding(facts: &Facts) -> Finding {
     }
 }
 
-/// Whether the tables and functions are there, and the user may use them.
+/// Finds if the tables and functions are there, and the user may use them.
 async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError> {
     if !facts.takes_writes() {
         let why = "no lock is taken without writes";
@@ -245,7 +245,7 @@ async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError>
     }
 }
 
-/// Whether new waiters come after those who were served.
+/// Finds if new waiters come after those who were served.
 async fn queue(server: &Server, facts: &Facts) -> Result<Finding, BackendError> {
     const WHAT: &str = "the places in the queue";
     if !facts.takes_writes() {
@@ -269,7 +269,7 @@ async fn queue(server: &Server, facts: &Facts) -> Result<Finding, BackendError> 
     })
 }
 
-/// Whether the user may call each routine that clients call.
+/// Finds if the user may call each routine that clients call.
 async fn rights(server: &Server) -> Result<Finding, BackendError> {
     let found = server.found().await.map_err(classify)?;
     Ok(match found.missing_rights() {
@@ -296,8 +296,8 @@ async fn clock(server: &Server) -> Result<Finding, BackendError> {
     Ok(offset(theirs.saturating_sub(after), before.saturating_sub(theirs)))
 }
 
-/// How far the server's clock is ahead of the later reading of ours, or behind the earlier one. What is
-/// between the two is no difference.
+/// Judges how far the server's clock is ahead of the later reading of ours, or behind the earlier one. A clock between
+/// the two does not differ.
 fn offset(ahead: Duration, behind: Duration) -> Finding {
     let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
     if off <= CLOCK_TOLERANCE {

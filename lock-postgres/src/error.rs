@@ -1,4 +1,4 @@
-//! What the server's and the driver's errors mean for the caller: was it done, and may a retry help?
+//! Meaning of the server's and the driver's errors for the caller: was it done, and may a retry help?
 
 use std::io;
 
@@ -7,18 +7,18 @@ use sqlx::Error;
 
 pub(crate) const BACKEND: &str = "postgres";
 
-/// What our own functions raise.
+/// Code that our own functions raise.
 const WITHDRAWN: &str = "LH001";
 const CLOCK: &str = "LH002";
 pub(crate) const STALE: &str = "LH003";
 pub(crate) const NOT_OURS: &str = "LH004";
 const SESSION_GONE: &str = "LH005";
 
-/// What it means that the server takes no writes.
+/// Meaning of a server that takes no writes.
 pub(crate) const READ_ONLY: &str = "the server takes no writes: it is a standby, or default_transaction_read_only is on for \
     this user or database";
 
-/// What the server raises where no message fits into its queue.
+/// Code that the server raises where no message fits into its queue.
 const QUEUE_FULL: &str = "54000";
 
 /// A failed request, and how far it got.
@@ -29,7 +29,7 @@ pub(crate) fn code_of(error: &RequestError) -> Option<String> {
     error.error().as_database_error()?.code().map(|code| code.into_owned())
 }
 
-/// What the server says, if it is the server's error.
+/// Returns the server's message, if it is the server's error.
 pub(crate) fn message_of(error: &RequestError) -> String {
     error.error().as_database_error().map(|error| error.message().to_owned()).unwrap_or_default()
 }

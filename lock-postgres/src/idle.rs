@@ -1,4 +1,4 @@
-//! What is kept for its next use, and closed when nobody used it for a while.
+//! Keeps things for their next use, and closes them when nobody used them for a while.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How to reach a server, and what may be different about it.
+//! Options to reach a server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::schema::{self, TableNames};
 
-/// How many connections requests may use at a time, unless told otherwise.
+/// Most connections of requests at a time, unless told otherwise.
 const CONNECTIONS: usize = 8;
 
 /// Where locks live in a database if nothing else is said.
 const SCHEMA: &str = "leasehold";
 const TABLE: &str = "locks";
 
-/// How to reach a Postgres server and where locks live in it. A URL alone is enough.
+/// Options to reach a Postgres server, and the place of locks in it. A URL alone is enough.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), lock_core::LockError> {
@@ -44,7 +44,7 @@ enum Target {
     Settings(Arc<PgConnectOptions>),
 }
 
-/// What ends a hold that nobody gives back.
+/// Event that ends a hold that nobody gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
     ByTtl,
@@ -205,7 +205,7 @@ fn take_what_needs_nothing(parameters: &mut UrlParameters) -> Result<(), LockErr
     )
 }
 
-/// Whether several hosts stand before the path.
+/// Returns true if several hosts stand before the path.
 fn names_several_hosts(base: &str) -> bool {
     let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or_default();
@@ -214,7 +214,7 @@ fn names_several_hosts(base: &str) -> bool {
 
 const MALFORMED: &str = "it is not of the form postgres://[user:password@]host[:port][/database]";
 
-/// What sqlx reads from a URL, beside `options[SETTING]`.
+/// Parameters that sqlx reads from a URL, beside `options[SETTING]`.
 const DRIVER_PARAMETERS: &[&str] = &[
     "sslmode",
     "ssl-mode",
@@ -236,14 +236,14 @@ const DRIVER_PARAMETERS: &[&str] = &[
     "options",
 ];
 
-/// What options come to.
+/// Result of the options.
 pub(crate) struct Settings {
     pub(crate) server: PgConnectOptions,
     pub(crate) names: TableNames,
     pub(crate) ends: Ends,
 }
 
-/// Whether the driver reads a parameter of this name.
+/// Returns true if the driver reads a parameter of this name.
 fn is_known_to_the_driver(key: &str) -> bool {
     let is_setting = key.starts_with("options[") && key.ends_with(']');
     is_setting || DRIVER_PARAMETERS.contains(&key)

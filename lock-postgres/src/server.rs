@@ -19,14 +19,14 @@ use crate::schema::{self, Found, Making, TableNames};
 use crate::sql::Call;
 use crate::transaction::Form;
 
-/// How long it may take to connect, or to make the schema. A migration gives up its own waits sooner.
+/// Longest time to connect, or to make the schema. A migration gives up its own waits sooner.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often two connections are looked at to see whether they have a session each. An idle pooler shows it at once. One
 /// that is busy with others shows it after a few looks.
 const LOOKS: usize = 4;
 
-/// How many releases there are to one that clears away.
+/// One release in this many clears away.
 const CALLS_A_FORGETTING: u64 = 64;
 
 /// One database, and the tables of the locks in it. Clones share their connections.
@@ -138,7 +138,7 @@ impl Server {
         run(rest).await.map(drop)
     }
 
-    /// Whether each connection has a session of its own.
+    /// Returns true if each connection has a session of its own.
     pub(crate) fn is_direct(&self) -> bool {
         self.connections.form() == Form::Prepared
     }
@@ -172,7 +172,7 @@ async fn refuse_foreign(connection: &mut PgConnection) -> Result<(), LockError> 
     }
 }
 
-/// What the text of a version has in it, and of which product.
+/// Parts of a version's text that name another product.
 const FOREIGN: [(&str, &str); 4] = [
     ("CockroachDB", "CockroachDB"),
     ("-YB-", "YugabyteDB"),
@@ -248,7 +248,7 @@ fn not_made(failure: RequestError) -> LockError {
                 message_of(&failure)
             ),
         },
-        // It waits for the migration of another, or for a use of what it would change.
+        // It waits for the migration of another, or for a use of the objects that it would change.
         Some("55P03" | "57014") => {
             let context = "others kept us from making the schema of the locks for too long";
             let code = code_of(&failure).unwrap_or_default();

@@ -17,7 +17,7 @@ use sqlx::{AssertSqlSafe, query};
 
 /// A call of a function, `SELECT … FROM function(…)`, or of a procedure, `CALL procedure(…)`.
 pub(crate) struct Call {
-    /// What stands before the arguments.
+    /// The text before the arguments.
     head: String,
     arguments: Vec<Argument>,
 }

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Connection, Error, Executor, PgConnection};
 
 use crate::sql::Call;
 
-/// What is asked of the server.
+/// Question to the server.
 pub(crate) enum Request<'a> {
     /// A call of one of our functions.
     Call(&'a Call),
@@ -13,7 +13,7 @@ pub(crate) enum Request<'a> {
     Plain(&'a str),
 }
 
-/// How requests are sent over a connection.
+/// Form in which requests are sent over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Calls as prepared statements, in a session of our own that was [set up](set_up); plain texts as below.
@@ -74,8 +74,8 @@ pub(crate) async fn read_to_the_end(connection: &mut PgConnection) -> Result<(),
     }
 }
 
-/// Whether the server goes on with a connection after this error, and should: a new connection may lead
-/// to a server that is no standby.
+/// Returns true if the server goes on with a connection after this error, and should: a new connection may lead to a
+/// server that is no standby.
 pub(crate) fn keeps_connection(error: &Error) -> bool {
     let Some(database) = error.as_database_error() else { return false };
     let code = database.code().unwrap_or_default();
@@ -83,7 +83,7 @@ pub(crate) fn keeps_connection(error: &Error) -> bool {
     !ends.iter().any(|class| code.starts_with(class)) && !lost_statement(error)
 }
 
-/// Whether a prepared statement was not found in the session that prepared it: a pooler gave us another
+/// Returns true if a prepared statement was not found in the session that prepared it: a pooler gave us another
 /// session.
 pub(crate) fn lost_statement(error: &Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());

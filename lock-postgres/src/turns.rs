@@ -1,4 +1,4 @@
-//! How many attempts at one lock may be under way at a time.
+//! Bounds the attempts at one lock that are under way at a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -8,7 +8,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-/// How tokens are made.
+/// Rule by which tokens are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rule {
     /// The protocol: a node grants ballots that grow.
@@ -23,7 +23,7 @@ enum Rule {
     EarlierVotes,
 }
 
-/// What may happen, beside messages that are late, lost or doubled.
+/// Trouble beside messages that are late, lost or doubled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
     Nothing,
@@ -40,7 +40,7 @@ enum Trouble {
 const NODES: usize = 3;
 const MAJORITY: usize = 2;
 const CLIENTS: usize = 2;
-/// How many attempts each client makes; one each where there is trouble.
+/// Number of attempts of each client; one each where there is trouble.
 const ATTEMPTS: [usize; CLIENTS] = [2, 1];
 /// The greatest time that a client's clock shows. Clocks show anything up to it.
 const LATEST: u8 = 2;
@@ -68,7 +68,7 @@ struct Node {
     counter: u8,
     is_out: bool,
     inbox: Inbox,
-    /// Which clients count its vote, and which its write.
+    /// Clients that count its vote, and clients that count its write.
     counted: [bool; CLIENTS],
     written: [bool; CLIENTS],
 }
@@ -173,7 +173,7 @@ impl Search {
         Ok(all)
     }
 
-    /// What a client may do.
+    /// Collects the next steps of a client.
     fn act(&self, state: &State, client: usize, all: &mut Vec<State>) {
         let me = &state.clients[client];
         match me.phase {
@@ -233,7 +233,7 @@ impl Search {
         Ok(())
     }
 
-    /// Whether the node grants, and what it says of its counter.
+    /// Returns true if the node grants, and its counter.
     fn vote(&self, node: &mut Node, asker: Asker) -> (bool, u8) {
         if node.is_out {
             return (false, 0);
@@ -260,7 +260,7 @@ impl Search {
         }
     }
 
-    /// What was given is taken back, and a vote that comes late is stale.
+    /// Takes the grant back; a vote that comes late is stale.
     fn back(&self, node: &mut Node, (client, owner, ballot): Asker) {
         let is_its = |(holder, of, held): Asker| {
             (holder, of) == (client, owner) && (!self.rule.has_ballots() || held <= ballot)
@@ -304,7 +304,7 @@ impl Search {
         }
     }
 
-    /// What may happen to a node.
+    /// Returns the state after trouble at a node.
     fn befall(&self, state: &State, node: usize) -> Option<State> {
         let is_current = |(client, owner, _): Asker| {
             let client = &state.clients[client];

@@ -1,4 +1,4 @@
-//! What comes between the grant to a waiter and the telling of it.
+//! Events between the grant to a waiter and the telling of it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What only Linux tells: its boot, the time since then, rights, and what a path is mounted from.
+//! Facts that only Linux tells: its boot, the time since then, rights, and the mount of a path.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
@@ -41,7 +41,7 @@ const LOCAL: [u32; 15] = [
     0x6175_6673, // aufs
 ];
 
-/// What others are called.
+/// Names of foreign file systems.
 const FOREIGN: [(u32, &str); 19] = [
     (0x6573_5546, "FUSE (as GlusterFS, CephFS, JuiceFS, virtiofs and sshfs are)"),
     (0x6969, "NFS"),
@@ -79,7 +79,7 @@ pub(crate) fn boot_id() -> Option<String> {
     Some(id.as_hyphenated().to_string())
 }
 
-/// How far [`uptime`] is ahead of the machine's, in ns: what the time namespace of this process adds.
+/// Returns the lead of [`uptime`] over the machine's, in ns: the offset of this process's time namespace.
 pub(crate) fn time_offset() -> io::Result<i128> {
     let namespace = std::fs::read_link("/proc/self/ns/time");
     // A kernel that knows of no such namespaces has none of their files.
@@ -215,12 +215,12 @@ fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why.into())
 }
 
-/// Whether an open file has no name any more.
+/// Returns true if an open file has no name any more.
 pub(crate) fn is_deleted(file: &Metadata) -> bool {
     file.nlink() == 0
 }
 
-/// What kind of file system a path is on; `None` if it is known to be of one machine.
+/// Returns the kind of a path's file system; `None` if it is known to be of one machine.
 pub(crate) fn foreign_file_system(path: &Path) -> io::Result<Option<String>> {
     // The width and sign of `f_type` differ between architectures; its magic numbers have 32 bits.
     Ok(foreign_kind(statfs(path)?.f_type as u32))

@@ -38,10 +38,10 @@ pub(crate) struct Sockets {
     sender: OnceLock<net::UnixDatagram>,
 }
 
-/// What came of telling a process.
+/// Outcome of telling a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// It hears; or the message is lost, and a poll finds what it told of (C28).
+    /// The process hears; or the message is lost, and a poll finds its news (C28).
     Sent,
     /// Nobody has that socket: its process is dead, or waits for nothing more.
     Nobody,
@@ -127,7 +127,7 @@ impl Sockets {
             let age = entry.metadata().and_then(|file| file.modified());
             let age = age.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
             if let Some(name) = name.filter(|_| age >= SETTLED) {
-                // What nobody waits for is passed over.
+                // A message that nobody waits for is passed over.
                 self.tell(name, "");
             }
         }
@@ -171,7 +171,7 @@ impl HearingSocket {
         Ok(String::from_utf8_lossy(&self.message[..length]).into_owned())
     }
 
-    /// Whether others find it: nobody has removed its file.
+    /// Returns true if others find it: nobody has removed its file.
     pub(crate) fn is_found(&self) -> bool {
         self.file.path.symlink_metadata().is_ok()
     }

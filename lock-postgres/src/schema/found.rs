@@ -1,4 +1,4 @@
-//! What a client finds in the database when it connects: the format of the schema, its routines, and the rights of its
+//! The client's view of the database when it connects: the format of the schema, its routines, and the rights of its
 //! user.
 
 use lock_core::LockError;
@@ -17,11 +17,11 @@ pub(crate) struct Found {
     missing: Vec<String>,
     user: String,
     schema: String,
-    /// What the names of the routines begin with.
+    /// Start of the routines' names.
     prefix: String,
 }
 
-/// Whether the schema is to be made, or brought to our format.
+/// Set if the schema must be made, or brought to our format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Making {
     Needed,
@@ -58,7 +58,7 @@ impl Found {
         })
     }
 
-    /// Whether the schema is of our format. Another one that we do not know is refused.
+    /// Returns true if the schema must be made or changed. A format that we do not know is refused.
     pub(crate) fn making(&self) -> Result<Making, LockError> {
         let Some(body) = &self.format else { return Ok(Making::Needed) };
         let format = body.split("/*").next().unwrap_or_default();
@@ -126,7 +126,7 @@ impl Found {
 pub(crate) const RUN_THE_SCRIPT: &str =
     "run what `leasehold schema postgres` prints, as the owner of the schema";
 
-/// What keeps holds and ends them.
+/// Routines that keep holds and end them.
 const GIVE_BACK: [&str; 5] =
     ["extend", "release", "release_and_tell", "release_together", "withdraw"];
 

@@ -1,4 +1,4 @@
-//! What the locks need in the database: tables and functions, as scripts.
+//! The objects of locks in the database: tables and functions, as scripts.
 
 mod found;
 mod names;

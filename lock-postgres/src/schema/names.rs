@@ -8,7 +8,7 @@ use lock_core::LockError;
 const LONGEST_TABLE: usize = 40;
 const LONGEST_SCHEMA: usize = 63;
 
-/// How the tables are called that go with one: no set of locks may take another's for its own.
+/// Names of the tables that go with one: no set of locks may take another's for its own.
 const COMPANIONS: [&str; 7] =
     ["_queue", "_withdrawn", "_fences", "_grants", "_holders", "_holds", "_runs"];
 

@@ -73,7 +73,7 @@ pub(super) fn granted_together(
     Ok(attempts)
 }
 
-/// Which part of a call a row is about. The server counts from one.
+/// Returns the number of the part of a call that a row is about. The server counts from one.
 fn part(row: &PgRow, what: &'static str) -> Result<usize, BackendError> {
     let part: i64 = get(row, 0, what)?;
     usize::try_from(part - 1).map_err(|_| unreadable(what))
@@ -94,7 +94,7 @@ fn granted(
     Ok(Grant::new(fencing_token(token)?, claim.ttl.as_duration()).with_slots(slots).at(at))
 }
 
-/// What the answer to a reservation is called in errors.
+/// Name of the answer to a reservation in errors.
 pub(crate) const RESERVATION: &str = "the answer to a reservation";
 
 /// Reads the answer to a reservation: the first token, and how many there are.
@@ -105,7 +105,7 @@ pub(crate) fn reserved(row: &PgRow) -> Result<Option<TokenRange>, BackendError> 
     TokenRange::new(first, count).map(Some).map_err(|_| unreadable(RESERVATION))
 }
 
-/// What an answer about a run is called in errors.
+/// Name of an answer about a run in errors.
 pub(crate) const RECORD: &str = "the record of a run";
 
 /// Reads the answer to a record: whether it was made.

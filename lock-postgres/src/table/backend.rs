@@ -29,7 +29,7 @@ use crate::sql::{Call, Flag, digits, granted_at};
 
 const RELEASE: &str = "the answer to a release";
 
-/// How often a waiter looks that no notification reaches.
+/// Interval of a waiter's looks where no notification reaches it.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Locks that are rows of a table in a Postgres database.
@@ -41,7 +41,7 @@ const POLL: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub struct PostgresBackend {
     server: Server,
-    /// How the server tells waiters of their grants; `None` behind a pooler.
+    /// Tells waiters of their grants; `None` behind a pooler.
     push: Option<Arc<Push>>,
     /// Where holds end with the client's connection: that connection.
     presence: Option<Arc<Presence>>,
@@ -223,7 +223,7 @@ impl PostgresBackend {
     }
 }
 
-/// Whether a claim takes a place in the queue, and how it is told of its turn.
+/// Place of a claim in the queue, and the way in which it is told of its turn.
 #[derive(Clone, Copy)]
 enum Queueing {
     No,
@@ -366,7 +366,7 @@ impl DistributedLock for PostgresBackend {
 
 #[async_trait]
 impl AcquiresSeveral for PostgresBackend {
-    /// Those that are asked for are of the kind of the first.
+    /// All claims are of the kind of the first.
     async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
         let kind = claims.first().map_or(Kind::Exclusive, |first| first.kind);
         let count = claims.iter().take_while(|claim| claim.kind == kind).count();
@@ -478,7 +478,7 @@ async fn acquire_together(
     answers::granted_together(&claims, &server.rows(&call).await?)
 }
 
-/// Whether locks are taken in the order of their names, up to the first that is not free.
+/// True if locks are taken in the order of their names, up to the first that is not free.
 struct InOrder(bool);
 
 /// A call that takes many locks, all of one kind.
@@ -498,7 +498,7 @@ fn call_for_all(
     call.optional(session).number(server.clock_limit())
 }
 
-/// How many permits the lock has, null for an exclusive hold, and how many are asked for.
+/// Adds the number of permits of the lock, null for an exclusive hold, and the number that is asked for.
 fn of_kind(call: Call, kind: Kind) -> Call {
     let permits = (kind != Kind::Exclusive).then(|| kind.permits().into());
     call.optional(permits).number(kind.slots().into())

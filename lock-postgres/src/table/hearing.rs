@@ -108,7 +108,7 @@ impl Hearing {
             ping = pings.recv() => {
                 let ping = ping.ok_or(Error::PoolClosed)?;
                 self.session.execute("SELECT 1").await?;
-                // It fails if nobody waits for the answer any more.
+                // Sending fails if nobody waits for the answer any more.
                 _ = ping.send(());
                 Ok(())
             }

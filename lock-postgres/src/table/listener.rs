@@ -1,4 +1,4 @@
-//! How this client hears of its grants: over a session of its own, which a task looks after.
+//! Hears of this client's grants over a session of its own, which a task looks after.
 
 use async_trait::async_trait;
 use lock_core::BackendError;

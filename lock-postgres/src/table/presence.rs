@@ -19,13 +19,13 @@ use crate::connections::CONNECT_LIMIT;
 use crate::error::{BACKEND, RequestError};
 use crate::session::listening;
 
-/// How long a hold lasts after the server has seen that its client's session is gone.
+/// A hold lasts this long after the server has seen that its client's session is gone.
 pub(crate) const SESSION_GRACE: Duration = Duration::from_secs(3);
 
-/// How long the session may be silent until its holds are given up.
+/// The session may be silent for this long until its holds are given up.
 const SILENCE: Duration = Duration::from_millis(2500);
 
-/// How often the session is asked for a sign of life. A connection that is cut is seen at once.
+/// Interval at which the session is asked for a sign of life. A connection that is cut is seen at once.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// The pause before the session is opened again.
@@ -67,7 +67,7 @@ impl Presence {
         open.ok_or_else(|| gone(Outcome::NotApplied))
     }
 
-    /// Whether the session is still open.
+    /// Succeeds if the session is still open.
     ///
     /// # Errors
     /// The answer to a request that was made for it counts no more: its hold ends.
@@ -141,7 +141,7 @@ fn gone(outcome: Outcome) -> BackendError {
 struct Open {
     listener: PgListener,
     key: i64,
-    /// It lived then.
+    /// Moment of its last sign of life.
     alive_at: Instant,
 }
 

@@ -1,4 +1,4 @@
-//! Whom this client tells of grants that the server pushes.
+//! Tells the waiters of this client of grants that the server pushes.
 
 use lock_core::backend::{Attempt, Claim, Notifications, WaiterHandle};
 use lock_core::{BackendError, OwnerId};

@@ -1,4 +1,4 @@
-//! What the claims of this client wait for, as far as its session is to know.
+//! The waits of this client's claims, as far as its session must know.
 
 use std::collections::HashMap;
 use std::sync::Arc;

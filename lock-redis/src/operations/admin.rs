@@ -1,4 +1,4 @@
-//! What operators ask: to look at locks, to list them, to end a hold, to examine the server.
+//! Operators' part: looks at locks, lists them, ends a hold, examines the server.
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
@@ -94,7 +94,7 @@ impl RedisBackend {
     }
 }
 
-/// How the owner of an eviction begins; empty for all.
+/// Returns the first digits of the owner of an eviction; empty for all.
 fn owner_digits(whom: &Whom) -> &str {
     match whom {
         Whom::All => "",

@@ -29,7 +29,7 @@ use crate::scripts::{ACQUIRE_WHILE_FREE, POLLED, RECORD, RELEASE_AFTER, RESERVE,
 use crate::topology::Topology;
 use crate::wire::node::Node;
 
-/// What a loss of the store does (C30).
+/// The effect of a loss of the store (C30).
 const ON_STORE_LOSS: &str = "a failover or a restart that loses writes can grant a lock twice; tokens still \
      grow unless the server's clock is behind then";
 
@@ -100,7 +100,7 @@ impl RedisBackend {
     }
 }
 
-/// What tells a script the kind of a hold; `None` if it is exclusive.
+/// Returns the script's mark of a kind; `None` if it is exclusive.
 fn kind_mark(kind: Kind) -> Option<String> {
     match kind {
         Kind::Shared => Some("*".to_owned()),

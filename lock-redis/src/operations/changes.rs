@@ -1,4 +1,4 @@
-//! How those who watch a lock are told of its changes (C44).
+//! Tells observers of a lock of its changes (C44).
 
 use std::sync::Arc;
 

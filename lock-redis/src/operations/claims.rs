@@ -1,4 +1,4 @@
-//! Which withdrawals leave a mark on the server (C19).
+//! Decides which withdrawals leave a mark on the server (C19).
 //!
 //! A request of a withdrawn claim may still be on its way, and take the lock when it comes: for nobody.
 //! A mark on the server, a key that lasts 30 s, has such a request refused. But a client whose waits are
@@ -51,17 +51,17 @@ pub(crate) struct Claims {
     by_owner: Mutex<HashMap<OwnerId, Record>>,
 }
 
-/// What is known of one claim.
+/// Knowledge of one claim.
 #[derive(Debug)]
 struct Record {
     carried_by: Carrier,
-    /// How many calls are under way that may send a request of it.
+    /// Number of calls under way that may send a request of it.
     calls: usize,
     is_withdrawn: bool,
     last_used: Instant,
 }
 
-/// What carried the requests of a claim.
+/// Carrier of the requests of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carrier {
     /// Nothing was sent.
@@ -87,13 +87,13 @@ impl Record {
         Self { carried_by, calls: 0, is_withdrawn: false, last_used: Instant::now() }
     }
 
-    /// Whether none of its requests can come late, as long as no further one is sent: one link carried
-    /// them all, and the last was answered.
+    /// Returns true if none of its requests can come late, as long as no further one is sent: one link carried them
+    /// all, and the last was answered.
     fn is_settled(&self) -> bool {
         self.calls == 0 && !self.is_withdrawn && self.carried_by != Carrier::Several
     }
 
-    /// Whether it is of no use any more. A record is used at least once a second while its claim waits.
+    /// Returns true if it is of no use any more. A record is used at least once a second while its claim waits.
     fn is_stale(&self) -> bool {
         self.calls == 0 && self.last_used.elapsed() >= WITHDRAWAL_REMEMBERED
     }

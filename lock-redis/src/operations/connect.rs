@@ -1,4 +1,4 @@
-//! How a store is connected.
+//! Connects a store.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What endangers locks on a live server.
+//! Dangers to locks on a live server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::wire::node::Node;
 /// The lock that a probe takes, behind the prefix of its client. It is always the same, so that the probes leave one counter.
 pub(crate) const PROBE: &str = "leasehold-doctor";
 
-/// How long a probe holds its lock if it cannot give it back.
+/// A probe holds its lock for this long if it cannot give it back.
 pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
 
-/// How long one of several servers is waited for.
+/// Longest wait for one of several servers.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A clock that is further off is not kept right by anybody.
@@ -32,7 +32,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 /// queue is (z), of a deletion (g) and of an expiry (x).
 const KEY_EVENTS: &str = "K$gxz";
 
-/// What compatible servers call the version of their own, beside that of the Redis that they speak as.
+/// Names by which compatible servers tell their own version, beside that of the Redis that they speak as.
 const PRODUCTS: [(&str, &str); 2] =
     [("valkey_version", "Valkey"), ("dragonfly_version", "Dragonfly")];
 
@@ -113,11 +113,11 @@ async fn in_time<T>(
     }
 }
 
-/// What one server tells of itself.
+/// Facts of one server about itself.
 struct Seen {
     settings: Vec<Finding>,
     is_replica: bool,
-    /// Those that follow it.
+    /// Its replicas.
     replicas: Vec<Arc<Node>>,
 }
 
@@ -202,7 +202,7 @@ fn version(info: &Info<'_>) -> Finding {
     }
 }
 
-/// Which server it is, if it is not Redis itself.
+/// Returns the name of the server, if it is not Redis itself.
 fn product(info: &Info<'_>) -> String {
     let told = PRODUCTS.iter().map(|(key, name)| (name, info.get(key)));
     let product = told.into_iter().find(|(_, version)| !version.is_empty());
@@ -317,7 +317,7 @@ async fn watching(server: &Node) -> Result<Finding, BackendError> {
     Ok(Finding::good("watching", seen))
 }
 
-/// How a watch learns of changes from a server that tells of these events.
+/// Tells how a watch learns of changes from a server that tells of these events.
 fn learns_by(events: &str) -> String {
     // `A` stands for every letter here but `K`.
     let has = |letter| events.contains(letter) || letter != 'K' && events.contains('A');
@@ -363,7 +363,7 @@ fn wall_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// What the server tells of itself: lines of `key:value`.
+/// The server's facts about itself: lines of `key:value`.
 struct Info<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Info<'a> {

@@ -1,4 +1,4 @@
-//! What a backend of locks does: the operations, the fence, and what operators ask.
+//! The operations of a backend: those on locks, the fence, and the operators' part.
 
 mod admin;
 pub(crate) mod backend;

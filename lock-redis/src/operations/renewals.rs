@@ -1,4 +1,4 @@
-//! How many holds are renewed by few requests (C12).
+//! Renews many holds by few requests (C12).
 //!
 //! A request to a cluster may name keys of one slot alone, and a hundred holds lie in nearly as many slots. But a
 //! script may use keys that the request does not name, of all the slots that its server has. So the holds of one
@@ -90,8 +90,8 @@ impl RedisBackend {
     }
 }
 
-/// What a script is told of holds whose locks are its keys: the longest TTL, each hold, and each TTL unless all have
-/// the longest, as most do: each argument costs the server time.
+/// Returns the arguments for holds whose locks are a script's keys: the longest TTL, each hold, and each TTL unless all
+/// have the longest, as most do: each argument costs the server time.
 pub(crate) fn holds_and_ttls(renewals: &[impl Borrow<Renewal>]) -> Vec<String> {
     let longest = longest_ttl(renewals);
     let mut args = vec![longest.to_string()];
@@ -107,7 +107,7 @@ fn longest_ttl(renewals: &[impl Borrow<Renewal>]) -> u64 {
     renewals.iter().map(|renewal| renewal.borrow().ttl.as_millis()).max().unwrap_or(0)
 }
 
-/// How the value of a lock begins that is this hold's.
+/// Returns the start of a lock's value that is this hold's.
 fn hold(Renewal { owner, token, .. }: &Renewal) -> String {
     format!("{}:{token}:", owner.expose())
 }

@@ -1,4 +1,4 @@
-//! What an error means for the caller: was the request carried out, and may a retry help?
+//! Meaning of errors for the caller: was the request carried out, and may a retry help?
 
 use std::error::Error;
 use std::fmt;
@@ -14,7 +14,7 @@ const WITHDRAWN: &str = "the claim was withdrawn";
 /// A failed request, and how far it got.
 pub(crate) type RequestError = lock_core::backend::RequestError<RedisError>;
 
-/// Whether the server does not know the script that it was to run.
+/// Returns true if the server does not know the script of the request.
 pub(crate) fn is_unknown_script(error: &RequestError) -> bool {
     let kind = ErrorKind::Server(ServerErrorKind::NoScript);
     matches!(error, RequestError::Execute(error) if error.kind() == kind)
@@ -136,7 +136,7 @@ fn classify_answer(error: RedisError) -> BackendError {
     }
 }
 
-/// What to do about a server that takes no writes; nothing about one that will by itself.
+/// Returns the remedy for a server that takes no writes; nothing for one that will by itself.
 fn remedy(code: &str) -> &'static str {
     match code {
         "READONLY" => ": it is a replica; name its primary in the URL",
@@ -147,7 +147,7 @@ fn remedy(code: &str) -> &'static str {
     }
 }
 
-/// What a server says of a command that it does not know.
+/// The server's text on an unknown command.
 #[derive(Debug)]
 struct UnknownCommand(String);
 
@@ -159,17 +159,17 @@ impl fmt::Display for UnknownCommand {
 
 impl Error for UnknownCommand {}
 
-/// Whether the server does not know the command of the request.
+/// Returns true if the server does not know the command of the request.
 pub(crate) fn lacks_command(error: &RequestError) -> bool {
     matches!(error, RequestError::Execute(error) if code_of(error) == UNKNOWN)
 }
 
-/// Whether the error is that the server does not know a command.
+/// Returns true if the error is an unknown command.
 pub(crate) fn is_unknown_command(error: &BackendError) -> bool {
     error.cause().is_some_and(|cause| cause.is::<UnknownCommand>())
 }
 
-/// Whether a client listens: behind a proxy that passes no SUBSCRIBE it does not, and its waiters look for themselves.
+/// Passes the result of opening a subscription on. Behind a proxy without SUBSCRIBE, waiters look for themselves.
 pub(crate) fn listening(opened: Result<(), BackendError>) -> Result<(), BackendError> {
     opened.or_else(|error| if is_unknown_command(&error) { Ok(()) } else { Err(error) })
 }
@@ -180,7 +180,7 @@ fn command_in(text: &str) -> String {
     quoted.map_or_else(|| "command that locks need".to_owned(), str::to_uppercase)
 }
 
-/// Whether the user lacks a right, which no retry gives.
+/// Returns true if the user lacks a right, which no retry gives.
 pub(crate) fn lacks_right(error: &RequestError) -> bool {
     matches!(error, RequestError::Execute(error) if code_of(error) == "NOPERM")
 }
@@ -236,7 +236,7 @@ fn refused(error: RedisError, context: &'static str) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, source(error))
 }
 
-/// Whether the server, or our own configuration, keeps us out: no retry will help.
+/// Returns true if the server, or our own configuration, keeps us out: no retry will help.
 fn is_refusal(error: &RedisError) -> bool {
     let kind = error.kind();
     let refused = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM" | "ERR"));
@@ -251,15 +251,15 @@ fn full(error: RedisError) -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
 }
 
-/// Whether the server has no room for another client.
+/// Returns true if the server has no room for another client.
 fn is_full(error: &RedisError) -> bool {
     error.detail().is_some_and(|text| text.contains("max number of clients"))
 }
 
-/// What stands for the code of a command that a server, or a proxy, does not know.
+/// Stands for the code of a command that a server, or a proxy, does not know.
 const UNKNOWN: &str = "UNKNOWN";
 
-/// How servers refuse a command of a script to a user: since Redis 7.2, and before it a command, a key or a channel.
+/// Refusals of a script's command to a user: since Redis 7.2, and before it of a command, a key or a channel.
 const REFUSALS: [&str; 4] = [
     "ACL failure in script",
     "can't run this command",

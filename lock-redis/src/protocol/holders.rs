@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lock_core::backend::ServerTime;
 use lock_core::{Holder, Kind, Label, OwnerId, Permits, Slots};
 
-/// Those who hold the lock whose key has this value, in the order of their grants. `left` is the TTL left of
+/// Returns the holders of the lock whose key has this value, in the order of their grants. `left` is the TTL left of
 /// the key. A value that is not one of ours is a foreign client's.
 pub(crate) fn holders(value: &[u8], left: Option<Duration>, now: ServerTime) -> Vec<Holder> {
     let text = str::from_utf8(value).ok();

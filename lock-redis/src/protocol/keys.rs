@@ -84,7 +84,7 @@ impl<'a> Keys<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// What it is put together from.
+    /// Returns its parts.
     fn parts(self) -> [&'a str; 5] {
         match self {
             Self::Lock(lock) => [lock, "", "", "", ""],

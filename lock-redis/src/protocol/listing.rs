@@ -6,7 +6,7 @@ use lock_core::{BackendError, LockName, LockState};
 
 use crate::protocol::keys::name_of_counter;
 
-/// How many locks one request of a listing looks at.
+/// Number of locks that one request of a listing looks at.
 const PAGE: usize = 100;
 
 /// The states of several locks, in their order. One whose key is no lock is an error.

@@ -30,7 +30,7 @@ pub(crate) struct Acquiring {
     pub(crate) channel: Cow<'static, str>,
     /// The latest server time in µs at which a grant may be made.
     pub(crate) limit: u64,
-    /// What tells the script the kind of the hold; nothing if it is exclusive.
+    /// The script's mark of the kind of the hold; nothing if it is exclusive.
     pub(crate) kind: Option<String>,
 }
 

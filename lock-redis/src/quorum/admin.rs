@@ -1,4 +1,4 @@
-//! What operators ask: to look at locks, to list them, to end a hold, to examine the servers.
+//! Operators' part: looks at locks, lists them, ends a hold, examines the servers.
 
 use async_trait::async_trait;
 use lock_core::{
@@ -77,7 +77,7 @@ impl QuorumBackend {
         Ok(names_of(said(answers).flatten()))
     }
 
-    /// Whether all servers can be reached, and vote.
+    /// Finds if all servers can be reached, and vote.
     async fn examine_set(&self) -> Result<Finding, BackendError> {
         let mut round = Round::ask(&self.voters, |voter| async move { voter.tell().await });
         let answers = round.all().await;

@@ -27,7 +27,7 @@ use super::votes::{self, Verdict, Vote};
 use crate::protocol::error::listening;
 use crate::protocol::keys;
 
-/// How often an attempt is made anew before it counts as "busy".
+/// An attempt is made anew this often before it counts as "busy".
 const ROUNDS: u32 = 8;
 
 /// The longest pause after the first split vote. It doubles with each one.
@@ -173,7 +173,7 @@ impl QuorumBackend {
         refused.filter(|_| open < majority(self.voters.len())).map_or(Ok(()), Err)
     }
 
-    /// Whether enough connections hear for the waiter of this claim.
+    /// Returns true if enough connections hear for the waiter of this claim.
     fn hears(&self, owner: OwnerId, waiter: &WaiterHandle) -> bool {
         let hears = |voter: &&Arc<Voter>| voter.node.push.register(owner, waiter).is_some();
         self.voters.iter().filter(hears).count() >= majority(self.voters.len())

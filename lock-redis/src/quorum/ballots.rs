@@ -1,4 +1,4 @@
-//! Which ballot each claim of this client was last proposed under.
+//! The last ballot of each claim of this client.
 //!
 //! ```text
 //!                    the attempt failed
@@ -42,7 +42,7 @@ struct Entry {
 enum Stage {
     /// Votes for the ballot may stand, or come.
     Open,
-    /// It was given back.
+    /// The grant was given back.
     Failed,
     Withdrawn,
 }
@@ -86,7 +86,7 @@ impl Ballots {
         }
     }
 
-    /// Whether votes for `ballot` may still be asked for.
+    /// Returns true if votes for `ballot` may still be asked for.
     pub(super) fn is_open(&self, owner: OwnerId, ballot: FencingToken) -> bool {
         let entries = self.lock();
         entries

@@ -1,4 +1,4 @@
-//! How the servers of a set are named by one URL, and connected.
+//! Connects the servers of a set, which one URL names.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::voter::Voter;
 use crate::topology::hosts::Hosts;
 use crate::topology::options::{RedisOptions, unusable};
 
-/// How long a server may take for its first answer.
+/// Longest time of a server's first answer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 
 /// The port of a server whose URL names none.

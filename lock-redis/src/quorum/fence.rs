@@ -22,7 +22,7 @@ pub struct QuorumFence {
     mark: String,
 }
 
-/// What one server says to a token.
+/// Answer of one server to a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mark {
     Passed,
@@ -77,7 +77,7 @@ impl Fence for QuorumFence {
     }
 }
 
-/// Whether a majority has let the token pass.
+/// Passes a token that a majority has let pass.
 fn passed(token: FencingToken, answers: &Answers<Mark>) -> Result<(), FenceError> {
     if said(answers).filter(|mark| **mark == Mark::Passed).count() >= majority(answers.len()) {
         return Ok(());
@@ -93,7 +93,7 @@ fn passed(token: FencingToken, answers: &Answers<Mark>) -> Result<(), FenceError
     }
 }
 
-/// What is not about tokens.
+/// Turns an error that is not about tokens into one of the backend.
 fn failure(error: FenceError) -> BackendError {
     match error {
         FenceError::Backend(error) => error,

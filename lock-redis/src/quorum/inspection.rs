@@ -1,4 +1,4 @@
-//! What the servers of a set tell of locks, put together.
+//! Joins the views of the servers of a set on locks.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn state(
         holders.push(state.as_ref().map_err(Clone::clone)?.holder());
     }
     let holder = strongest(holders.into_iter().flatten(), answers);
-    // Who waits is known to each server apart.
+    // The waiters are known to each server apart.
     Ok(LockState::new(name.clone(), holder, None))
 }
 

@@ -1,4 +1,4 @@
-//! What the answers of all servers to one question come to.
+//! Joins the answers of all servers to one question.
 
 use std::sync::Arc;
 
@@ -8,35 +8,35 @@ use lock_core::{BackendError, Outcome, Ttl};
 use super::BACKEND;
 use super::voter::Voter;
 
-/// What each server answered, in the order of the servers; `None` for one that has not answered yet.
+/// The answer of each server, in the order of the servers; `None` for one that has not answered yet.
 pub(super) type Answers<T> = [Option<Result<T, BackendError>>];
 
-/// How many of so many servers are a majority: of all, never of those that answer.
+/// Returns the majority of so many servers: of all, never of those that answer.
 pub(super) fn majority(servers: usize) -> usize {
     servers / 2 + 1
 }
 
-/// What the servers said that answered.
+/// Returns the answers of the servers that succeeded.
 pub(super) fn said<T>(answers: &Answers<T>) -> impl Iterator<Item = &T> + Clone {
     answers.iter().flatten().filter_map(|answer| answer.as_ref().ok())
 }
 
-/// How many servers may still answer.
+/// Returns the number of servers that may still answer.
 pub(super) fn pending<T>(answers: &Answers<T>) -> usize {
     answers.iter().filter(|answer| answer.is_none()).count()
 }
 
-/// Whether a majority has answered.
+/// Returns true if a majority has answered.
 pub(super) fn have_answered<T>(answers: &Answers<T>) -> bool {
     said(answers).count() >= majority(answers.len())
 }
 
-/// What a request comes to that fewer than a majority have answered.
+/// Returns the error of a request that fewer than a majority have answered.
 pub(super) fn too_few<T>(answers: &Answers<T>) -> BackendError {
     no_majority(answers, errors(answers).map(ToString::to_string).collect())
 }
 
-/// What a request comes to that no majority agrees to, for these reasons (C15).
+/// Returns the error of a request that no majority agrees to, for these reasons (C15).
 pub(super) fn no_majority<T>(answers: &Answers<T>, mut reasons: Vec<String>) -> BackendError {
     let (servers, needed) = (answers.len(), majority(answers.len()));
     let refuse_for_good = errors(answers).filter(|error| !error.is_transient()).count();
@@ -57,14 +57,14 @@ fn errors<T>(answers: &Answers<T>) -> impl Iterator<Item = &BackendError> {
     answers.iter().flatten().filter_map(|answer| answer.as_ref().err())
 }
 
-/// Whether further answers could not change what a release comes to.
+/// Returns true if further answers could not change the outcome of a release.
 pub(super) fn is_released(answers: &Answers<Release>) -> bool {
     let released = released(answers);
     let hopeless = released + answers.len() - said(answers).count() < majority(answers.len());
     released >= majority(answers.len()) || hopeless || pending(answers) == 0
 }
 
-/// What a release comes to, which a majority must have answered.
+/// Returns the outcome of a release, which a majority must have answered.
 pub(super) fn release(answers: &Answers<Release>) -> Result<Release, BackendError> {
     if !have_answered(answers) {
         return Err(too_few(answers));
@@ -81,7 +81,7 @@ fn released(answers: &Answers<Release>) -> usize {
     said(answers).filter(|answer| matches!(answer, Release::Released)).count()
 }
 
-/// Whether further answers could not change what any of so many extensions comes to.
+/// Returns true if further answers could not change the outcome of any of so many extensions.
 pub(super) fn are_extended(answers: &Answers<Vec<u8>>, count: usize) -> bool {
     let majority = majority(answers.len());
     let is_settled = |index| {
@@ -91,7 +91,7 @@ pub(super) fn are_extended(answers: &Answers<Vec<u8>>, count: usize) -> bool {
     pending(answers) == 0 || (0..count).all(is_settled)
 }
 
-/// What the extension of one hold comes to.
+/// Returns the outcome of the extension of one hold.
 pub(super) fn extension(
     answers: &Answers<Vec<u8>>,
     index: usize,

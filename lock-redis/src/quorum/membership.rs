@@ -1,4 +1,4 @@
-//! Which servers vote (P2).
+//! Decides which servers vote (P2).
 //!
 //! A server that restarted may have lost what it granted. If it voted at once, it could grant a lock to a
 //! second holder together with servers that the first holder's majority does not include. So it stays out
@@ -74,12 +74,12 @@ async fn terms_of_others(voters: &[Arc<Voter>], newcomer: &Arc<Voter>) -> Option
     terms(told.all().await)
 }
 
-/// Whether all servers answer, and none was ever let in.
+/// Returns true if all servers answer, and none was ever let in.
 fn is_new_set(told: &Answers<Told>) -> bool {
     told.iter().all(|answer| matches!(answer, Some(Ok(Told { was_in: false, .. }))))
 }
 
-/// What the others have told comes to; `None` if too few have.
+/// Joins the answers of the others; `None` if too few have answered.
 fn terms(others: &Answers<Told>) -> Option<Terms> {
     let told = || said(others);
     let voting = told().filter(|told| told.is_in).count();

@@ -61,7 +61,7 @@ mod scripts;
 mod voter;
 mod votes;
 
-/// What capabilities, errors and metrics call this backend.
+/// Name of this backend in capabilities, errors and metrics.
 const BACKEND: &str = "redis-quorum";
 
 pub use self::backend::QuorumBackend;

@@ -50,8 +50,7 @@ impl<T: Send + 'static> Round<T> {
     }
 }
 
-/// What goes on after the caller has its answer: requests that the slower voters are still to be sent, or to
-/// answer. It ends with the backend.
+/// Requests to slower voters that go on after the caller has its answer. They end with the backend.
 #[derive(Debug, Default)]
 pub(super) struct Background(Mutex<JoinSet<()>>);
 

@@ -25,7 +25,7 @@ use crate::wire::link::{LinkId, Role};
 use crate::wire::node::Node;
 use crate::wire::push::new_channel;
 
-/// How long one voter is waited for.
+/// Longest wait for one voter.
 pub(super) const VOTER_LIMIT: Duration = Duration::from_millis(250);
 
 /// For how long after it was asked for an answer counts. A server that restarted is not let in before: by then each
@@ -35,7 +35,7 @@ pub(super) const ANSWER_COUNTS_FOR: Duration = Duration::from_secs(1);
 /// The pause before what a voter is owed is tried again.
 const OWED_PAUSE: Duration = Duration::from_millis(500);
 
-/// What a voter is owed at most. The oldest is given up first: its hold ends with its TTL.
+/// Most requests owed to a voter. The oldest is given up first: its hold ends with its TTL.
 const OWED_MOST: usize = 10_000;
 
 /// One server of a quorum.
@@ -45,7 +45,7 @@ pub(super) struct Voter {
     pub(super) server: Arc<Topology>,
     /// The same, as the connections to it.
     pub(super) node: Arc<Node>,
-    /// Whether it left the last request without an answer.
+    /// Set if it left the last request without an answer.
     is_silent: AtomicBool,
     is_being_let_in: AtomicBool,
     owed: Mutex<VecDeque<Arc<GivingBack>>>,
@@ -57,7 +57,7 @@ pub(super) struct Voter {
 pub(super) struct Proposal {
     pub(super) claim: Claim,
     pub(super) ballot: FencingToken,
-    /// Who is woken if the lock is busy.
+    /// The waiter to wake if the lock is busy.
     pub(super) waiter: Option<WaiterHandle>,
 }
 
@@ -68,22 +68,22 @@ pub(super) struct GivingBack {
     pub(super) owner: OwnerId,
     /// The last ballot of the claim, if it is known: a vote for it that comes late is stale.
     pub(super) ballot: Option<FencingToken>,
-    /// Whether the lock was held, so that the next waiter is woken.
+    /// Set if the lock was held, so that the next waiter is woken.
     pub(super) wakes: bool,
-    /// Whether a request that comes late finds a mark.
+    /// Set if a late request must find a mark.
     pub(super) marks: bool,
 }
 
-/// What a voter tells of itself.
+/// Facts of a voter about itself.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
-    /// Which run of the server it is.
+    /// The run of the server.
     pub(super) run: String,
-    /// Whether this run was let in.
+    /// True if this run was let in.
     pub(super) is_in: bool,
-    /// Whether an earlier run was: it has been a voter before.
+    /// True if an earlier run was let in: it has been a voter before.
     pub(super) was_in: bool,
-    /// How long holds may last that it granted.
+    /// Longest time for which holds last that it granted.
     pub(super) held: Duration,
     /// Its greatest ballot.
     pub(super) high: u64,
@@ -161,7 +161,7 @@ impl Voter {
         !self.owed().is_empty()
     }
 
-    /// Whether there is something to settle, and nobody does so.
+    /// Returns true if there is something to settle, and nobody does so.
     pub(super) fn begin_settling(&self) -> bool {
         self.is_owed() && !self.is_being_settled.swap(true, Ordering::AcqRel)
     }
@@ -201,7 +201,7 @@ impl Voter {
         }
     }
 
-    /// What it tells of itself.
+    /// Returns its facts about itself.
     pub(super) async fn tell(&self) -> Result<Told, BackendError> {
         self.tell_within(VOTER_LIMIT).await
     }
@@ -230,7 +230,7 @@ impl Voter {
         self.within_limit(ask).await.map(drop)
     }
 
-    /// Whether nobody lets it in already.
+    /// Returns true if nobody lets it in already.
     pub(super) fn begin_letting_in(&self) -> bool {
         !self.is_being_let_in.swap(true, Ordering::AcqRel)
     }
@@ -239,12 +239,12 @@ impl Voter {
         self.is_being_let_in.store(false, Ordering::Release);
     }
 
-    /// What INFO tells of the server by `key`, if it was reached.
+    /// Returns the server's fact `key` of INFO, if it was reached.
     pub(super) fn known(&self, key: &str) -> Option<String> {
         reply::info_of(&self.node.connection.link().told(), key).map(str::to_owned)
     }
 
-    /// What does not come within the bound of a voter is no answer (C17).
+    /// Turns an answer that is later than the bound of a voter into no answer (C17).
     pub(super) async fn within_limit<T>(
         &self,
         ask: impl Future<Output = Result<T, BackendError>>,

@@ -1,4 +1,4 @@
-//! What the votes of the voters come to.
+//! Counts the votes of the voters.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use crate::protocol::error::unreadable;
 use crate::protocol::holders::holders;
 use crate::protocol::reply;
 
-/// What one voter says to an attempt.
+/// Answer of one voter to an attempt.
 #[derive(Clone, Debug)]
 pub(super) enum Vote {
     /// The claim holds the lock there, under this token.
@@ -27,18 +27,18 @@ pub(super) enum Vote {
     Out(Duration),
     /// The server restarted, or lost its data, and was not let in yet.
     New,
-    /// It says that no try will ever help.
+    /// The voter says that no try will ever help.
     Refused(BackendError),
 }
 
-/// What another holds on a voter.
+/// Hold of another on a voter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Foreign {
     value: Vec<u8>,
     left: Option<Duration>,
 }
 
-/// What an attempt came to.
+/// Outcome of an attempt.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Granted(FencingToken),
@@ -78,7 +78,7 @@ pub(super) fn read(reply: Value) -> Result<Vote, BackendError> {
     vote().ok_or_else(|| unreadable(WHAT))
 }
 
-/// Whether no further answer could change what an attempt comes to. If a majority has voted, voters that were
+/// Returns true if no further answer could change the outcome of an attempt. If a majority has voted, voters that were
 /// silent before are not waited for.
 pub(super) fn is_decided(answers: &Answers<Vote>, silent: &[bool]) -> bool {
     let majority = majority(answers.len());
@@ -89,7 +89,7 @@ pub(super) fn is_decided(answers: &Answers<Vote>, silent: &[bool]) -> bool {
     pending(answers) == 0 || most >= majority || hopeless || refusal(answers).is_some()
 }
 
-/// What the votes come to. Voters that did not answer count as votes for nobody.
+/// Returns the outcome of the votes. Voters that did not answer count as votes for nobody.
 pub(super) fn verdict(answers: &Answers<Vote>) -> Verdict {
     // A majority of all voters, never of those that answer.
     let majority = majority(answers.len());
@@ -104,8 +104,8 @@ pub(super) fn verdict(answers: &Answers<Vote>) -> Verdict {
     if voters < majority {
         return Verdict::NoMajority(too_few_vote(answers));
     }
-    // Those that are absent may be another's. But a candidate with votes does not wait for that other: if neither
-    // has a majority, nobody wakes the two.
+    // Absent votes may be another's. But a candidate with votes does not wait for that other: if neither has a
+    // majority, nobody wakes the two.
     let absent = if own > 0 { 0 } else { answers.len() - voters };
     match strongest_other(answers) {
         Some((other, voters)) if voters + absent >= majority => Verdict::Busy(contention(&other)),
@@ -116,7 +116,7 @@ pub(super) fn verdict(answers: &Answers<Vote>) -> Verdict {
     }
 }
 
-/// How many voters have voted.
+/// Returns the number of voters that have voted.
 fn voters(answers: &Answers<Vote>) -> usize {
     said(answers)
         .filter(|vote| !matches!(vote, Vote::Out(_) | Vote::New | Vote::Refused(_)))
@@ -139,7 +139,7 @@ fn most_votes(answers: &Answers<Vote>) -> (Option<FencingToken>, usize) {
     most_frequent(tokens).map_or((None, 0), |(token, voters)| (Some(token), voters))
 }
 
-/// Who else holds most voters, and how many they are. The longest TTL left counts.
+/// Returns the other with most voters, and their number. The longest TTL left counts.
 fn strongest_other(answers: &Answers<Vote>) -> Option<(Foreign, usize)> {
     let others = || {
         said(answers).filter_map(|vote| match vote {

@@ -7,17 +7,17 @@ use lock_core::FencingToken;
 use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
 use redis::{Cmd, Script, ToRedisArgs};
 
-/// What stands for the channel of a waiter that hears nothing, and looks for itself.
+/// Channel of a waiter that hears nothing, and looks for itself.
 pub(crate) const POLLED: &str = "poll";
 
-/// How long a token counter outlasts the last grant of its lock, to within a second. A renewal makes it last
-/// anew once a day.
+/// A token counter outlasts the last grant of its lock for this long, to within a second. A renewal makes it last anew
+/// once a day.
 pub(crate) const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What a script is given that names none.
+/// Keys of a script that names none.
 pub(crate) const NO_KEYS: [&str; 0] = [];
 
-/// What a request about one lock with a short name needs no more room than.
+/// A request about one lock with a short name needs no more room than this.
 const USUAL_ARGUMENTS: usize = 16;
 const USUAL_BYTES: usize = 256;
 
@@ -97,7 +97,7 @@ fn with_bounds(text: &str) -> String {
     bounds.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
-/// How a server is told which program to run.
+/// Form in which a server is told the program to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// By its hash: the server probably knows it already.

@@ -1,4 +1,4 @@
-//! How a client finds out which servers there are: any of several can tell.
+//! Finds the servers of a client: any of several can tell.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::protocol::error::{classify, no_server};
 use crate::wire::connection::Connection;
 use crate::wire::link::Role;
 
-/// How long one server is waited for before the next is asked too.
+/// One server is waited for this long before the next is asked too.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How often the servers are looked at anew, at the most.
+/// Least time between two looks at the servers.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Asks one after the other, those beside that are slow to answer, until one answers. If none does, a refusal tells

@@ -13,9 +13,9 @@ pub(crate) struct Hosts {
     scheme: &'static str,
     /// User and password, and the `@` behind them.
     login: String,
-    /// What stands behind the address of each: a slash, and perhaps a database.
+    /// The part of the URL behind the addresses: a slash, and perhaps a database.
     database: String,
-    /// What stands behind that: the parameters.
+    /// The part behind that: the parameters.
     parameters: String,
     /// Each with its port.
     pub(crate) addresses: Vec<String>,
@@ -64,7 +64,7 @@ impl Hosts {
         Self { login, ..self }
     }
 
-    /// What opens connections to the host at `address`.
+    /// Returns the opener of connections to the host at `address`.
     pub(crate) fn client(&self, address: &str) -> Result<Client, LockError> {
         let Self { scheme, login, database, parameters, .. } = self;
         self.options.at(format!("{scheme}://{login}{address}{database}{parameters}")).client()

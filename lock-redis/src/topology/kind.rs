@@ -1,4 +1,4 @@
-//! What kind of server it is that does not know a command of ours.
+//! Tells the kind of a server that does not know a command of ours.
 
 use redis::{Value, cmd, from_redis_value};
 
@@ -24,7 +24,7 @@ pub(crate) async fn explained(node: &Node, error: RequestError) -> BackendError 
     }
 }
 
-/// What a sentinel says behind `sentinel` when it is asked for its role; nothing of any other server.
+/// Returns the words of a sentinel behind `sentinel`, asked for its role; nothing of any other server.
 async fn role(node: &Node) -> Option<Vec<Value>> {
     let told = node.connection.send(cmd("ROLE")).await.ok()?;
     let told: Vec<Value> = from_redis_value(told).ok()?;

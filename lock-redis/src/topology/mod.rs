@@ -1,4 +1,4 @@
-//! Which servers there are, and which of them a request goes to.
+//! The servers of a store, and the choice of one for a request.
 
 #[cfg(feature = "cluster")]
 mod cluster;

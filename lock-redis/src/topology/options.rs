@@ -1,4 +1,4 @@
-//! How to reach a server, and what may be different about it.
+//! Options to reach a server.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use redis::{Client, IntoConnectionInfo};
 
 use crate::wire::connection::with_socket_settings;
 
-/// How to reach a Redis server and where locks live on it. A URL alone is enough.
+/// Options to reach a Redis server, and the place of locks on it. A URL alone is enough.
 #[derive(Clone)]
 #[must_use = "options do nothing until they connect"]
 pub struct RedisOptions {
@@ -58,7 +58,7 @@ impl RedisOptions {
         Self { root_certificate: Some(pem.into()), ..self }
     }
 
-    /// What stands before the first colon of the URL.
+    /// Returns the part before the first colon of the URL.
     pub(crate) fn scheme(&self) -> &str {
         self.url.split(':').next().unwrap_or_default()
     }

@@ -19,11 +19,11 @@ use crate::wire::batch::Manner;
 use crate::wire::link::LinkId;
 use crate::wire::node::Node;
 
-/// How often a request follows a server that names another. A slot that moves takes two: one to the server that
-/// it moves to, one when it has moved.
+/// A request follows a server that names another this often. A slot that moves takes two: one to the server that it
+/// moves to, one when it has moved.
 const MOST_HOPS: usize = 4;
 
-/// How many keys one step of a listing looks at.
+/// Number of keys that one step of a listing looks at.
 const SCAN_STEP: usize = 1000;
 
 impl Topology {
@@ -180,7 +180,7 @@ async fn keys_at(node: &Node, glob: &str) -> Result<Vec<String>, BackendError> {
     }
 }
 
-/// Those of `all` whose numbers are in `group`.
+/// Returns the items of `all` whose numbers are in `group`.
 pub(crate) fn picked<'a, T>(all: &'a [T], group: &'a [usize]) -> impl Iterator<Item = &'a T> {
     group.iter().filter_map(|number| all.get(*number))
 }

@@ -1,4 +1,4 @@
-//! Which commands a user may not run (C31).
+//! Finds the commands that a user may not run (C31).
 //!
 //! A server says that a script may not go on, and before Redis 7.2 not at which command. So each is tried.
 
@@ -14,11 +14,11 @@ use crate::protocol::keys::trial;
 use crate::scripts::{Form, NO_KEYS, Servers, TRY_RIGHTS};
 use crate::wire::node::Node;
 
-/// What stands for the channel of a client among the commands that a user may not run.
+/// Stands for the channel of a client among the commands that a user may not run.
 const CHANNEL: &str = "&leasehold-*";
 
-/// Those of the commands of the scripts that the user may not run, and [`CHANNEL`] if it may not publish there. `EVAL` alone if the user may not run that, since
-/// nothing can be tried then; none if the server does not answer.
+/// Returns the commands of the scripts that the user may not run, and [`CHANNEL`] if it may not publish there. `EVAL`
+/// alone if the user may not run that, since nothing can be tried then; none if the server does not answer.
 pub(crate) async fn missing(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
     let args = (trial(prefix), &*node.channel);
     let trial = TRY_RIGHTS.call(Form::Text, servers, &NO_KEYS, args);
@@ -29,7 +29,7 @@ pub(crate) async fn missing(node: &Node, servers: Servers, prefix: &str) -> Vec<
     }
 }
 
-/// What the doctor finds about a user, where `probe` does what a client does.
+/// Returns the doctor's findings on a user, where `probe` acts as a client does.
 pub(crate) async fn examine(
     nodes: &[Arc<Node>],
     servers: Servers,
@@ -53,7 +53,7 @@ async fn missing_of_client(node: &Node, servers: Servers, prefix: &str) -> Vec<S
     missing
 }
 
-/// What the user may do, and whether the server does it.
+/// Returns the findings on a user's rights, and on a probe of the server.
 fn findings(missing: BTreeSet<String>, probed: Result<(), BackendError>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !missing.is_empty() {

@@ -11,7 +11,7 @@ use crate::protocol::message::Message;
 use crate::wire::delivery::{Answer, Reply};
 use crate::wire::together::Together;
 
-/// How a server is asked.
+/// Manner of asking a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Plain,
@@ -20,7 +20,7 @@ pub(crate) enum Manner {
     Asking,
 }
 
-/// What a server is asked, and where its caller waits.
+/// A question to a server, and the place where its caller waits.
 pub(crate) struct Request {
     message: Message,
     manner: Manner,
@@ -56,7 +56,7 @@ impl Request {
         (Self { message, manner, caller, _outstanding: outstanding }, reply)
     }
 
-    /// Whether its caller is still there.
+    /// Returns true if its caller is still there.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.caller.is_closed()
     }
@@ -68,11 +68,11 @@ impl Request {
     }
 }
 
-/// What came of a batch.
+/// Outcome of a batch.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) answers: Vec<Answer>,
-    /// What goes alone next.
+    /// Requests that go alone next.
     pub(crate) left: Vec<Request>,
 }
 

@@ -29,7 +29,7 @@ use crate::wire::link::{Link, Role};
 /// earlier has changed its mind.
 const SUSPECT_AFTER: Duration = Duration::from_millis(50);
 
-/// How long the kernel lets sent bytes go unacknowledged.
+/// The kernel lets sent bytes go unacknowledged for this long.
 const UNACKNOWLEDGED_LIMIT: Duration = Duration::from_secs(5);
 
 /// The settings of every connection: no delay for small requests, notice of a peer that is gone, and no request but
@@ -60,9 +60,9 @@ pub(crate) struct Connection {
 
 #[derive(Default)]
 struct State {
-    /// What requests go over, unless it was given up.
+    /// The link that requests go over, unless it was given up.
     current: Option<Arc<Link>>,
-    /// Whether one was ever given up.
+    /// Set once a link was given up.
     had_trouble: bool,
 }
 
@@ -71,7 +71,7 @@ impl Connection {
         Self { client, role, state: Mutex::default(), opened: watch::Sender::new(()) }
     }
 
-    /// What opens connections to another server in the same way.
+    /// Returns the opener of connections to another server in the same way.
     pub(crate) fn client_at(&self, host: &str, port: u16) -> Result<Client, RedisError> {
         let (info, host) = (self.client.get_connection_info().clone(), host.to_owned());
         let address = match info.addr().clone() {
@@ -98,7 +98,7 @@ impl Connection {
         state.current.insert(link).clone()
     }
 
-    /// Whether the server may be gone: a link was given up, and none has been opened since.
+    /// Returns true if the server may be gone: a link was given up, and none has been opened since.
     #[cfg_attr(
         not(any(feature = "cluster", feature = "sentinel")),
         allow(dead_code, reason = "one server is asked whatever happens")
@@ -155,7 +155,7 @@ impl Connection {
     }
 }
 
-/// Whether later calls on the connection of this error would fail as well.
+/// Returns true if later calls on the connection of this error would fail as well.
 fn spoils_connection(error: &RedisError) -> bool {
     let demoted_or_locked_out = matches!(&*code_of(error), "READONLY" | "NOAUTH" | "MASTERDOWN");
     error.is_io_error() || error.is_unrecoverable_error() || demoted_or_locked_out

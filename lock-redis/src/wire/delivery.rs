@@ -25,7 +25,7 @@ pub(crate) type Answer = (oneshot::Sender<Reply>, Reply);
 #[derive(Default)]
 pub(crate) struct Delivery {
     untold: Arc<Untold>,
-    /// It is not awaited. It is kept, since what is dropped need not wake anybody.
+    /// Not awaited, but kept: a dropped future need not wake anybody.
     moment: Option<BoxFuture<'static, ()>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the server tells of keys: keyspace events, where its operator has them on.
+//! The server's news of keys: keyspace events, where its operator has them on.
 //!
 //! They come over the connection on which the client hears of grants. Whether they are on is not asked: to ask
 //! takes a right that few users have, and an operator may turn them on later. A watch polls in any case (C28).
@@ -39,7 +39,7 @@ impl KeyEvents {
         self.connection.send_replace(connection);
     }
 
-    /// Whether anybody is to be told.
+    /// Returns true if anybody listens.
     pub(crate) fn is_in_use(&self) -> bool {
         !self.watched().is_empty()
     }
@@ -98,7 +98,7 @@ pub(crate) struct KeyWatch {
     connection: watch::Receiver<Option<PubSubSink>>,
 }
 
-/// What a watch learns.
+/// News of a watch.
 pub(crate) enum News {
     /// The lock changed, or may have while nothing was heard.
     Change,
@@ -118,10 +118,10 @@ impl KeyWatch {
             let connection = self.connection.borrow_and_update().clone();
             let Some(mut connection) = connection else { return Some(News::NoConnection) };
             match connection.subscribe(&self.channels[..]).await {
-                // What happened before is not told.
+                // Changes before this are not told.
                 Ok(()) => return Some(News::Change),
                 Err(refused) if refused.code().is_some() => return None,
-                // It is lost, and another one comes.
+                // The event is lost, and another one comes.
                 Err(_) => {}
             }
         }

@@ -44,17 +44,17 @@ use crate::wire::delivery::{Delivery, Reply};
 use crate::wire::socket::{self, Side, Socket};
 use crate::wire::together::Together;
 
-/// How long opening a connection may take.
+/// Longest time that opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// After how long without a reply a connection is taken for dead.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// How many requests go in one write.
+/// Number of requests in one write.
 const BATCH: usize = 32;
 
-/// How many batches wait for replies. The driver has room for them, and for a request that is alone: so it
-/// takes each at once, and in order.
+/// Number of batches that wait for replies. The driver has room for them, and for a request that is alone: so it takes
+/// each at once, and in order.
 const BATCHES: usize = 32;
 
 /// Tells links apart, whichever server they lead to.
@@ -68,11 +68,11 @@ impl LinkId {
     }
 }
 
-/// What a server has to be.
+/// Role that a server must have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
     Any,
-    /// It tells what it is, and learns the programs of these calls, before it takes requests.
+    /// The server tells its facts, and learns the programs of these calls, before it takes requests.
     #[cfg_attr(not(feature = "quorum"), allow(dead_code, reason = "for a quorum alone"))]
     Voter(fn() -> Vec<Cmd>),
     /// A replica tells of the past: what it has not heard of looks lost.
@@ -122,12 +122,12 @@ impl Link {
         Self { id, replies, opened, outstanding, queue, task: task.abort_handle() }
     }
 
-    /// Whether it was opened, as far as is known now.
+    /// Returns true if it was opened, as far as is known now.
     pub(crate) fn is_open(&self) -> bool {
         matches!(*self.opened.borrow(), Some(Ok(_)))
     }
 
-    /// What the server told of itself when it was opened, if it is a [`Role::Voter`].
+    /// Returns the server's facts about itself when it was opened, if it is a [`Role::Voter`].
     #[cfg(feature = "quorum")]
     pub(crate) fn told(&self) -> Arc<str> {
         match &*self.opened.borrow() {
@@ -307,7 +307,7 @@ async fn gather(queue: &mut mpsc::UnboundedReceiver<Request>, batch: &mut Vec<Re
     if batch.is_empty() {
         queue.recv_many(batch, BATCH).await;
     }
-    // Those that are about to ask come along.
+    // Lets tasks that are about to ask join the batch.
     yield_now().await;
     let more = std::iter::from_fn(|| queue.try_recv().ok());
     batch.extend(more.take(BATCH.saturating_sub(batch.len())));

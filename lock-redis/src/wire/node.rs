@@ -20,7 +20,7 @@ pub(crate) struct Node {
     /// Its pushes. A server counts as listening only those that are connected to itself, so a client listens at
     /// each server that keeps a lock for which it waits.
     pub(crate) push: Arc<Notifications<Subscriber>>,
-    /// What it tells of keys, over the same connection.
+    /// News of keys, over the same connection.
     pub(crate) key_events: Arc<KeyEvents>,
     /// Where it is to tell of a grant.
     pub(crate) channel: Arc<str>,

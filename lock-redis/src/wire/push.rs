@@ -1,4 +1,4 @@
-//! How the server tells this client of its grants: by a channel of the client's own.
+//! Hears of this client's grants by a channel of the client's own.
 //!
 //! A server passes a waiter over whose client listens elsewhere. So the client listens where it asks: when another link
 //! is open for its requests, as after a failover behind a name, the subscription is opened anew.

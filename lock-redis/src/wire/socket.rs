@@ -48,11 +48,11 @@ pub(crate) struct Socket {
 struct Moving {
     /// None if the driver has a task for it, or the connection has ended.
     bytes: Option<Bytes>,
-    /// Who moves them.
+    /// The side that moves them.
     by: Side,
 }
 
-/// Those who wait for replies.
+/// The sides that wait for replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// The caller whose request is the only one that is outstanding.
@@ -62,7 +62,7 @@ pub(crate) enum Side {
 }
 
 impl Moving {
-    /// Whether this side moves bytes now. The task takes that over.
+    /// Returns true if this side moves bytes now. The task takes that over.
     fn is_turn_of(&mut self, side: Side) -> bool {
         if side == Side::Task {
             self.by = side;
@@ -238,7 +238,7 @@ mod tests {
             self.0.0.load(Ordering::Relaxed)
         }
 
-        /// What the kernel does when more has come, and the driver when more is asked.
+        /// Wakes as the kernel does when more has come, and the driver when more is asked.
         fn tell(&self) {
             self.0.1.wake();
         }
@@ -338,7 +338,7 @@ mod tests {
         assert!(task.poll(batches.as_mut()).is_pending());
         wire.tell();
         assert_eq!((caller.is_woken(), task.is_woken()), (false, true));
-        // It leaves that to the task when it comes along.
+        // The caller leaves that to the task when it comes along.
         assert!(caller.poll(alone.as_mut()).is_pending());
         assert_eq!(wire.moved(), 2);
         socket.task_rests();

@@ -46,14 +46,14 @@ impl Message {
 }
 
 impl Acquiring {
-    /// What the call says once must be the same for both.
+    /// Returns true if the parts that the call says once are the same for both.
     fn joins(&self, other: &Self) -> bool {
         let exclusive = self.kind.is_none() && other.kind.is_none();
         exclusive && self.ttl_ms == other.ttl_ms && self.label == other.label
     }
 }
 
-/// How one server is asked for many locks at once.
+/// Questions to one server about many locks at once.
 #[derive(Default)]
 pub(crate) struct Together {
     calls: Mutex<Calls>,
@@ -75,7 +75,7 @@ impl Calls {
     }
 }
 
-/// How a program for many locks is called.
+/// Manner of calling a program for many locks.
 #[derive(Clone, Copy, Default)]
 enum Call {
     /// So that the server learns it.
@@ -221,7 +221,7 @@ mod tests {
         assert!(together.is_accepted(&acquire("a", 10)));
     }
 
-    /// What the server answers instead of a result.
+    /// Returns the server's error in place of a result.
     fn error(text: &str) -> Value {
         redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("a value")
     }

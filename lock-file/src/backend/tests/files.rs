@@ -1,4 +1,4 @@
-//! What happens to the files, to their directory, and to the machine.
+//! Fate of the files, of their directory, and of the machine.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What becomes of a hold: grants, extensions, expiry, reboots, withdrawals.
+//! Life of a hold: grants, extensions, expiry, reboots, withdrawals.
 
 use super::*;
 use lock_core::backend::DistributedLockExt;

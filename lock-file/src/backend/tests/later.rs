@@ -1,4 +1,4 @@
-//! What a later version may have written is neither free nor absent.
+//! Content of a later version is neither free nor absent.
 
 use super::*;
 use crate::digest::hex_digest;

@@ -1,4 +1,4 @@
-//! Who is served when, and who is passed over.
+//! Order of service, and waiters that are passed over.
 
 use super::*;
 
@@ -23,7 +23,7 @@ async fn queue(lock: &FileBackend, claim: &lock_core::backend::Claim) -> u64 {
     }
 }
 
-/// Who holds "a", by its label.
+/// Returns the label of the holder of "a".
 async fn holder(lock: &FileBackend) -> Option<Label> {
     crate::testing::holder(lock, "a").await.map(|holder| holder.label)
 }

@@ -42,7 +42,7 @@ async fn c42_old_records_make_room() {
         let recorded = lock.record(&record("a", held.owner, token, &format!("{run}"))).await;
         assert_eq!(recorded.expect("an answer"), Recording::Recorded);
     }
-    // Those are forgotten by now, or soon.
+    // These records are forgotten by now, or soon.
     for _ in 0..1_000 {
         lock.record(&record("a", held.owner, token, "last")).await.expect("an answer");
         if files(&home).len() <= 2 {

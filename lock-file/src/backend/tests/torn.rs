@@ -15,7 +15,7 @@ use crate::record::Record;
 use crate::slots::FILE_BYTES;
 use crate::state_file::{StateFile, StateOf};
 
-/// What a file says: the holds, and who waits.
+/// View of a file: the holds, and the waiters.
 #[derive(Clone, Debug, PartialEq)]
 struct View {
     holds: Holds<Duration>,
@@ -96,7 +96,7 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
     assert!(cuts > 1000, "{cuts}");
 }
 
-/// What happens to a lock that several may hold.
+/// Change of a lock that several may hold.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Ask(usize),

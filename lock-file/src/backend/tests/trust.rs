@@ -20,7 +20,7 @@ fn give_away(path: &Path) {
         .expect("NOT TESTED: this test gives a file away, as root alone may");
 }
 
-/// What opening the directory is refused with.
+/// Returns the refusal to open the directory.
 fn refusal(path: &Path) -> String {
     let error = FileBackend::open(path).expect_err("refused").to_string();
     assert!(error.contains(&path.display().to_string()), "{error}");

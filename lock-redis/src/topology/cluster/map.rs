@@ -1,4 +1,4 @@
-//! Which server has which slot, as far as the client knows.
+//! The server of each slot, as far as the client knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 use super::slots::Shard;
 use crate::wire::node::Node;
 
-/// Which server has which slot.
+/// The server of each slot.
 #[derive(Default)]
 pub(super) struct Map {
     /// In the order of the slots.
     shards: Vec<(RangeInclusive<u16>, Arc<Node>)>,
-    /// What single servers said since the map was last replaced.
+    /// Words of single servers since the map was last replaced.
     moved: BTreeMap<u16, Arc<Node>>,
     /// Servers without slots to which some move, by their addresses.
     newcomers: BTreeMap<String, Arc<Node>>,
     /// All servers that were named, replicas too, since they know the map as well.
     servers: BTreeSet<String>,
-    /// How often the servers were asked.
+    /// Number of times that the servers were asked.
     looks: usize,
 }
 
@@ -77,8 +77,8 @@ impl Map {
         self.shards.sort_by_key(|(slots, _)| *slots.start());
     }
 
-    /// Whom to ask for the map: first another one each time, since a server may be the last to learn of a change;
-    /// the hosts of the URL last.
+    /// Returns the servers to ask for the map: another first each time, since a server may be the last to learn of a
+    /// change; the hosts of the URL last.
     pub(super) fn next_to_ask(&mut self, hosts: &[String]) -> Vec<String> {
         self.looks += 1;
         let mut servers: Vec<String> = self.servers.iter().cloned().collect();

@@ -128,7 +128,7 @@ impl Known {
         Ok(())
     }
 
-    /// What the server at `address` says of the slots.
+    /// Returns the slots by the word of the server at `address`.
     async fn shards_by(&self, address: &str) -> Result<Vec<Shard>, BackendError> {
         let unusable = |error| no_server("the cluster names an address that cannot be used", error);
         let client = self.hosts.client(address).map_err(unusable)?;

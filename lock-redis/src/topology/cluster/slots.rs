@@ -1,4 +1,4 @@
-//! Which slot a key is in, and which servers say that they have it.
+//! The slot of a key, and the servers of each slot by their own word.
 
 use std::ops::RangeInclusive;
 
@@ -16,7 +16,7 @@ pub(super) struct Shard {
     pub(super) replicas: Vec<String>,
 }
 
-/// How many slots there are.
+/// Number of slots.
 const SLOTS: u16 = 16384;
 
 /// The slot of a key, as <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/> has it: what

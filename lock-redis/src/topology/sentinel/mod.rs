@@ -45,22 +45,22 @@ use crate::wire::push::new_channel;
 
 const DEFAULT_PORT: u16 = 26379;
 
-/// How often the sentinels are asked.
+/// Interval at which the sentinels are asked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often they are asked at the most.
+/// Least time between two questions to them.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a sentinel is waited for once another has answered.
+/// A sentinel is waited for this long once another has answered.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// The sentinels, before any of them was asked.
 pub(crate) struct Sentinels {
     /// The connections, and the address of each.
     all: Vec<(String, Connection)>,
-    /// What they call the primary.
+    /// Their name of the primary.
     name: String,
-    /// What is the same for all servers that may be the primary.
+    /// The part of the URL that is the same for all servers that may be the primary.
     servers: Hosts,
     channel: Arc<str>,
 }
@@ -83,7 +83,7 @@ struct Known {
 struct Primary {
     node: Arc<Node>,
     epoch: u64,
-    /// Which run of the server it is, once it was asked; nothing if it does not tell.
+    /// The run of the server, once it was asked; nothing if it does not tell.
     run: Option<String>,
 }
 
@@ -271,7 +271,7 @@ impl Watched {
     /// Has the sentinels asked from now on, unless they are.
     fn keep_watching(&self) {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        // It ended if the runtime did that it was begun on.
+        // The watch ended if its runtime did.
         if watch.as_ref().is_none_or(AbortHandle::is_finished) {
             let known = self.known.clone();
             *watch = Some(tokio::spawn(async move { known.watch().await }).abort_handle());
@@ -284,7 +284,7 @@ impl Watched {
     pub(super) fn node(&self) -> Result<Arc<Node>, BackendError> {
         self.keep_watching();
         let primary = self.current();
-        // It may be back without its data, while another has taken over: the sentinels know.
+        // The primary may be back without its data, while another has taken over: the sentinels know.
         if primary.connection.is_in_doubt() {
             self.known.doubt.notify_one();
             return Err(no_server("the primary failed", "the sentinels are asked for it"));

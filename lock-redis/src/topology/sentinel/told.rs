@@ -1,21 +1,21 @@
-//! What the sentinels tell of the primary, and which answer rules.
+//! Answers of the sentinels about the primary, and the choice of the one that rules.
 
 use lock_core::{BackendError, Finding};
 
 use crate::protocol::error::no_server;
 
-/// What one sentinel tells.
+/// Answer of one sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     /// The address of the primary.
     pub(super) address: String,
     /// The number of the failover that made it the primary.
     pub(super) epoch: u64,
-    /// How many sentinels there are.
+    /// Number of sentinels.
     pub(super) sentinels: usize,
 }
 
-/// What the sentinels told when they were asked.
+/// Answers of the sentinels to one question.
 pub(super) struct Told {
     /// In the order in which they answered, with the address of each.
     pub(super) named: Vec<(String, Named)>,
@@ -90,7 +90,7 @@ mod tests {
             (&[("a", 1)], None, Some("a")),
             // While a failover is under way an address may come without its epoch.
             (&[("b", 1), ("a", 1), ("a", 1)], Some(("a", 1)), Some("a")),
-            // They were set up anew.
+            // The sentinels were set up anew.
             (&[("b", 0), ("b", 0)], Some(("a", 5)), Some("b")),
             (&[], Some(("a", 1)), None),
         ] {
