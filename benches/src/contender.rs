@@ -10,7 +10,7 @@ const AT_ONCE: usize = 4;
 /// Name of the project among contenders. Its modes begin with the same word.
 pub(crate) const OURS: &str = "leasehold";
 
-/// Somebody who does the work of a workload.
+/// A contender: the project, a peer or a floor.
 #[derive(Clone, Copy)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
@@ -32,7 +32,7 @@ impl Contender {
         Ok(client)
     }
 
-    /// So many clients, each with connections of its own, as if on hosts of their own.
+    /// Returns so many clients, each with connections of its own, as if on hosts of their own.
     pub(crate) async fn clients(self, url: &str, count: usize) -> Result<Vec<Box<dyn Client>>> {
         let connecting = (0..count).map(|_| self.client(url));
         stream::iter(connecting).buffer_unordered(AT_ONCE).try_collect().await

@@ -55,7 +55,7 @@ impl<'a> Round<'a> {
         self.backend.contenders()
     }
 
-    /// The same, and the floor before them.
+    /// Returns the contenders, with the floor before them.
     pub(crate) fn with_floor(&self) -> Vec<Contender> {
         self.backend.with_floor().collect()
     }

@@ -62,7 +62,7 @@ impl Stage {
         Ok(answer.is_some())
     }
 
-    /// The same, as soon as the lock of somebody else has ended.
+    /// Tries as soon as the lock of somebody else has ended.
     pub(crate) async fn set_nx_px_once_free(&self, who: &str) -> Result<(), Failure> {
         while !self.set_nx_px(who, LONG).await? {
             sleep(POLL_INTERVAL).await;

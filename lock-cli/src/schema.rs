@@ -8,7 +8,7 @@ use crate::terminal::print;
 
 pub(crate) fn run(args: &args::Schema) -> Result<Exit, Failure> {
     let SchemaOf::Postgres = args.store;
-    // Nothing is connected to: the URL has no part in it.
+    // Connects to nothing: the URL has no part in it.
     let options = PostgresOptions::new("postgres:").schema(&args.schema).table(&args.table);
     print(options.schema_sql()?.trim_end())?;
     Ok(Exit::Done)

@@ -41,7 +41,7 @@ impl Store {
     }
 
     async fn hold(&self) -> LockGuard {
-        // So long after the last token, others can follow it.
+        // Other tokens can follow it this long after the last one.
         std::thread::sleep(Duration::from_millis(1));
         self.locks.acquire("a").await.expect("its turn comes")
     }

@@ -278,7 +278,7 @@ async fn c40_a_candidate_takes_no_hold_that_is_passed() {
     assert_eq!((leader.term, leader.label.as_str()), (leadership.term(), "candidate"));
 }
 
-/// Else those who look would be shown the leader of before, with the term of before.
+/// Otherwise observers would be shown the leader of before, with the term of before.
 #[tokio::test(start_paused = true)]
 async fn c40_a_leader_passes_its_hold_to_nobody() {
     let (client, _) = faulty_client();

@@ -158,7 +158,7 @@ impl Directory {
         }
         let placed = written.put_in_place()?;
         runs.sweep(lock.now());
-        // Not under the lock, for a disk may be slow.
+        // Syncs without the lock, for a disk may be slow.
         drop(lock);
         placed.sync()?;
         Ok(Recording::Recorded)

@@ -58,7 +58,7 @@ impl Lock {
     ) -> Result<Self, BackendError> {
         let token = Some(record.token);
         let lock = Self { token, ..Self::never_granted(&record.name, file, now) };
-        // Nobody outlives a boot, be it a holder or a waiter.
+        // Holders and waiters do not outlive a boot.
         match record.holders.written() {
             Some(written) if lock.now.is_in_boot_of(written) => lock.filled(record),
             _ => Ok(lock),

@@ -23,7 +23,7 @@ pub(crate) struct Notification {
 }
 
 impl Notification {
-    /// That the waiter holds the lock since `now`; `None` if it polls.
+    /// Tells that the waiter holds the lock since `now`; `None` if it polls.
     pub(crate) fn of(
         waiter: &QueueEntry,
         lock: &LockName,

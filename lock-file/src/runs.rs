@@ -141,7 +141,7 @@ impl Runs {
         for file in files.iter().cycle().skip(start as usize).take(SWEPT.min(files.len())) {
             let run = self.read_whole(file.clone()).and_then(|text| Run::decode_whole(&text));
             if run.is_some_and(|run| run.is_forgotten(now)) {
-                // One that cannot be removed costs its room.
+                // A file that cannot be removed costs its room.
                 let _ = fs::remove_file(file);
             }
         }

@@ -128,8 +128,8 @@ impl PostgresOptions {
         Self { clock: ClockLimit::Any, ..self }
     }
 
-    /// Everything that is to be created in the database, as one script, for teams that run their own
-    /// migrations. It may be run again, and beside later versions.
+    /// Returns one script that creates all objects in the database, for teams that run their own migrations. It may be
+    /// run again, and beside later versions.
     ///
     /// # Errors
     /// [`LockError::Config`] if the URL or a name cannot be used.

@@ -45,7 +45,7 @@ async fn a_place_is_found_again_behind_which_many_wait() {
         (client(&server.url()).await, client_through::<EtcdFaults>(&proxy).await);
     let name = fresh_name();
     let guard = held(&holder, &name).await;
-    // So that its sessions are open.
+    // Waits once, so that its sessions are open.
     let early = queued(&waiter, &holder, patient(&name), &name).await;
     early.abort();
     eventually("it has left", LIMIT, async || claims(server, &name).len() == 1).await;

@@ -30,7 +30,7 @@ impl Answer {
         self.status == StatusCode::SERVICE_UNAVAILABLE && self.text.contains("is lost")
     }
 
-    /// Somebody was told that the hold did not last: the buyer by a failure, or we by the log.
+    /// Returns true if the buyer (by a failure) or the log was told that the hold did not last.
     pub(crate) fn reports_loss(&self) -> bool {
         !self.is_sold() || reports::is_logged(self.order)
     }

@@ -21,7 +21,7 @@ enum Fault {
     Network(Mode),
 }
 
-/// All that leave the server silent or away.
+/// Faults that leave the server silent or away.
 const FAULTS: [Fault; 6] = [
     Fault::Stop,
     Fault::Kill,

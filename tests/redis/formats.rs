@@ -117,7 +117,7 @@ async fn c27_a_waiter_of_a_later_version_keeps_its_place() {
         assert_eq!(place(&*backend, &next).await, Some(1), "{entry}");
         let own = backend.acquire(&later, None).await.expect("an answer");
         assert!(matches!(own, Attempt::Granted(_)), "{entry}: {own:?}");
-        // One that looks no more is dead.
+        // A waiter that looks no more is dead.
         let dead = claim(name);
         assert_eq!(place(&*backend, &dead).await, Some(1));
         server.cli(&["HSET", &waiters, &next.owner.expose(), &format!("1:{entry}")]);

@@ -163,7 +163,7 @@ async fn c22_new_locks_in_company_begin_at_the_time() {
     assert!(!is_there(&server, odd));
 }
 
-/// One that fails costs the others nothing.
+/// A lock that fails costs the others nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_damaged_counter_in_company_is_an_error_of_its_lock_alone() {
     let server = RedisServer::start().await;

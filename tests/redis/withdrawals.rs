@@ -156,7 +156,7 @@ async fn c19_who_asked_in_company_and_left_holds_nothing() {
     let (client, observer) = (client(&server.url()).await, client(&server.url()).await);
     turn(&client, &fresh_name()).await;
     let names: Vec<String> = (0..20).map(|_| fresh_name()).collect();
-    // One that died waits for each: that is not the common case.
+    // A dead waiter in each queue: that is not the common case.
     for name in &names {
         server.cli(&["ZADD", &format!("{{{name}}}:queue"), "1", "dead"]);
     }

@@ -49,7 +49,7 @@ pub(crate) async fn refusal(url: &str) -> String {
     shown(&error)
 }
 
-/// All that an error and its causes show. No secret may be in it.
+/// Returns the texts of an error and its causes. No secret may be in it.
 pub(crate) fn shown(error: &dyn Error) -> String {
     let mut text = format!("{error:?} {error}");
     let mut source = error.source();

@@ -24,7 +24,7 @@ pub(crate) fn run() -> Done {
     Failure::all_of(alone.chain(on_redis).chain(interrupted).chain(served))
 }
 
-/// One that is run in more ways than the others.
+/// An example that is run in more ways than the others.
 fn named<'a>(examples: &'a [Example], name: &str) -> Done<&'a Example> {
     let example = examples.iter().find(|example| example.name == name);
     example.ok_or_else(|| Failure::new(format!("there is no example {name}")))

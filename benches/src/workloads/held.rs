@@ -89,7 +89,7 @@ impl Hold {
     }
 }
 
-/// So many holds of one client, each of a name of its own.
+/// Acquires so many locks of one client, each with a name of its own.
 pub(crate) async fn hold(
     client: &LockClient,
     count: usize,

@@ -12,7 +12,7 @@ use crate::contender::OURS;
 use crate::figures::{Case, FREE_AFTER, KEPT};
 use crate::round::Round;
 
-/// So many callers of one client, and what each of them asks for in its turns.
+/// A storm: callers of one client, and the request of each in its turns.
 pub(crate) struct Storm {
     pub(crate) case: Case,
     request: fn(LockRequest, usize) -> LockRequest,

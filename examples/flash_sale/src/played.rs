@@ -9,7 +9,7 @@ use crate::act::Act;
 use crate::news::News;
 use crate::sale::Sale;
 
-/// Everything that was said, and by which worker.
+/// All reports, each with its worker.
 pub(crate) type Heard = Vec<(u32, News)>;
 
 /// An act that is over.

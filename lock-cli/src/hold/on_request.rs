@@ -98,7 +98,7 @@ impl Holds<'_> {
                     releases.insert(id.clone(), Some(release));
                     holds.push(self.hold(id, names, *request, released));
                 }
-                // One that is over has told so.
+                // A hold that is over has told so.
                 Ok(Asked::Release(id)) => drop(releases.get_mut(&id).and_then(Option::take)),
                 Err((id, failure)) => {
                     let id = id.filter(|id| !releases.contains_key(id));

@@ -428,7 +428,7 @@ mod tests {
         }
     }
 
-    /// Nobody knows whether it was carried out, so it does not go once more.
+    /// Its fate is not known, so it does not go once more.
     #[tokio::test]
     async fn what_is_not_known_is_told() {
         let batches = Batches::<u8, u8>::default();

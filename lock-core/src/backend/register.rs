@@ -10,8 +10,8 @@ use crate::model::{
     Occurrence, Outcome, OwnerId, Record, RecordedRun, Renewal, Ttl, Whom,
 };
 
-/// All that a store keeps of a lock, as one value: for stores that replace a value only if it is still the
-/// one that was read (compare-and-swap), and can do no more.
+/// A store's whole state of a lock, as one value: for stores that replace a value only if it is still the one that was
+/// read (compare-and-swap), and can do no more.
 ///
 /// A backend reads the value and the store's clock, lets the register answer the request, and replaces the
 /// value unless it is as before. If the value was changed meanwhile, it begins again. So of two requests at

@@ -36,7 +36,7 @@ impl<H> JointHolds<H> {
         is_held: impl Fn(&H) -> bool,
     ) -> (Arc<H>, Option<H>) {
         let mut by_holder = self.by_holder();
-        // One that is lost needs no guard to end it: its claim gives itself back.
+        // A lost hold needs no guard to end it: its claim gives itself back.
         if let Some(first) = by_holder.get(&holder).and_then(Weak::upgrade)
             && is_held(&first)
         {

@@ -175,7 +175,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One that belongs to a line.
+/// A member of a line.
 #[derive(Debug)]
 struct Member<H> {
     lines: Arc<Mutex<HashMap<LockName, Entry<H>>>>,

@@ -49,7 +49,7 @@ impl<'a> Waiting<'a> {
         Self { backend, clock, limits, holds: None }
     }
 
-    /// The same, for a client that renews its holds by `holds`.
+    /// Lets the client renew its holds by `holds` meanwhile.
     pub(crate) fn beside(self, holds: &'a Renewer) -> Self {
         Self { holds: Some(holds), ..self }
     }

@@ -106,7 +106,7 @@ impl BackendError {
         Self { backend, context, outcome, transient, source: None, reason: None }
     }
 
-    /// The same, and names the server: its scheme, hosts and ports, as
+    /// Names the server in the error: its scheme, hosts and ports, as
     /// [`UrlParameters::place`](crate::backend::UrlParameters::place) tells them.
     #[must_use]
     pub fn at(mut self, place: &str) -> Self {

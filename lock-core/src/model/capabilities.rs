@@ -15,7 +15,7 @@ use super::Kind;
 pub struct Capabilities {
     /// The backend's name, as errors and metrics show it.
     pub backend: &'static str,
-    /// In which order waiting clients are served.
+    /// Order in which waiting clients are served.
     pub order: Order,
     /// The way in which a waiter learns of its turn.
     pub wakeup: Wakeup,
@@ -46,7 +46,7 @@ impl Capabilities {
         Self { backend, order, wakeup, renewals, tokens, ttl_granularity, kinds, on_store_loss }
     }
 
-    /// The same, of a backend that has these kinds of hold.
+    /// Adds these kinds of hold.
     #[must_use]
     pub const fn with_kinds(self, kinds: Kinds) -> Self {
         Self { kinds, ..self }
@@ -77,7 +77,7 @@ impl Kinds {
     }
 }
 
-/// In which order waiting clients are served.
+/// Order in which waiting clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

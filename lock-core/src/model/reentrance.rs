@@ -43,7 +43,7 @@ pub struct Reentrance {
 }
 
 impl Reentrance {
-    /// One that shares with no other.
+    /// Returns a new right, shared with no other.
     pub fn new() -> Self {
         Self { id: DRAWN.fetch_add(1, Ordering::Relaxed) }
     }

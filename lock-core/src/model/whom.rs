@@ -7,7 +7,7 @@ use super::{Holder, OwnerId};
 pub enum Whom {
     /// All holders of the lock.
     All,
-    /// That of the owner whose id begins with these 8 hex digits, as [`Holder::owner`] shows them.
+    /// The hold of the owner whose id begins with these 8 hex digits, as [`Holder::owner`] shows them.
     Owner(String),
 }
 

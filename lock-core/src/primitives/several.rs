@@ -181,7 +181,7 @@ impl LockClient {
         loop {
             let free = unless_lost(&guards, acquire_free(&mut waiting, total.left())).await?;
             guards.extend(free.into_iter().map(guard));
-            // One that is not free is waited for, or tells why it is refused.
+            // A lock that is not free is waited for, or tells why it is refused.
             let Some(mut next) = waiting.pop_front() else { break };
             let each = request.for_name(next.name()).wait(total.left());
             let granted = unless_lost(&guards, next.run(&each)).await;

@@ -34,7 +34,7 @@ const LONGEST_MESSAGE: usize = 8192;
 #[derive(Debug)]
 pub(crate) struct Sockets {
     folder: PathBuf,
-    /// By which this process tells others. It has no name, and is made when it is first needed.
+    /// Socket by which this process tells others. It has no name, and is made when it is first needed.
     sender: OnceLock<net::UnixDatagram>,
 }
 

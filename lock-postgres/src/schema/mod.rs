@@ -51,7 +51,7 @@ const PARTS: [&str; 17] = [
     concat!(include_str!("rights.sql"), "\n", include_str!("format.sql")),
 ];
 
-/// Everything that is to be created, as one script.
+/// Returns one script that creates all objects.
 pub(crate) fn script(names: &TableNames) -> String {
     migration(names).concat()
 }

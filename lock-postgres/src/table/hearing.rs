@@ -40,7 +40,7 @@ pub(super) struct Hearing {
     server: Server,
     waits: Waits,
     messages: mpsc::UnboundedSender<String>,
-    /// That of its channel.
+    /// Number of its channel.
     pub(super) number: i64,
     /// The process of the server that serves it.
     process: i32,

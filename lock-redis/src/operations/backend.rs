@@ -262,7 +262,7 @@ impl RecordsRuns for RedisBackend {
             found.iter().filter_map(|key| keys.occurrence(key)).collect();
         let run = async |occurrence: Occurrence| {
             let token = self.recorded(name, &occurrence).await?;
-            // One that has ended since is none.
+            // A run that has ended since is none.
             Ok(token.map(|token| RecordedRun::new(occurrence, token)))
         };
         Ok(try_join_all(occurrences.into_iter().map(run)).await?.into_iter().flatten().collect())

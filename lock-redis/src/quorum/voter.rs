@@ -43,7 +43,7 @@ pub(super) struct Voter {
     /// Where it is, as the URL says it, without user and password.
     pub(super) address: String,
     pub(super) server: Arc<Topology>,
-    /// The same, as the connections to it.
+    /// Connections to the same server.
     pub(super) node: Arc<Node>,
     /// Set if it left the last request without an answer.
     is_silent: AtomicBool,

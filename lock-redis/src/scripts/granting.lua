@@ -1,4 +1,4 @@
--- Who holds a lock next.
+-- Grants a lock to the next.
 -- Read and check before the first write: Redis keeps the writes of a script that fails midway. Then write
 -- the counter, and the lock key last.
 local COUNTER_MS = '@counter_ms@' -- a token counter outlasts the last grant for so long

@@ -1,4 +1,4 @@
--- Who holds a lock: what its key tells.
+-- Reads the holders of a lock from its key.
 --
 -- The value of an exclusive hold is "owner:token:since:label", where "since" is the server's time of the grant
 -- in ms since 1970. A value without it is an earlier version's. Holds that stand beside each other (C33) have a

@@ -1,4 +1,4 @@
--- What the key of a lock holds, for the programs of one server and of a voter.
+-- Content of a lock's key, for the programs of one server and of a voter.
 
 -- All digits of a number. Lua writes two that fit an integer of the machine faster than one that does not.
 local function integer(number)
@@ -16,7 +16,7 @@ local function read(lock)
   return false, redis.pcall('TYPE', lock).ok or 'unknown'
 end
 
--- What is answered where a lock has to be.
+-- Refuses something else in the place of a lock.
 local function not_a_lock(found)
   return { err = 'NOTALOCK ' .. found }
 end

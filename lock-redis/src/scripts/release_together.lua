@@ -5,7 +5,7 @@
 local queues, answers, ended = {}, {}, {}
 for i = 1, #KEYS do queues[i] = '{' .. KEYS[i] .. '}:queue' end
 
--- What is of another type counts as missing.
+-- A key of another type counts as missing.
 local held = redis.call('MGET', unpack(KEYS))
 local none_is_wanted = redis.call('EXISTS', unpack(queues)) == 0
 for i = 1, #KEYS do

@@ -1,4 +1,4 @@
--- Who waits for a lock, and how it is told of its grant. It is for scripts whose KEYS begin with these four.
+-- Waiters of a lock, and the telling of their grants. It is for scripts whose KEYS begin with these four.
 local lock, fence, queue, waiters = unpack(KEYS)
 
 -- The bounds: scripts.rs puts the numbers in. What commands are given is text: Lua takes long to write a number.
@@ -8,8 +8,8 @@ local LIVENESS = @liveness_us@ -- a waiter that was silent for longer is taken f
 local POLLED = '@polled@' -- stands for the channel of a waiter that looks for itself
 local LATER = '' -- stands for the TTL of a waiter whose entry a later version has written
 
--- What a waiter asks for: TTL, kind, channel, label; nil if it is dead, LATER if this version cannot tell. In every
--- version an entry begins with the time of its waiter's last look.
+-- Returns the wish of a waiter: TTL, kind, channel, label; nil if it is dead, LATER if this version cannot tell. In
+-- every version an entry begins with the time of its waiter's last look.
 local function wish(owner, now)
   local entry = redis.call('HGET', waiters, owner) or ''
   local seen, rest = string.match(entry, '^(%d+):(.*)$')

@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// One who polls, and may be woken.
+    /// A poller that may be woken.
     #[derive(Default)]
     struct Poller(AtomicBool);
 

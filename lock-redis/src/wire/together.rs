@@ -78,7 +78,7 @@ impl Calls {
 /// Manner of calling a program for many locks.
 #[derive(Clone, Copy, Default)]
 enum Call {
-    /// So that the server learns it.
+    /// Lets the server learn the program.
     #[default]
     ByText,
     ByHash,

@@ -15,7 +15,7 @@ pub(super) struct CheckThenGrant;
 impl Flaw for CheckThenGrant {
     async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         if sound.inspect(&claim.name).await?.holder().is_none() {
-            // So long does it take until the write comes.
+            // The write comes after this time.
             yield_now().await;
             sound.evict(&claim.name, &Whom::All).await?;
         }

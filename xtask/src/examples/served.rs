@@ -16,7 +16,7 @@ pub(super) fn run(shop: &Example) -> Done {
         let serve = ["--serve", "127.0.0.1:0"];
         let mut shop = shop.command().args(serve).stdout(Stdio::piped()).spawn()?;
         let ended = end(&mut shop, signal);
-        // Nothing is left of one that does not serve.
+        // Ends an example that does not serve.
         let _ = shop.kill();
         ended
     })

@@ -20,7 +20,7 @@ pub(super) const PAGE: &str = "docs/contract.md";
 /// Folders whose comments speak of citations themselves.
 const NOT_READ: &[&str] = &["xtask"];
 
-/// All that does not agree, a sentence each, with place and remedy.
+/// Returns all disagreements, a sentence each, with place and remedy.
 pub(super) fn problems(page: &Source, sources: &[Source]) -> Vec<String> {
     let contract = Contract::read(page);
     let read = sources.iter().filter(|source| !NOT_READ.iter().any(|folder| source.is_in(folder)));

@@ -84,7 +84,7 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
         for file in torn(&before, &after) {
             fs::write(&copy, file).expect("written");
             let seen = view(&copy);
-            // One that is killed while it writes its own entry anew may lose its place, which it needs no more.
+            // A waiter that is killed while it writes its own entry anew may lose its place, which it needs no more.
             let mut without_own = old.clone();
             without_own.waiters.retain(|owner| *owner != claims[3].owner);
             let is_own = step == 18 && seen == without_own;

@@ -5,9 +5,9 @@ local lock, fence, waiting, next, withdrawn = unpack(KEYS)
 local owner, ballot, channel, wakes, marks = unpack(ARGV)
 local value = read(lock)
 local token = value and string.sub(value, 1, 33) == owner .. ':' and string.match(value, '^%x+:(%d+):')
--- What ends an attempt that failed may come after a later attempt of the same claim was granted.
+-- The end of a failed attempt may come after a later attempt of the same claim was granted.
 local held = token and (ballot == '0' or tonumber(token) <= tonumber(ballot))
--- What a server out of memory allows comes first: after the first write it allows the rest.
+-- Writes that a server out of memory allows come first: after the first write it allows the rest.
 if held then redis.call('DEL', lock) end
 local left, problem = pcall(redis.call, 'ZREM', waiting, owner .. ':' .. channel)
 -- C19: a vote for this ballot that is asked for later, or comes late, is stale.

@@ -1,6 +1,6 @@
--- What the programs of a voter share: see the documentation of the quorum for the keys.
+-- Shared part of a voter's programs: see the documentation of the quorum for the keys.
 
--- It is learned, and not to be run yet.
+-- A call without keys lets the server learn the program, and runs nothing.
 if #KEYS == 0 then return end
 
 -- A number that a key holds; 0 if there is none.
@@ -12,7 +12,7 @@ local function number_at(key)
   return tonumber(text or '0')
 end
 
--- Whether a ballot comes from a clock that nobody keeps right: nothing could exceed it for years.
+-- Returns true if a ballot comes from a clock that nobody keeps right: nothing could exceed it for years.
 local function is_far_ahead(ballot, counter, time)
   return tonumber(ballot) > math.max(counter, time[1] * 1000000) + @day_us@
 end

@@ -84,7 +84,7 @@ mod tests {
             (&[("a", 1), ("b", 2), ("b", 2)], None, Some("b")),
             // One sentinel may hear of a failover before the others do.
             (&[("b", 2), ("a", 1), ("a", 1)], Some(("a", 1)), Some("b")),
-            // One that is stale, and alone to answer, takes nobody back.
+            // A stale sentinel that alone answers takes nobody back.
             (&[("a", 1)], Some(("b", 2)), None),
             (&[("a", 1)], Some(("a", 1)), Some("a")),
             (&[("a", 1)], None, Some("a")),

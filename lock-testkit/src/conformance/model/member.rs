@@ -51,7 +51,7 @@ pub(super) struct Member {
     waiter: WaiterHandle,
     // For as long as somebody may be told, the place in line is kept.
     _events: WaiterEvents,
-    /// That of its last grant.
+    /// Token of its last grant.
     pub(super) token: Option<FencingToken>,
     pub(super) standing: Standing,
     pub(super) is_withdrawn: bool,

@@ -47,7 +47,7 @@ impl Clause {
     }
 }
 
-/// So that neither `P-256` nor `C1_x` names a clause.
+/// Letters that join words, so that neither `P-256` nor `C1_x` names a clause.
 fn joins_words(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '_' | '-')
 }
