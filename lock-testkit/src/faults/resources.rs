@@ -64,9 +64,7 @@ pub async fn c26_a_client_has_few_connections_however_much_it_waits_for<H: Harne
     }
     let waiting = names.iter().map(async |name| released(held(&waiter, name).await).await);
     let release = async {
-        for name in &names {
-            until_waiting(&observer, name, 1).await;
-        }
+        join_all(names.iter().map(|name| until_waiting(&observer, name, 1))).await;
         if waiter.capabilities().wakeup == Wakeup::Push {
             let pushes = H::pushes(&server).await;
             assert_eq!(pushes, 1, "a client is to have one connection for all pushes");
