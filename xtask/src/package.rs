@@ -1,7 +1,7 @@
 //! The packages as the registry would serve them, and a service that is built from them alone.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use crate::step::{self, Done, Failure};
 use crate::workspace::{cargo, root, target};
@@ -18,6 +18,7 @@ pub(crate) fn run() -> Done {
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
+    forget_earlier_packages()?;
     step::run(&mut cargo("publish --workspace --dry-run --allow-dirty"))?;
     let packages = unpacked(&folder)?;
     complete(&packages)?;
@@ -29,6 +30,29 @@ pub(crate) fn run() -> Done {
     fs::copy(root().join("Cargo.lock"), service.join("Cargo.lock"))?;
     let mut run = cargo("run --offline");
     step::run(run.current_dir(&service).env("CARGO_TARGET_DIR", target()))
+}
+
+/// Removes what cargo keeps of packages that were packed here before. It takes a version of a package for final, and would
+/// build the service and the later packages on the earlier sources.
+fn forget_earlier_packages() -> Done {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let registries = home.map(|home| home.join("registry")).into_iter();
+    // The registry of a dry run has no host, and so a name that begins with a dash.
+    let temporary =
+        registries.flat_map(|registry| ["cache", "src"].map(|part| registry.join(part)));
+    let temporary = temporary.map(|folder| (folder, "-"));
+    let built = ["lock-", "leasehold-"].map(|start| (target().join("debug/.fingerprint"), start));
+    for (folder, start) in temporary.chain(built) {
+        let Ok(entries) = fs::read_dir(folder) else { continue };
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(start) {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The folders in which cargo verified the packages.
