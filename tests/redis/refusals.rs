@@ -1,5 +1,6 @@
 //! Messages where a server cannot keep locks as it is: the table of `docs/operating.md`, a test for each row.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::admin::Health;
@@ -124,6 +125,26 @@ async fn c15_a_user_without_the_channel_is_told_so() {
     assert_says(&shown(&refused), &["channel", "grant &leasehold-*"]);
     released(guard).await;
     assert_says(&risk(&mute, "rights").await, &["channels of clients", "grant &leasehold-*"]);
+}
+
+/// C15: the lock is free, so that the work has no error, and a warning names the right. C28: who waits looks for itself.
+#[tokio::test]
+async fn c15_a_release_that_wakes_nobody_is_no_error_and_a_warning() {
+    let log = tempfile::NamedTempFile::new().expect("a file");
+    let writer = Arc::new(log.reopen().expect("a file"));
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+    let _listening = tracing::subscriber::set_default(subscriber);
+    let server = RedisServer::start().await;
+    let (able, mute) = (client(&server.url()).await, client(&user(&server, &["~*"])).await);
+    let name = fresh_name();
+    let guard = mute.try_acquire(&*name).await.expect("an answer").expect("a free lock");
+    let waiting = queued(&able, &able, patient(&name), &name).await;
+    released(guard).await;
+    released(served(waiting).await).await;
+    let told = std::fs::read_to_string(log.path()).expect("a text");
+    let warned =
+        told.lines().find(|line| line.contains("WARN")).unwrap_or_else(|| panic!("{told}"));
+    assert_says(warned, &["waiters may not be woken", &name, "grant &leasehold-*"]);
 }
 
 #[cfg(feature = "redis-rustls")]

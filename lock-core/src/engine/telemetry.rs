@@ -99,10 +99,16 @@ impl Telemetry {
         });
     }
 
-    /// The server did not carry out a release; the janitor repeats it.
+    /// The server did not carry out a release, or not all of it; the janitor repeats it. What the server refuses, as
+    /// for lack of a right, does not pass by itself.
     pub(crate) fn release_failed(&self, lease: &Lease, error: &LockError) {
         let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
-        tell(backend, || info!(backend, %name, token, %error, "release failed, to be repeated"));
+        tell(backend, || match error.is_transient() {
+            true => info!(backend, %name, token, %error, "release failed, to be repeated"),
+            false => {
+                warn!(backend, %name, token, %error, "release refused, waiters may not be woken");
+            }
+        });
     }
 
     /// The server ended a hold, or said that there was none.
