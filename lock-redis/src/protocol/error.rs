@@ -340,4 +340,52 @@ mod tests {
             assert!(text.contains(says) && !error.is_transient(), "{answer}: {text}");
         }
     }
+
+    /// As Redis 7 says it to a command, and Redis 6 and 7 to one within a script.
+    #[test]
+    fn c15_a_server_that_takes_no_writes_now_is_asked_again() {
+        for (answer, says) in [
+            ("ERR max number of clients reached", "maxclients"),
+            ("OOM command not allowed when used memory > 'maxmemory'.", "maxmemory"),
+            ("MISCONF Errors writing to the AOF file: No space left on device", "its disk"),
+            ("READONLY You can't write against a read only replica.", "it is a replica"),
+            ("NOREPLICAS Not enough good replicas to write.", "min-replicas-to-write"),
+            ("LOADING Redis is loading the dataset in memory", "LOADING"),
+            ("BUSY Redis is busy running a script.", "BUSY"),
+            ("MASTERDOWN Link with MASTER is down", "MASTERDOWN"),
+            ("CLUSTERDOWN The cluster is down", "CLUSTERDOWN"),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", "TRYAGAIN"),
+            (
+                "ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed",
+                "maxmemory",
+            ),
+            (
+                "ERR Error running script: @user_script: 1: MISCONF Redis is configured to",
+                "its disk",
+            ),
+        ] {
+            let error = answered(answer);
+            let text = error.to_string();
+            assert!(error.is_transient() && text.contains(says), "{answer}: {text}");
+            assert_eq!(error.outcome(), Outcome::NotApplied, "{answer}: {text}");
+        }
+    }
+
+    #[test]
+    fn c15_a_server_that_will_not_do_it_is_not_asked_again() {
+        for (answer, says) in [
+            ("NOAUTH Authentication required.", "user and password"),
+            ("WRONGPASS invalid username-password pair or user is disabled.", "user and password"),
+            ("MOVED 1 127.0.0.1:7001", "redis-cluster://"),
+            ("CROSSSLOT Keys in request don't hash to the same slot", "{tag}"),
+            ("ERR This instance has cluster support disabled", "redis://"),
+            ("ERR unknown command 'EVALSHA', with args beginning with: 'a'", "no EVALSHA"),
+            ("WRONGTYPE Operation against a key", "another name"),
+        ] {
+            let error = answered(answer);
+            let text = error.to_string();
+            assert!(!error.is_transient() && text.contains(says), "{answer}: {text}");
+            assert_eq!(error.outcome(), Outcome::NotApplied, "{answer}: {text}");
+        }
+    }
 }

@@ -54,6 +54,7 @@ impl RedisOptions {
         let tell = |voter: Arc<Voter>| async move { voter.tell_within(CONNECT_LIMIT).await };
         let mut told = Round::ask(&voters, tell);
         let answers = told.all().await;
+        refuse_cluster(&voters)?;
         if !have_answered(answers) {
             let source = too_few(answers);
             return Err(LockError::Backend { operation: "connect", name: None, source });
@@ -94,6 +95,19 @@ fn refuse_bad_number(addresses: &[String]) -> Result<(), LockError> {
             even - 1
         ))),
         _ => Ok(()),
+    }
+}
+
+/// The servers of a cluster share their slots among them, so that none has all locks.
+fn refuse_cluster(voters: &[Arc<Voter>]) -> Result<(), LockError> {
+    let mut voters = voters.iter();
+    match voters.find(|voter| voter.known("cluster_enabled").as_deref() == Some("1")) {
+        Some(voter) => Err(unusable(&format!(
+            "{} is part of a cluster, which keeps each lock once: connect to it by redis-cluster://, or name servers \
+             that are part of none",
+            voter.address
+        ))),
+        None => Ok(()),
     }
 }
 
