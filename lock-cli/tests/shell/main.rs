@@ -7,6 +7,7 @@
 mod command_line;
 mod doctor;
 mod ending;
+mod failover;
 mod holding;
 mod kinds;
 mod languages;

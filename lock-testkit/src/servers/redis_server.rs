@@ -69,6 +69,18 @@ impl RedisServer {
         panic!("no free port in {PORTS_TRIED} tries");
     }
 
+    /// Starts a server at this address of the loopback, such as one that takes over behind a name: at 127.0.0.2, with the
+    /// port of its primary.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start), and if the address is taken.
+    pub async fn start_at(address: SocketAddr, args: &[&str]) -> Self {
+        let (folder, endpoint) = (new_folder(), Endpoint::Tcp(address));
+        let process = launch(&endpoint, &owned(args), folder.path()).await;
+        let process = process.unwrap_or_else(|log| panic!("{log}"));
+        Self { process, endpoint, args: owned(args), folder }
+    }
+
     /// Starts a server that listens on a Unix socket only.
     ///
     /// # Panics
@@ -218,7 +230,11 @@ fn program() -> String {
 /// Our defaults.
 fn arguments(endpoint: &Endpoint, folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
-    let mut args = owned(&["--dir", &folder, "--bind", "127.0.0.1", "--save", ""]);
+    let host = match endpoint {
+        Endpoint::Tcp(address) => address.ip(),
+        Endpoint::Unix(_) => Ipv4Addr::LOCALHOST.into(),
+    };
+    let mut args = owned(&["--dir", &folder, "--bind", &host.to_string(), "--save", ""]);
     args.extend(owned(&["--appendonly", "no", "--repl-diskless-sync-delay", "0"]));
     args.extend(match endpoint {
         Endpoint::Tcp(address) => owned(&["--port", &address.port().to_string()]),
