@@ -1,49 +1,74 @@
-//! The same promise by hand: a lock with a fencing token, by one script each to take it and to give it back. It has no
-//! queue and no renewal, and repairs nothing.
+//! The recipe of the usual blog post, by hand: no queue, no renewal, no repair. Once as it is there, and once with a
+//! fencing token, which is the same promise as ours: a script takes the lock and counts.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::Script;
 use redis::aio::MultiplexedConnection;
+use redis::{Script, cmd};
 use tokio::time::sleep;
 
-use super::set_nx::{DELETE_OWN, POLL};
 use crate::client::{Client, Result, TTL};
 use crate::contender::Contender;
 
+/// Interval of its polls.
+const POLL: Duration = Duration::from_millis(10);
+
 /// -> the token; nothing if another has the lock.
-const TAKE: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then \
+const TAKE_AND_COUNT: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then \
      return redis.call('INCR', KEYS[2]) end return false";
 
-pub(crate) const BY_HAND: Contender = Contender {
+const DELETE_OWN: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+     return redis.call('DEL', KEYS[1]) end return 0";
+
+pub(crate) const SET_NX: Contender = Contender {
+    name: "SET NX PX",
+    connect: |url| Box::pin(async move { ByHand::connect(url, None).await }),
+};
+
+pub(crate) const WITH_A_TOKEN: Contender = Contender {
     name: "by hand with a token",
     connect: |url| {
-        Box::pin(async move {
-            let connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
-            Ok(Box::new(ByHand::by(connection)) as Box<dyn Client>)
-        })
+        Box::pin(async move { ByHand::connect(url, Some(Script::new(TAKE_AND_COUNT))).await })
     },
 };
 
 struct ByHand {
     connection: MultiplexedConnection,
     value: String,
-    take: Script,
+    /// Takes a lock and counts its token; without it a plain `SET` takes the lock.
+    take_and_count: Option<Script>,
     delete_own: Script,
 }
 
 impl ByHand {
-    fn by(connection: MultiplexedConnection) -> Self {
+    async fn connect(url: String, take_and_count: Option<Script>) -> Result<Box<dyn Client>> {
+        let connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+        Ok(Box::new(Self::by(connection, take_and_count)))
+    }
+
+    fn by(connection: MultiplexedConnection, take_and_count: Option<Script>) -> Self {
         let value = rand::random::<u128>().to_string();
-        Self { connection, value, take: Script::new(TAKE), delete_own: Script::new(DELETE_OWN) }
+        Self { connection, value, take_and_count, delete_own: Script::new(DELETE_OWN) }
+    }
+
+    async fn takes(&mut self, name: &str) -> Result<bool> {
+        let ttl = TTL.as_millis() as u64;
+        if let Some(take) = &self.take_and_count {
+            let mut take = take.key(name);
+            take.key(format!("{{{name}}}:fence")).arg(&self.value).arg(ttl);
+            return Ok(take.invoke_async::<Option<u64>>(&mut self.connection).await?.is_some());
+        }
+        let mut set = cmd("SET");
+        set.arg(name).arg(&self.value).arg("NX").arg("PX").arg(ttl);
+        Ok(set.query_async::<Option<String>>(&mut self.connection).await?.is_some())
     }
 }
 
 #[async_trait]
 impl Client for ByHand {
     async fn acquire(&mut self, name: &str) -> Result<()> {
-        let mut take = self.take.key(name);
-        take.key(format!("{{{name}}}:fence")).arg(&self.value).arg(TTL.as_millis() as u64);
-        while take.invoke_async::<Option<u64>>(&mut self.connection).await?.is_none() {
+        while !self.takes(name).await? {
             sleep(POLL).await;
         }
         Ok(())
@@ -56,6 +81,6 @@ impl Client for ByHand {
     }
 
     fn another(&self) -> Box<dyn Client> {
-        Box::new(Self::by(self.connection.clone()))
+        Box::new(Self::by(self.connection.clone(), self.take_and_count.clone()))
     }
 }

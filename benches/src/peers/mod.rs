@@ -5,4 +5,3 @@ pub(crate) mod by_hand;
 pub(crate) mod flock;
 pub(crate) mod lock_rpc;
 pub(crate) mod rslock;
-pub(crate) mod set_nx;

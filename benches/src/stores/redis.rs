@@ -11,11 +11,11 @@ use crate::contender::Contender;
 use crate::cpu;
 use crate::floors::{pings, publish};
 use crate::ours::LEASEHOLD;
-use crate::peers::{by_hand, rslock, set_nx};
+use crate::peers::{by_hand, rslock};
 use crate::wake_up::WakeUp;
 
 pub(crate) const CONTENDERS: &[Contender] =
-    &[LEASEHOLD, by_hand::BY_HAND, set_nx::SET_NX, rslock::RSLOCK];
+    &[LEASEHOLD, by_hand::WITH_A_TOKEN, by_hand::SET_NX, rslock::RSLOCK];
 
 pub(crate) const FLOOR: Contender = pings::PINGS;
 
