@@ -383,7 +383,7 @@ pub(crate) struct Inspect {
     pub(crate) exit_code: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Ps {
     /// Only locks whose names start with this
     #[arg(default_value = "", hide_default_value = true, value_parser = public)]

@@ -123,7 +123,9 @@ impl From<LockError> for Failure {
             LockError::Timeout { .. } => Exit::Unavailable,
             LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
             // A fence that does not answer is a store that does not.
-            LockError::Backend { .. } | LockError::Unfenced { .. } => Exit::Unavailable,
+            LockError::Backend { .. }
+            | LockError::Incomplete { .. }
+            | LockError::Unfenced { .. } => Exit::Unavailable,
             // Other than after a store that is away, the command ran.
             LockError::Unrecorded { .. } => Exit::Unrecorded,
             // The store has something else under the name: it refuses the lock.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use leasehold::LockError;
 use leasehold::admin::LockState;
 use unicode_width::UnicodeWidthStr;
 
@@ -20,11 +21,22 @@ type Cells = [String; HEADINGS.len()];
 pub(crate) async fn run(args: &args::Ps, place: &Place<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
     if !args.follow {
-        tell(client.admin().list(&args.prefix, args.limit).await?, args)?;
+        let listed = client.admin().list(&args.prefix, args.limit).await;
+        if let Err(LockError::Incomplete { held, .. }) = &listed {
+            tell(held.clone(), args)?;
+        }
+        tell(listed?, args)?;
         return Ok(Exit::Done);
     }
     let watch = client.admin().watch_list(&args.prefix, args.limit);
-    let mut watch = watch.poll_every(POLL_INTERVAL).on_outage(tell_outage);
+    let shown = args.clone();
+    let mut watch = watch.poll_every(POLL_INTERVAL).on_outage(move |error| {
+        if let LockError::Incomplete { held, .. } = error {
+            // Should the reader be gone, the next listing tells.
+            let _ = tell(held.clone(), &shown);
+        }
+        tell_outage(error);
+    });
     loop {
         tell(while_read(watch.next()).await?, args)?;
     }

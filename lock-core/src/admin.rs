@@ -56,7 +56,9 @@ impl Admin {
     /// `limit` of them. It may look at every lock of the store: it is for people, not for programs.
     ///
     /// # Errors
-    /// [`LockError::Backend`] if the server cannot be reached or refuses.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses.
+    /// - [`LockError::Incomplete`] if some of several servers, as of a Redis Cluster, do not answer. It has the locks
+    ///   of the others, and names those servers. So a listing that is no error leaves out no lock.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.

@@ -10,7 +10,7 @@ use lock_testkit::{Mode, Proxy, RedisServer, Reply, eventually};
 
 use crate::set::Set;
 use crate::support::{
-    LIMIT, MINUTE, client, fresh_name, held, patient, queued, released, served, turn,
+    LIMIT, MINUTE, client, fresh_name, held, patient, queued, released, served, shown, turn,
 };
 
 /// C17: one server of three that is dead or stopped, or two of five.
@@ -61,6 +61,24 @@ async fn those_that_answer_are_no_majority(mut set: Set) {
 }
 
 on_three_and_five!(p2_no_lock_is_granted_by_a_majority_of_those_that_answer: those_that_answer_are_no_majority);
+
+/// C31: a majority knows of each hold, so that a listing lacks none while a minority is dead.
+async fn a_minority_that_is_dead_hides_no_lock(mut set: Set) {
+    let (client, name) = (set.client().await, fresh_name());
+    let guard = held(&client, &name).await;
+    let minority = set.minority();
+    set.servers[..minority].iter_mut().for_each(RedisServer::kill);
+    let listed = client.admin().list(&name, 10).await.expect("a majority answers");
+    assert_eq!(listed[0].holder().and_then(|holder| holder.token), Some(guard.token()));
+    set.servers[minority].kill();
+    let refused = client.admin().list(&name, 10).await.expect_err("no majority answers");
+    let text = shown(&refused);
+    for server in &set.servers[..=minority] {
+        assert!(text.contains(&server.addr().to_string()), "{text}");
+    }
+}
+
+on_three_and_five!(c31_a_listing_lacks_no_lock_while_a_majority_answers: a_minority_that_is_dead_hides_no_lock);
 
 /// C19: what a stopped server was asked while it was stopped, it does not keep.
 async fn servers_that_were_stopped_keep_no_hold(set: Set) {

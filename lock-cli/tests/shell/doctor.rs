@@ -1,6 +1,8 @@
 //! `leasehold doctor` names what endangers locks on a live Redis, and passes a good one.
 
-use lock_testkit::{RedisServer, eventually};
+use std::time::Duration;
+
+use lock_testkit::{RedisCluster, RedisServer, eventually};
 use serde_json::Value;
 
 use crate::LIMIT;
@@ -109,4 +111,27 @@ async fn c31_a_user_without_script_rights_is_named() {
     let output = strictly(&url).await;
     assert_eq!(output.code, 1, "{}", output.stderr);
     assert!(!output.stdout.contains("pa55word"), "{}", output.stdout);
+}
+
+/// C31: a dead server of a cluster hides no lock of the others, and is named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_ps_lists_the_locks_beside_a_dead_server() {
+    let mut cluster = RedisCluster::start(Duration::from_secs(60)).await;
+    let (url, dead) = (cluster.url(), cluster.servers()[0].addr().to_string());
+    // In slots of the second and of the first third.
+    let (shown, gone) = ("shop:b", "shop:a");
+    assert_eq!([shown, gone].map(|name| cluster.primary_of(name)), [1, 0]);
+    let shell = Shell::with_url(&format!("{url}?prefix=shop:"));
+    let mut held = Vec::new();
+    for name in ["b", "a"] {
+        held.push(shell.hold(&[], name, "exec sleep 60").await);
+    }
+    cluster.server(0).kill();
+    let listed = shell.run(&["ps", "--json"]).await;
+    assert_eq!(listed.code, 69, "{}", listed.stderr);
+    assert!(listed.stderr.contains(&dead), "{}", listed.stderr);
+    let locks: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    let names: Vec<&Value> =
+        locks.as_array().expect("a list").iter().map(|lock| &lock["name"]).collect();
+    assert_eq!(names, ["b"]);
 }

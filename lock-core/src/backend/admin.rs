@@ -40,7 +40,8 @@ pub trait LockAdmin: Send + Sync {
     /// `limit` of them.
     ///
     /// # Errors
-    /// [`BackendError`] if the server did not answer.
+    /// [`BackendError`] if the server did not answer; that of an [incomplete](BackendError::incomplete) listing if
+    /// some of several servers did.
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError>;
 
     /// Ends the holds of `whom`, lets in the waiters who fit then, and says whose holds they were, in the

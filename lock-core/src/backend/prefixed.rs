@@ -207,11 +207,12 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let stored = self.stored_start(prefix);
-        // C49: a lock that is called exactly as the prefix has no name here, and takes no other's place.
-        let states =
-            self.able(self.backend.admin())?.list(&stored, limit.saturating_add(1)).await?;
         let known = |state: LockState| Some(LockState { name: self.known(&state.name)?, ..state });
-        Ok(states.into_iter().filter_map(known).take(limit).collect())
+        let known =
+            |states: Vec<LockState>| states.into_iter().filter_map(known).take(limit).collect();
+        // C49: a lock that is called exactly as the prefix has no name here, and takes no other's place.
+        let listed = self.able(self.backend.admin())?.list(&stored, limit.saturating_add(1)).await;
+        listed.map(known).map_err(|error| error.renaming(known))
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::LockState;
+
 /// A boxed error of a backend's own kind.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -28,14 +30,15 @@ pub struct BackendError {
     outcome: Outcome,
     transient: bool,
     source: Option<Arc<dyn Error + Send + Sync>>,
-    reason: Option<Box<RefusalReason>>,
+    reason: Option<Box<Reason>>,
 }
 
-/// A refusal that a client tells by an error of its own.
+/// A failure that a client tells by an error of its own.
 #[derive(Clone, Debug)]
-enum RefusalReason {
+enum Reason {
     NotALock(String),
     Conflict { asked: u16, held: u16 },
+    Incomplete(Vec<LockState>),
 }
 
 impl BackendError {
@@ -78,7 +81,7 @@ impl BackendError {
     pub fn not_a_lock(backend: &'static str, found: impl Into<String>) -> Self {
         let found: String = found.into();
         let context = format!("{found} is in the place of the lock");
-        let reason = Some(Box::new(RefusalReason::NotALock(found)));
+        let reason = Some(Box::new(Reason::NotALock(found)));
         Self { reason, ..Self::refusal(backend, context) }
     }
 
@@ -87,8 +90,24 @@ impl BackendError {
     /// A client asks again within its wait, and makes it the error [`LockError::Conflict`](crate::LockError::Conflict).
     pub fn conflict(backend: &'static str, asked: u16, held: u16) -> Self {
         let context = format!("the lock is held as one of {held}, not of {asked}");
-        let reason = Some(Box::new(RefusalReason::Conflict { asked, held }));
+        let reason = Some(Box::new(Reason::Conflict { asked, held }));
         Self { reason, ..Self::refusal(backend, context) }
+    }
+
+    /// Some of several servers did not answer a listing, for the reasons in `missing`; `held` are the locks of the
+    /// others. A retry may help if it may help with one of them.
+    ///
+    /// A client makes it the error [`LockError::Incomplete`](crate::LockError::Incomplete).
+    pub fn incomplete(
+        backend: &'static str,
+        held: Vec<LockState>,
+        missing: &[BackendError],
+    ) -> Self {
+        let reasons: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        let context = format!("not all servers answered: {}", reasons.join("; "));
+        let transient = missing.iter().any(Self::is_transient);
+        let reason = Some(Box::new(Reason::Incomplete(held)));
+        Self { reason, transient, ..Self::refusal(backend, context) }
     }
 
     /// No answer came within `limit`. The request may have been carried out.
@@ -140,7 +159,7 @@ impl BackendError {
     /// Returns the name of the thing in the place of the lock, if that is [no lock](Self::not_a_lock).
     pub fn found(&self) -> Option<&str> {
         match self.reason.as_deref() {
-            Some(RefusalReason::NotALock(found)) => Some(found),
+            Some(Reason::NotALock(found)) => Some(found),
             _ => None,
         }
     }
@@ -148,9 +167,28 @@ impl BackendError {
     /// Returns the permits of the request and of the lock, if that is [a conflict](Self::conflict).
     pub fn permits(&self) -> Option<(u16, u16)> {
         match self.reason.as_deref() {
-            Some(&RefusalReason::Conflict { asked, held }) => Some((asked, held)),
+            Some(&Reason::Conflict { asked, held }) => Some((asked, held)),
             _ => None,
         }
+    }
+
+    /// The locks of the servers that answered, if that is a listing which is [incomplete](Self::incomplete).
+    pub fn held(&self) -> Option<&[LockState]> {
+        match self.reason.as_deref() {
+            Some(Reason::Incomplete(held)) => Some(held),
+            _ => None,
+        }
+    }
+
+    /// The same error; those who see it know the locks of an [incomplete](Self::incomplete) listing by other names.
+    pub(crate) fn renaming(
+        mut self,
+        renamed: impl FnOnce(Vec<LockState>) -> Vec<LockState>,
+    ) -> Self {
+        if let Some(Reason::Incomplete(held)) = self.reason.as_deref_mut() {
+            *held = renamed(std::mem::take(held));
+        }
+        self
     }
 
     /// The driver's own error, where there is one. The text of this error tells it already.

@@ -5,7 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{
-    BackendError, Contention, FenceError, InputKind, InvalidInput, LockName, LostReason, Occurrence,
+    BackendError, Contention, FenceError, InputKind, InvalidInput, LockName, LockState, LostReason,
+    Occurrence,
 };
 
 /// Why an operation on a lock did not do what was asked.
@@ -23,6 +24,7 @@ use super::{
 /// | [`Backend`](Self::Backend) | transient, if its source [is](BackendError::is_transient) | later; the client has retried already | 503 |
 /// | [`Backend`](Self::Backend) | not transient | no: rights, password | 500 |
 /// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
+/// | [`Incomplete`](Self::Incomplete) | as its source | as its source; it has the locks of the servers that answered | 503 |
 /// | [`Conflict`](Self::Conflict), [`Unsupported`](Self::Unsupported) | | no: its users disagree, or the backend has not got it | 500 |
 /// | [`RuntimeStopped`](Self::RuntimeStopped) | | no: the client needs a runtime that lives as long as it does | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
@@ -129,6 +131,13 @@ pub enum LockError {
         /// Number of permits of the lock, for as long as it is held.
         held: u16,
     },
+    /// Some of several servers did not answer a listing.
+    Incomplete {
+        /// The locks of those that answered, as a listing shows them.
+        held: Vec<LockState>,
+        /// Names the servers that did not answer, and tells why.
+        source: BackendError,
+    },
     /// The backend could not be reached, or refused.
     Backend {
         /// The operation that failed.
@@ -152,11 +161,12 @@ impl LockError {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Returns true if the failure of the backend may be over soon: a [`Backend`](Self::Backend) error
-    /// whose source [says so](BackendError::is_transient), and a [`Timeout`](Self::Timeout) without an answer.
+    /// Returns true if the failure of the backend may be over soon: a [`Backend`](Self::Backend) or
+    /// [`Incomplete`](Self::Incomplete) error whose source [says so](BackendError::is_transient), and a
+    /// [`Timeout`](Self::Timeout) without an answer.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Backend { source, .. } => source.is_transient(),
+            Self::Backend { source, .. } | Self::Incomplete { source, .. } => source.is_transient(),
             Self::Timeout { contention, .. } => contention.is_none(),
             _ => false,
         }
@@ -175,6 +185,9 @@ impl LockError {
         // C33
         if let (Some(name), Some((asked, held))) = (name, source.permits()) {
             return Self::Conflict { name: name.clone(), asked, held };
+        }
+        if let Some(held) = source.held() {
+            return Self::Incomplete { held: held.to_vec(), source };
         }
         // C1: a name that is too long together with its prefix.
         if let Some(invalid) = source.cause().and_then(|cause| cause.downcast_ref::<InvalidInput>())
@@ -247,6 +260,9 @@ impl fmt::Display for LockError {
                 "lock \"{name}\" was not acquired: it is held as one of {held}, and the request says one of \
                  {asked}: give all its users the same number"
             ),
+            Self::Incomplete { held, source } => {
+                write!(f, "the listing of {} locks is incomplete: {source}", held.len())
+            }
             Self::Backend { operation, name: Some(name), source } => {
                 write!(f, "cannot {operation} lock \"{name}\": {source}")
             }

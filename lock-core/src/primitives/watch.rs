@@ -130,7 +130,8 @@ impl ListWatch {
     }
 
     /// Calls `listener` once for each outage of the server, while [`next`](Self::next) waits for its end. It
-    /// must not block.
+    /// must not block. Where some of several servers are away, it is told the locks of the others:
+    /// [`LockError::Incomplete`].
     pub fn on_outage(self, listener: impl Fn(&LockError) + Send + Sync + 'static) -> Self {
         Self { looks: self.looks.on_outage(listener), ..self }
     }

@@ -1,7 +1,7 @@
 //! Operators' part: looks at locks, lists them, ends a hold, examines the server.
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use lock_core::backend::Changes;
 use lock_core::{
     BackendError, DistributedLock, Finding, Holder, LockAdmin, LockName, LockRequest, LockState,
@@ -22,7 +22,7 @@ use crate::topology::{in_order, picked};
 #[async_trait]
 impl LockAdmin for RedisBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let state = self.inspect_all(std::slice::from_ref(name)).await?.pop();
+        let state = self.inspect_all(std::slice::from_ref(name)).await.pop();
         state.unwrap_or_else(|| Err(unreadable("the state of a lock")))
     }
 
@@ -33,8 +33,10 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let names = self.names(prefix).await?;
-        held(&names, limit, |page| async move { self.inspect_all(&page).await }).await
+        let counters = self.server.keys(&keys::counters(prefix)).await;
+        let names = names_of(counters.iter().flatten().flatten());
+        let missing = counters.into_iter().filter_map(Result::err).collect();
+        held(&names, limit, missing, |page| async move { Ok(self.inspect_all(&page).await) }).await
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
@@ -50,14 +52,15 @@ impl LockAdmin for RedisBackend {
 }
 
 impl RedisBackend {
-    /// Looks at several locks in as few requests as can be. Those whose key is no lock are an error each.
-    async fn inspect_all(&self, names: &[LockName]) -> Result<States, BackendError> {
+    /// Looks at several locks in as few requests as can be. Those whose key is no lock, and those whose server does not
+    /// answer, are an error each.
+    async fn inspect_all(&self, names: &[LockName]) -> States {
         let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
         let locks: Vec<_> = keys.iter().map(Keys::lock).collect();
         let groups = self.server.together(&locks);
         let requests = groups.iter().map(|group| self.inspect_together(names, &keys, group));
-        let states = try_join_all(requests).await?;
-        Ok(in_order(groups, states))
+        let states = join_all(requests).await;
+        in_order(groups, states)
     }
 
     /// Looks at those of the locks, by their numbers, whose keys one request may name.
@@ -66,17 +69,13 @@ impl RedisBackend {
         names: &[LockName],
         keys: &[Keys<'_>],
         group: &[usize],
-    ) -> Result<States, BackendError> {
+    ) -> States {
         let names: Vec<&LockName> = picked(names, group).collect();
         let keys = picked(keys, group).flat_map(|keys| [keys.lock(), keys.waiters()]);
         let keys: Vec<_> = keys.collect();
-        reply::states(&names, self.server.run(&INSPECT, &keys, None::<u64>).await?)
-    }
-
-    /// The names that start with `prefix` of all locks that have a token counter, sorted.
-    async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        let counters = self.server.keys(&keys::counters(prefix)).await?;
-        Ok(names_of(counters.iter()))
+        let reply = self.server.run(&INSPECT, &keys, None::<u64>).await;
+        let states = reply.and_then(|reply| reply::states(&names, reply));
+        states.unwrap_or_else(|error| names.iter().map(|_| Err(error.clone())).collect())
     }
 
     /// Does what a client does, with a lock of the doctor's own, which is among those that the client's

@@ -7,9 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures_util::future::join_all;
 use lock_core::{BackendError, Finding, Health};
 use redis::cmd;
-use tokio::time::timeout;
 
-use crate::protocol::error::{BACKEND, named};
 use crate::protocol::reply;
 use crate::scripts::Servers;
 use crate::topology::Topology;
@@ -21,9 +19,6 @@ pub(crate) const PROBE: &str = "leasehold-doctor";
 
 /// A probe holds its lock for this long if it cannot give it back.
 pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
-
-/// Longest wait for one of several servers.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A clock that is further off is not kept right by anybody.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
@@ -59,7 +54,7 @@ pub(crate) async fn examine(
             findings.push(Finding::unknown("rights", why, "examine the primary"));
         }
         false => {
-            let probe = in_time(&nodes[0], probe);
+            let probe = nodes[0].in_time(probe);
             findings.extend(rights::examine(&nodes, servers, prefix, probe).await);
         }
     }
@@ -77,7 +72,7 @@ async fn look_at_all(
     nodes: Vec<Arc<Node>>,
     servers: Servers,
 ) -> Result<(Vec<Arc<Node>>, Vec<Seen>, Vec<Finding>), BackendError> {
-    let looks = nodes.iter().map(|node| in_time(node, look_at(node, servers)));
+    let looks = nodes.iter().map(|node| node.in_time(look_at(node, servers)));
     let (mut answered, mut told, mut gone, mut failed) = (vec![], vec![], vec![], None);
     for (node, seen) in nodes.iter().zip(join_all(looks).await) {
         match seen {
@@ -95,21 +90,6 @@ async fn look_at_all(
     match failed {
         Some(error) if answered.is_empty() => Err(error),
         _ => Ok((answered, told, gone)),
-    }
-}
-
-/// The answer of one server. One of several that is silent keeps nobody from what the others tell.
-async fn in_time<T>(
-    server: &Node,
-    answer: impl Future<Output = Result<T, BackendError>>,
-) -> Result<T, BackendError> {
-    match &*server.address {
-        "" => answer.await,
-        _ => {
-            let answer = timeout(PATIENCE, answer).await;
-            let silent = || named(&server.address, BackendError::no_answer(BACKEND, PATIENCE));
-            answer.unwrap_or_else(|_| Err(silent()))
-        }
     }
 }
 
@@ -331,7 +311,7 @@ fn learns_by(events: &str) -> String {
 
 async fn clock(server: &Node) -> Finding {
     let before = wall_time();
-    let reply = in_time(server, server.send(cmd("TIME"))).await;
+    let reply = server.in_time(server.send(cmd("TIME"))).await;
     let after = wall_time();
     let time = reply.and_then(|reply| reply::read::<(u64, u32)>(reply, "TIME"));
     match time {

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use lock_core::{BackendError, LockName, LockState};
 
+use crate::protocol::error::BACKEND;
 use crate::protocol::keys::name_of_counter;
 
 /// Number of locks that one request of a listing looks at.
 const PAGE: usize = 100;
 
-/// The states of several locks, in their order. One whose key is no lock is an error.
+/// The states of several locks, in their order. An error stands for one whose key is no lock, or whose server did not
+/// answer.
 pub(crate) type States = Vec<Result<LockState, BackendError>>;
 
 /// The names of the locks that have these token counters, each once, sorted.
@@ -18,10 +20,15 @@ pub(crate) fn names_of<'a>(counters: impl Iterator<Item = &'a String>) -> Vec<Lo
     names.into_iter().collect()
 }
 
-/// The first `limit` of these locks that are held. `inspect` looks at some of them.
+/// The first `limit` of these locks that are held. `inspect` looks at some of them, and `missing` tells of servers that
+/// did not name theirs.
+///
+/// # Errors
+/// The error of `inspect`, and that of a listing that some servers did not answer.
 pub(crate) async fn held<F>(
     names: &[LockName],
     limit: usize,
+    mut missing: Vec<BackendError>,
     inspect: impl Fn(Vec<LockName>) -> F,
 ) -> Result<Vec<LockState>, BackendError>
 where
@@ -29,13 +36,28 @@ where
 {
     let mut held = Vec::new();
     for page in names.chunks(PAGE) {
-        // A key that is no lock hides no lock.
-        let states = inspect(page.to_vec()).await?.into_iter().filter_map(Result::ok);
-        held.extend(states.filter(|state| state.holder().is_some()));
+        for state in inspect(page.to_vec()).await? {
+            match state {
+                Ok(state) if state.holder().is_some() => held.push(state),
+                Ok(_) => {}
+                // A key that is no lock hides no lock.
+                Err(error) if error.found().is_some() => {}
+                Err(error) if is_told(&missing, &error) => {}
+                Err(error) => missing.push(error),
+            }
+        }
         if held.len() >= limit {
             break;
         }
     }
     held.truncate(limit);
-    Ok(held)
+    match (&held[..], &missing[..]) {
+        (_, []) => Ok(held),
+        ([], [alone]) => Err(alone.clone()),
+        _ => Err(BackendError::incomplete(BACKEND, held, &missing)),
+    }
+}
+
+fn is_told(errors: &[BackendError], error: &BackendError) -> bool {
+    errors.iter().any(|other| other.to_string() == error.to_string())
 }

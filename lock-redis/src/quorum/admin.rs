@@ -28,7 +28,7 @@ impl LockAdmin for QuorumBackend {
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let names = self.names(prefix).await?;
-        held(&names, limit, |page| inspect_all(&self.voters, page)).await
+        held(&names, limit, Vec::new(), |page| inspect_all(&self.voters, page)).await
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
@@ -67,14 +67,14 @@ impl QuorumBackend {
         let glob = keys::counters(prefix);
         let mut round = Round::ask(&self.voters, |voter| {
             let glob = glob.clone();
-            async move { voter.server.keys(&glob).await }
+            async move { voter.keys(&glob).await }
         });
-        // No bound of a voter: a listing may take long. A server that is silent is not waited for.
+        // A server that is silent is not waited for.
         let answers = round.until(have_answered).await;
         if !have_answered(answers) {
             return Err(too_few(answers));
         }
-        Ok(names_of(said(answers).flatten()))
+        Ok(names_of(said(answers).flatten().flatten()))
     }
 
     /// Finds if all servers can be reached, and vote.
@@ -105,6 +105,12 @@ impl QuorumBackend {
 }
 
 impl Voter {
+    /// Its keys that match `glob`. No bound of a voter: that may take long.
+    async fn keys(&self, glob: &str) -> Result<Vec<Vec<String>>, BackendError> {
+        let keys = self.server.keys(glob).await.into_iter().collect::<Result<_, _>>();
+        keys.map_err(|error| self.signed(error))
+    }
+
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Option<Holder>, BackendError> {
         let digits = match whom {
             Whom::All => "",

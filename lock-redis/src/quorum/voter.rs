@@ -280,7 +280,7 @@ impl Voter {
     }
 
     /// The error, with whose it is. What a single server calls itself is no quorum.
-    fn signed(&self, error: BackendError) -> BackendError {
+    pub(super) fn signed(&self, error: BackendError) -> BackendError {
         let (outcome, context) = (error.outcome(), self.address.clone());
         match error.is_transient() {
             true => BackendError::transient(BACKEND, outcome, context, error),

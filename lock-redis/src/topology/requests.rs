@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use lock_core::{BackendError, LockName};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
@@ -33,11 +33,10 @@ impl Topology {
         self.nodes().into_iter().next().ok_or_else(none)
     }
 
-    /// The keys of all servers that match `glob`, some of them more than once. A key that is no text is not ours.
-    pub(crate) async fn keys(&self, glob: &str) -> Result<Vec<String>, BackendError> {
+    /// The keys that match `glob`, of each server by itself. A key that is no text is not ours.
+    pub(crate) async fn keys(&self, glob: &str) -> Vec<Result<Vec<String>, BackendError>> {
         let nodes = self.nodes();
-        let keys = try_join_all(nodes.iter().map(|node| keys_at(node, glob))).await?;
-        Ok(keys.concat())
+        join_all(nodes.iter().map(|node| keys_at(node, glob))).await
     }
 
     /// Sends one command about `key`, and waits for its reply.
@@ -170,7 +169,7 @@ async fn keys_at(node: &Node, glob: &str) -> Result<Vec<String>, BackendError> {
     loop {
         let mut scan = cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
-        let page = node.send(scan).await?;
+        let page = node.in_time(node.send(scan)).await?;
         let (next, keys): (u64, Vec<Vec<u8>>) = read(page, "a page of keys")?;
         found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
         if next == 0 {

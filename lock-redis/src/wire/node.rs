@@ -1,16 +1,21 @@
 //! One server: how requests reach it, and how it tells of its grants.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lock_core::BackendError;
 use lock_core::backend::Notifications;
 use redis::{Client, Cmd, RedisError, Value};
+use tokio::time::timeout;
 
-use crate::protocol::error::{classify, named};
+use crate::protocol::error::{BACKEND, classify, named};
 use crate::wire::connection::Connection;
 use crate::wire::key_events::KeyEvents;
 use crate::wire::link::Role;
 use crate::wire::push::Subscriber;
+
+/// Longest wait for one of several servers, where the others answer as well.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// One server that keeps locks.
 pub(crate) struct Node {
@@ -42,6 +47,21 @@ impl Node {
         let client = self.connection.client_at(host, port)?;
         let address = format!("replica {host}:{port}");
         Ok(Self::new(address, client, Role::Any, self.channel.clone()))
+    }
+
+    /// Waits for its answer: where it is one of several, no longer than so that its silence keeps nobody from what the
+    /// others tell.
+    pub(crate) async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        match &*self.address {
+            "" => answer.await,
+            address => {
+                let silent = |_| Err(named(address, BackendError::no_answer(BACKEND, PATIENCE)));
+                timeout(PATIENCE, answer).await.unwrap_or_else(silent)
+            }
+        }
     }
 
     /// Sends it one command, and waits for its reply.

@@ -10,14 +10,14 @@ use futures_util::future::join_all;
 use leasehold::admin::Health;
 use leasehold::core::OwnerId;
 use leasehold::core::backend::async_trait;
-use leasehold::{DistributedLock, LockGuard, LockName};
+use leasehold::{DistributedLock, LockError, LockGuard, LockName, LockRequest};
 use lock_testkit::RedisCluster;
 use lock_testkit::conformance::Harness;
 use lock_testkit::conformance_tests;
 use tokio::sync::OnceCell;
 
 use crate::NEVER;
-use crate::support::{client, fresh_name, prefixes_keep_name_spaces_apart, renewed, works};
+use crate::support::{MINUTE, client, fresh_name, prefixes_keep_name_spaces_apart, renewed, works};
 
 /// The cluster of all tests that leave it as they found it.
 async fn shared() -> &'static RedisCluster {
@@ -76,12 +76,17 @@ async fn c31_all_primaries_are_examined() {
     );
 }
 
-/// C31: one primary that is dead, or silent, is named, and hides nothing of the others. No listing leaves its locks out.
+/// C31: one primary that is dead, or silent, is named, and hides nothing of the others. No listing leaves its locks out
+/// without a word.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_a_dead_primary_hides_no_other() {
     let mut cluster = RedisCluster::start(NEVER).await;
     let client = client(&cluster.url()).await;
-    works(&client).await;
+    let names = [0, 1, 2].map(|number| name_at(&cluster, number));
+    for name in &names {
+        let lock = LockRequest::new(name).ttl(MINUTE);
+        let _ = client.acquire(lock).await.expect("a free lock").detach().expect("held");
+    }
     cluster.servers()[1].stop();
     cluster.server(0).kill();
     let gone = [0, 1].map(|number: usize| cluster.servers()[number].addr().to_string());
@@ -94,9 +99,12 @@ async fn c31_a_dead_primary_hides_no_other() {
     for check in ["version", "role", "eviction", "persistence", "watching", "clock"] {
         assert!(findings.iter().any(|finding| finding.check == check), "{check}: {findings:?}");
     }
-    let refused = client.admin().list("", 10).await.expect_err("it may lack their locks");
+    let refused = client.admin().list("", 10).await.expect_err("it lacks their locks");
+    let LockError::Incomplete { held, source } = &refused else { panic!("{refused:?}") };
+    let held: Vec<&str> = held.iter().map(|state| state.name.as_str()).collect();
+    assert_eq!(held, [&names[2]]);
     let text = crate::support::shown(&refused);
-    assert!(gone.iter().any(|address| text.contains(address)), "{text}");
+    assert!(source.is_transient() && gone.iter().all(|address| text.contains(address)), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,6 +112,16 @@ async fn c15_one_server_of_a_cluster_is_named() {
     let cluster = shared().await;
     let client = client(&cluster.servers()[0].url()).await;
     let refused = client.acquire(name_at(cluster, 1)).await.expect_err("its slot is elsewhere");
+    let text = crate::support::shown(&refused);
+    assert!(text.contains("by redis-cluster://"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_the_servers_of_a_cluster_are_no_quorum() {
+    let url = shared().await.url().replace("redis-cluster:", "redis-quorum:");
+    let (three, _) = url.rsplit_once(',').expect("six");
+    let three = three.rsplitn(3, ',').last().expect("five");
+    let refused = leasehold::connect(three).await.expect_err("they share the slots");
     let text = crate::support::shown(&refused);
     assert!(text.contains("by redis-cluster://"), "{text}");
 }
