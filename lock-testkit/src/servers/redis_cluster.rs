@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 
 use super::certificates::{Certificates, arguments};
 use super::free_port;
-use super::redis_server::RedisServer;
+use super::redis_server::{RedisServer, owned};
 use super::resp::Reply;
 use crate::eventually;
 use crate::process::signal;
@@ -267,16 +267,18 @@ pub(super) fn cut_off<'a>(replicas: impl Iterator<Item = &'a RedisServer>, prima
 }
 
 async fn start_one(node_timeout: &str, certificates: Option<&Certificates>) -> RedisServer {
-    let bus = free_port().to_string();
-    let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
-    let timeout = ["--cluster-node-timeout", node_timeout];
-    // The loss of one primary must not stop the others.
-    let coverage = ["--cluster-require-full-coverage", "no"];
-    let tls = certificates.map(|certificates| arguments(&certificates.settings(free_port())));
-    let tls: Vec<&str> = tls.iter().flatten().map(String::as_str).collect();
-    let bus = if tls.is_empty() { "no" } else { "yes" };
-    let tls = [&tls[..], &["--tls-cluster", bus]].concat();
-    RedisServer::start_with(&[&cluster[..], &timeout, &coverage, &tls].concat()).await
+    RedisServer::start_anew(|| {
+        let bus = free_port().to_string();
+        let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+        let timeout = ["--cluster-node-timeout", node_timeout];
+        // What one primary had must not stop the others.
+        let coverage = ["--cluster-require-full-coverage", "no"];
+        let tls = certificates.map(|certificates| arguments(&certificates.settings(free_port())));
+        let tls_bus = ["--tls-cluster", if tls.is_some() { "yes" } else { "no" }];
+        let args = [&cluster[..], &timeout, &coverage, &tls_bus].concat();
+        [tls.unwrap_or_default(), owned(&args)].concat()
+    })
+    .await
 }
 
 fn bus_port(server: &RedisServer) -> String {

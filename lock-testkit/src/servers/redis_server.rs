@@ -55,13 +55,17 @@ impl RedisServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_with(args: &[&str]) -> Self {
+        Self::start_anew(|| owned(args)).await
+    }
+
+    /// The same with arguments that are asked for anew where a port was taken: they may hold ports as well.
+    pub(crate) async fn start_anew(args: impl Fn() -> Vec<String>) -> Self {
         let folder = new_folder();
         for _ in 0..PORTS_TRIED {
             let endpoint = Endpoint::Tcp((Ipv4Addr::LOCALHOST, free_port()).into());
-            match launch(&endpoint, &owned(args), folder.path()).await {
-                Ok(process) => {
-                    return Self { process, endpoint, args: owned(args), folder };
-                }
+            let args = args();
+            match launch(&endpoint, &args, folder.path()).await {
+                Ok(process) => return Self { process, endpoint, args, folder },
                 Err(log) if is_port_taken(&log) => {}
                 Err(log) => panic!("{log}"),
             }
