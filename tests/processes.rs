@@ -37,6 +37,8 @@ macro_rules! on_each_store {
 mod elections;
 #[path = "processes/kinds.rs"]
 mod kinds;
+#[path = "processes/runs.rs"]
+mod runs;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -71,6 +73,7 @@ fn child_role() {
         "writer" => kinds::write().await,
         "worker" => kinds::work().await,
         "slot keeper" => kinds::keep_a_slot().await,
+        "runner" => runs::run().await,
         other => panic!("no such role: {other}"),
     });
 }

@@ -68,8 +68,8 @@ impl Claims {
         self.known().note(&self.server, claim.owner, claim.ttl, lasts, new_key)
     }
 
-    /// Notes a hold before it is renewed: the session that it is to be on. It is never a shorter one than
-    /// the one it is on (C10). `None` if nobody believed in it any more, and its deletion is under way.
+    /// Notes a hold before it is renewed: the session that it is to be on, which never ends before the one it is on
+    /// (C10). `None` if nobody believed in it any more, and its deletion is under way.
     pub(crate) fn renewing(
         &self,
         renewal: &Renewal,
@@ -123,6 +123,14 @@ impl Claims {
         {
             claimed.unanswered = claimed.unanswered.saturating_sub(1);
         }
+    }
+
+    /// How long a session that the key of a claim may be on lasts; `None` if it is none of this client's.
+    pub(crate) fn left_on(&self, owner: OwnerId, lease: i64) -> Option<Duration> {
+        let known = self.known();
+        let Claimed { earlier, hold, .. } = known.claims.get(&owner)?;
+        let on = earlier.iter().chain([hold]).find(|session| session.id() == lease)?;
+        Some(on.left(SystemClock.now()))
     }
 
     /// The session for the place of a claim in a queue, if it is open already.
@@ -295,10 +303,8 @@ impl Known {
         lasts: Duration,
         key: impl FnOnce(&mut Seats) -> (Arc<str>, bool),
     ) -> (Arc<Session>, Arc<str>) {
-        let (now, seconds) = (SystemClock.now(), seconds(ttl) + MARGIN_SECONDS);
-        let on = self.claims.get(&owner).map(|claimed| claimed.hold.clone());
-        let enough = on.filter(|on| on.ttl().as_secs() >= seconds.unsigned_abs() && !on.is_gone());
-        let hold = enough.unwrap_or_else(|| self.session(server, seconds));
+        let now = SystemClock.now();
+        let hold = self.session_of(server, owner, ttl, now);
         let until = now.after(lasts);
         let claimed = self.claims.entry(owner).or_insert_with(|| {
             let (key, is_own) = key(&mut self.seats);
@@ -348,6 +354,31 @@ impl Known {
             needed.extend(now.iter().map(|session| (session.id(), Need::Now)));
         }
         needed
+    }
+
+    /// The session for a claim. It stays on the one that it is on while that one outlasts the TTL (C10).
+    ///
+    /// A hold that is made to last longer goes on a session of its own, which nobody renews (C41): if this process
+    /// dies, the hold ends by that session's first TTL. The first renewal that it does not outlast takes the session
+    /// that all claims of the TTL share.
+    fn session_of(
+        &mut self,
+        server: &Arc<Server>,
+        owner: OwnerId,
+        ttl: Ttl,
+        now: Moment,
+    ) -> Arc<Session> {
+        let seconds = seconds(ttl) + MARGIN_SECONDS;
+        let claimed = self.claims.get(&owner).filter(|claimed| !claimed.hold.is_gone());
+        let on = claimed.map(|claimed| (claimed.hold.clone(), claimed.revision.is_some()));
+        let is_longer = |on: &Session| on.ttl().as_secs() < seconds.unsigned_abs();
+        // Of a lease that is asked for nothing is known yet.
+        let outlasts = |on: &Session| !on.is_open() || on.left(now) >= whole(ttl);
+        match on {
+            Some((on, true)) if is_longer(&on) => Arc::new(Session::new(server.clone(), seconds)),
+            Some((on, _)) if !is_longer(&on) && outlasts(&on) => on,
+            _ => self.session(server, seconds),
+        }
     }
 
     /// The session of so many seconds. One that the server has ended is replaced.

@@ -121,7 +121,7 @@ impl Cluster {
         from: i64,
         session: &Arc<Session>,
     ) -> Result<bool, BackendError> {
-        if from != session.id() {
+        if from != session.id() && !self.outlasts(owner, from, session).await {
             let txn = requests::reattach(key, revision, from, session.id());
             // C41: once its work has ended, it is nobody's.
             let Some(moved) = unless_retired(&self.server.txn(txn).await?)? else {
@@ -136,6 +136,19 @@ impl Cluster {
         }
         self.claims.settled(owner, revision);
         Ok(true)
+    }
+}
+
+impl Cluster {
+    /// Whether the lease that a key is on lasts longer than its session does once it is renewed: then the key stays
+    /// (C10). It is the lease of another client that made the hold last longer (C41), or of an extension that overtook
+    /// this one.
+    async fn outlasts(&self, owner: OwnerId, lease: i64, session: &Session) -> bool {
+        let left = match self.claims.left_on(owner, lease) {
+            Some(left) => Some(left),
+            None => self.left(lease).await,
+        };
+        left.is_some_and(|left| left > session.ttl())
     }
 }
 

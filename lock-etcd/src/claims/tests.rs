@@ -82,6 +82,26 @@ fn c08_a_session_is_kept_until_its_hold_is_seen_on_another() {
     assert_eq!(unused, [first.id()]);
 }
 
+/// A process that dies renews nothing: so what nobody renews ends by the span that was asked for.
+#[test]
+fn c41_a_hold_that_is_made_to_last_longer_is_on_a_session_that_nobody_renews() {
+    let (claims, one) = (claims(), claim());
+    let (first, key) = claims.begin(&one);
+    claims.granted(one.owner, &key, 7);
+    let text = format!("lease1:{}:7:30000:a", one.owner.expose());
+    let lease = Lease::import(&text).expect("a lease");
+    let longer = Ttl::new(Duration::from_secs(3600)).expect("a TTL");
+    let renewed = |ttl| {
+        let renewal = Renewal::new(&lease, ttl);
+        claims.renewing(&renewal, &key).expect("its own key").expect("a hold").id()
+    };
+    let second = renewed(longer);
+    let is_kept = |id| claims.sessions().iter().any(|(session, _)| session.id() == id);
+    assert!(is_kept(first.id()) && !is_kept(second), "the keeper renews what it keeps");
+    // C10: a renewal for less does not end sooner.
+    assert_eq!(renewed(one.ttl), second);
+}
+
 #[test]
 fn a_key_is_used_again_once_its_deletion_was_answered() {
     let (claims, one) = (claims(), claim());

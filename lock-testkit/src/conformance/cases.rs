@@ -166,6 +166,7 @@ macro_rules! conformance_tests {
             c41_a_loss_is_noticed_at_the_pace_of_the_ttl
             c41_a_bound_ends_a_run_within_its_span
             c41_a_run_that_is_handed_on_keeps_others_out
+            c41_a_run_that_is_handed_on_and_dies_keeps_others_out
             c41_of_those_that_start_at_once_one_runs
             c42_a_run_that_ended_well_is_done
             c42_a_holder_that_lost_the_lock_cannot_record

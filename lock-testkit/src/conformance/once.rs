@@ -180,6 +180,22 @@ pub async fn c41_a_run_that_is_handed_on_keeps_others_out(harness: &dyn Harness)
     assert_kept(began.elapsed(), harness.ttl() * 2);
 }
 
+/// C41, C10: others are kept out also after a run that was handed on, and whose new process died.
+pub async fn c41_a_run_that_is_handed_on_and_dies_keeps_others_out(harness: &dyn Harness) {
+    let (one, (two, faulty)) = (client(harness).await, faulty_client(harness).await);
+    let (other, name) = (client(harness).await, fresh_name());
+    let Some(run) = at_least(harness, &one, &name, harness.ttl() * 4).await else { return };
+    let (began, guard) = (Instant::now(), begun(run).await);
+    let text = guard.detach().expect("held").export();
+    let handed_on = two.attach(Lease::import(&text).expect("its own text")).await.expect("held");
+    for operation in [Operation::Extend, Operation::Release, Operation::ReleaseAfter] {
+        faulty.always(operation, Fault::Silence);
+    }
+    until_begun(harness, &other, &name).await;
+    assert_kept(began.elapsed(), harness.ttl() * 4);
+    drop(handed_on);
+}
+
 /// C41: one that comes second is skipped, and told by whom.
 pub async fn c41_of_those_that_start_at_once_one_runs(harness: &dyn Harness) {
     let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());

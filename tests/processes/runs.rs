@@ -1,0 +1,45 @@
+//! C41: a run once whose process is killed.
+
+use std::time::{Duration, Instant};
+
+use leasehold::OnceOutcome;
+use tokio::time::sleep;
+
+use super::{Fixture, NAME, child, client, ttl};
+
+/// Begins a run that keeps others out for four of its TTLs, and goes on until it is killed.
+pub(super) async fn run() {
+    let begun = client().await.once(NAME).ttl(ttl()).at_least(ttl() * 4).begin().await;
+    let guard = begun.expect("an answer").ran().expect("nobody else runs it");
+    child::say(&guard.token().to_string());
+    guard.lost().await;
+}
+
+/// C41: others are kept out for the span from the start of the run, and not from the death of its process, which may
+/// come after any number of renewals.
+async fn a_killed_run_keeps_others_out_for_its_span(fixture: Fixture) {
+    let (ttl, began) = (Duration::from_secs(2), Instant::now());
+    let mut runner = fixture.spawn("runner", ttl);
+    let first: u64 = runner.line().await.parse().expect("a token");
+    sleep(ttl * 3).await;
+    runner.kill().await;
+    let killed = Instant::now();
+    let locks = leasehold::connect(&fixture.url).await.expect("a connection");
+    let next = loop {
+        match locks.once(NAME).ttl(ttl).begin().await.expect("an answer") {
+            OnceOutcome::Ran(guard) => break guard,
+            _ => sleep(Duration::from_millis(50)).await,
+        }
+    };
+    let (kept, waited) = (began.elapsed(), killed.elapsed());
+    assert!(kept >= ttl * 4, "others were kept out for {kept:?}");
+    // Less than a TTL is left of the span.
+    assert!(
+        waited < fixture.bound(ttl),
+        "others were kept out for {waited:?} after the run was killed"
+    );
+    assert!(next.token().get() > first);
+    next.release().await.expect("held to the end");
+}
+
+on_each_store!(c41_a_killed_run_keeps_others_out_for_its_span: a_killed_run_keeps_others_out_for_its_span);
