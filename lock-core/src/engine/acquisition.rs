@@ -14,7 +14,7 @@ use super::server_place::ServerPlace;
 use super::shared::{Acquired, Shared};
 use super::succession::{Passed, Succession};
 use crate::model::{
-    Capabilities, Claim, Contention, Kind, Lease, LockError, LockName, LockRequest, OwnerId, Wait,
+    Capabilities, Claim, Contention, Kind, Lease, LockError, LockName, LockRequest, Wait,
 };
 
 /// A hold, and to whom it may pass.
@@ -214,7 +214,7 @@ impl Drop for Head<'_> {
         let Some(turn) = self.turn.take() else { return };
         let Acquisition { shared, place, .. } = &mut *self.acquisition;
         if !place.is_new() {
-            let fresh = Claim { owner: OwnerId::random(), ..place.claim.clone() };
+            let fresh = Claim { owner: place.claim.owner.drawn_anew(), ..place.claim.clone() };
             let fresh = new_place(shared, fresh);
             turn.leave(Passed::Place(std::mem::replace(place, fresh)));
         }

@@ -60,9 +60,11 @@ impl ServerPlace {
         self.owned.is_absent()
     }
 
-    /// Returns true if the place serves `claim`. Asking again changes its TTL and label, never its kind.
+    /// Returns true if the place serves `claim`. Asking again changes its TTL and label, never its kind, nor its owner, which
+    /// tells a candidate (C40).
     pub(crate) fn suits(&self, claim: &Claim) -> bool {
-        self.claim.kind == claim.kind
+        let sort = |claim: &Claim| (claim.kind, claim.owner.is_candidate());
+        sort(&self.claim) == sort(claim)
     }
 
     /// The same place, for the acquisition that made `claim`.

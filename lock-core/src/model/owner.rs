@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::invalid_input::{InputKind, InvalidInput};
 
-/// Owner of a hold (C3): 128 random bits, drawn anew for each acquisition.
+/// Owner of a hold (C3): 128 random bits, drawn anew for each acquisition. The first of them then tells a candidate of an
+/// election from all others (C40).
 ///
 /// An owner id is a **capability**: who knows it can extend and release the hold. It is therefore
 /// drawn by the client before the first byte is sent, and `Debug` and `Display` show no more than
@@ -25,9 +26,37 @@ use super::invalid_input::{InputKind, InvalidInput};
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OwnerId(Uuid);
 
+/// The bit that the owner id of a candidate has. It is among the digits that are shown, so that each store tells a
+/// leader from a holder that was not elected.
+const CANDIDATE: u128 = 1 << 127;
+
 impl OwnerId {
     /// Draws a new owner id from the operating system.
     pub fn random() -> Self {
+        Self(Uuid::from_u128(Self::draw() & !CANDIDATE))
+    }
+
+    /// Draws the owner id of a candidate of an election.
+    pub(crate) fn of_candidate() -> Self {
+        Self(Uuid::from_u128(Self::draw() | CANDIDATE))
+    }
+
+    /// Draws another owner id of the same sort.
+    pub(crate) fn drawn_anew(self) -> Self {
+        if self.is_candidate() { Self::of_candidate() } else { Self::random() }
+    }
+
+    /// Returns true for a candidate of an election.
+    pub(crate) fn is_candidate(self) -> bool {
+        self.0.as_u128() & CANDIDATE != 0
+    }
+
+    /// Returns true if these first digits, as [`Display`](fmt::Display) shows them, are those of a candidate.
+    pub(crate) fn shows_candidate(digits: &str) -> bool {
+        u32::from_str_radix(digits, 16).is_ok_and(|first| u128::from(first) << 96 & CANDIDATE != 0)
+    }
+
+    fn draw() -> u128 {
         // C3: by the client, before the first byte is sent.
         let mut bits = [0; 16];
         // A generator of our own would draw the same for parent and child after a fork, and both would
@@ -35,7 +64,7 @@ impl OwnerId {
         if SysRng.try_fill_bytes(&mut bits).is_err() {
             bits = rand::random();
         }
-        Self(Uuid::from_bytes(bits))
+        u128::from_be_bytes(bits)
     }
 
     /// The owner of a hold that outlasts its work (C41): nobody, for no claim is made under it.
@@ -92,6 +121,17 @@ mod tests {
         assert!(!format!("{owner} {owner:?}").contains(secret));
         assert_eq!(owner.expose().parse::<OwnerId>().expect("its own text"), owner);
         assert_ne!(owner, OwnerId::random());
+    }
+
+    #[test]
+    fn c40_the_digits_that_are_shown_tell_a_candidate() {
+        let shows = |owner: OwnerId| OwnerId::shows_candidate(&owner.to_string());
+        for _ in 0..64 {
+            let (candidate, other) = (OwnerId::of_candidate(), OwnerId::random());
+            assert!(shows(candidate) && shows(candidate.drawn_anew()), "{candidate}");
+            assert!(!shows(other) && !shows(other.drawn_anew()), "{other}");
+        }
+        assert!(!OwnerId::shows_candidate("") && !OwnerId::shows_candidate("none"));
     }
 
     #[test]

@@ -7,11 +7,12 @@ use crate::client::LockClient;
 use crate::engine::{Acquisition, LostSignal};
 use crate::guard::LockGuard;
 use crate::model::{
-    Contention, FencingToken, Listener, LockError, LockName, LockRequest, LostReason, Wait,
+    Claim, Contention, FencingToken, Listener, LockError, LockName, LockRequest, LostReason,
+    OwnerId, Wait,
 };
 
 impl LockClient {
-    /// The election of a leader: who holds the lock of this name leads (C40).
+    /// The election of a leader: the candidate that holds the lock of this name leads (C40).
     ///
     /// Nothing is sent, and nothing is checked, before the election is used.
     ///
@@ -123,7 +124,8 @@ impl Election {
     /// Waits to be elected, for as long as an acquisition bears an outage.
     async fn stand(&self, request: &LockRequest) -> Result<Leadership, LockError> {
         let shared = &self.client.shared;
-        let acquisition = Acquisition::new(shared.clone(), request.claim()?)?;
+        let claim = Claim { owner: OwnerId::of_candidate(), ..request.claim()? };
+        let acquisition = Acquisition::new(shared.clone(), claim)?;
         let mut acquisition = acquisition.granted_by_server();
         let granted = acquisition.run(request).await?;
         Ok(Leadership { guard: LockGuard::new(shared.clone(), acquisition.acquired(granted)) })
@@ -131,10 +133,9 @@ impl Election {
 
     /// Returns the present leader; `None` if nobody leads.
     ///
-    /// A leader holds the lock of the election alone. Holders of shared holds and permits lead nobody, and neither does
-    /// a holder without a token, which is none of ours: [`inspect`](crate::Admin::inspect) shows them. A program that
-    /// [acquires](LockClient::acquire) the lock of this name keeps all candidates out, and so is shown as the leader:
-    /// give an election a name that no other lock has.
+    /// A leader is a candidate that was elected. A program that [acquires](LockClient::acquire) the lock of this name,
+    /// in whatever kind, keeps all candidates out and leads nobody; [`inspect`](crate::Admin::inspect) shows it. So give
+    /// an election a name that no other lock has.
     ///
     /// # Errors
     /// As [`inspect`](crate::Admin::inspect).

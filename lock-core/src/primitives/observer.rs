@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::stream::{self, Stream};
 
 use super::watch::LockWatch;
-use crate::model::{FencingToken, Kind, Label, LockError, LockState};
+use crate::model::{FencingToken, Holder, Label, LockError, LockState, OwnerId};
 
 /// The leader of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +23,11 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// The leader in this state. A holder without a token, or beside others, was not elected.
+    /// The leader in this state. A holder that was no candidate was not elected.
     pub(super) fn of(state: LockState) -> Option<Self> {
-        let holder =
-            state.holders.into_iter().next().filter(|holder| holder.kind == Kind::Exclusive)?;
+        let shows_candidate =
+            |holder: &Holder| holder.owner.as_deref().is_some_and(OwnerId::shows_candidate);
+        let holder = state.holders.into_iter().next().filter(shows_candidate)?;
         Some(Self { term: holder.token?, label: holder.label, since: holder.since })
     }
 }

@@ -153,7 +153,8 @@ macro_rules! conformance_tests {
             c40_all_observers_see_the_last_leader
             c40_a_candidate_outlasts_an_outage
             c40_a_leader_stops_believing_a_margin_before_the_next
-            c40_readers_lead_nobody
+            c40_a_holder_that_was_not_elected_leads_nobody
+            c40_a_candidate_behind_one_that_gave_up_is_elected
             c44_a_watch_shows_grants_releases_and_evictions
             c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal
             c44_what_is_told_is_shown_between_two_polls

@@ -143,16 +143,50 @@ pub async fn c40_a_leader_stops_believing_a_margin_before_the_next(harness: &dyn
     next.resign().await.expect("it led to the end");
 }
 
-/// C40: those who hold the lock of an election beside each other were not elected.
-pub async fn c40_readers_lead_nobody(harness: &dyn Harness) {
+/// C40: a holder of the lock of an election that was no candidate leads nobody, whoever looks. It keeps the candidates
+/// out.
+pub async fn c40_a_holder_that_was_not_elected_leads_nobody(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
-    if !client.capabilities().kinds.has(Kind::Shared) {
-        return;
+    let election = election(harness, &name).await.label("elected");
+    let mut observer = election.observe().poll_every(POLL);
+    let alone = patient(&name, harness.limit());
+    let shared = client.capabilities().kinds.has(Kind::Shared).then(|| alone.clone().shared());
+    for request in [Some(alone), shared].into_iter().flatten() {
+        let holder = client.acquire(request).await.expect("a free lock");
+        let leader = election.leader().await.expect("an answer");
+        assert_eq!(leader, None, "a holder that was not elected is not to be shown as a leader");
+        let seen = timeout(POLL * 4, observer.next()).await;
+        let nobody = !matches!(seen, Ok(Ok(Some(_))));
+        assert!(nobody, "an observer is not to be shown who was not elected: {seen:?}");
+        let early = election.clone().wait(Wait::Never).campaign().await;
+        assert!(early.is_err(), "nobody is to be elected while another holds the lock: {early:?}");
+        holder.release().await.expect("held to the end");
+        let leadership = election.campaign().await.expect("nobody else campaigns");
+        let seen = seen_until(harness, &mut observer, "elected").await;
+        assert_eq!(seen, [leadership.term()], "an observer is to see who was elected, alone");
+        leadership.resign().await.expect("it led to the end");
     }
-    let reader = client.acquire(patient(&name, harness.limit()).shared()).await.expect("free");
-    let leader = client.election(&name).leader().await.expect("an answer");
-    assert_eq!(leader, None, "a reader is not to be shown as a leader");
-    reader.release().await.expect("held to the end");
+}
+
+/// C40: who leads is elected also after an acquisition of the same client that gave up its place in the queue.
+pub async fn c40_a_candidate_behind_one_that_gave_up_is_elected(harness: &dyn Harness) {
+    let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
+    let holder = other.acquire(patient(&name, harness.limit())).await.expect("a free lock");
+    let election = one.election(&name).ttl(harness.limit()).label("elected");
+    let waits = one.acquire(patient(&name, harness.limit()));
+    let (gave_up, elected) = tokio::join!(timeout(harness.slack(), waits), async {
+        let candidate = election.campaign();
+        tokio::pin!(candidate);
+        let early = timeout(harness.slack() * 2, &mut candidate).await;
+        assert!(early.is_err(), "another holds the lock: {early:?}");
+        holder.release().await.expect("held to the end");
+        candidate.await
+    });
+    assert!(gave_up.is_err(), "another holds the lock: {gave_up:?}");
+    let leadership = elected.expect("its turn comes");
+    let leader = election.leader().await.expect("an answer").map(term_and_label);
+    assert_eq!(leader, Some((leadership.term(), "elected".to_owned())), "it is to be shown");
+    leadership.resign().await.expect("it led to the end");
 }
 
 /// An election, by a client with a connection of its own. A leader that dies would lead for longer than any case
