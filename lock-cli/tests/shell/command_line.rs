@@ -29,6 +29,7 @@ async fn wrong_usage_exits_with_64_and_says_what_is_right() {
         (&["run", "--limit", "2", "--take", "3", "a", "--", "true"], "invalid permits, 3 of 2"),
         (&["run", "--once", "", "a", "--", "true"], "invalid occurrence"),
         (&["run", "--at-least", "25h", "a", "--", "true"], "choose 10 ms to 24 h"),
+        (&["run", "--once", "x", "--remember", "0s", "a", "--", "true"], "choose 10 ms to"),
         (&["run", "--ttl", "soon", "a", "--", "true"], "--ttl"),
         (&["run", "--ttl", "1ms", "a", "--", "true"], "choose 10 ms to 24 h"),
         (&["run", "", "--", "true"], "invalid lock name"),

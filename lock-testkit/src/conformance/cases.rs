@@ -48,6 +48,7 @@ macro_rules! conformance_tests {
             c08_the_signal_is_sticky_and_tells_the_reason
             c08_a_loss_that_is_seen_is_told
             c08_a_transient_error_is_no_loss
+            c08_a_loss_names_its_cause
             c09_a_hung_renewal_does_not_delay_the_signal
             c09_the_loss_is_told_without_the_renewers_runtime
             c10_lost_is_final

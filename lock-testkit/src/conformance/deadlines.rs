@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
@@ -114,6 +115,33 @@ pub async fn c08_a_transient_error_is_no_loss(harness: &dyn Harness) {
         ttl *= 2;
         assert!(ttl < harness.limit(), "a renewal that fails for now is to cost no hold");
     }
+}
+
+/// C8, C13: a hold that could not be renewed names what the last renewal met. One that was not to be renewed any more
+/// names its bound, and no failure.
+pub async fn c08_a_loss_names_its_cause(harness: &dyn Harness) {
+    let faults = [Fault::Forbidden, Fault::RequestLost, Fault::Silence, Fault::Panic];
+    let causes = faults.map(Some).into_iter().chain([None]);
+    join_all(causes.map(async |cause| {
+        let (client, faulty) = faulty_client(harness).await;
+        cause.iter().for_each(|fault| faulty.always(Operation::Extend, *fault));
+        let request = patient(&fresh_name(), harness.ttl());
+        let request = if cause.is_none() { request.max_hold(harness.ttl() / 2) } else { request };
+        let guard = client.acquire(request).await.expect("a free lock");
+        timeout(harness.limit(), guard.lost()).await.expect("its deadline comes");
+        let told = guard.release().await;
+        let names_cause = match &told {
+            Err(LockError::Lost { reason: LostReason::Expired, source, .. }) => {
+                cause.is_some() && source.is_some()
+            }
+            Err(LockError::Lost { reason: LostReason::MaxHold, source, .. }) => {
+                cause.is_none() && source.is_none()
+            }
+            _ => false,
+        };
+        assert!(names_cause, "a loss by {cause:?} is to name its cause: {told:?}");
+    }))
+    .await;
 }
 
 /// C8: a loss that the backend itself sees is told at once, whatever is left of the TTL.

@@ -236,7 +236,7 @@ pub async fn c12_renewals_go_in_batches(harness: &dyn Harness) {
 pub async fn c12_renewing_survives_errors(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl() * 2);
-    for fault in [Fault::Silence, Fault::SilenceAfter, Fault::Refused] {
+    for fault in [Fault::Silence, Fault::SilenceAfter, Fault::Refused, Fault::Panic] {
         faulty.once(Operation::Extend, fault);
         let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
         let first = guard.deadline();

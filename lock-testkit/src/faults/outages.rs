@@ -24,7 +24,9 @@ pub async fn fails_in_time<H: Harness>(
     let asked = Instant::now();
     let failed = call.await;
     let took = asked.elapsed();
-    assert!(failed.is_err(), "without a server a call is to fail: {failed:?}");
+    // Silence is not busy: nobody knows whether another holds the lock.
+    let is_told = failed.as_ref().is_err_and(|error| !error.is_busy());
+    assert!(is_told, "without a server a call is to fail, and not as busy: {failed:?}");
     let bound = limit + Duration::from_millis(100) + H::SLACK;
     assert!(took < bound, "a call is to return within {bound:?}: it took {took:?}");
 }
