@@ -253,7 +253,7 @@ impl AcquiresSeveral for MemoryBackend {
 #[async_trait]
 impl ReservesTokens for MemoryBackend {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
-        let reserved = self.store().reserve(hold, self.clock.now())?;
+        let reserved = self.store().reserve(hold, self.clock.now());
         match reserved {
             Some(tokens) => Ok(Reserved::Tokens(tokens)),
             None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
@@ -377,29 +377,19 @@ impl Store {
     }
 
     /// Reserves the tokens that follow the last, as long as none of them is ahead of the clock.
-    fn reserve(
-        &mut self,
-        hold: &Reservation,
-        now: Moment,
-    ) -> Result<Option<TokenRange>, BackendError> {
+    fn reserve(&mut self, hold: &Reservation, now: Moment) -> Option<TokenRange> {
         self.expire(&hold.name, now);
         let lock = self.locks.get(&hold.name);
         let held = lock.filter(|lock| lock.holds.of(hold.owner).is_some());
         let wanted = |lock: &Lock| lock.queue.iter().any(|waiter| !waiter.waiter.is_closed());
         if held.is_none_or(|lock| hold.yields && wanted(lock)) {
-            return Ok(None);
+            return None;
         }
-        let Some(last) = self.last_token else { return Ok(None) };
+        let last = self.last_token?;
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // C22: else the clock would not be ahead of a token of an earlier run.
-        let behind = wall.as_micros().saturating_sub(last.get().into());
-        let tokens = hold.tokens.min(u32::try_from(behind).unwrap_or(u32::MAX));
-        if tokens == 0 {
-            return Ok(None);
-        }
-        let newest = FencingToken::new(last.get() + u64::from(tokens)).map_err(out_of_tokens)?;
-        self.last_token = Some(newest);
-        TokenRange::new(last.successor(), tokens).map(Some).map_err(out_of_tokens)
+        let tokens = TokenRange::behind_clock(last, hold.tokens, wall);
+        self.last_token = tokens.map_or(Some(last), |tokens| Some(tokens.last()));
+        tokens
     }
 
     fn extend(&mut self, renewal: &Renewal, now: Moment) -> Extension {

@@ -1,13 +1,14 @@
 //! The backend: file operations behind the trait.
 
-use lock_core::backend::RecordsRuns;
+use lock_core::backend::{RecordsRuns, ReservesTokens};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, Extension, Notifications, Record, Recording, Release, Renewal, WaiterHandle,
+    Attempt, Claim, Extension, Notifications, Record, Recording, Release, Renewal, Reservation,
+    Reserved, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, LockAdmin,
@@ -188,8 +189,20 @@ impl DistributedLock for FileBackend {
         Some(self)
     }
 
+    fn token_ranges(&self) -> Option<&dyn ReservesTokens> {
+        Some(self)
+    }
+
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
         Some(self)
+    }
+}
+
+#[async_trait]
+impl ReservesTokens for FileBackend {
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let (directory, hold) = (self.directory.clone(), hold.clone());
+        blocking(move |_| directory.release_or_reserve(&hold)).await
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::backend::{
-    self, Admission, Attempt, Claim, Extension, Grant, Recording, Release, Renewal, Withdrawals,
+    self, Admission, Attempt, Claim, Extension, Grant, Recording, Release, Renewal, Reservation,
+    Reserved, Withdrawals,
 };
 use lock_core::{
     BackendError, Contention, FencingToken, Finding, Holder, LockError, LockName, LockState,
@@ -112,9 +113,26 @@ impl Directory {
     }
 
     pub(crate) fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let Some(mut lock) = self.find(name, LockTimeout::new())? else {
-            return Ok(Release::NotHeld);
+        match self.find(name, LockTimeout::new())? {
+            Some(lock) => self.end(lock, owner),
+            None => Ok(Release::NotHeld),
+        }
+    }
+
+    /// Ends a hold, or keeps it for others of its client and reserves tokens for them (C26).
+    pub(crate) fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let Some(mut lock) = self.find(&hold.name, LockTimeout::new())? else {
+            return Ok(Reserved::Ended(Release::NotHeld));
         };
+        let is_held = lock.holds.of(hold.owner).is_some();
+        let goes_on = is_held && !(hold.yields && lock.is_waited_for()?);
+        match goes_on.then(|| lock.reserve(hold.tokens)).flatten() {
+            Some(tokens) => lock.write().map(|()| Reserved::Tokens(tokens)),
+            None => self.end(lock, hold.owner).map(Reserved::Ended),
+        }
+    }
+
+    fn end(&self, mut lock: Lock, owner: OwnerId) -> Result<Release, BackendError> {
         if !lock.holds.end(owner) {
             return Ok(Release::NotHeld);
         }

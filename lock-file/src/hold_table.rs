@@ -1,7 +1,7 @@
 //! The holds of a lock that several hold, as they lie in its file.
 //!
-//! The record of a lock has room for one hold. Several lie in a part of the file that the record names, a line
-//! for each: owner, token, `shared` or the number of permits, slots, deadline in ns, label, since when in µs,
+//! The record of a lock has room for one hold that is exclusive under the last token. Others lie in a part of the file that
+//! the record names, a line for each: owner, token, `exclusive`, `shared` or the number of permits, slots, deadline in ns, label, since when in µs,
 //! with tabs between them. No label has a tab, which is a control character.
 
 use std::ops::Range;
@@ -94,8 +94,13 @@ fn decode(line: &str) -> Option<Held<Duration>> {
 }
 
 fn kind_of(kind: &str, slots: &str) -> Option<(Kind, Slots)> {
-    if kind == "shared" {
-        return slots.is_empty().then_some((Kind::Shared, Slots::NONE));
+    let without_slots = match kind {
+        "exclusive" => Some(Kind::Exclusive),
+        "shared" => Some(Kind::Shared),
+        _ => None,
+    };
+    if let Some(kind) = without_slots {
+        return slots.is_empty().then_some((kind, Slots::NONE));
     }
     let slots = Slots::parse(slots)?;
     let taken = slots.as_slice().len().try_into().ok()?;
@@ -127,7 +132,7 @@ mod tests {
     fn holds_are_read_as_they_were_written() {
         let all = Permits::new(Permits::MAX, Permits::MAX).expect("permits");
         let plain = Held { label: Label::default(), since: None, ..held(Kind::Shared) };
-        let holds = [held(Kind::Shared), held(Kind::OneOf(all)), plain];
+        let holds = [held(Kind::Shared), held(Kind::OneOf(all)), plain, held(Kind::Exclusive)];
         let text = encode(&holds);
         let read: Option<Vec<_>> = text.lines().map(decode).collect();
         assert_eq!(read.as_deref(), Some(&holds[..]));
@@ -140,8 +145,8 @@ mod tests {
         let cut = whole.rsplit_once('\t').expect("fields").0;
         let longer = format!("{whole}\t");
         let slots = whole.replacen("shared\t", "shared\t0", 1);
-        let exclusive = whole.replacen("shared", "exclusive", 1);
-        for bad in ["", "\t\t\t\t\t\t", cut, &longer, &slots, &exclusive] {
+        let unknown = whole.replacen("shared", "leased", 1);
+        for bad in ["", "\t\t\t\t\t\t", cut, &longer, &slots, &unknown] {
             assert_eq!(decode(bad), None, "{bad:?}");
         }
         for line in ["", "1", "x 1", "1 2 3", "-1 2", "1 4294967296"] {

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use lock_core::backend::{Admission, Claim, Grant, Held, Holds, next_token};
+use lock_core::backend::{Admission, Claim, Grant, Held, Holds, TokenRange, next_token};
 use lock_core::{BackendError, FencingToken, Kind, LockName, OwnerId, Slots};
 use uuid::Uuid;
 
@@ -123,6 +123,20 @@ impl Lock {
         Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
     }
 
+    /// Whether somebody waits.
+    pub(crate) fn is_waited_for(&self) -> Result<bool, BackendError> {
+        let first = self.queue.alive(&self.file, &self.now).next().transpose()?;
+        Ok(first.is_some())
+    }
+
+    /// Reserves up to `wanted` tokens that follow the last (C26).
+    pub(crate) fn reserve(&mut self, wanted: u32) -> Option<TokenRange> {
+        let wall = Duration::from_micros(self.now.wall_micros);
+        let tokens = TokenRange::behind_clock(self.token?, wanted, wall)?;
+        self.token = Some(tokens.last());
+        Some(tokens)
+    }
+
     /// Gives `claim` a place in the queue, the last or the one it has, and says how many are before it.
     pub(crate) fn join(
         &mut self,
@@ -182,7 +196,9 @@ impl Lock {
         let written = Written::at(&self.now);
         let holders = match self.holds.as_slice() {
             [] => Holders::Nobody,
-            [held] if held.kind == Kind::Exclusive => Holders::One(held.clone(), written),
+            [held] if held.kind == Kind::Exclusive && held.token == token => {
+                Holders::One(held.clone(), written)
+            }
             several => {
                 let table = HoldTable::write(several, &self.file, &mut self.parts)?;
                 Holders::Several(table, written)

@@ -20,7 +20,7 @@ const SEVERAL: &str = "several";
 /// | held by | lines |
 /// | --- | --- |
 /// | nobody | name, token |
-/// | one, exclusively | name, token, owner, deadline in ns, when it was written, label, since when in µs |
+/// | one, exclusively, under that token | name, token, owner, deadline in ns, when it was written, label, since when in µs |
 /// | others | name, token, `several`, when it was written, where the [table](HoldTable) of the holds lies |
 ///
 /// If somebody waits, a last line says which entries of the file are the queue.

@@ -99,6 +99,24 @@ impl TokenRange {
         Ok(Self { first, len })
     }
 
+    /// Up to `wanted` tokens that follow `last`, none of which is ahead of `now`: time since 1970 on the **store's** clock.
+    /// `None` if there are none.
+    ///
+    /// So the clock is ahead of them when the counter is lost, as it is of a token that is
+    /// [granted](super::next_token()) (C22).
+    pub fn behind_clock(last: FencingToken, wanted: u32, now: Duration) -> Option<Self> {
+        let now = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+        let behind = now.saturating_sub(last.get()).try_into().unwrap_or(u32::MAX);
+        let len = wanted.min(behind);
+        let first = FencingToken::new(last.get() + 1).ok().filter(|_| len > 0)?;
+        Self::new(first, len).ok()
+    }
+
+    /// The greatest of them.
+    pub fn last(self) -> FencingToken {
+        (1..self.len).fold(self.first, |token, _| token.successor())
+    }
+
     /// The least of them.
     pub fn first(self) -> FencingToken {
         self.first
