@@ -73,6 +73,7 @@ async fn each_counter_is_there_before_its_first_count() {
         "leasehold_acquisitions_total memory stock error",
         "leasehold_acquisitions_total memory stock no_answer",
         "leasehold_releases_total memory stock failed",
+        "leasehold_stale_tokens_total ",
     ] {
         assert_eq!(count(&read, counter), 0);
     }

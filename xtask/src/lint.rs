@@ -42,6 +42,8 @@ const TOOLS: &[&str] = &[
     "typos",
     "cargo-shear",
     "cargo-deny --log-level error check bans licenses sources",
+    "promtool check rules docs/observability/alerts.yaml",
+    "promtool test rules docs/observability/alerts.test.yaml",
 ];
 
 /// Checks format, then what tools of others and our own rules demand, then lints with every set of features, then docs.

@@ -91,6 +91,17 @@ const NEEDS: &[Need] = &[
         packages: ["systemd", "systemd", "", "systemd", ""],
     },
     Need {
+        what: "promtool of Prometheus, which tests the rules of `docs/observability/alerts.yaml`",
+        is_there: || program("promtool").is_some(),
+        packages: [
+            "prometheus",
+            "golang-github-prometheus",
+            "prometheus",
+            "prometheus",
+            "prometheus",
+        ],
+    },
+    Need {
         what: "Node.js, whose programs lock by the command",
         is_there: || program("node").is_some(),
         packages: ["nodejs", "nodejs", "nodejs", "nodejs", "node"],

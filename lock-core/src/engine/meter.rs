@@ -118,6 +118,7 @@ impl Meter {
         register(ACQUISITIONS, "outcome", &OUTCOMES);
         register(LOSSES, "reason", &REASONS);
         register(RELEASES, "outcome", &ENDS);
+        counter!(STALE_TOKENS).increment(0);
     }
 
     pub(crate) fn waiter(&self, name: &LockName) -> Waiter {
