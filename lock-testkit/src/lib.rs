@@ -4,6 +4,7 @@
 //! - [`conformance`]: one function per behaviour that the contract demands, for every backend.
 //! - [`broken`]: backends that are broken on purpose, and which case of the suite refuses each.
 //! - [`faults`]: one function per behaviour of servers that die, stop, restart or are not reached.
+//! - [`chaos`]: histories under random faults, and a checker that judges them.
 //! - [`Faulty`]: a backend between the client and a real one, which fails on demand.
 //! - [`servers`]: a Redis, etcd or Postgres of one's own, which ends with the test.
 //! - [`Proxy`]: a network that loses, delays and cuts, at the test's word.
@@ -16,6 +17,8 @@
 mod backend_ext;
 #[cfg(feature = "conformance")]
 pub mod broken;
+#[cfg(feature = "servers")]
+pub mod chaos;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 #[cfg(feature = "servers")]

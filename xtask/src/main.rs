@@ -2,6 +2,7 @@
 //! notice faults.
 
 mod bench;
+mod chaos;
 mod dist;
 mod examples;
 mod instructions;
@@ -42,6 +43,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Let workers use locks on real servers under random faults, and judge all that they saw.
+    Chaos(chaos::Chaos),
     /// Count the instructions of an acquire and a release, and fail if they are a tenth more than accepted.
     Instructions {
         /// Accept what is counted.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Task::Test { args } => test::run(&args),
         Task::Examples => examples::run(),
         Task::Bench { args } => bench::run(&args),
+        Task::Chaos(chaos) => chaos::run(&chaos),
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
         Task::PublicItems => lint::public_items::accept(),

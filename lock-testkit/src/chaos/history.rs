@@ -1,0 +1,233 @@
+//! All that the processes of a run noted.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+
+use super::linear::{Act, Operation, Outcome};
+
+/// All that the processes of a run noted, put together.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    pub(super) calls: Vec<Call>,
+    pub(super) holds: Vec<Hold>,
+    pub(super) losses: Vec<Loss>,
+    /// What befell the registers, by their names.
+    pub(super) operations: BTreeMap<String, Vec<Operation>>,
+    pub(super) faults: Vec<Struck>,
+    /// The runs that ended well and were to be recorded: the hold, and the occurrence.
+    pub(super) runs: Vec<(usize, String)>,
+    /// When a process stood still, by its name.
+    pub(super) stalls: HashMap<String, Vec<(u64, u64)>>,
+    /// When it begins.
+    pub(super) start: u64,
+}
+
+/// A lock was asked for.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) who: String,
+    pub(super) name: String,
+    pub(super) what: String,
+    /// Within how many nanoseconds it is to return; 0 for no bound.
+    pub(super) bound: u64,
+    pub(super) called: u64,
+    /// When it returned, if it did, and with which answer.
+    pub(super) answer: Option<(u64, String)>,
+}
+
+/// A lock was granted.
+#[derive(Debug)]
+pub(super) struct Hold {
+    pub(super) who: String,
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) slots: Vec<String>,
+    pub(super) token: u64,
+    pub(super) called: u64,
+    pub(super) granted: u64,
+    /// The last moment of which is known that its holder believed in it.
+    pub(super) believed: u64,
+    /// When its holder began to give it up.
+    ending: u64,
+    /// Whether it is an earlier hold under a new guard.
+    pub(super) is_attached: bool,
+}
+
+/// A holder was told that its lock is lost.
+#[derive(Debug)]
+pub(super) struct Loss {
+    pub(super) hold: usize,
+    pub(super) told: u64,
+    pub(super) reason: String,
+    /// How long after the deadline.
+    pub(super) late: u64,
+}
+
+/// A fault.
+#[derive(Clone, Debug)]
+pub(super) struct Struck {
+    pub(super) name: String,
+    pub(super) whom: String,
+    pub(super) loses: bool,
+    pub(super) began: u64,
+    pub(super) ended: u64,
+}
+
+/// A number of a process.
+type Key = (String, u64);
+
+/// A history that is being read.
+#[derive(Default)]
+struct Reader {
+    history: History,
+    calls: HashMap<Key, usize>,
+    holds: HashMap<Key, usize>,
+    operations: HashMap<Key, (String, usize)>,
+}
+
+impl History {
+    /// Reads all that was noted in a folder.
+    pub(super) fn read(folder: &Path) -> Self {
+        let mut reader = Reader::default();
+        let files = fs::read_dir(folder).expect("the folder can be read").flatten();
+        for path in files.map(|file| file.path()) {
+            if path.extension().is_some_and(|ending| ending == "history") {
+                let text = fs::read_to_string(&path).expect("the file can be read");
+                text.lines().for_each(|line| reader.take(line));
+            }
+        }
+        let mut history = reader.history;
+        history.faults.sort_by_key(|fault| fault.began);
+        let moments = history.calls.iter().map(|call| call.called);
+        history.start =
+            moments.chain(history.faults.first().map(|fault| fault.began)).min().unwrap_or(0);
+        history
+    }
+
+    /// The name of each lock.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.holds.iter().map(|hold| hold.name.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The holds of a lock in the order of their grants.
+    pub(super) fn holds_of(&self, name: &str) -> Vec<&Hold> {
+        let mut holds: Vec<_> = self.holds.iter().filter(|hold| hold.name == name).collect();
+        holds.sort_by_key(|hold| hold.granted);
+        holds
+    }
+
+    /// For how long a process, or the networks of all, stood still within a span.
+    pub(super) fn stalled(&self, who: &str, from: u64, to: u64) -> u64 {
+        let stalls = [who, "run"].into_iter().filter_map(|who| self.stalls.get(who)).flatten();
+        stalls.map(|(began, ended)| (*ended).min(to).saturating_sub((*began).max(from))).sum()
+    }
+}
+
+impl Reader {
+    /// A line that a kill cut short is passed over.
+    fn take(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [at, who, event @ ..] = &words[..] else { return };
+        if let Ok(at) = at.parse() {
+            let _ = self.event(at, who, event);
+        }
+    }
+
+    fn event(&mut self, at: u64, who: &str, event: &[&str]) -> Option<()> {
+        let key = |number: &str| Some((who.to_owned(), number.parse().ok()?));
+        let owned = |words: &str| words.to_owned();
+        match event {
+            ["call", call, name, what, bound] => {
+                self.calls.insert(key(call)?, self.history.calls.len());
+                let (who, name, what) = (owned(who), owned(name), owned(what));
+                let (bound, answer) = (bound.parse().ok()?, None);
+                self.history.calls.push(Call { who, name, what, bound, called: at, answer });
+            }
+            ["grant", call, kind, token, slots] => {
+                let asked = &mut self.history.calls[*self.calls.get(&key(call)?)?];
+                asked.answer = Some((at, owned("granted")));
+                let slots = slots.split(',').filter(|slot| !slot.is_empty()).map(owned).collect();
+                self.holds.insert(key(call)?, self.history.holds.len());
+                self.history.holds.push(Hold {
+                    who: owned(who),
+                    name: asked.name.clone(),
+                    kind: owned(kind),
+                    slots,
+                    token: token.parse().ok()?,
+                    called: asked.called,
+                    granted: at,
+                    believed: at,
+                    ending: at,
+                    is_attached: asked.what == "attach",
+                });
+            }
+            ["failed", call, why] => {
+                let asked = &mut self.history.calls[*self.calls.get(&key(call)?)?];
+                // A run once that was lost fails after its grant.
+                asked.answer.get_or_insert((at, owned(why)));
+            }
+            ["held", call, moment] => {
+                let hold = self.hold(key(call)?)?;
+                hold.believed = hold.believed.max(moment.parse().ok()?);
+            }
+            ["ending", call, _] => self.hold(key(call)?)?.ending = at,
+            // C47: it lasted until its release was called.
+            ["ended", call, "ok" | "all-ok" | "detached"] => {
+                let hold = self.hold(key(call)?)?;
+                hold.believed = hold.believed.max(hold.ending);
+            }
+            ["lost", call, reason, late] => {
+                let (hold, late) = (*self.holds.get(&key(call)?)?, late.parse().ok()?);
+                self.history.losses.push(Loss { hold, told: at, reason: owned(reason), late });
+            }
+            ["ran", call, occurrence, "ok"] => {
+                let hold = *self.holds.get(&key(call)?)?;
+                self.history.runs.push((hold, owned(occurrence)));
+            }
+            ["operation", number, name, what, token, value] => {
+                let act = match *what {
+                    "advance" => Act::Advance(token.parse().ok()?),
+                    "read" => Act::Read,
+                    _ => Act::Write(token.parse().ok()?, value.parse().ok()?),
+                };
+                let all = self.history.operations.entry(owned(name)).or_default();
+                self.operations.insert(key(number)?, (owned(name), all.len()));
+                all.push(Operation { who: owned(who), act, called: at, returned: None });
+            }
+            ["returned", number, outcome, value] => {
+                let (name, place) = self.operations.get(&key(number)?)?;
+                let operation = &mut self.history.operations.get_mut(name)?[*place];
+                operation.returned = match (*outcome, operation.act) {
+                    ("ok", Act::Read) => Some((at, Outcome::Value(value.parse().ok()?))),
+                    ("ok", _) => Some((at, Outcome::Done)),
+                    ("stale", _) => Some((at, Outcome::Stale)),
+                    ("never", _) => Some((at, Outcome::Never)),
+                    _ => None,
+                };
+            }
+            ["begins", name, whom, loses] => {
+                let (name, whom, loses) = (owned(name), owned(whom), *loses == "true");
+                let struck = Struck { name, whom, loses, began: at, ended: u64::MAX };
+                self.history.faults.push(struck);
+            }
+            ["ends", name, whom] => {
+                let mut faults = self.history.faults.iter_mut().rev();
+                faults.find(|fault| fault.name == *name && fault.whom == *whom)?.ended = at;
+            }
+            ["stall", from] => {
+                let stalls = self.history.stalls.entry(owned(who)).or_default();
+                stalls.push((from.parse().ok()?, at));
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn hold(&mut self, key: Key) -> Option<&mut Hold> {
+        self.holds.get(&key).map(|hold| &mut self.history.holds[*hold])
+    }
+}

@@ -1,0 +1,65 @@
+//! What is left when all have given everything back.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lock_core::{LockClient, LockRequest, Wait};
+use tokio::time::{Instant, sleep};
+
+use super::journal::Journal;
+use super::report::Violation;
+use super::store::Store;
+use super::worker::{NAMES, REGISTERS};
+
+/// What a busy machine may take beyond the bound of the store.
+const SLACK: Duration = Duration::from_secs(6);
+
+/// Waits until every lock is free and nobody queues, takes each, and notes what the registers hold in the end.
+pub(super) async fn leftovers<S: Store>(
+    operator: &LockClient,
+    url: &str,
+    folder: &Path,
+    journal: &Journal,
+) -> Vec<Violation> {
+    let mut found = Vec::new();
+    // The longest TTL that anybody asked for, of one that was killed last.
+    let deadline = Instant::now() + S::TTL * 3 + S::OUTLASTS + SLACK;
+    for name in NAMES {
+        while let Err(text) = is_free(operator, name).await {
+            if Instant::now() > deadline {
+                found.push(Violation::at_end("R1", name, text));
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        let request = LockRequest::new(name).ttl(S::TTL).wait(Wait::AtMost(SLACK));
+        match operator.acquire(request).await {
+            Ok(guard) => drop(guard.release().await),
+            Err(error) => found.push(Violation::at_end("L1", name, error.to_string())),
+        }
+    }
+    for name in REGISTERS {
+        note_value::<S>(url, folder, name, journal).await;
+    }
+    found
+}
+
+async fn is_free(operator: &LockClient, name: &str) -> Result<(), String> {
+    let state = operator.admin().inspect(name).await.map_err(|error| error.to_string())?;
+    let waiters = state.waiters.unwrap_or(0);
+    match (state.holders.len(), waiters) {
+        (0, 0) => Ok(()),
+        (holders, _) => Err(format!("{holders} hold it and {waiters} wait, though all have ended")),
+    }
+}
+
+/// Reads a register as one more operation of the history.
+async fn note_value<S: Store>(url: &str, folder: &Path, name: &str, journal: &Journal) {
+    let register = S::register(url, folder, name).await.expect("the faults are over");
+    let number = journal.number();
+    journal.note(format_args!("operation {number} {name} read {} 0", u64::MAX));
+    // Greater than all before it: a read that is refused as a write is passes.
+    let token = lock_core::FencingToken::MAX;
+    let value = register.read(token).await.expect("the faults are over");
+    journal.note(format_args!("returned {number} ok {value}"));
+}

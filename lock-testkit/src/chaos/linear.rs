@@ -1,0 +1,195 @@
+//! Whether what was seen of a fenced register is what one register would have shown: the search of Wing, Gong and
+//! Lowe, in which an operation takes effect at one moment between its call and its return.
+//!
+//! An operation whose outcome is not known may take effect at any later moment, or never.
+
+use std::collections::HashSet;
+
+/// An operation on a register.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) who: String,
+    pub(super) act: Act,
+    pub(super) called: u64,
+    /// When it returned with which outcome; `None` if that is not known.
+    pub(super) returned: Option<(u64, Outcome)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Advance(u64),
+    Read,
+    Write(u64, u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    Value(u64),
+    Stale,
+    /// It was certainly not applied (C15).
+    Never,
+}
+
+/// What a fenced register is: the greatest token seen, and the number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Register {
+    seen: u64,
+    value: u64,
+}
+
+impl Register {
+    fn apply(self, act: Act) -> (Self, Outcome) {
+        match act {
+            Act::Read => (self, Outcome::Value(self.value)),
+            Act::Advance(token) | Act::Write(token, _) if token < self.seen => {
+                (self, Outcome::Stale)
+            }
+            Act::Advance(token) => (Self { seen: token, ..self }, Outcome::Done),
+            Act::Write(token, value) => (Self { seen: token, value }, Outcome::Done),
+        }
+    }
+}
+
+/// One way in which all may have happened so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Way {
+    register: Register,
+    /// The operations that have taken effect and not returned, in order.
+    applied: Vec<usize>,
+}
+
+impl Way {
+    /// The way on which `operation` takes effect next, if its outcome is that which was, or will be, told.
+    fn with(&self, number: usize, operation: &Operation) -> Option<Self> {
+        let (register, outcome) = self.register.apply(operation.act);
+        match operation.returned {
+            Some((_, told)) if told != outcome => return None,
+            // Without an effect it need not have happened.
+            None if register == self.register => return None,
+            _ => {}
+        }
+        let mut applied = self.applied.clone();
+        applied.insert(applied.partition_point(|other| *other < number), number);
+        Some(Self { register, applied })
+    }
+
+    /// Forgets operations that will never return, and would be refused now: nothing tells if they took effect.
+    fn forget(&mut self, all: &[Operation]) {
+        let seen = self.register.seen;
+        self.applied.retain(|number| match (all[*number].returned, all[*number].act) {
+            (None, Act::Advance(token) | Act::Write(token, _)) => token >= seen,
+            _ => true,
+        });
+    }
+}
+
+/// Looks for an order of all operations that explains each outcome. Returns how many ways were looked at, or the
+/// first operation whose outcome nothing explains.
+pub(super) fn explain(all: &[Operation]) -> Result<usize, usize> {
+    // Nothing is known of a read without an outcome, and nothing came of an operation that was not applied.
+    let counts = |operation: &Operation| {
+        !matches!(
+            (operation.act, operation.returned),
+            (Act::Read, None) | (_, Some((_, Outcome::Never)))
+        )
+    };
+    let mut events: Vec<(u64, bool, usize)> = Vec::new();
+    for (number, operation) in all.iter().enumerate().filter(|(_, operation)| counts(operation)) {
+        events.push((operation.called, false, number));
+        events.extend(operation.returned.map(|(at, _)| (at, true, number)));
+    }
+    events.sort_unstable();
+    let (mut ways, mut pending, mut looked) = (HashSet::from([Way::default()]), Vec::new(), 0);
+    for (_, returns, number) in events {
+        if !returns {
+            pending.push(number);
+            continue;
+        }
+        ways = after(ways, number, &pending, all, &mut looked);
+        pending.retain(|other| *other != number);
+        if ways.is_empty() {
+            return Err(number);
+        }
+    }
+    Ok(looked)
+}
+
+/// The ways on which an operation has taken effect by its return. Others that are pending may have before.
+fn after(
+    ways: HashSet<Way>,
+    returning: usize,
+    pending: &[usize],
+    all: &[Operation],
+    looked: &mut usize,
+) -> HashSet<Way> {
+    let mut open: Vec<Way> = ways.iter().cloned().collect();
+    let (mut seen, mut done) = (ways, HashSet::new());
+    while let Some(mut way) = open.pop() {
+        *looked += 1;
+        if let Ok(place) = way.applied.binary_search(&returning) {
+            way.applied.remove(place);
+            way.forget(all);
+            done.insert(way);
+            continue;
+        }
+        let next = pending.iter().filter(|number| way.applied.binary_search(number).is_err());
+        for mut way in next.filter_map(|number| way.with(*number, &all[*number])) {
+            way.forget(all);
+            if seen.insert(way.clone()) {
+                open.push(way);
+            }
+        }
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(act: Act, called: u64, returned: Option<(u64, Outcome)>) -> Operation {
+        Operation { who: String::new(), act, called, returned }
+    }
+
+    #[test]
+    fn what_one_register_shows_is_explained() {
+        let all = [
+            operation(Act::Advance(1), 0, Some((1, Outcome::Done))),
+            operation(Act::Read, 2, Some((3, Outcome::Value(0)))),
+            operation(Act::Advance(2), 3, Some((6, Outcome::Done))),
+            operation(Act::Write(1, 1), 4, Some((5, Outcome::Done))),
+            operation(Act::Read, 6, Some((7, Outcome::Value(1)))),
+            operation(Act::Write(1, 9), 8, Some((9, Outcome::Stale))),
+        ];
+        assert!(explain(&all).is_ok());
+    }
+
+    /// S4: the write of an earlier holder came between the read and the write of the next.
+    #[test]
+    fn s1_a_write_below_the_fence_is_not_explained() {
+        let all = [
+            operation(Act::Advance(2), 0, Some((1, Outcome::Done))),
+            operation(Act::Write(1, 1), 2, Some((3, Outcome::Done))),
+        ];
+        assert_eq!(explain(&all), Err(1));
+    }
+
+    #[test]
+    fn s8_an_unknown_outcome_may_come_later_or_never() {
+        let write = operation(Act::Write(1, 1), 0, None);
+        let read = |value, at| operation(Act::Read, at, Some((at + 1, Outcome::Value(value))));
+        assert!(explain(&[write.clone(), read(0, 5), read(1, 7)]).is_ok());
+        assert!(explain(&[write.clone(), read(0, 5), read(0, 7)]).is_ok());
+        assert_eq!(explain(&[write, read(1, 5), read(0, 7)]), Err(2));
+    }
+
+    #[test]
+    fn s8_a_write_that_certainly_was_not_applied_is_never_read() {
+        let write = operation(Act::Write(1, 1), 0, Some((1, Outcome::Never)));
+        assert_eq!(
+            explain(&[write, operation(Act::Read, 2, Some((3, Outcome::Value(1))))]),
+            Err(1)
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! Histories on real servers under random faults, and a checker that judges them.
+//!
+//! Workers, each a process of its own, take, use and give up locks in every way that the API has. Faults strike
+//! their network, their server and themselves, at moments and for spans that a seed chooses. All that the workers see
+//! goes to files, on one clock. The checker reads them when all is over, and says which clause is broken, by whom and
+//! under which faults, in words and as a drawing.
+//!
+//! A store takes part by a [`Store`]; a test is one line, and the role of its workers another:
+//!
+//! ```no_run
+//! use lock_testkit::chaos::{self, Plan};
+//! use lock_testkit::child;
+//! # use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+//! # use lock_core::{DistributedLock, LockError};
+//! # struct Mine;
+//! # impl chaos::Store for Mine {
+//! #     const NAME: &str = "mine";
+//! #     async fn start(_: &Path) -> Self { Self }
+//! #     fn url(&self, _: Option<SocketAddr>) -> String { String::new() }
+//! #     async fn connect(_: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
+//! #         Ok(Arc::new(lock_core::MemoryBackend::new()))
+//! #     }
+//! # }
+//!
+//! #[test]
+//! fn child_role() {
+//!     child::run(async |_| chaos::play::<Mine>().await);
+//! }
+//!
+//! #[tokio::test(flavor = "multi_thread")]
+//! async fn histories_under_faults_keep_the_contract() {
+//!     chaos::run::<Mine>(&Plan::of_environment()).await.demand_none();
+//! }
+//! ```
+//!
+//! What is judged: S1, S2, S3, S4, C9, C17, C42, L1 and R1. Where a fault makes a store forget what it answered,
+//! S3 may break; then it is counted, and is no violation.
+
+mod bounds;
+mod clock;
+mod crew;
+mod drawing;
+mod fault;
+mod history;
+mod injector;
+mod journal;
+mod leftovers;
+mod linear;
+mod network;
+mod overlaps;
+mod plan;
+mod register;
+mod report;
+mod rng;
+mod run;
+mod store;
+mod tokens;
+mod updates;
+mod uses;
+mod ways;
+mod worker;
+
+pub use self::fault::{Fault, Place};
+pub use self::plan::Plan;
+pub use self::register::{FileRegister, Register};
+pub use self::report::{Report, Violation};
+pub use self::run::{play, run};
+pub use self::store::{SERVER_FAULTS, Store, strike_server};

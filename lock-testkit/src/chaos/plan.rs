@@ -1,0 +1,58 @@
+//! What a run is to be.
+
+use std::env;
+use std::fmt::Debug;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What a run is to be. The same seed makes the same choices; what comes of them depends on the machine too.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What decides all choices.
+    pub seed: u64,
+    /// For how long workers work and faults strike.
+    pub span: Duration,
+    /// The only fault that strikes, by its name; all, one after the other, if there is none.
+    pub fault: Option<String>,
+    /// How many workers there are.
+    pub workers: usize,
+    /// Whether S3 is to hold under every fault, also where the store is made to forget: for controls.
+    pub excuses_nothing: bool,
+    /// Whether a holder goes on with its work although it was told of the loss: sometimes, or always for controls.
+    pub always_stubborn: bool,
+}
+
+impl Plan {
+    /// Three workers for so long, under all faults.
+    pub fn new(seed: u64, span: Duration) -> Self {
+        let (fault, excuses_nothing, always_stubborn) = (None, false, false);
+        Self { seed, span, fault, workers: 3, excuses_nothing, always_stubborn }
+    }
+
+    /// As the environment says: `LEASEHOLD_CHAOS_SEED`, `LEASEHOLD_CHAOS_SECONDS`, `LEASEHOLD_CHAOS_FAULT` and
+    /// `LEASEHOLD_CHAOS_WORKERS`. Otherwise seven seconds of three workers by the time of day.
+    ///
+    /// # Panics
+    /// If one of them is no number.
+    pub fn of_environment() -> Self {
+        let seed = number("SEED").unwrap_or_else(|| {
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            u64::from(time.subsec_micros())
+        });
+        let plan = Self::new(seed, Duration::from_secs(number("SECONDS").unwrap_or(7)));
+        Self { fault: said("FAULT"), workers: number("WORKERS").unwrap_or(plan.workers), ..plan }
+    }
+
+    /// Whether a fault may strike.
+    pub(super) fn has(&self, fault: &str) -> bool {
+        self.fault.as_ref().is_none_or(|only| only == fault)
+    }
+}
+
+fn said(name: &str) -> Option<String> {
+    env::var(format!("LEASEHOLD_CHAOS_{name}")).ok().filter(|said| !said.is_empty())
+}
+
+fn number<T: FromStr<Err: Debug>>(name: &str) -> Option<T> {
+    said(name).map(|said| said.parse().unwrap_or_else(|_| panic!("{name} is no number: {said}")))
+}

@@ -1,0 +1,168 @@
+//! What a run came to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::clock::MILLI;
+use super::drawing::draw;
+use super::history::{History, Hold};
+use super::linear::Operation;
+use super::plan::Plan;
+
+/// What a run came to. Its text is the figures and, of each violation, what happened and where it is drawn.
+#[derive(Debug)]
+pub struct Report {
+    store: &'static str,
+    plan: Plan,
+    figures: Vec<(&'static str, usize)>,
+    faults: BTreeMap<String, usize>,
+    violations: Vec<Violation>,
+    drawings: Vec<String>,
+    folder: Option<PathBuf>,
+}
+
+/// A clause that was broken.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which clause.
+    pub clause: &'static str,
+    /// Of which lock.
+    pub name: String,
+    /// When it began and ended, in nanoseconds of the run's clock.
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// What happened.
+    pub text: String,
+}
+
+impl Violation {
+    /// Two holds that are not to be, one beside or after the other.
+    pub(super) fn of_two(clause: &'static str, first: &Hold, second: &Hold, why: &str) -> Self {
+        let told = |hold: &Hold| {
+            format!(
+                "{}'s {} hold under token {}, granted at {} and believed in until {}",
+                hold.who, hold.kind, hold.token, hold.granted, hold.believed
+            )
+        };
+        Self {
+            clause,
+            name: second.name.clone(),
+            from: second.granted.min(first.granted),
+            to: first.believed.max(second.granted),
+            text: format!("{why}: {}; {}", told(first), told(second)),
+        }
+    }
+
+    pub(super) fn of_operation(
+        clause: &'static str,
+        name: &str,
+        operation: &Operation,
+        why: &str,
+    ) -> Self {
+        let (act, returned) = (operation.act, operation.returned);
+        let to = returned.map_or(operation.called, |(at, _)| at);
+        let text = format!("{why} {}'s {act:?}, which returned {returned:?}", operation.who);
+        Self { clause, name: name.to_owned(), from: operation.called, to, text }
+    }
+
+    /// What is wrong when all is over.
+    pub(super) fn at_end(clause: &'static str, name: &str, text: String) -> Self {
+        Self { clause, name: name.to_owned(), from: u64::MAX, to: u64::MAX, text }
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        store: &'static str,
+        plan: &Plan,
+        history: &History,
+        violations: Vec<Violation>,
+        excused: usize,
+    ) -> Self {
+        let mut faults = BTreeMap::new();
+        for fault in &history.faults {
+            *faults.entry(fault.name.clone()).or_default() += 1;
+        }
+        let figures = vec![
+            ("calls", history.calls.len()),
+            ("grants", history.holds.len()),
+            ("losses", history.losses.len()),
+            ("operations on registers", history.operations.values().map(Vec::len).sum()),
+            ("faults", history.faults.len()),
+            ("overlaps that a forgetting store excuses", excused),
+            ("violations", violations.len()),
+        ];
+        // The first of each clause is drawn: others are mostly of the same cause.
+        let mut drawn: Vec<&Violation> = Vec::new();
+        for violation in violations.iter().filter(|violation| violation.from != u64::MAX) {
+            if drawn.iter().all(|other| other.clause != violation.clause) {
+                drawn.push(violation);
+            }
+        }
+        let drawings = drawn.iter().map(|violation| draw(history, violation)).collect();
+        let (plan, folder) = (plan.clone(), None);
+        Self { store, plan, figures, faults, violations, drawings, folder }
+    }
+
+    /// Keeps the histories if something was found, and the drawings beside them.
+    pub(super) fn kept_in(self, folder: TempDir) -> Self {
+        if self.violations.is_empty() {
+            return self;
+        }
+        let folder = folder.keep();
+        for (number, drawing) in self.drawings.iter().enumerate() {
+            let _ = fs::write(folder.join(format!("violation-{number}.svg")), drawing);
+        }
+        Self { folder: Some(folder), ..self }
+    }
+
+    /// The violations of a clause.
+    pub fn violations(&self, clause: &str) -> usize {
+        self.violations.iter().filter(|violation| violation.clause == clause).count()
+    }
+
+    /// How many faults of this name struck.
+    pub fn faults(&self, name: &str) -> usize {
+        self.faults.get(name).copied().unwrap_or(0)
+    }
+
+    /// How many locks were granted.
+    pub fn grants(&self) -> usize {
+        self.figures.iter().find(|(name, _)| *name == "grants").map_or(0, |(_, count)| *count)
+    }
+
+    /// Prints the report.
+    ///
+    /// # Panics
+    /// If there is a violation, or nothing was granted, with the report.
+    pub fn demand_none(&self) {
+        println!("{self}");
+        assert!(self.violations.is_empty(), "the contract is broken:\n{self}");
+        assert!(self.grants() > 0, "nothing was granted:\n{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (store, Plan { seed, span, workers, .. }) = (self.store, &self.plan);
+        write!(f, "{store}, seed {seed}, {workers} workers, {span:?}:")?;
+        for (name, count) in &self.figures {
+            write!(f, " {count} {name};")?;
+        }
+        let faults: Vec<_> =
+            self.faults.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        writeln!(f, " faults: {}", faults.join(", "))?;
+        for violation in self.violations.iter().take(20) {
+            let Violation { clause, name, from, to, text } = violation;
+            writeln!(f, "{clause} of {name} at {from} for {} ms: {text}", (to - from) / MILLI)?;
+        }
+        match &self.folder {
+            Some(folder) => writeln!(f, "the histories and drawings: {}", folder.display()),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A client that takes, uses and gives up locks in every way, and notes all that it sees.
+
+use std::collections::HashMap;
+use std::env;
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{ClientOptions, DistributedLock, LockClient, LockError};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::clock::{MILLI, now};
+use super::journal::Journal;
+use super::register::Register;
+use super::rng::Rng;
+use super::store::Store;
+
+/// The request time-out of the workers.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How many tasks of a worker share its client.
+const TASKS: u64 = 4;
+
+/// The locks, of each of which a register is protected.
+pub(super) const REGISTERS: [&str; 2] = ["register-a", "register-b"];
+/// The lock of readers and writers.
+pub(super) const SHARED: &str = "shared";
+/// The lock of three permits.
+pub(super) const PERMITS: &str = "permits";
+pub(super) const ELECTION: &str = "election";
+pub(super) const ONCE: &str = "once";
+
+/// All locks of a run.
+pub(super) const NAMES: [&str; 6] = [REGISTERS[0], REGISTERS[1], SHARED, PERMITS, ELECTION, ONCE];
+
+/// What a worker is told.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) who: String,
+    pub(super) url: String,
+    pub(super) folder: PathBuf,
+    pub(super) seed: u64,
+    pub(super) always_stubborn: bool,
+}
+
+impl Task {
+    /// As variables of a process.
+    pub(super) fn to_environment(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("CHAOS_WHO", self.who.clone()),
+            ("CHAOS_URL", self.url.clone()),
+            ("CHAOS_FOLDER", self.folder.display().to_string()),
+            ("CHAOS_SEED", self.seed.to_string()),
+            ("CHAOS_STUBBORN", self.always_stubborn.to_string()),
+        ]
+    }
+
+    pub(super) fn of_environment() -> Self {
+        Self {
+            who: variable("CHAOS_WHO"),
+            url: variable("CHAOS_URL"),
+            folder: variable("CHAOS_FOLDER"),
+            seed: variable("CHAOS_SEED"),
+            always_stubborn: variable("CHAOS_STUBBORN"),
+        }
+    }
+}
+
+fn variable<T: FromStr<Err: Debug>>(name: &str) -> T {
+    let said = env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
+    said.parse().expect("it is well formed")
+}
+
+pub(super) struct Worker {
+    pub(super) locks: LockClient,
+    pub(super) journal: Arc<Journal>,
+    pub(super) registers: HashMap<String, Arc<dyn Register>>,
+    pub(super) ttl: Duration,
+    pub(super) always_stubborn: bool,
+}
+
+/// Works until `stopped` is true, and gives everything back.
+pub(super) async fn work<S: Store>(task: Task, stopped: watch::Receiver<bool>) {
+    let journal = Arc::new(Journal::open(&task.folder, &task.who));
+    note_stalls(&journal);
+    let locks = persistently(|| S::connect(&task.url)).await;
+    let mut registers = HashMap::new();
+    for name in REGISTERS {
+        let register = persistently(|| S::register(&task.url, &task.folder, name)).await;
+        registers.insert(name.to_owned(), register);
+    }
+    let worker = Worker {
+        locks: client(locks),
+        journal,
+        registers,
+        ttl: S::TTL,
+        always_stubborn: task.always_stubborn,
+    };
+    let worker = Arc::new(worker);
+    let tasks = (0..TASKS).map(|number| {
+        let (worker, rng) = (worker.clone(), Rng::new(task.seed, number));
+        let stopped = stopped.clone();
+        tokio::spawn(async move { worker.repeat(rng, stopped).await })
+    });
+    join_all(tasks).await.into_iter().for_each(|ended| ended.expect("no panic"));
+    worker.locks.shutdown().await;
+}
+
+/// A client as the workers have.
+pub(super) fn client(locks: Arc<dyn DistributedLock>) -> LockClient {
+    LockClient::from_arc(locks, ClientOptions::new().request_timeout(REQUEST_TIMEOUT))
+}
+
+/// Tries again until it succeeds: the network may be down at first.
+async fn persistently<T, F>(attempt: impl Fn() -> F) -> T
+where
+    F: Future<Output = Result<T, LockError>>,
+{
+    loop {
+        match attempt().await {
+            Ok(done) => return done,
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Notes when the process, or the machine, stood still: bounds of time are not meant for that.
+pub(super) fn note_stalls(journal: &Arc<Journal>) {
+    const NAP: Duration = Duration::from_millis(10);
+    let journal = Arc::downgrade(journal);
+    thread::spawn(move || {
+        loop {
+            let asleep = now();
+            thread::sleep(NAP);
+            let Some(journal) = journal.upgrade() else { return };
+            if now() - asleep > 50 * MILLI {
+                journal.note(format_args!("stall {asleep}"));
+            }
+        }
+    });
+}
+
+impl Worker {
+    async fn repeat(&self, mut rng: Rng, stopped: watch::Receiver<bool>) {
+        while !*stopped.borrow() {
+            self.turn(&mut rng).await;
+            sleep(rng.span(Duration::ZERO, Duration::from_millis(40))).await;
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Histories on every kind of store under random faults; and controls, which show that the checker sees.
+//!
+//! Each test is one short run. `cargo xtask chaos` makes long ones of them.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod controls;
+mod registers;
+mod stores;
+
+use lock_testkit::chaos::{Plan, play, run};
+use lock_testkit::child;
+
+use crate::stores::{Files, Memory};
+
+/// The workers of all stores: which one is in the URL.
+#[test]
+fn child_role() {
+    child::run(async |_| play::<stores::Any>().await);
+}
+
+/// Makes a test of a short run on each store.
+macro_rules! histories {
+    ($($(#[$feature:meta])* $name:ident: $store:ty;)*) => {
+        $(
+            $(#[$feature])*
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                run::<$store>(&Plan::of_environment()).await.demand_none();
+            }
+        )*
+    };
+}
+
+histories! {
+    p1_histories_on_memory: Memory;
+    p1_histories_on_files: Files;
+    #[cfg(feature = "redis")]
+    p1_histories_on_redis: stores::Redis;
+    #[cfg(feature = "etcd")]
+    p1_histories_on_etcd: stores::Etcd;
+    #[cfg(feature = "postgres")]
+    p1_histories_on_postgres: stores::Postgres;
+}

@@ -1,0 +1,229 @@
+//! The stores, and what befalls them.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
+use std::time::Duration;
+
+use leasehold::{DistributedLock, LockError};
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
+use lock_testkit::chaos::{Fault, Place, SERVER_FAULTS, strike_server};
+use lock_testkit::chaos::{FileRegister, Register, Store};
+
+use crate::registers;
+
+/// A store as its workers see it: a URL is all they know.
+pub(crate) struct Any;
+
+impl Store for Any {
+    const NAME: &str = "any";
+
+    async fn start(_folder: &Path) -> Self {
+        Self
+    }
+
+    fn url(&self, _network: Option<SocketAddr>) -> String {
+        unreachable!("workers are told a URL")
+    }
+
+    async fn connect(url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
+        leasehold::backend(url).await
+    }
+
+    async fn register(
+        url: &str,
+        folder: &Path,
+        name: &str,
+    ) -> Result<Arc<dyn Register>, LockError> {
+        registers::open(url, folder, name).await
+    }
+}
+
+/// What all stores have in common.
+macro_rules! connects_by_url {
+    () => {
+        async fn connect(url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
+            Any::connect(url).await
+        }
+
+        async fn register(
+            url: &str,
+            folder: &Path,
+            name: &str,
+        ) -> Result<Arc<dyn Register>, LockError> {
+            Any::register(url, folder, name).await
+        }
+    };
+}
+
+/// The memory of this process, where nothing but evictions and dropped futures befalls a lock.
+pub(crate) struct Memory(String);
+
+impl Store for Memory {
+    const NAME: &str = "memory";
+    const IN_PROCESSES: bool = false;
+
+    async fn start(folder: &Path) -> Self {
+        Self(format!("memory:{}", folder.file_name().expect("it has a name").display()))
+    }
+
+    fn url(&self, _network: Option<SocketAddr>) -> String {
+        self.0.clone()
+    }
+
+    connects_by_url!();
+}
+
+/// A folder that the workers share. They are paused and killed.
+pub(crate) struct Files(PathBuf);
+
+impl Store for Files {
+    const NAME: &str = "file";
+
+    async fn start(folder: &Path) -> Self {
+        Self(folder.join("locks"))
+    }
+
+    fn url(&self, _network: Option<SocketAddr>) -> String {
+        format!("file:{}", self.0.display())
+    }
+
+    connects_by_url!();
+}
+
+/// Files, whose register has no fence.
+pub(crate) struct Unfenced(Files);
+
+impl Store for Unfenced {
+    const NAME: &str = "file without a fence";
+
+    async fn start(folder: &Path) -> Self {
+        Self(Files::start(folder).await)
+    }
+
+    fn url(&self, network: Option<SocketAddr>) -> String {
+        format!("{}?prefix=unfenced:", self.0.url(network))
+    }
+
+    async fn connect(url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {
+        Any::connect(url).await
+    }
+
+    async fn register(_: &str, folder: &Path, name: &str) -> Result<Arc<dyn Register>, LockError> {
+        Ok(Arc::new(FileRegister::unfenced(folder, name)))
+    }
+}
+
+/// A server that keeps what it answered, unless an operator flushes it.
+#[cfg(feature = "redis")]
+pub(crate) struct Redis(lock_testkit::RedisServer);
+
+#[cfg(feature = "redis")]
+impl Store for Redis {
+    const NAME: &str = "redis";
+
+    async fn start(_folder: &Path) -> Self {
+        let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+        Self(lock_testkit::RedisServer::start_with(&durable).await)
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        Some(self.0.addr())
+    }
+
+    fn url(&self, network: Option<SocketAddr>) -> String {
+        format!("redis://{}/", network.unwrap_or(self.0.addr()))
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let scripts = Fault::new(Place::Server, "scripts-flushed");
+        let clients = Fault::new(Place::Server, "connections-killed");
+        let keys = Fault::new(Place::Server, "locks-deleted").that_loses();
+        [&SERVER_FAULTS[..], &[scripts, clients, keys]].concat()
+    }
+
+    async fn strike(&mut self, fault: &str, span: Duration) {
+        match fault {
+            "scripts-flushed" => drop(self.0.cli(&["SCRIPT", "FLUSH"])),
+            "connections-killed" => drop(self.0.cli(&["CLIENT", "KILL", "TYPE", "normal"])),
+            // The marks of fences stay: they are the resource's.
+            "locks-deleted" => registers::delete_all_but_registers(&self.0),
+            _ => strike_server(&mut self.0, fault, span).await,
+        }
+    }
+
+    connects_by_url!();
+}
+
+/// One member.
+#[cfg(feature = "etcd")]
+pub(crate) struct Etcd(lock_testkit::EtcdServer);
+
+#[cfg(feature = "etcd")]
+impl Store for Etcd {
+    const NAME: &str = "etcd";
+    /// The shortest that etcd grants.
+    const TTL: Duration = Duration::from_secs(2);
+    /// Two seconds of the session, and one of the server's; and a restart gives all leases another TTL.
+    const OUTLASTS: Duration = Duration::from_secs(9);
+
+    async fn start(_folder: &Path) -> Self {
+        Self(lock_testkit::EtcdServer::start().await)
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        Some(self.0.addr())
+    }
+
+    fn url(&self, network: Option<SocketAddr>) -> String {
+        format!("etcd://{}/", network.unwrap_or(self.0.addr()))
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        SERVER_FAULTS.to_vec()
+    }
+
+    async fn strike(&mut self, fault: &str, span: Duration) {
+        strike_server(&mut self.0, fault, span).await;
+    }
+
+    connects_by_url!();
+}
+
+/// One server, whose sessions are terminated too.
+#[cfg(feature = "postgres")]
+pub(crate) struct Postgres(lock_testkit::PostgresServer);
+
+#[cfg(feature = "postgres")]
+impl Store for Postgres {
+    const NAME: &str = "postgres";
+
+    async fn start(_folder: &Path) -> Self {
+        Self(lock_testkit::PostgresServer::start().await)
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        Some(self.0.addr())
+    }
+
+    fn url(&self, network: Option<SocketAddr>) -> String {
+        format!("postgres://postgres@{}/postgres", network.unwrap_or(self.0.addr()))
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let sessions = Fault::new(Place::Server, "sessions-terminated");
+        [&SERVER_FAULTS[..], &[sessions]].concat()
+    }
+
+    async fn strike(&mut self, fault: &str, span: Duration) {
+        const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+            WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        match fault {
+            "sessions-terminated" => drop(self.0.try_psql(TERMINATE)),
+            _ => strike_server(&mut self.0, fault, span).await,
+        }
+    }
+
+    connects_by_url!();
+}

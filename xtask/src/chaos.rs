@@ -1,0 +1,36 @@
+//! Histories on real servers under random faults.
+
+use clap::Args;
+
+use crate::step::{self, Done};
+use crate::workspace;
+
+/// What is to be run.
+#[derive(Args)]
+pub(crate) struct Chaos {
+    /// The store: memory, files, redis, etcd or postgres; all of them, one after the other, if it is left out.
+    #[arg(long)]
+    backend: Option<String>,
+    /// The only fault that strikes, such as `worker-paused`, `black-hole` or `server-killed`.
+    #[arg(long)]
+    fault: Option<String>,
+    /// What decides all choices; default the time of day. It is printed.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// For how long each store is struck.
+    #[arg(long, default_value_t = 5)]
+    minutes: u64,
+}
+
+/// Runs the tests of `tests/chaos` for as long as is said.
+pub(crate) fn run(chaos: &Chaos) -> Done {
+    let mut tests = workspace::cargo("test --workspace --all-features --test chaos --");
+    tests.arg(format!("p1_histories_on_{}", chaos.backend.as_deref().unwrap_or_default()));
+    tests.args(["--nocapture", "--test-threads=1"]);
+    tests.env("LEASEHOLD_CHAOS_SECONDS", (60 * chaos.minutes).to_string());
+    tests.env("LEASEHOLD_CHAOS_FAULT", chaos.fault.as_deref().unwrap_or_default());
+    if let Some(seed) = chaos.seed {
+        tests.env("LEASEHOLD_CHAOS_SEED", seed.to_string());
+    }
+    step::run(&mut tests)
+}
