@@ -33,6 +33,8 @@ mod fencing {}
 mod first_hour {}
 #[doc = include_str!("../docs/guarantees.md")]
 mod guarantees {}
+#[doc = include_str!("../docs/histories.md")]
+mod histories {}
 #[doc = include_str!("../docs/notes/performance.md")]
 mod notes_performance {}
 #[doc = include_str!("../docs/observability.md")]
@@ -54,3 +56,5 @@ mod scaling {}
 #[cfg(feature = "testing")]
 #[doc = include_str!("../docs/testing.md")]
 mod testing {}
+#[doc = include_str!("../docs/track_record.md")]
+mod track_record {}

@@ -5,6 +5,7 @@
 //! - [`broken`]: backends that are broken on purpose, and which case of the suite refuses each.
 //! - [`faults`]: one function per behaviour of servers that die, stop, restart or are not reached.
 //! - [`chaos`]: histories under random faults, and a checker that judges them.
+//! - [`explore`]: an exhaustive search of a small model of a protocol.
 //! - [`Faulty`]: a backend between the client and a real one, which fails on demand.
 //! - [`servers`]: a Redis, etcd or Postgres of one's own, which ends with the test.
 //! - [`Proxy`]: a network that loses, delays and cuts, at the test's word.
@@ -23,6 +24,7 @@ pub mod chaos;
 pub mod conformance;
 #[cfg(feature = "servers")]
 mod eventually;
+pub mod explore;
 #[cfg(feature = "servers")]
 pub mod faults;
 mod faulty;

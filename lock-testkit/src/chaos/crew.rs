@@ -30,7 +30,7 @@ pub(super) struct Seat {
 }
 
 enum Runner {
-    Process(Child),
+    Process(Box<Child>),
     Task { stop: watch::Sender<bool>, running: JoinHandle<()> },
 }
 
@@ -90,7 +90,7 @@ impl Runner {
         if S::IN_PROCESSES {
             let variables = task.to_environment();
             let variables: Vec<_> = variables.iter().map(|(name, said)| (*name, &**said)).collect();
-            return Self::Process(child::spawn("chaos worker", &variables));
+            return Self::Process(Box::new(child::spawn("chaos worker", &variables)));
         }
         let (stop, stopped) = watch::channel(false);
         Self::Task { stop, running: tokio::spawn(work::<S>(task.clone(), stopped)) }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::join;
 use tokio::sync::watch;
 
 use super::bounds;
@@ -32,7 +31,7 @@ pub async fn play<S: Store>() {
         child::hear().await;
         stop.send_replace(true);
     };
-    join!(work::<S>(Task::of_environment(), stopped), listen);
+    tokio::join!(work::<S>(Task::of_environment(), stopped), listen);
     child::say("done");
 }
 
@@ -41,6 +40,11 @@ pub async fn play<S: Store>() {
 /// # Panics
 /// If the store cannot be started, or a worker ends before it is told to.
 pub async fn run<S: Store>(plan: &Plan) -> Report {
+    // Boxed, since it is large.
+    Box::pin(run_to_end::<S>(plan)).await
+}
+
+async fn run_to_end<S: Store>(plan: &Plan) -> Report {
     let folder = new_folder();
     let mut store = S::start(folder.path()).await;
     let journal = Arc::new(Journal::open(folder.path(), "run"));
@@ -48,7 +52,7 @@ pub async fn run<S: Store>(plan: &Plan) -> Report {
     note_stalls(&journal);
     let operator = client(S::connect(&store.url(None)).await.expect("a connection"));
     let mut crew = Crew::start(&store, plan, folder.path()).await;
-    join!(
+    tokio::join!(
         strike_workers::<S>(&mut crew, plan, &journal),
         strike_store(&mut store, &operator, plan, &journal),
         tokio::time::sleep(plan.span),

@@ -1,0 +1,109 @@
+//! An exhaustive search of a small model of a protocol: every order of its steps.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Debug;
+use std::hash::Hash;
+
+/// A protocol, as the states that it can be in and the steps from one to the next.
+pub trait Model {
+    /// All there is to know at one moment.
+    type State: Clone + Debug + Eq + Hash;
+
+    /// Where it begins.
+    fn start(&self) -> Self::State;
+
+    /// Each state that may come next, with the name of the step.
+    fn steps(&self, state: &Self::State) -> Vec<(String, Self::State)>;
+
+    /// What is wrong with a state, if anything is.
+    fn wrong(&self, state: &Self::State) -> Option<String>;
+
+    /// Whether everybody has got what they wanted. Each state must be able to come to such a one.
+    fn is_done(&self, state: &Self::State) -> bool;
+}
+
+/// What a search visited.
+#[derive(Clone, Copy, Debug)]
+pub struct Explored {
+    /// How many states there are.
+    pub states: usize,
+    /// How many steps lead from one to another.
+    pub steps: usize,
+}
+
+/// Visits all states, those of the fewest steps first.
+///
+/// # Errors
+/// The shortest way to a state that is wrong, or to one from which not everybody can get what they want.
+pub fn explore<M: Model>(model: &M) -> Result<Explored, String> {
+    let mut search = Search { found: Vec::new(), numbers: HashMap::new(), edges: Vec::new() };
+    search.note(model.start(), None);
+    let mut open = VecDeque::from([0]);
+    while let Some(number) = open.pop_front() {
+        let state = search.found[number].0.clone();
+        if let Some(wrong) = model.wrong(&state) {
+            return Err(format!("{wrong}: {}", search.way_to(number)));
+        }
+        for (step, next) in model.steps(&state).into_iter().filter(|(_, next)| *next != state) {
+            let (next, is_new) = search.note(next, Some((number, step)));
+            search.edges.push((number, next));
+            if is_new {
+                open.push_back(next);
+            }
+        }
+    }
+    match search.stuck(|state| model.is_done(state)) {
+        Some(number) => Err(format!("nobody gets on: {}", search.way_to(number))),
+        None => Ok(Explored { states: search.found.len(), steps: search.edges.len() }),
+    }
+}
+
+/// The step before, by which a state was found first.
+type Before = Option<(usize, String)>;
+
+struct Search<S> {
+    found: Vec<(S, Before)>,
+    numbers: HashMap<S, usize>,
+    edges: Vec<(usize, usize)>,
+}
+
+impl<S: Clone + Debug + Eq + Hash> Search<S> {
+    /// The number of a state, and whether it is seen for the first time.
+    fn note(&mut self, state: S, before: Before) -> (usize, bool) {
+        if let Some(number) = self.numbers.get(&state) {
+            return (*number, false);
+        }
+        let number = self.found.len();
+        self.numbers.insert(state.clone(), number);
+        self.found.push((state, before));
+        (number, true)
+    }
+
+    fn way_to(&self, number: usize) -> String {
+        let (mut steps, mut at) = (Vec::new(), number);
+        while let Some((before, step)) = &self.found[at].1 {
+            steps.push(step.as_str());
+            at = *before;
+        }
+        steps.reverse();
+        format!("{}; then {:?}", steps.join(", "), self.found[number].0)
+    }
+
+    /// The first state from which no way leads to one that is done.
+    fn stuck(&self, is_done: impl Fn(&S) -> bool) -> Option<usize> {
+        let mut before = vec![Vec::new(); self.found.len()];
+        for (from, to) in &self.edges {
+            before[*to].push(*from);
+        }
+        let mut gets_on: Vec<bool> = self.found.iter().map(|(state, _)| is_done(state)).collect();
+        let mut open: Vec<usize> = (0..gets_on.len()).filter(|number| gets_on[*number]).collect();
+        while let Some(number) = open.pop() {
+            for from in &before[number] {
+                if !std::mem::replace(&mut gets_on[*from], true) {
+                    open.push(*from);
+                }
+            }
+        }
+        gets_on.iter().position(|gets_on| !gets_on)
+    }
+}

@@ -1,0 +1,217 @@
+//! Claims on etcd: sessions that end, and watches whose events overtake each other.
+
+use lock_testkit::explore::Model;
+
+use crate::{CLIENTS, Grants, falls, stands};
+
+/// How a waiter learns that its turn has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Claims {
+    /// Claims before its own are known by their revision; a poll finds what a watch does not tell.
+    Protocol,
+    /// They are known by their client: an event of an earlier claim is taken for one of a later.
+    KnownByClient,
+    /// A watch alone tells: an event that is lost is never made up for.
+    WithoutPoll,
+    /// A client believes until it is told that its session has ended.
+    WithoutDeadline,
+    /// The token is the count of claims that stand, in place of the revision.
+    TokenByCount,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Client {
+    /// The revision of its claim, as it knows; 0 for none.
+    claim: u8,
+    /// The claims that it waits for: the revision that it saw of each client's.
+    before: [u8; CLIENTS],
+    believes: bool,
+    /// How many claims it may still make.
+    left: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct State {
+    revision: u8,
+    /// The revision of each client's claim on the server; 0 for none.
+    claims: [u8; CLIENTS],
+    clients: [Client; CLIENTS],
+    /// Events under way to a client: the greatest claim of each other one that was deleted, in any order.
+    events: [[u8; CLIENTS]; CLIENTS],
+    grants: Grants,
+    sessions_ended: u8,
+    lost: bool,
+}
+
+impl Model for Claims {
+    type State = State;
+
+    fn start(&self) -> State {
+        let mut state = State::default();
+        for (client, left) in state.clients.iter_mut().zip([2, 2, 1]) {
+            client.left = left;
+        }
+        state
+    }
+
+    fn steps(&self, state: &State) -> Vec<(String, State)> {
+        let mut all = Vec::new();
+        for client in 0..CLIENTS {
+            let mut add = |step: &str, next: Option<State>| {
+                all.extend(next.map(|next| (format!("{client} {step}"), next)));
+            };
+            add("claims", self.claim(state, client));
+            add("is told", self.poll(state, client));
+            add("releases", release(state, client));
+            add("is late", self.late(state, client));
+            add("loses its session", end_session(state, client));
+            for other in 0..CLIENTS {
+                add("hears of a deletion", self.hear(state, client, other));
+                add("misses an event", miss(state, client, other));
+            }
+        }
+        all
+    }
+
+    fn wrong(&self, state: &State) -> Option<String> {
+        if state.clients.iter().filter(|client| client.believes).count() > 1 {
+            return Some("two hold".to_owned());
+        }
+        state.grants.is_out_of_order.then(|| "a token does not grow".to_owned())
+    }
+
+    fn is_done(&self, state: &State) -> bool {
+        state.claims == [0; CLIENTS] && state.clients.iter().all(|client| client.left == 0)
+    }
+}
+
+impl Claims {
+    fn claim(self, state: &State, client: usize) -> Option<State> {
+        let me = state.clients[client];
+        if state.claims[client] != 0 || me.believes || me.left == 0 {
+            return None;
+        }
+        let mut next = *state;
+        next.revision += 1;
+        (next.claims[client], next.clients[client].claim) = (next.revision, next.revision);
+        next.clients[client].before = state.claims;
+        next.clients[client].left -= 1;
+        self.believe_if_first(&mut next, client);
+        Some(next)
+    }
+
+    /// An event comes: a claim before its own is gone.
+    fn hear(self, state: &State, client: usize, other: usize) -> Option<State> {
+        let gone = state.events[client][other];
+        if gone == 0 {
+            return None;
+        }
+        let mut next = *state;
+        next.events[client][other] = 0;
+        let seen = &mut next.clients[client].before[other];
+        if *seen == gone || self == Self::KnownByClient {
+            *seen = 0;
+        }
+        self.believe_if_first(&mut next, client);
+        Some(next)
+    }
+
+    /// Reads which claims are before its own.
+    fn poll(self, state: &State, client: usize) -> Option<State> {
+        let me = state.clients[client];
+        if self == Self::WithoutPoll || me.claim == 0 || me.believes {
+            return None;
+        }
+        let mut next = *state;
+        if state.claims[client] != me.claim {
+            // Its session has ended: it is not in the queue any more.
+            (next.clients[client].claim, next.clients[client].before) = (0, [0; CLIENTS]);
+            return Some(next);
+        }
+        next.clients[client].before =
+            state.claims.map(|other| if other < me.claim { other } else { 0 });
+        self.believe_if_first(&mut next, client);
+        Some(next)
+    }
+
+    /// A claim is the first once all that it saw before it are gone. It is written, and its session lives, as its
+    /// client knows by the deadline.
+    fn believe_if_first(self, state: &mut State, client: usize) {
+        let me = state.clients[client];
+        let is_live = state.claims[client] == me.claim;
+        if me.claim == 0 || me.before != [0; CLIENTS] || me.believes || !is_live {
+            return;
+        }
+        let standing = state.claims.iter().filter(|claim| **claim != 0).count() as u8;
+        let token = if self == Self::TokenByCount { standing } else { me.claim };
+        state.clients[client].believes = true;
+        state.grants.note(token);
+    }
+
+    /// The deadline of a holder passes, before that of its session.
+    fn late(self, state: &State, client: usize) -> Option<State> {
+        let me = state.clients[client];
+        if !me.believes || state.sessions_ended > 0 {
+            return None;
+        }
+        let mut next = *state;
+        next.clients[client].believes = self == Self::WithoutDeadline;
+        next.sessions_ended = 1;
+        // What the server then ends is all that the session had.
+        delete(&mut next, client);
+        if self != Self::WithoutDeadline {
+            next.clients[client].claim = 0;
+        }
+        Some(next)
+    }
+}
+
+fn release(state: &State, client: usize) -> Option<State> {
+    state.clients[client].believes.then(|| {
+        let mut next = *state;
+        (next.clients[client].believes, next.clients[client].claim) = (false, 0);
+        delete(&mut next, client);
+        next
+    })
+}
+
+/// The session of a waiter ends, once.
+fn end_session(state: &State, client: usize) -> Option<State> {
+    let waits = state.claims[client] != 0 && !state.clients[client].believes;
+    (waits && state.sessions_ended == 0).then(|| {
+        let mut next = *state;
+        next.sessions_ended = 1;
+        delete(&mut next, client);
+        next
+    })
+}
+
+/// Deletes a claim, and tells those who wait for it.
+fn delete(state: &mut State, client: usize) {
+    let gone = std::mem::take(&mut state.claims[client]);
+    for (other, watcher) in state.clients.iter().enumerate() {
+        if gone != 0 && watcher.before[client] != 0 {
+            state.events[other][client] = gone;
+        }
+    }
+}
+
+/// A stream breaks, once, and an event with it.
+fn miss(state: &State, client: usize, other: usize) -> Option<State> {
+    (!state.lost && state.events[client][other] != 0).then(|| {
+        let mut next = *state;
+        (next.lost, next.events[client][other]) = (true, 0);
+        next
+    })
+}
+
+#[test]
+fn s3_claims_on_etcd_stand_in_every_order_of_events() {
+    stands(&Claims::Protocol);
+}
+
+#[test]
+fn s3_claims_that_are_kept_otherwise_are_found() {
+    use Claims::*;
+    [KnownByClient, WithoutPoll, WithoutDeadline, TokenByCount].iter().for_each(falls);
+}
