@@ -262,7 +262,7 @@ pub(crate) struct Run {
     /// Run this occurrence once, such as the day that it is for; does not wait
     #[arg(long, value_name = "KEY", conflicts_with_all = ["wait", "shared", "limit", "take"], value_parser = public)]
     pub(crate) once: Option<String>,
-    /// How long to remember that the occurrence ran and exited with 0
+    /// Time for which it is remembered that the occurrence ran and exited with 0
     #[arg(long, value_name = "SPAN", default_value = "7d", requires = "once", value_parser = humantime::parse_duration)]
     pub(crate) remember: Duration,
     /// Exit with N in place of 75 if the lock was not acquired
@@ -304,10 +304,10 @@ pub(crate) struct Request {
 /// The options of a hold: its TTL and its label.
 #[derive(Debug, Args)]
 pub(crate) struct Lease {
-    /// How long the server keeps the lock if nobody renews it; it is renewed while it is held
+    /// Time for which the server keeps the lock if nobody renews it; it is renewed while it is held
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(crate) ttl: Duration,
-    /// What others see of the holder [default: host:pid]
+    /// Text about the holder that others see [default: host:pid]
     #[arg(long, value_name = "TEXT", value_parser = public)]
     pub(crate) label: Option<String>,
 }
@@ -323,7 +323,7 @@ impl Lease {
 pub(crate) struct Work {
     #[command(flatten)]
     pub(crate) lease: Lease,
-    /// How long the command has to end when the lock is lost, and its group when a signal ended it
+    /// Time that the command has to end when the lock is lost, and its group when a signal ended it
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = humantime::parse_duration)]
     pub(crate) grace: Duration,
     /// The command and its arguments, after `--`
@@ -437,7 +437,7 @@ pub(crate) struct Doctor {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// How long each figure is measured
+    /// Time for which each figure is measured
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) seconds: u64,
 }

@@ -123,7 +123,7 @@ impl Lock {
         Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
     }
 
-    /// Whether somebody waits.
+    /// Returns true if somebody waits.
     pub(crate) fn is_waited_for(&self) -> Result<bool, BackendError> {
         let first = self.queue.alive(&self.file, &self.now).next().transpose()?;
         Ok(first.is_some())

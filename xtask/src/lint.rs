@@ -4,6 +4,7 @@ mod cases;
 mod clauses;
 pub(crate) mod public_items;
 mod source;
+mod wording;
 
 use crate::step::{self, Done, Failure};
 use crate::tools::{self, tool};
@@ -72,15 +73,16 @@ fn links() -> Done {
     step::run(tool("lychee --offline --include-fragments --no-progress").args(pages))
 }
 
-/// Checks that clauses and code agree, that every case of a suite is run, that the mutants fit the code, and that the
-/// public items are listed. Tells all that is wrong at once.
+/// Checks that clauses and code agree, that every case of a suite is run, that the mutants fit the code, that the public
+/// items are listed, and that comments open plainly. Tells all that is wrong at once.
 fn house_rules() -> Done {
-    println!("+ clauses, cases, mutants and public items");
+    println!("+ clauses, cases, mutants, public items and wording");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
     let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
     problems.extend(cases::problems(&sources)?);
     problems.extend(mutants::problems()?);
     problems.extend(public_items::problems(&sources)?);
+    problems.extend(wording::problems(&sources));
     match problems.len() {
         0 => Ok(()),
         count => Err(Failure::new(format!("{count} house rules broken\n{}", problems.join("\n")))),

@@ -33,7 +33,7 @@ fn locked(shell: &Shell, hosts: &Path, command: &str) -> Child {
     process.spawn().expect("`unshare` is installed")
 }
 
-/// How long the lock still lasts, as a server says.
+/// Returns the remaining time of the lock, by a server.
 fn left(server: &RedisServer) -> i64 {
     server.cli(&["PTTL", "stock"]).integer()
 }
@@ -92,7 +92,7 @@ async fn c12_a_hold_goes_on_where_its_name_leads_after_a_failover() {
     assert!(token("second") > token("first"));
 }
 
-/// How much a server has written, or repeated.
+/// Returns the amount that a server has written, or repeated.
 fn offset(server: &RedisServer) -> String {
     let info = server.cli(&["INFO", "replication"]);
     let mut lines = info.text().lines();

@@ -271,7 +271,7 @@ async fn start_one(node_timeout: &str, certificates: Option<&Certificates>) -> R
         let bus = free_port().to_string();
         let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
         let timeout = ["--cluster-node-timeout", node_timeout];
-        // What one primary had must not stop the others.
+        // The loss of one primary must not stop the others.
         let coverage = ["--cluster-require-full-coverage", "no"];
         let tls = certificates.map(|certificates| arguments(&certificates.settings(free_port())));
         let tls_bus = ["--tls-cluster", if tls.is_some() { "yes" } else { "no" }];
