@@ -15,19 +15,19 @@ pub trait Model {
     /// Each state that may come next, with the name of the step.
     fn steps(&self, state: &Self::State) -> Vec<(String, Self::State)>;
 
-    /// What is wrong with a state, if anything is.
+    /// Returns the fault of a state, if there is one.
     fn wrong(&self, state: &Self::State) -> Option<String>;
 
-    /// Whether everybody has got what they wanted. Each state must be able to come to such a one.
+    /// Returns true if everybody has got what they wanted. Each state must be able to come to such a one.
     fn is_done(&self, state: &Self::State) -> bool;
 }
 
-/// What a search visited.
+/// Result of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Explored {
-    /// How many states there are.
+    /// Number of states.
     pub states: usize,
-    /// How many steps lead from one to another.
+    /// Number of steps from one state to another.
     pub steps: usize,
 }
 

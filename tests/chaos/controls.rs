@@ -6,7 +6,7 @@ use lock_testkit::chaos::{Plan, run};
 
 use crate::stores::{Memory, Unfenced};
 
-/// How often a control is tried: a fault strikes at random.
+/// Number of tries of a control: a fault strikes at random.
 const TRIES: u64 = 6;
 
 /// S4: without a fence a holder that is paused past its TTL overwrites what came after it.

@@ -32,7 +32,7 @@ mod redis {
 
     use super::*;
 
-    /// What the keys of registers begin with.
+    /// Start of the keys of registers.
     const PREFIX: &str = "number-";
 
     /// A key beside its fence.

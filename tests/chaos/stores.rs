@@ -40,7 +40,7 @@ impl Store for Any {
     }
 }
 
-/// What all stores have in common.
+/// Common part of all stores.
 macro_rules! connects_by_url {
     () => {
         async fn connect(url: &str) -> Result<Arc<dyn DistributedLock>, LockError> {

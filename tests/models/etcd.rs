@@ -4,12 +4,12 @@ use lock_testkit::explore::Model;
 
 use crate::{CLIENTS, Grants, falls, stands};
 
-/// How a waiter learns that its turn has come.
+/// The way in which a waiter learns of its turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Claims {
     /// Claims before its own are known by their revision; a poll finds what a watch does not tell.
     Protocol,
-    /// They are known by their client: an event of an earlier claim is taken for one of a later.
+    /// Claims are known by their client: an event of an earlier claim is taken for one of a later.
     KnownByClient,
     /// A watch alone tells: an event that is lost is never made up for.
     WithoutPoll,
@@ -26,7 +26,7 @@ struct Client {
     /// The claims that it waits for: the revision that it saw of each client's.
     before: [u8; CLIENTS],
     believes: bool,
-    /// How many claims it may still make.
+    /// Number of claims that it may still make.
     left: u8,
 }
 
@@ -157,7 +157,7 @@ impl Claims {
         let mut next = *state;
         next.clients[client].believes = self == Self::WithoutDeadline;
         next.sessions_ended = 1;
-        // What the server then ends is all that the session had.
+        // The server ends all that the session had.
         delete(&mut next, client);
         if self != Self::WithoutDeadline {
             next.clients[client].claim = 0;

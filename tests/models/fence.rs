@@ -4,7 +4,7 @@ use lock_testkit::explore::Model;
 
 use crate::{falls, stands};
 
-/// How a holder uses the fence.
+/// The way in which a holder uses the fence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fence {
     /// C25: advance, then read, then write if the fence allows, which is one step.
@@ -17,7 +17,7 @@ enum Fence {
     None,
 }
 
-/// What a holder has done: it is granted the lock with its token, which is its place.
+/// Progress of a holder: it is granted the lock with its token, which is its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Holder {
     #[default]
@@ -33,7 +33,7 @@ enum Holder {
 struct State {
     seen: u8,
     value: u8,
-    /// How many writes were acknowledged.
+    /// Number of writes that were acknowledged.
     acknowledged: u8,
     holders: [Holder; 3],
 }
@@ -60,7 +60,8 @@ impl Model for Fence {
 }
 
 impl Fence {
-    /// What the holder at a place does next. Holders overlap as they like: earlier ones have been paused.
+    /// Returns the state after the next step of the holder at a place. Holders overlap as they like: earlier ones have
+    /// been paused.
     fn step(self, state: &State, place: usize) -> State {
         let (mut next, token) = (*state, place as u8 + 1);
         let is_stale = self != Self::None && token < state.seen;

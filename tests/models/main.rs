@@ -13,7 +13,7 @@ use std::fmt::Debug;
 
 use lock_testkit::explore::{Model, explore};
 
-/// How many clients ask for the one lock of a model.
+/// Number of clients that ask for the one lock of a model.
 const CLIENTS: usize = 3;
 
 /// Demands that a protocol stands.

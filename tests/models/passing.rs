@@ -4,7 +4,7 @@ use lock_testkit::explore::Model;
 
 use crate::{Grants, falls, stands};
 
-/// How many tokens a client reserves, and how many tasks it has.
+/// Number of tokens that a client reserves, and of its tasks.
 const RESERVED: u8 = 2;
 const TASKS: u8 = 3;
 
@@ -15,7 +15,7 @@ enum Passing {
     ReservedTwice,
     /// A hold is passed on although its deadline is over.
     PassedAfterTheDeadline,
-    /// What is left of a reservation is used by a later hold.
+    /// The rest of a reservation is used by a later hold.
     KeptForTheNextHold,
     /// A hold is passed on for ever while others wait.
     NeverYielded,
@@ -23,7 +23,7 @@ enum Passing {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Client {
-    /// How many of its tasks had the lock, and whether one has it now.
+    /// Number of its tasks that had the lock; and a flag, set while one has it.
     served: u8,
     believes: bool,
     /// The tokens that it may pass the hold on under.

@@ -4,7 +4,7 @@ use lock_testkit::explore::Model;
 
 use crate::{CLIENTS, Grants, falls, stands};
 
-/// How a grant is written.
+/// The way in which a grant is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Table {
     /// The row is locked first; the token is one more than the row's.
@@ -24,7 +24,7 @@ enum Table {
 enum Phase {
     #[default]
     Idle,
-    /// It has drawn a number of the sequence.
+    /// The client has drawn a number of the sequence.
     Drawn(u8),
     /// In its transaction: what it saw of the row.
     Saw {
@@ -33,7 +33,7 @@ enum Phase {
         drawn: u8,
     },
     Holds,
-    /// It gave up, and withdrew; its request may be under way.
+    /// The client gave up, and withdrew; its request may be under way.
     GaveUp {
         is_late: bool,
     },
@@ -45,7 +45,7 @@ struct State {
     owner: Option<u8>,
     last: u8,
     sequence: u8,
-    /// Which session has locked the row.
+    /// The session that has locked the row.
     locked: Option<u8>,
     sessions: [Phase; CLIENTS],
     /// Whose claims were withdrawn, as the table knows.

@@ -4,10 +4,11 @@ use lock_testkit::explore::Model;
 
 use crate::{CLIENTS, Grants, falls, stands};
 
-/// How a waiter is served.
+/// The way in which a waiter is served.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum HandOver {
-    /// It subscribes, then queues; a poll finds what no push told; a push that is older than its grant tells nothing.
+    /// The waiter subscribes, then queues; a poll finds what no push told; a push that is older than its grant tells
+    /// nothing.
     Protocol,
     /// No poll: what no push told is never known.
     WithoutPoll,
@@ -35,17 +36,17 @@ enum Phase {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Server {
-    /// Who holds, under which token.
+    /// The holder, and its token.
     holder: Option<(u8, u8)>,
     last: u8,
-    /// Those who wait, in order.
+    /// The waiters, in order.
     queue: [Option<u8>; CLIENTS],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
     primary: Server,
-    /// What the replica has, which takes over if the primary dies.
+    /// State of the replica, which takes over if the primary dies.
     replica: Server,
     failed_over: bool,
     was_late: bool,

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::step::{self, Done};
 use crate::workspace;
 
-/// What is to be run.
+/// Arguments of a run.
 #[derive(Args)]
 pub(crate) struct Chaos {
     /// The store: memory, files, redis, etcd or postgres; all of them, one after the other, if it is left out.
@@ -14,7 +14,7 @@ pub(crate) struct Chaos {
     /// The only fault that strikes, such as `worker-paused`, `black-hole` or `server-killed`.
     #[arg(long)]
     fault: Option<String>,
-    /// What decides all choices; default the time of day. It is printed.
+    /// Seed of all choices; default the time of day. It is printed.
     #[arg(long)]
     seed: Option<u64>,
     /// For how long each store is struck.

@@ -4,7 +4,7 @@ use super::clock::MILLI;
 use super::history::History;
 use super::report::Violation;
 
-/// What a busy machine may add, beside the time for which it was seen to stand still.
+/// Time that a busy machine may add, beside the time for which it was seen to stand still.
 const SLACK: u64 = 1000 * MILLI;
 
 pub(super) fn violations(history: &History) -> Vec<Violation> {

@@ -22,7 +22,7 @@ pub(super) struct Crew {
 /// A worker's place. Whoever is killed there is replaced.
 pub(super) struct Seat {
     number: usize,
-    /// How many were here before.
+    /// Number of workers that were here before.
     generation: u64,
     task: Task,
     pub(super) network: Option<Proxy>,
@@ -98,7 +98,7 @@ impl Runner {
 }
 
 impl Seat {
-    /// Who is here.
+    /// Returns the name of the present worker.
     pub(super) fn who(&self) -> &str {
         &self.task.who
     }

@@ -8,7 +8,7 @@ use super::report::Violation;
 
 const WIDTH: u64 = 1200;
 const LANE: usize = 24;
-/// What stands left of the lanes.
+/// Width left of the lanes.
 const MARGIN: u64 = 130;
 
 /// The colours of those who hold, by turns.

@@ -1,17 +1,17 @@
-//! What may befall a run.
+//! Faults of a run.
 
 /// A fault, by the name that [`Plan::fault`](super::Plan) takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Its name.
     pub name: &'static str,
-    /// Whom it strikes.
+    /// Victim of the fault.
     pub place: Place,
-    /// Whether it makes the store forget what it answered, so that S3 may break (P2).
+    /// Set if it makes the store forget what it answered, so that S3 may break (P2).
     pub loses: bool,
 }
 
-/// Whom a fault strikes.
+/// Victim of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The network of one worker.

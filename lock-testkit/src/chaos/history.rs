@@ -12,7 +12,7 @@ pub(super) struct History {
     pub(super) calls: Vec<Call>,
     pub(super) holds: Vec<Hold>,
     pub(super) losses: Vec<Loss>,
-    /// What befell the registers, by their names.
+    /// Operations on the registers, by their names.
     pub(super) operations: BTreeMap<String, Vec<Operation>>,
     pub(super) faults: Vec<Struck>,
     /// The runs that ended well and were to be recorded: the hold, and the occurrence.
@@ -50,7 +50,7 @@ pub(super) struct Hold {
     pub(super) believed: u64,
     /// When its holder began to give it up.
     ending: u64,
-    /// Whether it is an earlier hold under a new guard.
+    /// True if it is an earlier hold under a new guard.
     pub(super) is_attached: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Loss {
     pub(super) hold: usize,
     pub(super) told: u64,
     pub(super) reason: String,
-    /// How long after the deadline.
+    /// Delay after the deadline.
     pub(super) late: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What strikes when.
+//! Strikes faults at moments that the seed chooses.
 
 use std::time::Duration;
 

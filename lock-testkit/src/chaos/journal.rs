@@ -1,4 +1,4 @@
-//! What a process sees, a line an event.
+//! Events that a process sees, a line each.
 
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-//! What is left when all have given everything back.
+//! Remains when all workers have given everything back.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::report::Violation;
 use super::store::Store;
 use super::worker::{NAMES, REGISTERS};
 
-/// What a busy machine may take beyond the bound of the store.
+/// Time that a busy machine may take beyond the bound of the store.
 const SLACK: Duration = Duration::from_secs(6);
 
 /// Waits until every lock is free and nobody queues, takes each, and notes what the registers hold in the end.

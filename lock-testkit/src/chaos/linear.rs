@@ -1,5 +1,5 @@
-//! Whether what was seen of a fenced register is what one register would have shown: the search of Wing, Gong and
-//! Lowe, in which an operation takes effect at one moment between its call and its return.
+//! Decides if the history of a fenced register is that of one register: the search of Wing, Gong and Lowe, in which an
+//! operation takes effect at one moment between its call and its return.
 //!
 //! An operation whose outcome is not known may take effect at any later moment, or never.
 
@@ -27,11 +27,11 @@ pub(super) enum Outcome {
     Done,
     Value(u64),
     Stale,
-    /// It was certainly not applied (C15).
+    /// The operation was certainly not applied (C15).
     Never,
 }
 
-/// What a fenced register is: the greatest token seen, and the number.
+/// State of a fenced register: the greatest token seen, and the number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Register {
     seen: u64,

@@ -1,4 +1,4 @@
-//! What befalls the network of a worker.
+//! Faults of a worker's network.
 
 use std::time::Duration;
 

@@ -43,8 +43,8 @@ fn exclude_each_other(one: &Hold, other: &Hold) -> bool {
     }
 }
 
-/// Whether the store was made to forget the lock before it granted it a second time. A client that was evicted may pass
-/// the hold on within itself until its next renewal, so that the first grant may be the later one.
+/// Returns true if the store was made to forget the lock before it granted it a second time. A client that was evicted
+/// may pass the hold on within itself until its next renewal, so that the first grant may be the later one.
 fn is_excused(history: &History, second: &Hold, later: Duration) -> bool {
     let later = later.as_nanos() as u64;
     let mut losing = history.faults.iter().filter(|fault| fault.loses);

@@ -1,24 +1,24 @@
-//! What a run is to be.
+//! Plan of a run.
 
 use std::env;
 use std::fmt::Debug;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a run is to be. The same seed makes the same choices; what comes of them depends on the machine too.
+/// Plan of a run. The same seed makes the same choices; their effects depend on the machine too.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What decides all choices.
+    /// Seed of all choices.
     pub seed: u64,
     /// For how long workers work and faults strike.
     pub span: Duration,
     /// The only fault that strikes, by its name; all, one after the other, if there is none.
     pub fault: Option<String>,
-    /// How many workers there are.
+    /// Number of workers.
     pub workers: usize,
-    /// Whether S3 is to hold under every fault, also where the store is made to forget: for controls.
+    /// True if S3 must hold under every fault, also where the store is made to forget: for controls.
     pub excuses_nothing: bool,
-    /// Whether a holder goes on with its work although it was told of the loss: sometimes, or always for controls.
+    /// True if each holder goes on with its work although it was told of the loss, for controls; else some do.
     pub always_stubborn: bool,
 }
 
@@ -43,7 +43,7 @@ impl Plan {
         Self { fault: said("FAULT"), workers: number("WORKERS").unwrap_or(plan.workers), ..plan }
     }
 
-    /// Whether a fault may strike.
+    /// Returns true if a fault may strike.
     pub(super) fn has(&self, fault: &str) -> bool {
         self.fault.as_ref().is_none_or(|only| only == fault)
     }

@@ -1,4 +1,4 @@
-//! What a run came to.
+//! Result of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::history::{History, Hold};
 use super::linear::Operation;
 use super::plan::Plan;
 
-/// What a run came to. Its text is the figures and, of each violation, what happened and where it is drawn.
+/// Result of a run. Its text is the figures and, of each violation, the events and the place of its drawing.
 #[derive(Debug)]
 pub struct Report {
     store: &'static str,
@@ -28,14 +28,14 @@ pub struct Report {
 /// A clause that was broken.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which clause.
+    /// The broken clause.
     pub clause: &'static str,
     /// Of which lock.
     pub name: String,
     /// When it began and ended, in nanoseconds of the run's clock.
     pub(super) from: u64,
     pub(super) to: u64,
-    /// What happened.
+    /// The events.
     pub text: String,
 }
 
@@ -69,7 +69,7 @@ impl Violation {
         Self { clause, name: name.to_owned(), from: operation.called, to, text }
     }
 
-    /// What is wrong when all is over.
+    /// Reports a fault that is seen when all is over.
     pub(super) fn at_end(clause: &'static str, name: &str, text: String) -> Self {
         Self { clause, name: name.to_owned(), from: u64::MAX, to: u64::MAX, text }
     }
@@ -125,12 +125,12 @@ impl Report {
         self.violations.iter().filter(|violation| violation.clause == clause).count()
     }
 
-    /// How many faults of this name struck.
+    /// Returns the number of faults of this name that struck.
     pub fn faults(&self, name: &str) -> usize {
         self.faults.get(name).copied().unwrap_or(0)
     }
 
-    /// How many locks were granted.
+    /// Returns the number of grants.
     pub fn grants(&self) -> usize {
         self.figures.iter().find(|(name, _)| *name == "grants").map_or(0, |(_, count)| *count)
     }

@@ -1,4 +1,4 @@
-//! How a run reaches the store under test.
+//! Access of a run to the store under test.
 
 use std::future::ready;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use super::fault::{Fault, Place};
 use super::register::{FileRegister, Register};
 use crate::faults::Server;
 
-/// How a run reaches the store under test, and what befalls it.
+/// Access of a run to the store under test, and its faults.
 #[allow(async_fn_in_trait, reason = "a test awaits it in place, and needs no `Send`")]
 pub trait Store: Sized + 'static {
-    /// What it is called in the report.
+    /// Name of the store in the report.
     const NAME: &str;
 
     /// The shortest TTL of the workers. They take two and three times as long ones too.
@@ -25,7 +25,7 @@ pub trait Store: Sized + 'static {
     /// For how long beyond its TTL a lock may stay held whose holder died.
     const OUTLASTS: Duration = Duration::ZERO;
 
-    /// Whether the workers are processes: not if the store is of one process.
+    /// True if the workers are processes: not if the store is of one process.
     const IN_PROCESSES: bool = true;
 
     /// Starts a store of one's own, which may keep its data in `folder`.
@@ -37,10 +37,10 @@ pub trait Store: Sized + 'static {
         None
     }
 
-    /// What [`connect`](Self::connect) is told, to connect through the network at an address if there is one.
+    /// Returns the URL for [`connect`](Self::connect), through the network at an address if there is one.
     fn url(&self, network: Option<SocketAddr>) -> String;
 
-    /// What may befall the store.
+    /// Returns the faults of the store.
     fn faults(&self) -> Vec<Fault> {
         Vec::new()
     }
@@ -66,7 +66,7 @@ pub trait Store: Sized + 'static {
     }
 }
 
-/// What may befall any server that keeps its locks through a restart.
+/// Faults of any server that keeps its locks through a restart.
 pub const SERVER_FAULTS: [Fault; 3] = [
     Fault::new(Place::Server, "server-stopped"),
     Fault::new(Place::Server, "server-slow"),

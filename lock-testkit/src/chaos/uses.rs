@@ -1,4 +1,4 @@
-//! What is done under a lock, and the ways to give it up.
+//! Work under a lock, and the ways to give it up.
 
 use std::future::pending;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::rng::Rng;
 use super::ways::word;
 use super::worker::{REQUEST_TIMEOUT, Worker};
 
-/// How often a holder looks whether it still holds.
+/// Interval at which a holder looks at its hold.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Worker {
@@ -51,7 +51,7 @@ impl Worker {
         };
         match self.registers.get(guard.name().as_str()) {
             Some(register) if guard.kind() == Kind::Exclusive => {
-                // What it comes to is in the history.
+                // The outcome is in the history.
                 let _ = self.increment(call, guard, &**register, span).await;
             }
             _ => self.dwell(call, guard, span).await,
@@ -99,7 +99,7 @@ impl Worker {
             Ok(_) => "ok",
             Err(FenceError::Stale { .. }) => "stale",
             Err(FenceError::Backend(error)) if error.outcome() == Outcome::NotApplied => "never",
-            // It may have been done, or may be yet.
+            // The work may have been done, or may be yet.
             Err(_) => "unknown",
         };
         let value = outcome.as_ref().copied().unwrap_or(0);

@@ -10,7 +10,7 @@ use super::clock::{SECOND, now};
 use super::rng::Rng;
 use super::worker::{ELECTION, ONCE, PERMITS, REGISTERS, REQUEST_TIMEOUT, SHARED, Worker};
 
-/// How many permits [`PERMITS`] has.
+/// Number of permits of [`PERMITS`].
 const OF: u16 = 3;
 
 /// The longest wait.
@@ -70,7 +70,7 @@ impl Worker {
             Ok(multi) => multi,
             Err(error) => return calls.iter().for_each(|call| self.failed(*call, &error)),
         };
-        // It names its locks in the order of their bytes.
+        // The guard names its locks in the order of their bytes.
         let call_of = |guard: &LockGuard| {
             let place = names.iter().position(|name| *name == guard.name().as_str());
             calls[place.expect("a lock that was asked for")]
@@ -169,7 +169,7 @@ impl Worker {
     }
 }
 
-/// How long to wait, and within what the call returns.
+/// Draws a wait, and the time within which the call returns.
 fn patience(rng: &mut Rng) -> (Wait, Duration) {
     if rng.one_in(4) {
         return (Wait::Never, REQUEST_TIMEOUT);
@@ -178,7 +178,7 @@ fn patience(rng: &mut Rng) -> (Wait, Duration) {
     (Wait::AtMost(span), span)
 }
 
-/// What came of the end of a hold.
+/// Returns a word for the end of a hold.
 pub(super) fn word<T>(ended: &Result<T, LockError>) -> &'static str {
     match ended {
         Ok(_) => "ok",

@@ -23,7 +23,7 @@ use super::store::Store;
 /// The request time-out of the workers.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many tasks of a worker share its client.
+/// Number of tasks of a worker that share its client.
 const TASKS: u64 = 4;
 
 /// The locks, of each of which a register is protected.
@@ -38,7 +38,7 @@ pub(super) const ONCE: &str = "once";
 /// All locks of a run.
 pub(super) const NAMES: [&str; 6] = [REGISTERS[0], REGISTERS[1], SHARED, PERMITS, ELECTION, ONCE];
 
-/// What a worker is told.
+/// Orders to a worker.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) who: String,
