@@ -1,5 +1,7 @@
 //! Histories on real servers under random faults.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use clap::Args;
 
 use crate::step::{self, Done};
@@ -29,8 +31,10 @@ pub(crate) fn run(chaos: &Chaos) -> Done {
     tests.args(["--nocapture", "--test-threads=1"]);
     tests.env("LEASEHOLD_CHAOS_SECONDS", (60 * chaos.minutes).to_string());
     tests.env("LEASEHOLD_CHAOS_FAULT", chaos.fault.as_deref().unwrap_or_default());
-    if let Some(seed) = chaos.seed {
-        tests.env("LEASEHOLD_CHAOS_SEED", seed.to_string());
-    }
+    let seed = chaos.seed.unwrap_or_else(|| {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::from(time.subsec_micros())
+    });
+    tests.env("LEASEHOLD_CHAOS_SEED", seed.to_string());
     step::run(&mut tests)
 }
