@@ -12,7 +12,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, LockAdmin,
-    LockError, LockName, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
+    LockError, LockName, LockRequest, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
     TokenDurability, Ttl, Wakeup, Whom,
 };
 
@@ -23,6 +23,9 @@ use crate::listener::Listener;
 use crate::locked_file::LockTimeout;
 use crate::machine::Machine;
 use crate::path::FileSystem;
+
+/// The lock that the doctor takes.
+const PROBE: &str = "leasehold-doctor";
 
 /// Locks in a directory, for the processes of one machine.
 ///
@@ -103,6 +106,19 @@ impl FileBackend {
         let directory = Arc::new(Directory::open(dir, machine, file_system)?);
         let listener = Listener::new(directory.sockets().clone());
         Ok(Self { directory, notifications: Arc::new(Notifications::new(listener)) })
+    }
+
+    /// Takes a lock and gives it back, as clients do.
+    async fn tried(&self, name: &str) -> Finding {
+        let request = LockRequest::new(name).ttl(Duration::from_secs(1));
+        let Ok(claim) = request.claim() else {
+            return Finding::unknown("writes", "the prefix is too long for a probe", "shorten it");
+        };
+        let taken = self.try_once(&claim, Queueing::No).await;
+        match taken.and(self.release(&claim.name, claim.owner).await) {
+            Ok(_) => Finding::good("writes", "a lock is taken and given back"),
+            Err(error) => Finding::risk("writes", error.to_string(), "mend what the system says"),
+        }
     }
 
     pub(crate) async fn try_once(
@@ -262,9 +278,11 @@ impl LockAdmin for FileBackend {
         blocking(move |_| directory.evict(&name, &whom)).await
     }
 
-    async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
+    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
         let directory = self.directory.clone();
-        blocking(move |_| Ok(directory.doctor())).await
+        let mut findings = blocking(move |_| Ok::<_, BackendError>(directory.doctor())).await?;
+        findings.push(self.tried(&format!("{prefix}{PROBE}")).await);
+        Ok(findings)
     }
 }
 

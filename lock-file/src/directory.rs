@@ -1,15 +1,17 @@
 //! The locks in a directory: each operation once, as the thread sees it that does it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lock_core::backend::{
     self, Admission, Attempt, Claim, Extension, Grant, Recording, Release, Renewal, Reservation,
     Reserved, Withdrawals,
 };
 use lock_core::{
-    BackendError, Contention, FencingToken, Finding, Holder, LockError, LockName, LockState,
+    BackendError, Contention, FencingToken, Finding, Holder, Label, LockError, LockName, LockState,
     Occurrence, Outcome, OwnerId, RecordedRun, Ttl, Whom,
 };
 use uuid::Uuid;
@@ -23,6 +25,7 @@ use crate::machine::Machine;
 use crate::notification::Notification;
 use crate::path::{FileSystem, absolute, check_folder, unusable};
 use crate::platform;
+use crate::queue::Place;
 use crate::record::Record;
 use crate::runs::Runs;
 use crate::sockets::{Sockets, Told};
@@ -30,6 +33,12 @@ use crate::state_file::{StateFile, StateOf};
 
 /// Extension of a lock's file.
 const EXTENSION: &str = "lock";
+
+/// How many releases there are to one that sweeps.
+const RELEASES_A_SWEEP: u64 = 64;
+
+/// A file that was not written for longer is of a lock that is not in use.
+const IDLE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A directory of locks.
 #[derive(Debug)]
@@ -40,6 +49,8 @@ pub(crate) struct Directory {
     sockets: Arc<Sockets>,
     /// C19: only this process has requests of these claims, so its memory is enough.
     withdrawn: Mutex<Withdrawals>,
+    /// Where claims of this process wait. A place that is forgotten is looked for.
+    places: Mutex<HashMap<OwnerId, Place>>,
 }
 
 /// Place of a claim in the queue, and the way in which it is told of its turn.
@@ -63,7 +74,8 @@ impl Directory {
         file_system.refuse_foreign(&path)?;
         check_folder(&path)?;
         let sockets = Arc::new(Sockets::of(&path));
-        Ok(Self { path, machine, file_system, sockets, withdrawn: Mutex::default() })
+        let (withdrawn, places) = Default::default();
+        Ok(Self { path, machine, file_system, sockets, withdrawn, places })
     }
 
     /// The sockets by which waiters hear.
@@ -86,7 +98,7 @@ impl Directory {
         let mut told = lock.hand_over()?;
         // The claim itself is told by the answer.
         told.retain(|next| next.held.owner != claim.owner);
-        let answer = admit(&mut lock, claim, queueing);
+        let answer = self.admit(&mut lock, claim, queueing);
         if matches!(answer, Ok(Attempt::Granted(_))) || lock.queue() != queue {
             lock.write()?;
         } else {
@@ -137,7 +149,42 @@ impl Directory {
             return Ok(Release::NotHeld);
         }
         self.tell(lock.pass_on()?);
+        let (dice, _) = Uuid::new_v4().as_u64_pair();
+        if dice.is_multiple_of(RELEASES_A_SWEEP) {
+            self.sweep((dice >> 60) as u32);
+        }
         Ok(Release::Released)
+    }
+
+    /// Removes files of locks that nobody has used for a week, of those whose digest begins with this digit: a
+    /// sixteenth, so that no release takes long. What cannot be removed is left to a later sweep.
+    pub(crate) fn sweep(&self, digit: u32) {
+        let begins = |path: &PathBuf| {
+            let name = path.file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| name.starts_with(char::from_digit(digit, 16).unwrap_or('0')))
+        };
+        let is_old = |path: &PathBuf| {
+            let changed = path.metadata().and_then(|file| file.modified()).ok();
+            changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age > IDLE)
+        };
+        let files = self.files().unwrap_or_default().into_iter();
+        for path in files.filter(begins).filter(is_old) {
+            _ = self.remove_if_unused(path);
+        }
+    }
+
+    /// Under its lock, so that whoever waits for that finds the file deleted, and makes it anew.
+    fn remove_if_unused(&self, path: PathBuf) -> Result<(), BackendError> {
+        let state_file = StateFile { path, of: StateOf::UnknownLock };
+        let Some(file) = LockedFile::find(&state_file, LockTimeout::new())? else { return Ok(()) };
+        let Some(record) = file.value().and_then(Record::decode) else { return Ok(()) };
+        let is_its_own = self.path_of(&record.name) == state_file.path;
+        let lock = Lock::recorded(record, file, self.machine.now())?;
+        if is_its_own && lock.is_forgettable()? {
+            // A later sweep removes what stays.
+            _ = std::fs::remove_file(&state_file.path);
+        }
+        Ok(())
     }
 
     /// Keeps everybody out for `delay`, under an owner that is nobody (C41).
@@ -256,11 +303,19 @@ impl Directory {
     }
 
     pub(crate) fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let (mut states, timeout) = (Vec::new(), LockTimeout::new());
+        let (mut states, mut unreadable) = (Vec::new(), Vec::new());
         for path in self.files()? {
-            states.extend(self.state_in(path, timeout)?);
+            match self.state_in(&path) {
+                Ok(state) => states.extend(state),
+                Err(error) if error.is_transient() => return Err(error),
+                // S3: it may be a lock that is held, and hides no other.
+                Err(error) => unreadable.push(unread(&path).ok_or(error)?),
+            }
         }
-        Ok(LockState::listed(states, prefix, limit))
+        let mut states = LockState::listed(states, prefix, limit);
+        unreadable.truncate(limit - states.len());
+        states.extend(unreadable);
+        Ok(states)
     }
 
     pub(crate) fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
@@ -310,13 +365,9 @@ impl Directory {
 
     /// The lock in the file at `path`; `None` if none was ever in it, or if it is not the file of the lock that it
     /// names, such as a copy that somebody made. What is not understood may be a lock, and is an error.
-    fn state_in(
-        &self,
-        path: PathBuf,
-        timeout: LockTimeout,
-    ) -> Result<Option<LockState>, BackendError> {
-        let state_file = StateFile { path, of: StateOf::UnknownLock };
-        let Some(file) = LockedFile::find(&state_file, timeout)? else {
+    fn state_in(&self, path: &Path) -> Result<Option<LockState>, BackendError> {
+        let state_file = StateFile { path: path.to_owned(), of: StateOf::UnknownLock };
+        let Some(file) = LockedFile::find(&state_file, LockTimeout::new())? else {
             return Ok(None);
         };
         let Some(value) = file.value() else { return Ok(None) };
@@ -346,6 +397,61 @@ impl Directory {
         self.path.join(format!("{}.{EXTENSION}", hex_digest(name.as_str())))
     }
 
+    /// Grants a hold to `claim`, finds the one that it has, or lets it wait.
+    fn admit(
+        &self,
+        lock: &mut Lock,
+        claim: &Claim,
+        queueing: Queueing,
+    ) -> Result<Attempt, BackendError> {
+        let (ttl, now) = (claim.ttl.as_duration(), lock.now().uptime);
+        // C16: a repeat finds its own grant, with the same token and slots.
+        if let Some(own) = lock.holds.of_mut(claim.owner) {
+            own.last_at_least(now, ttl);
+            return Ok(Attempt::Granted(Grant::new(own.token, ttl).with_slots(own.slots.clone())));
+        }
+        match lock.admission(claim) {
+            Admission::Fits(slots) => lock.grant(claim, slots).map(Attempt::Granted),
+            Admission::Waits => self.queue_up(lock, claim, queueing).map(Attempt::Busy),
+            Admission::Conflicts(held) => {
+                lock.leave(claim.owner)?;
+                Err(BackendError::conflict(BACKEND, claim.kind.permits(), held))
+            }
+        }
+    }
+
+    /// Gives `claim` a place in the queue if it wants one, and says what it is to know.
+    fn queue_up(
+        &self,
+        lock: &mut Lock,
+        claim: &Claim,
+        queueing: Queueing,
+    ) -> Result<Contention, BackendError> {
+        let socket = match queueing {
+            Queueing::No => None,
+            Queueing::Polling => Some(None),
+            Queueing::Listening(socket) => Some(Some(socket)),
+        };
+        let mut seen = lock.holds.contention(lock.now().uptime);
+        seen.at = Some(lock.now().server_time());
+        if let Some(socket) = socket {
+            let known = self.places().get(&claim.owner).copied();
+            let (place, before) = lock.join(claim, socket, known)?;
+            let mut places = self.places();
+            // R4: those that wait no more go before the map grows.
+            if places.len() == places.capacity() {
+                places.retain(|_, place| place.is_alive(lock.now()));
+            }
+            places.insert(claim.owner, place);
+            seen.position = Some(before);
+        }
+        Ok(seen)
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<OwnerId, Place>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn withdrawn(&self) -> MutexGuard<'_, Withdrawals> {
         self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -358,38 +464,11 @@ impl Directory {
     }
 }
 
-/// Grants a hold to `claim`, finds the one that it has, or lets it wait.
-fn admit(lock: &mut Lock, claim: &Claim, queueing: Queueing) -> Result<Attempt, BackendError> {
-    let (ttl, now) = (claim.ttl.as_duration(), lock.now().uptime);
-    // C16: a repeat finds its own grant, with the same token and slots.
-    if let Some(own) = lock.holds.of_mut(claim.owner) {
-        own.last_at_least(now, ttl);
-        return Ok(Attempt::Granted(Grant::new(own.token, ttl).with_slots(own.slots.clone())));
-    }
-    match lock.admission(claim) {
-        Admission::Fits(slots) => lock.grant(claim, slots).map(Attempt::Granted),
-        Admission::Waits => queue_up(lock, claim, queueing).map(Attempt::Busy),
-        Admission::Conflicts(held) => {
-            lock.leave(claim.owner)?;
-            Err(BackendError::conflict(BACKEND, claim.kind.permits(), held))
-        }
-    }
-}
-
-/// Gives `claim` a place in the queue if it wants one, and says what it is to know.
-fn queue_up(
-    lock: &mut Lock,
-    claim: &Claim,
-    queueing: Queueing,
-) -> Result<Contention, BackendError> {
-    let position = match queueing {
-        Queueing::No => None,
-        Queueing::Polling => Some(lock.join(claim, None)?),
-        Queueing::Listening(socket) => Some(lock.join(claim, Some(socket))?),
-    };
-    let mut seen = lock.holds.contention(lock.now().uptime);
-    (seen.position, seen.at) = (position, Some(lock.now().server_time()));
-    Ok(seen)
+/// A file that cannot be read as a lock, by its path.
+fn unread(path: &Path) -> Option<LockState> {
+    let mut holder = Holder::foreign(None);
+    holder.label = Label::new("a file that is not understood").ok()?;
+    Some(LockState::new(LockName::new(path.to_str()?).ok()?, [holder], None))
 }
 
 fn state(lock: &Lock) -> Result<LockState, BackendError> {

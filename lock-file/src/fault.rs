@@ -75,3 +75,33 @@ pub(crate) fn no_record(file: &StateFile) -> BackendError {
 pub(crate) fn out_of_tokens(error: InvalidInput) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, "out of tokens", error)
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn c15_what_may_pass_by_itself_is_told_from_what_somebody_must_mend() {
+        let is_transient = |errno: Errno| {
+            refused("write", &"it", Outcome::NotApplied, errno.into()).is_transient()
+        };
+        for passes in
+            [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::NOLCK, Errno::IO]
+        {
+            assert!(is_transient(passes), "{passes}");
+        }
+        let lasts = [
+            Errno::ACCESS,
+            Errno::PERM,
+            Errno::ROFS,
+            Errno::NAMETOOLONG,
+            Errno::NOTSUP,
+            Errno::NOSYS,
+        ];
+        for lasts in lasts {
+            assert!(!is_transient(lasts), "{lasts}");
+        }
+    }
+}

@@ -18,7 +18,7 @@ use crate::locked_file::LockedFile;
 use crate::machine::{Now, Written};
 use crate::notification::Notification;
 use crate::parts::Parts;
-use crate::queue::{LONGEST_IDLE_FILE, Queue};
+use crate::queue::{LONGEST_IDLE_FILE, Place, Queue};
 use crate::queue_entry::QueueEntry;
 use crate::record::{Holders, Record};
 
@@ -105,6 +105,13 @@ impl Lock {
         Ok(alive.len() as u64)
     }
 
+    /// Tells if nobody holds it or waits, and a lock that is made anew would have a greater token, since its first is the
+    /// time.
+    pub(crate) fn is_forgettable(&self) -> Result<bool, BackendError> {
+        let is_behind = self.token.is_none_or(|token| token.get() < self.now.wall_micros);
+        Ok(is_behind && self.holds.as_slice().is_empty() && self.waiters()? == 0)
+    }
+
     /// Decides if `claim` may come in now, and with which slots.
     pub(crate) fn admission(&self, claim: &Claim) -> Admission {
         match self.holds.admission(claim.kind) {
@@ -137,16 +144,19 @@ impl Lock {
         Some(tokens)
     }
 
-    /// Gives `claim` a place in the queue, the last or the one it has, and says how many are before it.
+    /// Gives `claim` a place in the queue, the last or the one it has, and says where that is and how many are before
+    /// it.
     pub(crate) fn join(
         &mut self,
         claim: &Claim,
         socket: Option<Uuid>,
-    ) -> Result<u64, BackendError> {
+        known: Option<Place>,
+    ) -> Result<(Place, u64), BackendError> {
         let entry = QueueEntry::of(claim, socket, &self.now);
-        let (queue, before) = self.queue.join(&self.file, &entry, &self.now, &mut self.parts)?;
+        let joined = self.queue.join(&self.file, &entry, &self.now, &mut self.parts, known)?;
+        let (queue, place, before) = joined;
         self.queue = queue;
-        Ok(before)
+        Ok((place, before))
     }
 
     /// Takes the place of `owner` in the queue from it, if it has one (C19).

@@ -19,7 +19,9 @@
 //! it was before or after.
 
 use std::ops::Range;
+use std::time::Duration;
 
+use lock_core::backend::WAITER_LIVENESS;
 use lock_core::{BackendError, OwnerId};
 
 use crate::fault;
@@ -34,6 +36,9 @@ const SMALLEST: u64 = 16;
 /// Number of entries that are read at once.
 const CHUNK: u64 = 16;
 
+/// With more places before it, the number of those is told, and not how many of them are alive.
+const COUNTED: u64 = 4 * CHUNK;
+
 /// A file that is longer is cut when nobody waits any more.
 pub(crate) const LONGEST_IDLE_FILE: u64 = offset(4 * SMALLEST);
 
@@ -43,6 +48,24 @@ pub(crate) struct Queue {
     head: u64,
     tail: u64,
     limit: u64,
+}
+
+/// A waiter's place, as its process remembers it. With it a waiter reads its own entry when it looks again, however many
+/// wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    at: u64,
+    /// How many places were before it.
+    rank: u64,
+    /// When it looked, as uptime.
+    seen: Duration,
+}
+
+impl Place {
+    /// Tells if the waiter may still be there: it looks each second.
+    pub(crate) fn is_alive(self, now: &Now) -> bool {
+        now.uptime.saturating_sub(self.seen) <= WAITER_LIVENESS
+    }
 }
 
 /// A waiter, and its place.
@@ -77,26 +100,65 @@ impl Queue {
         queued.filter(|queued| queued.as_ref().map_or(true, |queued| queued.entry.is_alive(now)))
     }
 
-    /// Gives `entry` a place, the last or the one it has, and says how many are before it.
+    /// Gives `entry` a place, the last or the one it has, and says where that is and how many are before it.
     pub(crate) fn join(
         self,
         file: &LockedFile,
         entry: &QueueEntry,
         now: &Now,
         parts: &mut Parts,
-    ) -> Result<(Self, u64), BackendError> {
-        let mut before = 0;
-        for queued in self.alive(file, now) {
-            let queued = queued?;
-            if queued.entry.owner == entry.owner {
-                write(file, queued.place, &entry.encode())?;
-                return Ok((self, before));
+        known: Option<Place>,
+    ) -> Result<(Self, Place, u64), BackendError> {
+        let (queue, at) = match self.find(file, entry.owner, now, known)? {
+            Some(at) => (self, at),
+            None => {
+                let queue =
+                    if self.tail < self.limit { self } else { self.moved(file, now, parts)? };
+                (Self { tail: queue.tail + 1, ..queue }, queue.tail)
             }
-            before += 1;
+        };
+        write(file, at, &entry.encode())?;
+        let rank = at - queue.head;
+        let before = match rank {
+            ..=COUNTED => {
+                Self { tail: at, ..queue }.alive(file, now).collect::<Result<Vec<_>, _>>()?.len()
+                    as u64
+            }
+            _ => rank,
+        };
+        Ok((queue, Place { at, rank, seen: now.uptime }, before))
+    }
+
+    /// Finds the place of `owner`, if it is alive: near where it was `known` to be, else from the head on.
+    fn find(
+        self,
+        file: &LockedFile,
+        owner: OwnerId,
+        now: &Now,
+        known: Option<Place>,
+    ) -> Result<Option<u64>, BackendError> {
+        let is_own = |queued: &Queued| queued.entry.owner == owner && queued.entry.is_alive(now);
+        let Some(known) = known else {
+            let mut alive = self.alive(file, now);
+            let own = alive.find(|queued| queued.as_ref().map_or(true, is_own));
+            return Ok(own.transpose()?.map(|queued| queued.place));
+        };
+        let look = |places| Ok(read(file, places)?.into_iter().find(is_own).map(|own| own.place));
+        if (self.head..self.tail).contains(&known.at)
+            && let Some(at) = look(known.at..known.at + 1)?
+        {
+            return Ok(Some(at));
         }
-        let queue = if self.tail < self.limit { self } else { self.moved(file, now, parts)? };
-        write(file, queue.tail, &entry.encode())?;
-        Ok((Self { tail: queue.tail + 1, ..queue }, before))
+        // The queue has moved. No more are before it than there were then, and hardly fewer.
+        let mut end = self.tail.min(self.head + known.rank + 1);
+        while end > self.head {
+            let start = self.head.max(end.saturating_sub(CHUNK));
+            if let Some(at) = look(start..end)? {
+                return Ok(Some(at));
+            }
+            end = start;
+        }
+        Ok(None)
     }
 
     /// The queue when `served`, and all before it, are no longer in it.
@@ -173,4 +235,91 @@ fn read(file: &LockedFile, places: Range<u64>) -> Result<Vec<Queued>, BackendErr
 
 fn write(file: &LockedFile, place: u64, entries: &[u8]) -> Result<(), BackendError> {
     file.write_at(offset(place), entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use lock_core::LockRequest;
+    use tempfile::{TempDir, tempdir};
+
+    use super::*;
+    use crate::locked_file::LockTimeout;
+    use crate::machine::Machine;
+    use crate::state_file::{StateFile, StateOf};
+    use crate::testing::claim_of;
+
+    /// A queue in a file, and the entries of those who came, with the places that they remember.
+    struct Crowd {
+        _home: TempDir,
+        file: LockedFile,
+        now: Now,
+        queue: Queue,
+        parts: Parts,
+        came: Vec<(QueueEntry, Place)>,
+    }
+
+    impl Crowd {
+        fn of(count: usize) -> Self {
+            let home = tempdir().expect("a directory");
+            let path = home.path().join("queue");
+            let state_file = StateFile { path, of: StateOf::UnknownLock };
+            let file = LockedFile::create(&state_file, LockTimeout::new()).expect("a file");
+            let now = Machine::this().expect("a machine").now();
+            let (queue, parts, came) = Default::default();
+            let mut crowd = Self { _home: home, file, now, queue, parts, came };
+            for _ in 0..count {
+                let entry = QueueEntry::of(&claim_of(LockRequest::new("a")), None, &crowd.now);
+                // Nobody before it has its place, so that the whole queue need not be read.
+                let place = crowd.join(&entry, Place { at: 0, rank: 0, seen: Duration::ZERO });
+                crowd.came.push((entry, place));
+            }
+            crowd
+        }
+
+        fn join(&mut self, entry: &QueueEntry, known: Place) -> Place {
+            let before = self.queue;
+            let joined =
+                self.queue.join(&self.file, entry, &self.now, &mut self.parts, Some(known));
+            let place;
+            (self.queue, place, _) = joined.expect("joined");
+            if self.queue.head != before.head {
+                self.parts = Parts::default();
+                self.parts.add(self.queue.part());
+            }
+            place
+        }
+    }
+
+    /// How many bytes this thread has read from files.
+    fn bytes_read() -> u64 {
+        let io = fs::read_to_string("/proc/thread-self/io").expect("a kernel that counts");
+        let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+        read.expect("a count").parse().expect("a number")
+    }
+
+    #[test]
+    fn c28_a_look_reads_as_much_however_many_wait() {
+        let read_by_the_last = [200, 4000].map(|count| {
+            let mut crowd = Crowd::of(count);
+            let (entry, place) = crowd.came[count - 1].clone();
+            let (before, queue) = (bytes_read(), crowd.queue);
+            assert_eq!(crowd.join(&entry, place), place);
+            assert_eq!(crowd.queue, queue);
+            bytes_read() - before
+        });
+        assert!(read_by_the_last[1] < 2 * read_by_the_last[0], "{read_by_the_last:?}");
+    }
+
+    #[test]
+    fn c27_each_finds_its_place_in_a_queue_that_has_moved() {
+        let mut crowd = Crowd::of(200);
+        let tail = crowd.queue.tail;
+        for (rank, (entry, known)) in crowd.came.clone().into_iter().enumerate() {
+            let place = crowd.join(&entry, known);
+            assert_eq!(place.rank, rank as u64);
+        }
+        assert_eq!(crowd.queue.tail, tail, "nobody came anew");
+    }
 }

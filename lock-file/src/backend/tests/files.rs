@@ -67,6 +67,48 @@ async fn list_filters_sorts_limits_and_skips_what_is_foreign() {
     assert!(names("a%", 9).await.is_empty());
 }
 
+/// A file that is damaged, and one of somebody else, hide no lock from operators.
+#[tokio::test]
+async fn c49_a_bad_file_is_listed_beside_the_locks() {
+    let (home, lock) = home();
+    for name in ["a", "b"] {
+        granted(&lock, &claim(name)).await;
+    }
+    let bad = ["0", "1"].map(|digit| home.path().join(format!("{}.lock", digit.repeat(64))));
+    fs::write(&bad[0], "garbage").expect("written");
+    fs::write(&bad[1], "").expect("written");
+    fs::set_permissions(&bad[1], fs::Permissions::from_mode(0o666)).expect("a mode");
+    let listed = lock.list("", 9).await.expect("an answer");
+    let mut names: Vec<_> = listed.iter().map(|state| state.name.as_str()).collect();
+    assert_eq!(names[..2], ["a", "b"]);
+    names[2..].sort_unstable();
+    assert_eq!(names[2..], bad.each_ref().map(|path| path.to_str().expect("UTF-8")));
+    assert_eq!(lock.list("", 2).await.expect("an answer").len(), 2);
+}
+
+/// A name that nobody has used for a week goes, and its next token is greater all the same.
+#[tokio::test]
+async fn r4_files_of_locks_that_nobody_uses_are_removed() {
+    let (home, lock) = home();
+    let [idle, held, fresh] = ["idle", "held", "fresh"].map(claim);
+    let token = granted(&lock, &idle).await.token;
+    for claim in [&held, &fresh] {
+        granted(&lock, claim).await;
+    }
+    for claim in [&idle, &fresh] {
+        lock.release(&claim.name, claim.owner).await.expect("released");
+    }
+    let path = |name: &str| home.path().join(format!("{}.lock", crate::digest::hex_digest(name)));
+    for name in ["idle", "held"] {
+        let file = File::options().write(true).open(path(name)).expect("opens");
+        let eight_days = Duration::from_secs(8 * 24 * 3600);
+        file.set_modified(std::time::SystemTime::now() - eight_days).expect("an old file");
+    }
+    (0..16).for_each(|digit| lock.directory.sweep(digit));
+    assert!(!path("idle").exists() && path("held").exists() && path("fresh").exists());
+    assert!(granted(&lock, &claim("idle")).await.token > token);
+}
+
 #[tokio::test]
 async fn c49_a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remedy() {
     let (home, lock) = home();
