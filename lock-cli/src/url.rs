@@ -100,19 +100,14 @@ fn read(path: &Path) -> Result<String, Failure> {
     Ok(text.trim().to_owned())
 }
 
-/// `$XDG_STATE_HOME/leasehold`, or `~/.local/state/leasehold`, as a URL.
+/// `~/.local/state/leasehold`, as a URL: one directory for a user, in a shell as under cron, which knows no
+/// `XDG_STATE_HOME`.
 fn own_directory() -> Result<String, Failure> {
-    let state = absolute("XDG_STATE_HOME")
-        .or_else(|| Some(absolute("HOME")?.join(".local/state")))
-        .ok_or_else(|| missing("neither XDG_STATE_HOME nor HOME is the path of a directory"))?;
-    let directory = state.join("leasehold");
+    let home = env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = home.ok_or_else(|| missing("HOME is not the path of a directory"))?;
+    let directory = home.join(".local/state/leasehold");
     let path = directory.to_str().ok_or_else(|| missing("the state directory is not UTF-8"))?;
     Ok(format!("file:{}", utf8_percent_encode(path, SPECIAL)))
-}
-
-/// The specification of XDG_STATE_HOME wants relative paths ignored.
-fn absolute(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 fn missing(why: &str) -> Failure {

@@ -172,23 +172,25 @@ async fn c14_a_directory_that_cannot_be_used_is_unavailable() {
     }
 }
 
+/// In a shell as under cron, which knows no `XDG_STATE_HOME`.
 #[tokio::test]
-async fn without_a_url_locks_are_in_the_state_directory() {
+async fn without_a_url_locks_are_in_one_directory_of_the_user_whatever_the_environment() {
     let shell = Shell::without_url();
-    assert_eq!(shell.run(&["run", "a", "--", "true"]).await.code, 0);
-    assert!(shell.file("leasehold").is_dir(), "$XDG_STATE_HOME/leasehold");
-
     let home = shell.file("my home%20");
     std::fs::create_dir(&home).expect("a folder");
-    let mut command = shell.leasehold(&["run", "a", "--", "true"]);
-    command.env("XDG_STATE_HOME", "relative").env("HOME", &home);
-    assert_eq!(Output::of(command).await.code, 0);
-    assert!(home.join(".local/state/leasehold").is_dir(), "~/.local/state/leasehold");
-
-    let mut command = shell.leasehold(&["run", "a", "--", "true"]);
-    command.env_remove("XDG_STATE_HOME").env_remove("HOME");
-    let output = Output::of(command).await;
-    assert!(output.code == 64 && output.stderr.contains("LEASEHOLD_URL"), "{}", output.stderr);
+    for variable in ["XDG_STATE_HOME", "XDG_DATA_HOME"] {
+        let mut command = shell.leasehold(&["run", "a", "--", "true"]);
+        command.env(variable, shell.file("elsewhere")).env("HOME", &home);
+        assert_eq!(Output::of(command).await.code, 0);
+        assert!(home.join(".local/state/leasehold").is_dir(), "~/.local/state/leasehold");
+        assert!(!shell.file("elsewhere").exists(), "{variable}");
+    }
+    for home in [None, Some("relative")] {
+        let mut command = shell.leasehold(&["run", "a", "--", "true"]);
+        command.env_remove("HOME").envs(home.map(|home| ("HOME", home)));
+        let output = Output::of(command).await;
+        assert!(output.code == 64 && output.stderr.contains("LEASEHOLD_URL"), "{}", output.stderr);
+    }
 }
 
 /// A missing secret must not lead each machine to locks of its own.

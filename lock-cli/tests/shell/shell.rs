@@ -46,7 +46,7 @@ impl Shell {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.folder.path()).kill_on_drop(true);
         command.env("L", env!("CARGO_BIN_EXE_leasehold"));
-        command.env("XDG_STATE_HOME", self.folder.path());
+        command.env("HOME", self.folder.path());
         command.env_remove("LEASEHOLD_URL").env_remove("LEASEHOLD_NAME").env_remove("NO_COLOR");
         command.envs(self.url.iter().map(|url| ("LEASEHOLD_URL", url)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
