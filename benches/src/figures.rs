@@ -37,6 +37,15 @@ pub(crate) const FREE_AFTER: &str = "free_after_ms";
 /// The part of those that waited who got in.
 pub(crate) const GOT_IN: &str = "share_that_got_in";
 
+/// The time to connect, in ms.
+pub(crate) const CONNECTED_AFTER: &str = "connected_after_ms";
+/// The time until all of a crowd have had the lock, in s.
+pub(crate) const ALL_IN_AFTER: &str = "all_in_after_s";
+/// Connections that the server serves.
+pub(crate) const SESSIONS: &str = "sessions";
+/// Lines that the server writes to its log in a second.
+pub(crate) const LOG_LINES: &str = "log_lines_per_s";
+
 /// A case of a workload, and its number of clients.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct Case {

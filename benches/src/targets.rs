@@ -8,12 +8,13 @@ use crate::backend::Backend::{self, Etcd, File, Memory, Postgres, Redis, Topolog
 use crate::contender::OURS;
 use crate::effort::Effort;
 use crate::figures::{
-    BYTES, CLIENT_CORES, CPU, CYCLES, Case, FAIRNESS, FREE_AFTER, Figures, GOT_IN, KEPT, Key,
-    LAST_BY_FIRST, P50, P99, RENEWALS, REQUESTS, SERVER_CORES,
+    BYTES, CLIENT_CORES, CONNECTED_AFTER, CPU, CYCLES, Case, FAIRNESS, FREE_AFTER, Figures, GOT_IN,
+    KEPT, Key, LAST_BY_FIRST, P50, P99, RENEWALS, REQUESTS, SERVER_CORES,
 };
 use crate::peers::by_hand;
 use crate::workloads::{
-    age, beside, handoff, held, hot, short_waits, storms, throughput, uncontended, waiting,
+    age, beside, connect, crowd, handoff, held, hot, short_waits, storms, throughput, uncontended,
+    waiting,
 };
 
 /// Beside their requests clients ask now and then whether their connections live.
@@ -113,7 +114,7 @@ fn etcd() -> Vec<Target> {
 fn postgres() -> Vec<Target> {
     let of = |number, name, workers, figure| Target::new(Postgres, number, name, workers, figure);
     let mut targets = vec![
-        of(1, uncontended::IN_A_LOOP, 1, P50).by("two upserts").at_most(0.7),
+        of(1, uncontended::IN_A_LOOP, 1, P50).by("two upserts").at_most(1.0),
         of(3, throughput::NAME, throughput::TASKS, CYCLES).by("two upserts").at_least(0.9),
         of(4, handoff::NAME, 256, P50).by_clients(2).at_most(2.0),
     ];
@@ -173,6 +174,13 @@ fn scale(backend: Backend, effort: Effort) -> Vec<Target> {
         of(7, age::NAME, effort.cycles, LAST_BY_FIRST).at_most(1.2),
         of(7, age::BESIDE_A_SNAPSHOT, effort.cycles, LAST_BY_FIRST).at_most(1.2),
     ];
+    if backend == Postgres {
+        targets.push(of(6, connect::NAME, connect::names(effort), CONNECTED_AFTER).at_most(50.0));
+    }
+    if backend == File {
+        let crowds = crowd::crowds(effort).into_iter();
+        targets.extend(crowds.map(|clients| of(6, crowd::NAME, clients, GOT_IN).at_least(1.0)));
+    }
     if backend == Etcd {
         let waiters = waiting::count(backend, effort);
         targets.push(of(6, waiting::NAME, waiters, SERVER_CORES).at_most(0.2));

@@ -41,6 +41,21 @@ pub(crate) trait Store: Sync {
         Ok(None)
     }
 
+    /// Returns the number of connections that the server serves, if it tells.
+    async fn sessions(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Returns the number of lines in the server's log, if it writes one.
+    fn log_lines(&self) -> Option<usize> {
+        None
+    }
+
+    /// Puts in so many names of locks that nobody holds, where that can be done at once.
+    async fn fill(&self, _names: usize) -> Result<()> {
+        Ok(())
+    }
+
     /// A reader that sees the store as it was when it began, for as long as the value lives, if there are such.
     async fn snapshot(&self) -> Result<Option<Box<dyn Any + Send>>> {
         Ok(None)

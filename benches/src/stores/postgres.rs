@@ -19,11 +19,12 @@ pub(crate) const CONTENDERS: &[Contender] = &[LEASEHOLD, advisory::ADVISORY];
 pub(crate) const FLOOR: Contender = upserts::UPSERTS;
 
 /// As a production server, with connections for all clients of a hand-off.
-const SETTINGS: &[&str] = &["fsync=on", "full_page_writes=on", "max_connections=1500"];
+const SETTINGS: &[&str] =
+    &["fsync=on", "full_page_writes=on", "max_connections=1500", "log_lock_waits=on"];
 
 pub(crate) struct Postgres {
     url: String,
-    _server: PostgresServer,
+    server: PostgresServer,
 }
 
 impl Postgres {
@@ -31,7 +32,7 @@ impl Postgres {
         let server = PostgresServer::start_with(SETTINGS).await;
         let url = server.url();
         upserts::create_table(&url).await?;
-        Ok(Self { url, _server: server })
+        Ok(Self { url, server })
     }
 }
 
@@ -43,6 +44,31 @@ impl Store for Postgres {
 
     async fn wake_up(&self) -> Result<Option<Box<dyn WakeUp>>> {
         Ok(Some(Box::new(commit_and_notify::CommitAndNotify::at(&self.url).await?)))
+    }
+
+    async fn sessions(&self) -> Result<Option<u64>> {
+        let mut reader = PgConnection::connect(&self.url).await?;
+        let others = "SELECT count(*) FROM pg_stat_activity \
+            WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        let sessions: i64 = sqlx::query_scalar(others).fetch_one(&mut reader).await?;
+        Ok(Some(sessions.unsigned_abs()))
+    }
+
+    fn log_lines(&self) -> Option<usize> {
+        Some(self.server.log().lines().count())
+    }
+
+    async fn fill(&self, names: usize) -> Result<()> {
+        let mut writer = PgConnection::connect(&self.url).await?;
+        for statement in [
+            "INSERT INTO leasehold.locks SELECT 'name-' || n FROM generate_series(1, $1) n \
+                ON CONFLICT DO NOTHING",
+            "INSERT INTO leasehold.locks_grants (name, token) \
+                SELECT 'name-' || n, n FROM generate_series(1, $1) n ON CONFLICT DO NOTHING",
+        ] {
+            sqlx::query(statement).bind(i64::try_from(names)?).execute(&mut writer).await?;
+        }
+        Ok(())
     }
 
     async fn snapshot(&self) -> Result<Option<Box<dyn Any + Send>>> {

@@ -2,6 +2,8 @@
 
 pub(crate) mod age;
 pub(crate) mod beside;
+pub(crate) mod connect;
+pub(crate) mod crowd;
 mod cycles;
 pub(crate) mod handoff;
 pub(crate) mod held;
@@ -42,6 +44,10 @@ pub(crate) enum Workload {
     Storms,
     /// Share of one client's callers that get in within a short wait, beside rivals that keep the lock for long.
     ShortWaits,
+    /// Thousands of clients that want one lock at once, in files: all are to get in.
+    Crowd,
+    /// Connecting to a Postgres with very many names.
+    Connect,
 }
 
 impl Workload {
@@ -61,6 +67,8 @@ impl Workload {
             Self::Age => age::run(round).await,
             Self::Storms => storms::run(round).await,
             Self::ShortWaits => short_waits::run(round).await,
+            Self::Crowd => crowd::run(round).await,
+            Self::Connect => connect::run(round).await,
         }
     }
 
@@ -69,6 +77,8 @@ impl Workload {
         match self {
             Self::Hot | Self::Age => backend != Backend::Topologies,
             Self::Storms | Self::ShortWaits => storms::BACKENDS.contains(&backend),
+            Self::Crowd => backend == Backend::File,
+            Self::Connect => backend == Backend::Postgres,
             Self::Uncontended | Self::Throughput | Self::Handoff | Self::Scale => true,
         }
     }
@@ -76,7 +86,7 @@ impl Workload {
     /// One long life is enough.
     pub(crate) fn rounds(self, effort: Effort) -> usize {
         match self {
-            Self::Age => 1,
+            Self::Age | Self::Crowd | Self::Connect => 1,
             _ => effort.rounds,
         }
     }
@@ -96,6 +106,8 @@ impl Workload {
             Self::Age => &[age::NAME, age::BESIDE_A_SNAPSHOT],
             Self::Storms => storms::NAMES,
             Self::ShortWaits => &[short_waits::NAME],
+            Self::Crowd => &[crowd::NAME],
+            Self::Connect => &[connect::NAME],
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::client::{Result, fresh_name};
 use crate::contender::OURS;
 use crate::cpu;
 use crate::effort::Effort;
-use crate::figures::{CLIENT_CORES, Case, SERVER_CORES};
+use crate::figures::{CLIENT_CORES, Case, LOG_LINES, SERVER_CORES, SESSIONS};
 use crate::round::Round;
 
 pub(crate) const NAME: &str = "waiting";
@@ -52,15 +52,20 @@ pub(crate) fn count(backend: Backend, effort: Effort) -> usize {
     clients * tasks
 }
 
-/// Number of clients, and of tasks of each. Etcd's work grows with the clients.
+/// Number of clients, and of tasks of each. Etcd's work grows with the clients, and
+/// Postgres has sessions for each.
 fn shape(backend: Backend, effort: Effort) -> (usize, usize) {
     match backend {
         Backend::Etcd => (1_000 / effort.fewer_waiters, 1),
+        Backend::Postgres => (100 / effort.fewer_waiters, 10),
         _ => (8, 1_250 / effort.fewer_waiters),
     }
 }
 
-async fn connect(url: &str, count: usize) -> std::result::Result<Vec<LockClient>, LockError> {
+pub(super) async fn connect(
+    url: &str,
+    count: usize,
+) -> std::result::Result<Vec<LockClient>, LockError> {
     let connecting = (0..count).map(|_| leasehold::connect(url));
     stream::iter(connecting).buffer_unordered(AT_ONCE).try_collect().await
 }
@@ -95,13 +100,19 @@ async fn wait(clients: &[LockClient], tasks: usize, name: &str) -> Result<Waiter
 }
 
 async fn look(round: &mut Round<'_>, case: Case) -> Result<()> {
-    let before = (cpu::own(), round.store.cpu()?);
+    let (lines, before) = (round.store.log_lines(), (cpu::own(), round.store.cpu()?));
     sleep(LOOK).await;
     let after = (cpu::own(), round.store.cpu()?);
     let cores = |used: Duration| used.as_secs_f64() / LOOK.as_secs_f64();
     round.note(case, OURS, CLIENT_CORES, cores(after.0 - before.0));
     if let Some((after, before)) = after.1.zip(before.1) {
         round.note(case, OURS, SERVER_CORES, cores(after - before));
+    }
+    if let Some(sessions) = round.store.sessions().await? {
+        round.note(case, OURS, SESSIONS, sessions as f64);
+    }
+    if let Some((after, before)) = round.store.log_lines().zip(lines) {
+        round.note(case, OURS, LOG_LINES, (after - before) as f64 / LOOK.as_secs_f64());
     }
     Ok(())
 }
