@@ -2,10 +2,9 @@
 //! it is done.
 //!
 //! On the second night the host that does the job dies in the middle, and another host takes over once
-//! the lease is over. So a lock alone does not mean "once"; it means "one at a time". The job is done
-//! once a night because its end is recorded, beside the fence. The record, too, promises only that the
-//! job is *recorded* once: what a host did before it died stays done. So make each step of a real job
-//! repeatable, or send the token along with it.
+//! the lease is over. A run that ended well is recorded beside the lock, under its token. So the job is
+//! *recorded* once a night, and no more is promised: what a host did before it died stays done. Make each
+//! step of a real job repeatable, or send the token along with it.
 //!
 //! `cargo run --example nightly [-- --url URL]`
 
@@ -17,10 +16,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use leasehold::file::FileFence;
-use leasehold::{Fence, LockClient, LockRequest};
+use leasehold::{LockClient, OnceOutcome};
+use tokio::time::sleep;
 
 const HOSTS: u32 = 4;
+
+/// The time after which another host takes over.
+const LEASE: Duration = Duration::from_secs(2);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -63,31 +65,27 @@ async fn main() -> Result<(), Failure> {
 }
 
 impl Host {
+    /// Looks again while another host does the job: that one may die.
     async fn once_a_night(&self, locks: &LockClient) -> Result<(), Failure> {
-        let fence = FileFence::open(self.office.join("nightly.fence"))?;
-        let record = self.office.join("nightly.done");
-        let label = format!("host {}", self.number);
-        // This host waits, although one is enough: the first may die.
-        let request = LockRequest::new("job:nightly").ttl(Duration::from_secs(2)).label(label);
-        let guard = locks.acquire(request).await?;
-        let token = guard.token();
-
-        fence.advance(token).await?;
-        if read_to_string(&record).is_ok_and(|last| last == self.night) {
-            self.note("sees that it is done")?;
-        } else {
-            // Dropped if the lock is lost, because another host then begins.
-            guard.run(self.job()).await??;
-            fence.write(token, &record, self.night.as_bytes()).await?;
-            self.note("has done it")?;
+        // Several offices may share a server.
+        let office = self.office.file_name().unwrap_or_default().to_string_lossy();
+        let job = locks.once(format!("nightly:{office}")).ttl(LEASE).occurrence(&self.night);
+        let job = job.label(format!("host {}", self.number)).remember(10 * LEASE);
+        loop {
+            match job.clone().try_run(async |_| self.job().await).await? {
+                OnceOutcome::Ran(done) => {
+                    done.into_result()?;
+                    return Ok(self.note("has done it")?);
+                }
+                OnceOutcome::Done(_) => return Ok(self.note("sees that it is done")?),
+                OnceOutcome::Skipped(_) => sleep(LEASE / 20).await,
+            }
         }
-        guard.release().await?;
-        Ok(())
     }
 
-    async fn job(&self) -> io::Result<()> {
+    async fn job(&self) -> Result<(), Failure> {
         self.note("begins")?;
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        sleep(LEASE / 10).await;
         let first =
             || OpenOptions::new().write(true).create_new(true).open(self.office.join("outage"));
         if self.outage && first().is_ok() {

@@ -11,13 +11,12 @@
 //!
 //! `cargo run --features redis --example stock_script [-- --url redis://HOST/]`
 
-#[path = "../redis_story/mod.rs"]
-mod redis_story;
+mod server;
 mod shop;
 
 use futures_util::future::try_join_all;
 
-use crate::redis_story::{Failure, Redis, tell};
+use crate::server::{Failure, Redis, tell};
 use crate::shop::{STOCK, Shop};
 
 const BUYERS: u32 = 1000;

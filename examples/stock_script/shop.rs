@@ -2,7 +2,7 @@
 
 use redis::{Cmd, FromRedisValue, Script, aio::MultiplexedConnection, cmd};
 
-use crate::redis_story::Failure;
+use crate::server::Failure;
 
 /// Number of lamps of a full shop.
 pub(crate) const STOCK: u32 = 100;

@@ -1,4 +1,4 @@
-//! Parts shared by the stories that are played on a Redis server: its choice, and the telling.
+//! The Redis server that the story is played on, and how what happened is told.
 
 use std::error::Error;
 
