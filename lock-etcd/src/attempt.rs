@@ -2,12 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use etcd_client::Txn;
 use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Grant, WaiterHandle};
 use lock_core::{BackendError, Clock, Contention, Kind, Moment, Slots, SystemClock};
+use tokio::sync::Notify;
 
 use crate::answer::Answer;
 use crate::cluster::Cluster;
@@ -16,17 +15,12 @@ use crate::floor::Floor;
 use crate::requests::{self, ClaimKeys};
 use crate::session::Session;
 use crate::standing::{Standing, first_slots};
-use crate::stored_claim::StoredClaim;
-use crate::view::{Entered, View, entered, entries, server_time};
-use crate::waiters::Place;
+use crate::view::{Entered, View, entered, server_time};
+use crate::waiters::{Place, Seen};
 use crate::write::Write;
 
-/// How often an attempt enters: once more for the session of its place, and each time that somebody else took what it
-/// saw to be free.
+/// How often an attempt enters: once more each time that somebody else took what it saw to be free.
 const ENTRIES: usize = 16;
-
-/// How long the session of a place in a queue is to last when the place is looked at: until the next look.
-const PLACE_LASTS: Duration = Duration::from_millis(1200);
 
 /// An attempt under way.
 pub(crate) struct Try<'a> {
@@ -34,7 +28,7 @@ pub(crate) struct Try<'a> {
     pub(crate) keys: ClaimKeys,
     /// Before its first request was sent.
     asked: Moment,
-    pub(crate) hold: Arc<Session>,
+    pub(crate) session: Arc<Session>,
     pub(crate) floor: Floor,
 }
 
@@ -68,13 +62,12 @@ impl Cluster {
     /// Notes a claim, of which requests are sent from now on.
     pub(crate) fn begin<'a>(&self, claim: &'a Claim, floor: Floor) -> Try<'a> {
         let asked = SystemClock.now();
-        let (hold, own) = self.claims.begin(claim);
+        let (session, own) = self.claims.begin(claim);
         self.keeper.ensure_running();
-        Try { claim, keys: ClaimKeys::new(&self.root, claim, own), asked, hold, floor }
+        Try { claim, keys: ClaimKeys::new(&self.root, claim, own), asked, session, floor }
     }
 
-    /// Takes the lock, or a place in its queue, or only looks. A client that has not waited for a while
-    /// asks for the session of its place once it is needed, and enters again.
+    /// Takes the lock, or a place in its queue, or only looks.
     async fn enter(
         &self,
         this: &Try<'_>,
@@ -82,14 +75,10 @@ impl Cluster {
     ) -> Result<Attempt, BackendError> {
         use Standing::{Conflicts, Fits, Holds, Waits};
         let (owner, kind) = (this.claim.owner, this.claim.kind);
-        this.hold.last_for(this.claim.ttl.as_duration()).await?;
-        let mut place = waiter.and_then(|_| self.claims.open_queue(owner));
+        this.session.last_for(this.claim.ttl.as_duration()).await?;
         let mut is_there = false;
         for _ in 0..ENTRIES {
-            if let Some(session) = &place {
-                session.last_for(PLACE_LASTS).await?;
-            }
-            let view = match self.ask_to_enter(this, place.as_ref()).await? {
+            let view = match self.ask_to_enter(this, waiter.is_some()).await? {
                 Entered::Taken(revision) => {
                     let grant = self.taken(this, revision, first_slots(kind))?;
                     return Ok(Attempt::Granted(grant));
@@ -108,11 +97,8 @@ impl Cluster {
                     }
                 }
                 (Waits, Some(waiter)) if view.own.is_some() => {
-                    // The place may be one of an earlier request.
-                    let session = place.unwrap_or_else(|| self.claims.queue(owner));
-                    return self.begin_to_wait(this, session, waiter, view).await;
+                    return self.begin_to_wait(this, waiter, view).await;
                 }
-                (Waits, Some(_)) if place.is_none() => place = Some(self.claims.queue(owner)),
                 (Waits, Some(_)) => break,
                 (Waits, None) => return Ok(self.busy(this, &view).await),
             }
@@ -124,40 +110,25 @@ impl Cluster {
         Err(overtaken("the lock, or the place in its queue, was not taken"))
     }
 
-    async fn ask_to_enter(
-        &self,
-        this: &Try<'_>,
-        place: Option<&Arc<Session>>,
-    ) -> Result<Entered, BackendError> {
-        let place_id = place.map(|session| session.id());
-        let enter = || requests::enter(&this.keys, this.claim, this.hold.id(), place_id);
-        entered(this.claim, self.write(this, place, enter).await?)
-    }
-
-    /// Carries out a transaction that may put the key of the claim on one of its sessions.
-    async fn write(
-        &self,
-        this: &Try<'_>,
-        place: Option<&Arc<Session>>,
-        txn: impl Fn() -> Txn,
-    ) -> Result<Answer, BackendError> {
+    async fn ask_to_enter(&self, this: &Try<'_>, waits: bool) -> Result<Entered, BackendError> {
         let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
-        let guarded = || Write::Txn(self.floors.guard(this.floor, txn()));
+        let enter = || requests::enter(&this.keys, this.claim, this.session.id(), waits);
+        let guarded = || Write::Txn(self.floors.guard(this.floor, enter()));
         let answer = self.server.write_together(&this.keys.range, guarded).await;
         self.claims.answered(&asked, &answer);
-        let sessions = [Some(&this.hold), place].into_iter().flatten();
-        self.floors.guarded(&self.written_on(sessions, answer).await?)
+        let answer = self.written_on([&this.session], answer).await?;
+        entered(this.claim, self.floors.guarded(&answer)?)
     }
 
     /// What came of a transaction that puts a key on one of the sessions.
     pub(crate) async fn written_on(
         &self,
-        sessions: impl Iterator<Item = &Arc<Session>>,
+        sessions: impl IntoIterator<Item = &Arc<Session>>,
         answer: Result<Answer, BackendError>,
     ) -> Result<Answer, BackendError> {
         if answer.as_ref().is_err_and(says_lease_gone) {
             // Which one? The next try takes another for that one.
-            join_all(sessions.map(|session| session.keep_alive())).await;
+            join_all(sessions.into_iter().map(|session| session.keep_alive())).await;
         }
         answer
     }
@@ -190,9 +161,8 @@ impl Cluster {
     ) -> Result<Grant, BackendError> {
         self.waiters.forget(this.claim.owner);
         self.claims.granted(this.claim.owner, &this.keys.own, revision);
-        self.claims.settled(this.claim.owner, revision);
         let token = this.floor.token(revision)?;
-        Ok(Grant::new(token, this.hold.left(this.asked)).with_slots(slots))
+        Ok(Grant::new(token, this.session.left(this.asked)).with_slots(slots))
     }
 
     /// Takes permits that were seen to be free; `None` if something has changed since.
@@ -202,12 +172,12 @@ impl Cluster {
         view: &View,
         slots: &Slots,
     ) -> Result<Option<Attempt>, BackendError> {
-        this.hold.last_for(this.claim.ttl.as_duration()).await?;
-        let take = requests::take_slots(&this.keys, this.claim, slots, this.hold.id(), view);
+        this.session.last_for(this.claim.ttl.as_duration()).await?;
+        let take = requests::take_slots(&this.keys, this.claim, slots, this.session.id(), view);
         let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
         let answer = self.server.txn(self.floors.guard(this.floor, take)).await;
         self.claims.answered(&asked, &answer);
-        let answer = self.written_on([&this.hold].into_iter(), answer).await?;
+        let answer = self.written_on([&this.session], answer).await?;
         let answer = self.floors.guarded(&answer)?;
         if !answer.succeeded {
             return Ok(None);
@@ -251,7 +221,6 @@ impl Cluster {
     async fn begin_to_wait(
         &self,
         this: &Try<'_>,
-        session: Arc<Session>,
         waiter: &WaiterHandle,
         view: View,
     ) -> Result<Attempt, BackendError> {
@@ -266,17 +235,19 @@ impl Cluster {
             kind: this.claim.kind,
             revision: own.revision,
             token: this.floor.token(own.revision)?,
-            session,
+            session: this.session.clone(),
             // C49: our own claims have a lease.
             behind_foreign_key: view.first.as_ref().is_some_and(|first| first.lease == 0),
             holder: view.first.map(|first| first.value.label),
             ahead: Mutex::new(ahead),
             is_watching: AtomicBool::new(true),
             answered: Mutex::new((this.asked, at)),
+            waiter: waiter.clone(),
+            seen: Mutex::new(Seen { asked: this.asked, revision: view.revision }),
+            in_doubt: Notify::new(),
         };
         let mut contention = place.contention();
-        self.claims.waits(this.claim.owner);
-        self.waiters.wait(place, waiter.clone());
+        self.waiters.wait(place);
         // The claim waits by now, so that this question delays no hand-over but one of this moment.
         if let Some(lease) = holder_lease {
             contention.ttl_left = self.left(lease).await;
@@ -284,21 +255,16 @@ impl Cluster {
         Ok(Attempt::Busy(contention))
     }
 
-    /// Looks whether the place in the queue is still there, and the claim before it: two keys, however
-    /// long the queue is. `None` if the place is lost, or is the first.
+    /// The claim waits as it did, if a look within the last second saw that. `None` if the place is lost, or is the
+    /// first.
     async fn poll(&self, this: &Try<'_>, place: &Place) -> Result<Option<Attempt>, BackendError> {
-        place.session.last_for(PLACE_LASTS).await?;
-        let before = place.ahead().keys.first().cloned();
-        let keys = [Some(place.keys.own.as_bytes().to_vec()), before].into_iter().flatten();
-        let answer = self.server.txn(requests::read(keys)).await?;
-        let found = entries(&answer)?;
-        let made = |entry: Option<&Option<StoredClaim>>| Some(entry?.as_ref()?.revision);
-        let own_is_there = made(found.first()) == Some(place.revision);
-        if !own_is_there || made(found.get(1)).is_none_or(|made| made >= place.revision) {
+        if !place.was_seen_lately() {
+            self.waiters.look().await?;
+        }
+        if !place.was_seen_lately() {
             return Ok(None);
         }
-        *place.answered() = (this.asked, server_time(answer.revision));
-        self.claims.waits(this.claim.owner);
+        *place.answered() = (this.asked, server_time(place.seen().revision));
         Ok(Some(Attempt::Busy(place.contention())))
     }
 
@@ -310,7 +276,6 @@ impl Cluster {
         waiter: &WaiterHandle,
         is_watching: bool,
     ) -> Result<Option<Attempt>, BackendError> {
-        place.session.last_for(PLACE_LASTS).await?;
         let view = self.look(this, place.revision).await?;
         let is_there = view.own.as_ref().is_some_and(|own| own.revision == place.revision);
         match &view.standing {
@@ -318,30 +283,30 @@ impl Cluster {
             Standing::Waits if is_there && is_watching => {
                 *place.answered() = (this.asked, view.at());
                 *place.ahead() = view.ahead.unwrap_or_default();
-                self.claims.waits(this.claim.owner);
+                if !place.ahead().is_none() {
+                    place.in_doubt.notify_one();
+                }
                 Ok(Some(Attempt::Busy(place.contention())))
             }
-            Standing::Waits if is_there => {
-                let session = place.session.clone();
-                self.begin_to_wait(this, session, waiter, view).await.map(Some)
-            }
+            Standing::Waits if is_there => self.begin_to_wait(this, waiter, view).await.map(Some),
             _ => Ok(None),
         }
     }
 
     /// The claim turns out to hold the lock already: lets it last for its whole TTL.
     async fn found_held(&self, this: &Try<'_>, view: &View) -> Result<Attempt, BackendError> {
-        let owner = this.claim.owner;
-        let own = view.own.as_ref().ok_or_else(|| overtaken("the hold ended at once"))?;
+        let Claim { owner, ttl, .. } = *this.claim;
+        let ended = || overtaken("the hold ended while it was found");
+        let own = view.own.as_ref().ok_or_else(ended)?;
         self.waiters.forget(owner);
         let key = &this.keys.own;
-        match self.settle(key, owner, own.revision, own.lease, &this.hold).await? {
-            true => {
-                self.claims.granted(owner, key, own.revision);
-                let (token, ttl) = (this.floor.token(own.revision)?, this.hold.left(this.asked));
-                Ok(Attempt::Granted(Grant::new(token, ttl).with_slots(own.slots().clone())))
-            }
-            false => Err(overtaken("the hold ended while it was found")),
+        let session = self.claims.renewing(owner, ttl, own.revision, key)?.ok_or_else(ended)?;
+        session.last_for(ttl.as_duration()).await?;
+        if !self.settle(owner, own, own.is_claimed(), &session).await? {
+            return Err(ended());
         }
+        self.claims.granted(owner, key, own.revision);
+        let grant = Grant::new(this.floor.token(own.revision)?, session.left(this.asked));
+        Ok(Attempt::Granted(grant.with_slots(own.slots().clone())))
     }
 }

@@ -5,6 +5,7 @@
 //!     └─────────┴─────────┴─────▶ over by itself: its deletion is sent, until an answer comes ──▶ forgotten
 //! ```
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,12 +24,13 @@ pub(crate) struct Claimed {
     pub(crate) ttl: Duration,
     /// Nobody believes in it any more from then on.
     pub(crate) until: Moment,
-    /// The revision in which its key was made, once it holds.
+    /// The revision in which its key was made, once it holds. None while it waits.
     pub(crate) revision: Option<i64>,
-    /// Where its key is, or goes with its next renewal, once it holds.
-    pub(crate) hold: Arc<Session>,
-    /// Sessions that its key may be on until it is seen on `hold`: the queue's, and those that it was to leave for
-    /// another TTL.
+    /// Whether it holds, and its value may not say so yet: it came by its place in a queue, or from another client.
+    pub(crate) is_unclaimed: bool,
+    /// Where its key is, or goes with its next renewal.
+    pub(crate) session: Arc<Session>,
+    /// Sessions that its key may be on until it is seen on `session`: those that it was to leave for another TTL.
     pub(crate) earlier: Vec<Arc<Session>>,
 }
 
@@ -59,6 +61,50 @@ pub(crate) struct Expired {
 }
 
 impl Claimed {
+    /// A claim of this client, which is not asked for yet.
+    pub(crate) fn new(key: Arc<str>, ttl: Duration, until: Moment, session: Arc<Session>) -> Self {
+        let (unanswered, deletion, revision) = (0, Deletion::NotDue, None);
+        let (is_unclaimed, earlier) = (false, Vec::new());
+        Self {
+            key,
+            is_own: true,
+            unanswered,
+            deletion,
+            ttl,
+            until,
+            revision,
+            is_unclaimed,
+            session,
+            earlier,
+        }
+    }
+
+    /// A hold that another client has made.
+    pub(crate) fn found(
+        key: Arc<str>,
+        ttl: Duration,
+        until: Moment,
+        revision: i64,
+        session: Arc<Session>,
+    ) -> Self {
+        let new = Self::new(key, ttl, until, session);
+        Self { is_own: false, revision: Some(revision), is_unclaimed: true, ..new }
+    }
+
+    /// Its key goes to this session. Until it is seen there, it may be on the one before.
+    pub(crate) fn goes_to(&mut self, session: &Arc<Session>) {
+        let before = mem::replace(&mut self.session, session.clone());
+        self.earlier.retain(|earlier| !earlier.is_gone() && earlier.id() != session.id());
+        if before.id() != session.id() && !before.is_gone() {
+            self.earlier.push(before);
+        }
+    }
+
+    /// All sessions that its key may be on.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = &Arc<Session>> {
+        self.earlier.iter().chain([&self.session])
+    }
+
     pub(crate) fn lasts_until(&mut self, until: Moment) {
         // C10: never shortened, since answers may overtake each other.
         if until.has_reached(self.until) {
@@ -66,16 +112,9 @@ impl Claimed {
         }
     }
 
-    /// Its key may be on this session until it is seen on that for holds.
-    pub(crate) fn may_be_on(&mut self, session: Arc<Session>) {
-        self.earlier.retain(|earlier| !earlier.is_gone() && earlier.id() != session.id());
-        self.earlier.push(session);
-    }
-
     /// Whether it is the hold that was made in this revision, as far as it is known.
     pub(crate) fn was_made_in(&self, revision: i64) -> bool {
-        let is_new = self.earlier.is_empty() && self.unanswered == 0;
-        self.revision.map_or(is_new, |known| known == revision)
+        self.revision == Some(revision)
     }
 
     /// Whether its deletion is to be sent: it is over, and no answer to one may come.
@@ -106,9 +145,9 @@ impl Claimed {
 
     /// The deletion counts from now on: the claim may be forgotten before it is sent.
     pub(crate) fn expired(&mut self, owner: OwnerId) -> Expired {
-        let sessions = self.earlier.iter().cloned().chain([self.hold.clone()]).collect();
         self.deletion = Deletion::Sent;
         let revision = self.revision.filter(|_| !self.is_own);
+        let sessions = self.sessions().cloned().collect();
         Expired { asked: self.asks(owner), revision, sessions }
     }
 }

@@ -4,14 +4,12 @@
 //! itself has to be ended by the client: each has a moment of its own, which its attempts and renewals
 //! move. After that its key is deleted ([`Keeper`](crate::keeper::Keeper)).
 
-use std::collections::HashMap;
-use std::mem;
+use std::collections::{HashMap, HashSet};
 use std::process;
-use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::backend::{Claim, Renewal, WAITER_LIVENESS};
+use lock_core::backend::{Claim, WAITER_LIVENESS};
 use lock_core::{BackendError, Clock, Moment, Outcome, OwnerId, SystemClock, Ttl};
 
 use crate::claimed::{Asked, Claimed, Deletion, Expired};
@@ -21,13 +19,9 @@ use crate::seats::Seats;
 use crate::server::Server;
 use crate::session::Session;
 
-/// The lease of places in queues (C28). The server ends a lease up to a second late, so that a waiter that
-/// died is gone within the bound.
-const QUEUE_SECONDS: i64 = WAITER_LIVENESS.as_secs() as i64 - 1;
-
 /// A session's lease is longer than the TTL of its claims by so much. So a claim finds its whole TTL on the
 /// session, although the session was not renewed at that very moment.
-const MARGIN_SECONDS: i64 = 2;
+const MARGIN: Duration = Duration::from_secs(2);
 
 /// The claims of one client, and its sessions.
 pub(crate) struct Claims {
@@ -46,36 +40,42 @@ struct Known {
     seats: Seats,
 }
 
-/// Why a session is kept.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Need {
-    /// Keys of claims are on it, or may be.
-    Now,
-    /// All its claims wait. Their keys move to it when they hold.
-    Later,
-}
-
 impl Claims {
     pub(crate) fn new(server: Arc<Server>, root: Root) -> Self {
         Self { server, root, known: Mutex::default() }
     }
 
-    /// Notes a claim before a request of it is sent: the session for its hold, and its key.
+    /// Notes a claim before a request of it is sent: its session, and its key. A place in a queue stays on the session
+    /// that it is on, whatever the TTL is now.
     pub(crate) fn begin(&self, claim: &Claim) -> (Arc<Session>, Arc<str>) {
-        let lasts = whole(claim.ttl).max(WAITER_LIVENESS);
-        let new_key =
-            |seats: &mut Seats| (seats.take(|seat| self.root.claim(&claim.name, seat)), true);
-        self.known().note(&self.server, claim.owner, claim.ttl, lasts, new_key)
+        let Claim { owner, ttl, .. } = *claim;
+        // A waiter looks again within this span, however short its TTL is.
+        let until = SystemClock.now().after(whole(ttl).max(WAITER_LIVENESS));
+        let mut known = self.known();
+        let on = known.claims.get(&owner).map(|claimed| claimed.session.clone());
+        let session = on.filter(|on| !on.is_gone());
+        let session = session.unwrap_or_else(|| known.session(&self.server, ttl));
+        let Known { claims, seats, .. } = &mut *known;
+        let claimed = claims.entry(owner).or_insert_with(|| {
+            let key = seats.take(|seat| self.root.claim(&claim.name, seat));
+            Claimed::new(key, whole(ttl), until, session.clone())
+        });
+        claimed.lasts_until(until);
+        claimed.goes_to(&session);
+        (session, claimed.key.clone())
     }
 
-    /// Notes a hold before it is renewed: the session that it is to be on, which never ends before the one it is on
-    /// (C10). `None` if nobody believed in it any more, and its deletion is under way.
+    /// Notes a hold before it is renewed, which was made in this revision: the session that it is to be on, which never
+    /// ends before the one it is on (C10). `None` if nobody believed in it any more, and its deletion is under way.
     pub(crate) fn renewing(
         &self,
-        renewal: &Renewal,
+        owner: OwnerId,
+        ttl: Ttl,
+        revision: i64,
         key: &Arc<str>,
     ) -> Result<Option<Arc<Session>>, BackendError> {
-        let Renewal { owner, ttl, .. } = *renewal;
+        let now = SystemClock.now();
+        let until = now.after(whole(ttl));
         let mut known = self.known();
         match known.claims.get(&owner) {
             Some(claimed) if claimed.deletion != Deletion::NotDue => return Ok(None),
@@ -84,11 +84,15 @@ impl Claims {
             }
             _ => {}
         }
-        let found = |seats: &mut Seats| {
+        let session = known.session_of(&self.server, owner, ttl, now);
+        let Known { claims, seats, .. } = &mut *known;
+        let claimed = claims.entry(owner).or_insert_with(|| {
             seats.note(key.clone());
-            (key.clone(), false)
-        };
-        Ok(Some(known.note(&self.server, owner, ttl, whole(ttl), found).0))
+            Claimed::found(key.clone(), whole(ttl), until, revision, session.clone())
+        });
+        claimed.lasts_until(until);
+        claimed.goes_to(&session);
+        Ok(Some(session))
     }
 
     /// The key of a claim.
@@ -128,51 +132,41 @@ impl Claims {
     /// How long a session that the key of a claim may be on lasts; `None` if it is none of this client's.
     pub(crate) fn left_on(&self, owner: OwnerId, lease: i64) -> Option<Duration> {
         let known = self.known();
-        let Claimed { earlier, hold, .. } = known.claims.get(&owner)?;
-        let on = earlier.iter().chain([hold]).find(|session| session.id() == lease)?;
+        let on = known.claims.get(&owner)?.sessions().find(|session| session.id() == lease)?;
         Some(on.left(SystemClock.now()))
     }
 
-    /// The session for the place of a claim in a queue, if it is open already.
-    pub(crate) fn open_queue(&self, owner: OwnerId) -> Option<Arc<Session>> {
-        let open = self.known().sessions.get(&QUEUE_SECONDS).is_some_and(|queue| queue.is_open());
-        open.then(|| self.queue(owner))
-    }
-
-    /// The session for the place of a claim in a queue.
-    pub(crate) fn queue(&self, owner: OwnerId) -> Arc<Session> {
-        let mut known = self.known();
-        let queue = known.session(&self.server, QUEUE_SECONDS);
-        if let Some(claimed) = known.claims.get_mut(&owner) {
-            claimed.may_be_on(queue.clone());
-        }
-        queue
-    }
-
-    /// The claim waits: without another look it lasts no longer than a waiter that died.
-    pub(crate) fn waits(&self, owner: OwnerId) {
-        if let Some(claimed) = self.known().claims.get_mut(&owner) {
-            claimed.until = SystemClock.now().after(WAITER_LIVENESS);
-        }
-    }
-
-    /// The claim that has this key holds the lock from now on, on the queue's session if it came through the queue:
-    /// whether it does. It may be over, and begun anew with another key.
+    /// The claim that has this key holds the lock from now on: whether it does. It may be over, and begun anew with
+    /// another key.
     pub(crate) fn granted(&self, owner: OwnerId, key: &Arc<str>, revision: i64) -> bool {
+        self.holds(owner, key, revision, false)
+    }
+
+    /// The same, of a claim that holds because those before its place are gone: its value does not say so yet.
+    pub(crate) fn came_first(&self, owner: OwnerId, key: &Arc<str>, revision: i64) -> bool {
+        self.holds(owner, key, revision, true)
+    }
+
+    fn holds(&self, owner: OwnerId, key: &Arc<str>, revision: i64, is_unclaimed: bool) -> bool {
         let mut known = self.known();
         let claimed = known.claims.get_mut(&owner).filter(|claimed| claimed.may_take_by(key));
         let Some(claimed) = claimed else { return false };
-        claimed.revision = Some(revision);
+        (claimed.revision, claimed.is_unclaimed) = (Some(revision), is_unclaimed);
         claimed.lasts_until(SystemClock.now().after(claimed.ttl));
         true
     }
 
-    /// The key of the hold is on the session for holds.
-    pub(crate) fn settled(&self, owner: OwnerId, revision: i64) {
+    /// The key of a hold was seen on the session that it was to be on, and says that it is held.
+    pub(crate) fn settled(&self, owner: OwnerId) {
         if let Some(claimed) = self.known().claims.get_mut(&owner) {
-            claimed.revision = Some(revision);
+            claimed.is_unclaimed = false;
             claimed.earlier.clear();
         }
+    }
+
+    /// Whether the value of a hold may not say yet that it is held.
+    pub(crate) fn is_unclaimed(&self, owner: OwnerId) -> bool {
+        self.known().claims.get(&owner).is_some_and(|claimed| claimed.is_unclaimed)
     }
 
     /// The server has nothing of the claim on this lock any more. Its key is used again, if nothing can touch it late.
@@ -218,12 +212,11 @@ impl Claims {
         }
     }
 
-    /// All sessions, and whether a claim needs each; `None` if no claim does.
-    pub(crate) fn sessions(&self) -> Vec<(Arc<Session>, Option<Need>)> {
+    /// All sessions, and whether a claim needs each.
+    pub(crate) fn sessions(&self) -> Vec<(Arc<Session>, bool)> {
         let known = self.known();
         let needed = known.needed();
-        let session =
-            |session: &Arc<Session>| (session.clone(), needed.get(&session.id()).copied());
+        let session = |session: &Arc<Session>| (session.clone(), needed.contains(&session.id()));
         known.sessions.values().map(session).collect()
     }
 
@@ -231,7 +224,7 @@ impl Claims {
     pub(crate) fn take_unused(&self, may_go: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut known = self.known();
         let needed = known.needed();
-        let unused = |session: &Session| !needed.contains_key(&session.id()) && may_go(session);
+        let unused = |session: &Session| !needed.contains(&session.id()) && may_go(session);
         let gone = known.sessions.extract_if(|_, session| unused(session));
         gone.map(|(_, session)| session).collect()
     }
@@ -293,41 +286,6 @@ impl Default for Known {
 }
 
 impl Known {
-    /// Notes that a claim lasts. One that is not known yet gets its key by `key`, which also tells whether the claim is
-    /// made now.
-    fn note(
-        &mut self,
-        server: &Arc<Server>,
-        owner: OwnerId,
-        ttl: Ttl,
-        lasts: Duration,
-        key: impl FnOnce(&mut Seats) -> (Arc<str>, bool),
-    ) -> (Arc<Session>, Arc<str>) {
-        let now = SystemClock.now();
-        let hold = self.session_of(server, owner, ttl, now);
-        let until = now.after(lasts);
-        let claimed = self.claims.entry(owner).or_insert_with(|| {
-            let (key, is_own) = key(&mut self.seats);
-            Claimed {
-                key,
-                is_own,
-                unanswered: 0,
-                deletion: Deletion::NotDue,
-                ttl: whole(ttl),
-                until,
-                revision: None,
-                hold: hold.clone(),
-                earlier: Vec::new(),
-            }
-        });
-        claimed.lasts_until(until);
-        let before = mem::replace(&mut claimed.hold, hold.clone());
-        if before.id() != hold.id() {
-            claimed.may_be_on(before);
-        }
-        (hold, claimed.key.clone())
-    }
-
     fn forget(&mut self, owner: OwnerId) {
         match self.claims.remove(&owner) {
             Some(Claimed { key, unanswered: 0, .. }) => self.seats.free(&key),
@@ -344,19 +302,11 @@ impl Known {
     }
 
     /// The sessions that claims need, by their ids.
-    fn needed(&self) -> HashMap<i64, Need> {
-        let mut needed = HashMap::new();
-        for Claimed { earlier, hold, .. } in self.claims.values() {
-            if !earlier.is_empty() {
-                needed.entry(hold.id()).or_insert(Need::Later);
-            }
-            let now = if earlier.is_empty() { slice::from_ref(hold) } else { earlier };
-            needed.extend(now.iter().map(|session| (session.id(), Need::Now)));
-        }
-        needed
+    fn needed(&self) -> HashSet<i64> {
+        self.claims.values().flat_map(Claimed::sessions).map(|session| session.id()).collect()
     }
 
-    /// The session for a claim. It stays on the one that it is on while that one outlasts the TTL (C10).
+    /// The session for a hold. It stays on the one that it is on while that one outlasts the TTL (C10).
     ///
     /// A hold that is made to last longer goes on a session of its own, which nobody renews (C41): if this process
     /// dies, the hold ends by that session's first TTL. The first renewal that it does not outlast takes the session
@@ -368,30 +318,26 @@ impl Known {
         ttl: Ttl,
         now: Moment,
     ) -> Arc<Session> {
-        let seconds = seconds(ttl) + MARGIN_SECONDS;
-        let claimed = self.claims.get(&owner).filter(|claimed| !claimed.hold.is_gone());
-        let on = claimed.map(|claimed| (claimed.hold.clone(), claimed.revision.is_some()));
+        let seconds = whole_seconds(ttl.as_duration() + MARGIN);
+        let claimed = self.claims.get(&owner).filter(|claimed| !claimed.session.is_gone());
+        let on = claimed.map(|claimed| (claimed.session.clone(), claimed.revision.is_some()));
         let is_longer = |on: &Session| on.ttl().as_secs() < seconds.unsigned_abs();
         // Of a lease that is asked for nothing is known yet.
         let outlasts = |on: &Session| !on.is_open() || on.left(now) >= whole(ttl);
         match on {
-            Some((on, true)) if is_longer(&on) => Arc::new(Session::new(server.clone(), seconds)),
+            Some((on, true)) if is_longer(&on) => Session::new(server.clone(), seconds),
             Some((on, _)) if !is_longer(&on) && outlasts(&on) => on,
-            _ => self.session(server, seconds),
+            _ => self.session(server, ttl),
         }
     }
 
-    /// The session of so many seconds. One that the server has ended is replaced.
-    fn session(&mut self, server: &Arc<Server>, seconds: i64) -> Arc<Session> {
+    /// The session for this TTL. One that the server has ended is replaced.
+    fn session(&mut self, server: &Arc<Server>, ttl: Ttl) -> Arc<Session> {
+        let seconds = whole_seconds(ttl.as_duration() + MARGIN);
         self.sessions.retain(|_, session| !session.is_gone());
-        let new = || Arc::new(Session::new(server.clone(), seconds));
+        let new = || Session::new(server.clone(), seconds);
         self.sessions.entry(seconds).or_insert_with(new).clone()
     }
-}
-
-/// A TTL in whole seconds, rounded up (C4).
-fn seconds(ttl: Ttl) -> i64 {
-    whole_seconds(ttl.as_duration())
 }
 
 /// A span in whole seconds, rounded up.
@@ -399,8 +345,9 @@ pub(crate) fn whole_seconds(span: Duration) -> i64 {
     span.as_secs().cast_signed() + i64::from(span.subsec_nanos() > 0)
 }
 
+/// A TTL in whole seconds, rounded up (C4).
 fn whole(ttl: Ttl) -> Duration {
-    Duration::from_secs(seconds(ttl).unsigned_abs())
+    Duration::from_secs(whole_seconds(ttl.as_duration()).unsigned_abs())
 }
 
 #[cfg(test)]

@@ -43,9 +43,10 @@ impl Cluster {
         let server = Arc::new(Server::new(target.endpoints, target.options));
         let watches = Arc::new(Watches::new(server.clone()));
         let claims = Arc::new(Claims::new(server.clone(), target.root.clone()));
+        let waiters = Arc::new(Waiters::new(server.clone(), claims.clone(), watches.clone()));
         Self {
-            keeper: Arc::new(Keeper::new(server.clone(), claims.clone())),
-            waiters: Arc::new(Waiters::new(server.clone(), claims.clone(), watches.clone())),
+            keeper: Arc::new(Keeper::new(server.clone(), claims.clone(), waiters.clone())),
+            waiters,
             floors: Arc::new(Floors::new(server.clone(), target.root.floor())),
             marks: Arc::default(),
             root: target.root,

@@ -6,7 +6,6 @@ use etcd_client::{
     AlarmAction, AlarmType, Client, GetOptions, SortOrder, SortTarget, StatusResponse,
 };
 use futures_util::future::join_all;
-use lock_core::backend::WAITER_LIVENESS;
 use lock_core::{BackendError, FencingToken, Finding, LockRequest, OwnerId};
 use tokio::time::timeout;
 
@@ -23,6 +22,9 @@ const SOUND_LEASES: [(u32, u32, u32); 3] = [(3, 4, 38), (3, 5, 23), (3, 6, 5)];
 
 /// The store takes no more writes at its quota, which is 2 GiB unless it is set.
 const NEAR_QUOTA: i64 = 1_700_000_000;
+
+/// A lease of so many seconds is short enough: with an election time-out of 2 s none is shorter.
+const SHORT: i64 = 3;
 
 /// The TTL of the lock that the doctor takes.
 const PROBE_TTL: Duration = Duration::from_secs(10);
@@ -152,12 +154,10 @@ async fn shortest_lease(cluster: &Cluster) -> Finding {
     };
     let granted = cluster.server.send(grant).await;
     match granted {
-        Ok(ttl) if ttl <= WAITER_LIVENESS.as_secs() as i64 => {
-            Finding::good(CHECK, format!("{ttl} s"))
-        }
+        Ok(ttl) if ttl <= SHORT => Finding::good(CHECK, format!("{ttl} s")),
         Ok(ttl) => Finding::risk(
             CHECK,
-            format!("{ttl} s: so long does a waiter that died keep the others waiting"),
+            format!("{ttl} s: a client that died keeps the others waiting for so long at least"),
             "lower the election time-out of the members to 2 s or less",
         ),
         Err(error) => Finding::unknown(

@@ -13,18 +13,22 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::claimed::Expired;
-use crate::claims::{Claims, Need};
+use crate::claims::Claims;
 use crate::requests;
 use crate::server::Server;
 use crate::session::Session;
 use crate::view::entries;
+use crate::waiters::Waiters;
 
 /// How often the keeper looks. A claim that ends by itself lasts for so much longer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A session is renewed at least this often, and three times in its TTL if that is more often. Who takes a free lock
-/// so finds a session that lasts for a whole TTL.
-const RENEW_EVERY: Duration = Duration::from_secs(1);
+/// A session is renewed after a third of its TTL. If that fails, it is tried again after this span.
+const RENEW_AGAIN: Duration = Duration::from_millis(500);
+
+/// How often the keeper looks at all places of the client in queues (C28): with what a request takes, within the second
+/// after which a waiter looks by itself.
+const POLL_EVERY: Duration = Duration::from_millis(800);
 
 /// How long one renewal of a session may take. A further one is sent meanwhile.
 const RENEW_LIMIT: Duration = Duration::from_secs(2);
@@ -56,6 +60,7 @@ pub(crate) struct Keeper {
 struct Shared {
     server: Arc<Server>,
     claims: Arc<Claims>,
+    waiters: Arc<Waiters>,
 }
 
 /// When something was last done with a session.
@@ -66,8 +71,8 @@ struct Attended {
 }
 
 impl Keeper {
-    pub(crate) fn new(server: Arc<Server>, claims: Arc<Claims>) -> Self {
-        let shared = Arc::new(Shared { server, claims });
+    pub(crate) fn new(server: Arc<Server>, claims: Arc<Claims>, waiters: Arc<Waiters>) -> Self {
+        let shared = Arc::new(Shared { server, claims, waiters });
         Self { shared, open: watch::Sender::new(true), task: Mutex::default() }
     }
 
@@ -98,10 +103,16 @@ impl Drop for Keeper {
 impl Shared {
     async fn run(self: Arc<Self>, mut open: watch::Receiver<bool>) {
         let (mut jobs, mut attended) = (FuturesUnordered::new(), HashMap::new());
+        let mut polled = SystemClock.now();
         // It may be the second to run: what the first had under way has no answer.
         self.claims.no_deletion_is_sent();
         while *open.borrow_and_update() && !self.claims.is_empty() {
-            jobs.extend(self.jobs(&mut attended, SystemClock.now()));
+            let now = SystemClock.now();
+            jobs.extend(self.jobs(&mut attended, now));
+            if now.since(polled) >= POLL_EVERY - LOOK_EVERY / 2 {
+                polled = now;
+                jobs.push(poll(self.waiters.clone()).boxed());
+            }
             let look = sleep(LOOK_EVERY);
             tokio::pin!(look);
             loop {
@@ -128,10 +139,10 @@ impl Shared {
         jobs.extend(expired.map(|claim| self.clone().end(claim).boxed()));
         let sessions = self.claims.sessions();
         attended.retain(|id, _| sessions.iter().any(|(session, _)| session.id() == *id));
-        for (session, need) in sessions {
+        for (session, is_needed) in sessions {
             let last = attended.entry(session.id()).or_insert_with(|| Attended::since(now));
-            last.used = if need.is_some() { now } else { last.used };
-            jobs.extend(self.attend(session, need, last, now));
+            last.used = if is_needed { now } else { last.used };
+            jobs.extend(self.attend(session, last, now));
         }
         let is_idle = |last: &Attended| now.since(last.used) > IDLE_LIMIT;
         // To see what is used costs a look at each claim.
@@ -147,7 +158,6 @@ impl Shared {
     fn attend(
         self: &Arc<Self>,
         session: Arc<Session>,
-        need: Option<Need>,
         last: &mut Attended,
         now: Moment,
     ) -> Vec<BoxFuture<'static, ()>> {
@@ -159,7 +169,8 @@ impl Shared {
             last.counted = now;
             jobs.push(self.clone().delete_orphans(session.clone()).boxed());
         }
-        if now.since(last.renewed) + LOOK_EVERY / 2 >= renew_interval(session.ttl(), need) {
+        let is_due = session.left(now) <= session.ttl() / 3 * 2;
+        if is_due && now.since(last.renewed) >= RENEW_AGAIN {
             last.renewed = now;
             jobs.push(renew(session).boxed());
         }
@@ -222,13 +233,9 @@ impl Shared {
     }
 }
 
-/// How often a session is renewed. One that only claims in a queue will need is not to cost the server more than
-/// it must: very many may wait.
-fn renew_interval(ttl: Duration, need: Option<Need>) -> Duration {
-    match need {
-        Some(Need::Later) => ttl / 3,
-        Some(Need::Now) | None => (ttl / 3).min(RENEW_EVERY),
-    }
+/// Looks at all places of the client in queues, so that no waiter has to.
+async fn poll(waiters: Arc<Waiters>) {
+    let _ = timeout(RENEW_LIMIT, waiters.look()).await;
 }
 
 async fn renew(session: Arc<Session>) {

@@ -23,26 +23,25 @@
 //!
 //! ```text
 //!   client ── session for a TTL of 30 s ──┬── lock a, held
-//!      │      (one lease of 32 s)         ├── lock b, held
+//!      │      (one lease of 32 s)         ├── lock b, waiting
 //!      │                                  └── …
-//!      ├───── session for places ─────────┬── lock c, waiting
-//!      │      (one lease of 2 s)          └── …
 //!      └───── marks (a lease of 40 s) ──────  claims that were withdrawn
 //! ```
 //!
 //! - **Session**: one lease for each TTL that the client uses, granted when it is first needed, renewed
-//!   by one request whatever hangs on it, and ended when nothing does for 15 s, or when the client shuts
-//!   down. Its lease is 2 s longer than the TTL, so that a grant finds its whole TTL on it.
+//!   at a third of its TTL by one request whatever hangs on it, and ended when nothing does for 15 s, or when the client
+//!   shuts down. Its lease is 2 s longer than the TTL. A claim that finds less than its TTL on it renews it first.
 //! - **Acquire**: one transaction. If nobody has a claim, ours is written, and holds. Else, if the caller
-//!   waits, ours is written on the session for places, whose lease is 2 s: a waiter that died is gone
-//!   after 2 to 3 s. A client that has not waited for a while has no such session yet. Its first transaction takes the
-//!   lock or does nothing, and is shorter for it; a second one writes the place.
+//!   waits, ours is written as a place in the queue, on the same session.
 //! - **Many at once**: acquisitions and releases of many tasks of a client go as parts of one transaction, of which
 //!   each has an answer of its own. It has one part of each lock at most.
 //! - **Waiting**: a waiter watches the two claims before its own. When the farther one goes, it reads who
 //!   is left before it. When the nearer one goes and no other is left, the lock is its own, without a
-//!   further read, since no claim can come before one that exists. That hold lasts for what is left of the
-//!   2 s, and its first renewal moves it to the session of its TTL. A poll reads two keys.
+//!   further read, since no claim can come before one that exists. A client looks at all its places every 0.8 s, at three
+//!   keys each.
+//! - **Overtaking**: a hold that came by its place is believed in for less than 2 s until its first renewal has written
+//!   into its value that it is held. A front of the queue that nobody claims for as long is deleted by a waiter behind
+//!   it, if nobody has written to it since it was seen: its client has died, or is cut off.
 //! - **Shared**: one transaction too. If all claims are shared ones, which the server sees by comparing the
 //!   values, ours is written beside them, and holds. Else it waits for the claims of other kinds before it,
 //!   and comes in with all readers behind them.
@@ -105,12 +104,13 @@ mod error;
 mod fence;
 mod floor;
 mod identity;
+mod in_flight;
 mod keeper;
 mod keys;
 mod listing;
 mod marks;
 mod options;
-mod recent;
+mod overtaking;
 mod renewal;
 mod requests;
 mod runs;

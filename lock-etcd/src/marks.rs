@@ -31,6 +31,6 @@ impl Marks {
             session.is_gone() || session.is_open() && session.left(now) < WITHDRAWAL_REMEMBERED
         };
         current.take_if(|session| is_worn(session));
-        current.get_or_insert_with(|| Arc::new(Session::new(server.clone(), MARKS_SECONDS))).clone()
+        current.get_or_insert_with(|| Session::new(server.clone(), MARKS_SECONDS)).clone()
     }
 }

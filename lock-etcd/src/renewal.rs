@@ -62,7 +62,7 @@ impl Cluster {
         let Some(key) = self.key_of(&renewal.name, renewal.owner).await? else { return Ok(None) };
         self.floors.get().await?;
         let Some(revision) = self.floors.revision(renewal.token) else { return Ok(None) };
-        let session = self.claims.renewing(renewal, &key)?;
+        let session = self.claims.renewing(renewal.owner, renewal.ttl, revision, &key)?;
         Ok(Some(Hold { renewal, revision, key, session }))
     }
 
@@ -80,7 +80,7 @@ impl Cluster {
 
     /// Reads the keys of at most [`BATCH`] holds, and moves those that are not on their session.
     async fn prove(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<Answer> {
-        let read = requests::read(holds.iter().map(|hold| hold.key.as_bytes()));
+        let read = requests::prove(holds.iter().map(|hold| hold.key.as_bytes()));
         match self.server.txn(read).await.and_then(|answer| entries(&answer)) {
             Ok(found) => {
                 let found = holds.iter().zip(found);
@@ -100,7 +100,7 @@ impl Cluster {
         let entry = entry.filter(|entry| entry.revision == revision);
         match (entry, &hold.session) {
             (Some(entry), Some(session)) => {
-                if self.settle(&hold.key, owner, revision, entry.lease, session).await? {
+                if self.settle_seen(owner, entry, session).await? {
                     return Ok(Extension::Extended(session.left(asked)));
                 }
             }
@@ -112,17 +112,38 @@ impl Cluster {
         Ok(Extension::Lost)
     }
 
-    /// Lets the key of a hold, which was seen on the lease `from`, be on its session; false if the hold is over.
-    pub(crate) async fn settle(
+    /// [Settles](Self::settle) a hold of which the value was not read.
+    async fn settle_seen(
         &self,
-        key: &str,
         owner: OwnerId,
-        revision: i64,
-        from: i64,
+        seen: StoredClaim,
         session: &Arc<Session>,
     ) -> Result<bool, BackendError> {
-        if from != session.id() && !self.outlasts(owner, from, session).await {
-            let txn = requests::reattach(key, revision, from, session.id());
+        if !self.claims.is_unclaimed(owner) {
+            return self.settle(owner, &seen, true, session).await;
+        }
+        let read = entries(&self.server.txn(requests::read([&*seen.key])).await?)?.pop().flatten();
+        match read.filter(|read| read.revision == seen.revision) {
+            Some(read) => self.settle(owner, &read, read.is_claimed(), session).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Lets the key of a hold, as it was seen, be on its session and say that it is held; false if the hold is over.
+    pub(crate) async fn settle(
+        &self,
+        owner: OwnerId,
+        seen: &StoredClaim,
+        is_claimed: bool,
+        session: &Arc<Session>,
+    ) -> Result<bool, BackendError> {
+        let stays = seen.lease == session.id() || self.outlasts(owner, seen.lease, session).await;
+        if !is_claimed || !stays {
+            let to = if stays { seen.lease } else { session.id() };
+            let txn = match is_claimed {
+                true => requests::reattach(seen, to),
+                false => requests::claim(seen, to),
+            };
             // C41: once its work has ended, it is nobody's.
             let Some(moved) = unless_retired(&self.server.txn(txn).await?)? else {
                 return Ok(false);
@@ -134,7 +155,7 @@ impl Cluster {
                 };
             }
         }
-        self.claims.settled(owner, revision);
+        self.claims.settled(owner);
         Ok(true)
     }
 }

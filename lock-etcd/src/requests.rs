@@ -10,7 +10,7 @@ use lock_core::backend::Claim;
 use lock_core::{FencingToken, Kind, OwnerId, Slots};
 
 use crate::keys::Root;
-use crate::standing::{first_slots, read_before};
+use crate::standing::{COUNTED, first_slots, read_before};
 use crate::stored_claim::StoredClaim;
 use crate::value;
 use crate::view::View;
@@ -30,16 +30,16 @@ impl ClaimKeys {
     }
 }
 
-/// Takes the lock on the lease `hold` if nobody has a claim on it, or if a shared claim finds none but shared
-/// ones. Else it takes a place in the queue, if there is a lease for one and the claim has no place yet, and
-/// looks. A claim that was withdrawn gets neither (C19).
-pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, hold: i64, place: Option<i64>) -> Txn {
+/// Takes the lock on a lease if nobody has a claim on it, or if a shared claim finds none but shared ones. Else it
+/// takes a place in the queue on the same lease, if the claim waits and has no place yet, and looks. A claim that was
+/// withdrawn gets neither (C19).
+pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, lease: i64, waits: bool) -> Txn {
     let (kind, is_wanted) = (claim.kind, is_wanted(keys));
     let absent = Compare::create_revision(&*keys.own, CompareOp::Equal, 0);
     let mut otherwise = view(keys, kind, None);
     otherwise.push(TxnOp::get(&*keys.withdrawn, Some(GetOptions::new().with_count_only())));
-    let take = take(keys, claim, hold);
-    let mut enqueue = place.map(|lease| {
+    let take = take(keys, claim, lease);
+    let mut enqueue = waits.then(|| {
         let queue = Txn::new().when([absent.clone(), is_wanted.clone()]).and_then([put(
             keys,
             value::of_waiter(claim),
@@ -88,7 +88,7 @@ fn put(keys: &ClaimKeys, value: Vec<u8>, lease: i64) -> TxnOp {
 }
 
 /// Writes the slots of a claim on permits, by which it holds, on the lease `hold`: of a claim with a place,
-/// if nobody has touched its key since it was made; of one without, if nobody has come since it looked.
+/// if nobody has touched its key since it looked; of one without, if nobody has come since it looked.
 pub(crate) fn take_slots(
     keys: &ClaimKeys,
     claim: &Claim,
@@ -97,7 +97,7 @@ pub(crate) fn take_slots(
     view: &View,
 ) -> Txn {
     let unchanged = match &view.own {
-        Some(own) => vec![Compare::mod_revision(&*keys.own, CompareOp::Equal, own.revision)],
+        Some(own) => vec![Compare::mod_revision(&*keys.own, CompareOp::Equal, own.modified)],
         None => {
             let nobody_new =
                 Compare::create_revision(&*keys.range, CompareOp::Less, view.revision + 1);
@@ -145,18 +145,64 @@ pub(crate) fn first() -> GetOptions {
     GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1)
 }
 
-/// Reads several keys, and nothing else: what a waiter polls, and what proves holds.
+/// How many claims of the front of a queue a waiter reads at most: as many as know all claims before them.
+pub(crate) const FRONT: usize = COUNTED as usize;
+
+/// What reads the claims that were made first, those before the place that was made in this revision.
+pub(crate) fn front(keys: &ClaimKeys, revision: i64) -> (String, GetOptions) {
+    let options = first().with_limit(i64::from(COUNTED)).with_max_create_revision(revision - 1);
+    (keys.range.clone(), options)
+}
+
+/// Reads several claims.
 pub(crate) fn read(keys: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Txn {
-    let reads =
-        keys.into_iter().map(|key| TxnOp::get(key, Some(GetOptions::new().with_keys_only())));
+    read_each(keys, GetOptions::new())
+}
+
+/// Reads which claims there are, without their values: what proves holds.
+pub(crate) fn prove(keys: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Txn {
+    read_each(keys, GetOptions::new().with_keys_only())
+}
+
+fn read_each(keys: impl IntoIterator<Item = impl Into<Vec<u8>>>, options: GetOptions) -> Txn {
+    let reads = keys.into_iter().map(|key| TxnOp::get(key, Some(options.clone())));
     Txn::new().and_then(reads.collect::<Vec<_>>())
+}
+
+/// Deletes claims, if nobody has written to any of them since they were read.
+pub(crate) fn overtake<'a>(claims: impl Iterator<Item = &'a StoredClaim> + Clone) -> Txn {
+    let unchanged =
+        claims.clone().map(|c| Compare::mod_revision(&*c.key, CompareOp::Equal, c.modified));
+    let deletions = claims.map(|claim| TxnOp::delete(&*claim.key, None));
+    Txn::new().when(unchanged.collect::<Vec<_>>()).and_then(deletions.collect::<Vec<_>>())
+}
+
+/// Writes a place as it is, if nobody has written to it since it was taken in this revision.
+pub(crate) fn touch(key: &str, revision: i64, lease: i64) -> Txn {
+    let unchanged = Compare::mod_revision(key, CompareOp::Equal, revision);
+    let options = PutOptions::new().with_lease(lease).with_ignore_value();
+    Txn::new().when([unchanged]).and_then([TxnOp::put(key, "", Some(options))])
+}
+
+/// Writes into the key of a hold that came by its place that it is held, on the lease `to`, if nobody has written to it
+/// since it was read. Otherwise it reads the key. The create revision stays.
+pub(crate) fn claim(place: &StoredClaim, to: i64) -> Txn {
+    let key = &*place.key;
+    let unchanged = Compare::mod_revision(key, CompareOp::Equal, place.modified);
+    let value = value::claimed(&place.value, SystemTime::now());
+    let put = TxnOp::put(key, value, Some(PutOptions::new().with_lease(to)));
+    unless_retired(
+        key,
+        Txn::new().when([unchanged]).and_then([put]).or_else([TxnOp::get(key, None)]),
+    )
 }
 
 /// Moves the key of a hold to another lease, if it is still the same hold on the same lease. Otherwise it
 /// reads the key. The create revision stays.
-pub(crate) fn reattach(key: &str, revision: i64, from: i64, to: i64) -> Txn {
-    let same_hold = Compare::create_revision(key, CompareOp::Equal, revision);
-    let same_lease = Compare::lease(key, CompareOp::Equal, from);
+pub(crate) fn reattach(hold: &StoredClaim, to: i64) -> Txn {
+    let key = &*hold.key;
+    let same_hold = Compare::create_revision(key, CompareOp::Equal, hold.revision);
+    let same_lease = Compare::lease(key, CompareOp::Equal, hold.lease);
     let options = PutOptions::new().with_lease(to).with_ignore_value();
     let put = TxnOp::put(key, "", Some(options));
     let moved = Txn::new().when([same_hold, same_lease]).and_then([put]);
@@ -181,7 +227,7 @@ pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
     let same_hold = Compare::create_revision(&*held.key, CompareOp::Equal, revision);
     let is_first = Compare::create_revision(range, CompareOp::Greater, revision - 1).with_prefix();
     let options = Some(PutOptions::new().with_lease(lease));
-    let put = TxnOp::put(&*held.key, value::retired(&held.value), options);
+    let put = TxnOp::put(&*held.key, value::retired(&held.value, SystemTime::now()), options);
     Txn::new().when([same_hold, is_first]).and_then([put])
 }
 

@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{LeaseGrantOptions, LeaseTimeToLiveOptions, LeaseTimeToLiveResponse};
+use etcd_client::{Client, LeaseGrantOptions, LeaseTimeToLiveOptions, LeaseTimeToLiveResponse};
 use futures_util::future::FutureExt;
 use lock_core::{BackendError, Clock, Moment, SystemClock};
 use rand::TryRng;
@@ -19,11 +19,8 @@ use rand::rngs::SysRng;
 use tokio::sync::OnceCell;
 
 use crate::error::{classify, is_lease_gone, is_lease_there, lease_gone};
-use crate::recent::Recent;
+use crate::in_flight::InFlight;
 use crate::server::Server;
-
-/// What names the keys on a lease.
-pub(crate) type Census = Arc<LeaseTimeToLiveResponse>;
 
 /// One lease, and until when the server keeps it.
 pub(crate) struct Session {
@@ -33,7 +30,7 @@ pub(crate) struct Session {
     /// What the server granted. It is set once the lease is there.
     granted: OnceCell<Duration>,
     state: Mutex<State>,
-    census: Recent<Result<Census, BackendError>>,
+    keep_alive: InFlight<Result<(), BackendError>>,
 }
 
 struct State {
@@ -44,17 +41,17 @@ struct State {
 
 impl Session {
     /// A session whose lease is granted when it is first needed.
-    pub(crate) fn new(server: Arc<Server>, seconds: i64) -> Self {
+    pub(crate) fn new(server: Arc<Server>, seconds: i64) -> Arc<Self> {
         // From the system: after a fork a generator of our own would draw the same on both sides.
         let drawn = SysRng.try_next_u64().unwrap_or_else(|_| rand::random());
-        Self {
+        Arc::new(Self {
             server,
             id: (drawn >> 1).max(1).cast_signed(),
             seconds,
             granted: OnceCell::new(),
             state: Mutex::new(State { confirmed: None, is_gone: false }),
-            census: Recent::default(),
-        }
+            keep_alive: InFlight::default(),
+        })
     }
 
     pub(crate) fn id(&self) -> i64 {
@@ -84,7 +81,10 @@ impl Session {
     }
 
     /// Lets the lease last for at least `span` from now on, and returns how long it does.
-    pub(crate) async fn last_for(&self, span: Duration) -> Result<Duration, BackendError> {
+    pub(crate) async fn last_for(
+        self: &Arc<Self>,
+        span: Duration,
+    ) -> Result<Duration, BackendError> {
         let now = SystemClock.now();
         self.granted.get_or_try_init(|| self.grant()).await?;
         if self.left(now) < span {
@@ -94,7 +94,7 @@ impl Session {
     }
 
     /// Asks for the lease. An earlier request whose answer was lost asked for the same id.
-    async fn grant(&self) -> Result<Duration, BackendError> {
+    async fn grant(self: &Arc<Self>) -> Result<Duration, BackendError> {
         let (id, seconds, asked) = (self.id, self.seconds, SystemClock.now());
         let options = LeaseGrantOptions::new().with_id(id);
         let grant = self
@@ -111,8 +111,13 @@ impl Session {
         }
     }
 
-    /// Lets the lease last for its TTL from now on: one request, whatever hangs on it (C12).
-    pub(crate) async fn keep_alive(&self) -> Result<(), BackendError> {
+    /// Lets the lease last for its TTL from now on: one request, whatever hangs on it and however many ask (C12).
+    pub(crate) async fn keep_alive(self: &Arc<Self>) -> Result<(), BackendError> {
+        let session = self.clone();
+        self.keep_alive.join(|| async move { session.send_keep_alive().await }.boxed()).await
+    }
+
+    async fn send_keep_alive(&self) -> Result<(), BackendError> {
         let (id, asked) = (self.id, SystemClock.now());
         let keep = self.server.send(|mut client| async move { client.lease_keep_alive(id).await });
         match keep.await {
@@ -128,13 +133,14 @@ impl Session {
         }
     }
 
-    /// The keys on the lease, by one request for all who ask at about the same time.
+    /// The keys on the lease.
     ///
     /// A key among them is there. One that is not may be there all the same: the leader answers, which may
     /// have yet to carry out what another member has.
-    pub(crate) async fn census(&self) -> Result<Census, BackendError> {
-        let (server, id) = (self.server.clone(), self.id);
-        self.census.get(|| async move { census_of(&server, id).await }.boxed()).await
+    pub(crate) async fn census(&self) -> Result<LeaseTimeToLiveResponse, BackendError> {
+        let (id, options) = (self.id, Some(LeaseTimeToLiveOptions::new().with_keys()));
+        let ask = |mut client: Client| async move { client.lease_time_to_live(id, options).await };
+        self.server.request(ask).await
     }
 
     /// Ends the lease, and with it all keys on it.
@@ -159,12 +165,4 @@ impl Session {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-async fn census_of(server: &Server, id: i64) -> Result<Census, BackendError> {
-    let options = Some(LeaseTimeToLiveOptions::new().with_keys());
-    let ask = |mut client: etcd_client::Client| async move {
-        client.lease_time_to_live(id, options).await
-    };
-    server.request(ask).await.map(Arc::new)
 }

@@ -58,11 +58,11 @@ impl Cluster {
     }
 
     async fn take_all(&self, tries: &[Try<'_>]) -> Result<Answer, BackendError> {
-        let mut sessions: Vec<_> = tries.iter().map(|this| &this.hold).collect();
+        let mut sessions: Vec<_> = tries.iter().map(|this| &this.session).collect();
         for this in tries {
-            this.hold.last_for(this.claim.ttl.as_duration()).await?;
+            this.session.last_for(this.claim.ttl.as_duration()).await?;
         }
-        let asked = tries.iter().map(|this| (&this.keys, this.claim, this.hold.id()));
+        let asked = tries.iter().map(|this| (&this.keys, this.claim, this.session.id()));
         let Some(floor) = tries.first().map(|this| this.floor) else {
             return Err(unreadable("no claim"));
         };
@@ -72,7 +72,7 @@ impl Cluster {
         let asked = tries.iter().map(asks).collect::<Result<Vec<_>, _>>()?;
         let answer = self.server.txn(txn).await;
         asked.iter().for_each(|asked| self.claims.answered(asked, &answer));
-        self.floors.guarded(&self.written_on(sessions.into_iter(), answer).await?)
+        self.floors.guarded(&self.written_on(sessions, answer).await?)
     }
 
     fn all_taken(&self, tries: &[Try<'_>], answer: &Answer) -> Result<Vec<Grant>, BackendError> {

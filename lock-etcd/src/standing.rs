@@ -30,7 +30,7 @@ use lock_core::{Kind, Slots};
 use crate::stored_claim::StoredClaim;
 
 /// Up to how many claims before ours in the queue are counted, and known by their keys.
-const COUNTED: u16 = 16;
+pub(crate) const COUNTED: u16 = 16;
 
 /// How many claims a claim of this kind reads: its own and those before it. On permits it reads as many as
 /// could be granted beside each other, so that it knows all before it if it fits.
@@ -210,6 +210,7 @@ mod tests {
         StoredClaim {
             key: revision.to_string().into_bytes(),
             revision,
+            modified: revision,
             lease: 1,
             value: Value { kind, slots, ..Value::default() },
         }

@@ -11,6 +11,8 @@ pub(crate) struct StoredClaim {
     pub(crate) key: Vec<u8>,
     /// The revision of the store in which it was made.
     pub(crate) revision: i64,
+    /// The revision of the store in which it was last written.
+    pub(crate) modified: i64,
     /// 0 if it has none.
     pub(crate) lease: i64,
     pub(crate) value: Value,
@@ -19,12 +21,24 @@ pub(crate) struct StoredClaim {
 impl StoredClaim {
     pub(crate) fn of(pair: &KeyValue) -> Self {
         let (key, value) = (pair.key().to_vec(), value::read(pair.value()));
-        Self { key, revision: pair.create_revision(), lease: pair.lease(), value }
+        let (revision, modified) = (pair.create_revision(), pair.mod_revision());
+        Self { key, revision, modified, lease: pair.lease(), value }
     }
 
     /// Who may hold beside it.
     pub(crate) fn kind(&self) -> Kind {
         self.value.kind
+    }
+
+    /// Whether its holder has written that it holds. A value that is not understood is a hold of somebody else's.
+    pub(crate) fn is_claimed(&self) -> bool {
+        let Value { since, slots, owner, .. } = &self.value;
+        since.is_some() || *slots != Slots::NONE || owner.is_none()
+    }
+
+    /// Whether a waiter has written its place once more since it took it.
+    pub(crate) fn has_shown_life(&self) -> bool {
+        self.modified > self.revision
     }
 
     /// Its slots, if it is a claim on permits that holds.

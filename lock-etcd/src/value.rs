@@ -16,8 +16,8 @@
 //! shared and retired claims, and no text.
 //!
 //! etcd tells no wall time. So the holder writes its own, in ms since 1970, behind the label on a line of
-//! its own: a label has no line breaks. A claim that had to queue writes no time, since nobody writes to
-//! its key when its turn comes; one of n does, since it writes its slots then. The third line tells the owner.
+//! its own: a label has no line breaks. A place in the queue has no time: the holder that comes of it writes one with its
+//! first renewal, or with its slots. So the time tells that the lock is claimed. The third line tells the owner.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -67,14 +67,23 @@ pub(crate) fn of_holder(claim: &Claim, slots: &Slots, now: SystemTime) -> Vec<u8
     [start(claim.kind, slots), text.into()].concat()
 }
 
+/// The value of a hold that came by its place in the queue, of which `place` was the value. It was claimed at `now` on
+/// the holder's wall clock (C45).
+pub(crate) fn claimed(place: &Value, now: SystemTime) -> Vec<u8> {
+    let text = text(&place.label, Some(now), place.owner);
+    [start(place.kind, &place.slots), text.into()].concat()
+}
+
 /// The value of a hold that outlasts its work, which was `held` before.
-pub(crate) fn retired(held: &Value) -> Vec<u8> {
-    [&[RETIRED], text(&held.label, held.since, held.owner).as_bytes()].concat()
+pub(crate) fn retired(held: &Value, now: SystemTime) -> Vec<u8> {
+    let since = held.since.unwrap_or(now);
+    [&[RETIRED], text(&held.label, Some(since), held.owner).as_bytes()].concat()
 }
 
 /// What stands behind the kind.
 fn text(label: &Label, since: Option<SystemTime>, owner: Option<OwnerId>) -> String {
-    let since = since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
+    // Also on a clock before 1970: that a time stands there tells that the lock is held.
+    let since = since.map(|since| since.duration_since(UNIX_EPOCH).unwrap_or_default());
     let since = since.map(|since| since.as_millis().to_string()).unwrap_or_default();
     let owner = owner.map(|owner| owner.expose()).unwrap_or_default();
     // The label itself, not as it is shown, where some characters are escaped.
@@ -173,8 +182,9 @@ mod tests {
                 let (label, owner) = (claim.label.clone(), Some(claim.owner));
                 let waiter = Value { kind, label, owner, ..Value::default() };
                 assert_eq!(read(&of_waiter(&claim)), waiter);
-                let holder = Value { slots: slots.clone(), since: Some(now), ..waiter };
+                let holder = Value { slots: slots.clone(), since: Some(now), ..waiter.clone() };
                 assert_eq!(read(&of_holder(&claim, &slots, now)), holder);
+                assert_eq!(read(&claimed(&waiter, now)), Value { since: Some(now), ..waiter });
             }
         }
     }
@@ -192,10 +202,10 @@ mod tests {
             let claim = claim(Kind::Exclusive, label);
             for held in [of_waiter(&claim), of_holder(&claim, &Slots::NONE, now)] {
                 let held = read(&held);
-                let value = retired(&held);
+                let value = retired(&held, now);
                 assert!(is_retired(&value), "{value:?}");
-                assert_eq!(read(&value), held);
-                assert_eq!(retired(&read(&value)), value, "once more");
+                assert_eq!(read(&value), Value { since: Some(now), ..held });
+                assert_eq!(retired(&read(&value), UNIX_EPOCH), value, "once more");
             }
         }
     }

@@ -11,7 +11,7 @@
 //! that. When the first one goes, and all before it are known to be gone, the lock is its own: no claim can
 //! come before one that exists, so it takes no further read (C27). All three watches are on one stream of
 //! one member, which tells of deletions in their order. So our own claim was still there when the first one
-//! went. How long it lasts is told by the last renewal of its session, and never more.
+//! went. It lasts for a moment, within which it is renewed, and so [claimed](crate::overtaking).
 //!
 //! A shared claim does the same, and sees only the claims of other kinds before it. A claim on permits
 //! watches one thing: what becomes of the claim before it, or, if all before it hold, whether one of them
@@ -20,13 +20,19 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use futures_util::future::{FutureExt, join_all, select_all};
-use lock_core::backend::{Grant, ServerTime, WaiterHandle};
-use lock_core::{BackendError, Contention, FencingToken, Kind, Label, Moment, OwnerId};
+use futures_util::future::{FutureExt, join_all, select_all, try_join_all};
+use lock_core::backend::{FALLBACK_POLL, Grant, ServerTime, WaiterHandle};
+use lock_core::{
+    BackendError, Clock, Contention, FencingToken, Kind, Label, Moment, OwnerId, SystemClock,
+};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::claims::Claims;
+use crate::in_flight::InFlight;
+use crate::overtaking::UNCLAIMED_LASTS;
 use crate::requests::{self, ClaimKeys};
 use crate::server::Server;
 use crate::session::Session;
@@ -38,12 +44,19 @@ use crate::watches::{Watch, Watches};
 /// How many claims before our own are watched.
 const NEAREST: usize = 2;
 
+/// At how many places one request looks: three keys each, and the server takes up to 128 operations.
+const AT_ONCE: usize = 40;
+
+/// A hold that came by its place is to last for so long at least when its waiter is told, so that it can be renewed.
+const LEAST: Duration = Duration::from_millis(600);
+
 /// The waiting claims of one client, each with a task.
 pub(crate) struct Waiters {
     server: Arc<Server>,
     claims: Arc<Claims>,
     watches: Arc<Watches>,
     waiting: Mutex<HashMap<OwnerId, (Arc<Place>, Task)>>,
+    look: InFlight<Result<(), BackendError>>,
 }
 
 struct Task(JoinHandle<()>);
@@ -74,11 +87,23 @@ pub(crate) struct Place {
     pub(crate) is_watching: AtomicBool,
     /// When the waiter asked last, and when that was answered on the server's clock.
     pub(crate) answered: Mutex<(Moment, ServerTime)>,
+    pub(crate) waiter: WaiterHandle,
+    pub(crate) seen: Mutex<Seen>,
+    /// Told when a look leaves it open whether the front of the queue lives.
+    pub(crate) in_doubt: Notify,
+}
+
+/// The place was there, and a claim before it: when the look that saw it began, and the revision of the store then.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) asked: Moment,
+    pub(crate) revision: i64,
 }
 
 impl Waiters {
     pub(crate) fn new(server: Arc<Server>, claims: Arc<Claims>, watches: Arc<Watches>) -> Self {
-        Self { server, claims, watches, waiting: Mutex::default() }
+        let (waiting, look) = Default::default();
+        Self { server, claims, watches, waiting, look }
     }
 
     /// The place of a claim, and whether its task watches those before it.
@@ -90,7 +115,7 @@ impl Waiters {
     }
 
     /// Wakes the claim when its turn has come.
-    pub(crate) fn wait(&self, place: Place, waiter: WaiterHandle) {
+    pub(crate) fn wait(&self, place: Place) {
         let place = Arc::new(place);
         let turn = Turn {
             place: place.clone(),
@@ -104,9 +129,9 @@ impl Waiters {
             // Before the waiter looks again, which then sees who is to be watched.
             place.is_watching.store(false, Ordering::Release);
             match grant {
-                Ok(Some(grant)) => waiter.granted(grant),
+                Ok(Some(grant)) => place.waiter.granted(grant),
                 // Our claim is gone, or the server did not answer, or there may be room.
-                Ok(None) | Err(_) => waiter.try_again(),
+                Ok(None) | Err(_) => place.waiter.try_again(),
             }
         });
         let mut waiting = self.waiting();
@@ -114,6 +139,34 @@ impl Waiters {
             waiting.retain(|_, (_, task)| !task.0.is_finished());
         }
         waiting.insert(place.owner, (place, Task(task)));
+    }
+
+    /// Looks at all places, whether each is there and the claim before it: one request for all of them, and for all who
+    /// ask meanwhile. A waiter of which that is not so looks again by itself (C28).
+    pub(crate) async fn look(self: &Arc<Self>) -> Result<(), BackendError> {
+        let waiters = self.clone();
+        self.look.join(|| async move { waiters.look_at_all().await }.boxed()).await
+    }
+
+    async fn look_at_all(&self) -> Result<(), BackendError> {
+        let watched = |place: &Place| {
+            let is_watching = place.is_watching.load(Ordering::Acquire);
+            // One that waits for permits looks at more than the claim before it.
+            is_watching && !matches!(place.kind, Kind::OneOf(_))
+        };
+        let places: Vec<_> = self.waiting().values().map(|(place, _)| place.clone()).collect();
+        let places: Vec<_> = places.into_iter().filter(|place| watched(place)).collect();
+        try_join_all(places.chunks(AT_ONCE).map(|some| self.look_at(some))).await.map(drop)
+    }
+
+    async fn look_at(&self, places: &[Arc<Place>]) -> Result<(), BackendError> {
+        let asked = SystemClock.now();
+        let answer =
+            self.server.txn(requests::read(places.iter().flat_map(|p| p.polled()))).await?;
+        for (place, found) in places.iter().zip(entries(&answer)?.chunks(3)) {
+            place.looked(asked, answer.revision, found);
+        }
+        Ok(())
     }
 
     /// Wakes the claim no more.
@@ -137,6 +190,42 @@ impl Place {
         self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The keys that tell whether it still waits: its own, that of the claim before it, and the farthest that is known.
+    fn polled(&self) -> [Vec<u8>; 3] {
+        let (own, ahead) = (self.keys.own.as_bytes(), self.ahead());
+        let [before, farthest] = [ahead.keys.first(), ahead.keys.last()];
+        [own, before.map_or(own, Vec::as_slice), farthest.map_or(own, Vec::as_slice)]
+            .map(<[u8]>::to_vec)
+    }
+
+    /// Takes note of what was read of these keys. If the place is lost, or nobody is before it, the waiter is to look
+    /// again.
+    fn looked(&self, asked: Moment, revision: i64, found: &[Option<StoredClaim>]) {
+        let made = |number: usize| Some(found.get(number)?.as_ref()?.revision);
+        let is_there = made(0) == Some(self.revision);
+        if is_there && made(1).is_some_and(|before| before < self.revision) {
+            *self.seen() = Seen { asked, revision };
+            let farthest = found.get(2).and_then(Option::as_ref);
+            let is_whole = self.ahead().is_whole;
+            if farthest.is_none_or(|first| is_whole && !first.is_claimed()) {
+                self.in_doubt.notify_one();
+            }
+        } else {
+            self.is_watching.store(false, Ordering::Release);
+            self.waiter.try_again();
+        }
+    }
+
+    /// Whether a look within the last second saw that it waits (C28).
+    pub(crate) fn was_seen_lately(&self) -> bool {
+        SystemClock.now().since(self.seen().asked) < FALLBACK_POLL
+    }
+
+    /// What the last look saw.
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What a waiter is told.
     pub(crate) fn contention(&self) -> Contention {
         let mut contention = Contention::unknown();
@@ -147,24 +236,35 @@ impl Place {
         contention
     }
 
-    /// The hold lasts for as long as its session does, counted from the waiter's last question.
-    fn grant(&self) -> Grant {
+    /// The hold, whose TTL counts from the waiter's last question. It is believed in no longer than those behind it wait
+    /// for it to be [claimed](crate::overtaking). `None` if it is too short to be: the claim is found to hold, then.
+    fn grant(&self) -> Option<Grant> {
         let (asked, at) = *self.answered();
-        Grant::new(self.token, self.session.left(asked)).at(at)
+        let until = self.seen().asked.after(UNCLAIMED_LASTS);
+        let left = |now: Moment| self.session.left(now).min(now.until(until));
+        let is_enough = left(SystemClock.now()) >= LEAST;
+        is_enough.then(|| Grant::new(self.token, left(asked)).at(at))
     }
 }
 
 /// Waits for the turn of one place.
-struct Turn {
-    place: Arc<Place>,
-    server: Arc<Server>,
+pub(crate) struct Turn {
+    pub(crate) place: Arc<Place>,
+    pub(crate) server: Arc<Server>,
     watches: Arc<Watches>,
     claims: Arc<Claims>,
 }
 
 impl Turn {
-    /// Returns the grant when the turn has come; `None` if the place is lost.
+    /// Returns the grant when the turn has come; `None` if the place is lost, or the waiter is to look by itself.
     async fn comes(self) -> Result<Option<Grant>, BackendError> {
+        tokio::select! {
+            turn = self.is_told() => turn,
+            never = self.overtakes() => match never {},
+        }
+    }
+
+    async fn is_told(&self) -> Result<Option<Grant>, BackendError> {
         if let Kind::OneOf(_) = self.place.kind {
             return self.stirs().await.map(|()| None);
         }
@@ -189,8 +289,10 @@ impl Turn {
             // What happened before a watch was opened again is not told, and is to be read.
             if self.place.ahead().is_none() && !watched.iter().any(Watch::was_reopened) {
                 let Place { owner, keys, revision, .. } = &*self.place;
-                let is_granted = self.claims.granted(*owner, &keys.own, *revision);
-                return Ok(is_granted.then(|| self.place.grant()));
+                let grant = self.place.grant();
+                let is_granted =
+                    grant.is_some() && self.claims.came_first(*owner, &keys.own, *revision);
+                return Ok(grant.filter(|_| is_granted));
             }
         }
     }

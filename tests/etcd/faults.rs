@@ -6,7 +6,7 @@ use leasehold::{LockError, LockRequest, LostReason, Wait};
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::time::timeout;
 
-use crate::servers::{EtcdFaults, claims, one_member};
+use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, one_member};
 use crate::support::{
     LIMIT, MINUTE, REQUEST_TIMEOUT, SLACK, client, client_through, every_call_fails_in_time,
     fresh_name, held, patient, queued, released, renewed, served, served_within, turn,
@@ -186,7 +186,8 @@ async fn a_waiter_that_was_cut_off_does_not_believe_in_its_old_place() {
         (client(&server.url()).await, client_through::<EtcdFaults>(&proxy).await);
     let name = fresh_name();
     let guard = held(&holder, &name).await;
-    let waiting = queued(&waiter, &holder, patient(&name).wait(Wait::Forever), &name).await;
+    let request = patient(&name).ttl(SHORTEST_TTL).wait(Wait::Forever);
+    let waiting = queued(&waiter, &holder, request, &name).await;
     proxy.set(Mode::BlackHole);
     eventually("its place is gone", LIMIT, async || claims(server, &name).len() == 1).await;
     released(guard).await;

@@ -1,16 +1,21 @@
 //! Places in the queue: what becomes of one that nobody looks after, and how one is found again.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use leasehold::core::backend::Attempt;
+use futures_util::future::join_all;
+use leasehold::core::backend::{Attempt, WAITER_LIVENESS};
 use leasehold::{DistributedLock, LockClient, Wait};
-use lock_testkit::{Mode, Proxy, eventually};
+use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
-use crate::servers::{EtcdFaults, claims, one_member};
+use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, gauge, one_member, url_at};
 use crate::sessions::backend;
 use crate::support::{
-    LIMIT, client, client_of, client_through, fresh_name, held, patient, queued, released, served,
+    LIMIT, SLACK, client, client_of, client_through, fresh_name, held, patient, queued, released,
+    served,
 };
 
 /// A waiter's place ends if its client looks no more, although the session goes on.
@@ -20,13 +25,14 @@ async fn c28_a_place_that_nobody_looks_after_ends() {
     let (lock, name) = (backend(server).await, fresh_name());
     let (holder, url) = (client(&server.url()).await, server.url());
     let guard = held(&holder, &name).await;
-    let claim = patient(&name).claim().expect("a good claim");
+    let request = patient(&name).ttl(SHORTEST_TTL);
+    let claim = request.claim().expect("a good claim");
     let other = client(&url).await;
     let waiting = {
         // The handle of a waiter that is gone.
         let lock = Arc::new(lock);
         let client = LockClient::new(lock.clone());
-        let waiting = queued(&client, &holder, patient(&name), &name).await;
+        let waiting = queued(&client, &holder, request.clone(), &name).await;
         (lock, client, waiting)
     };
     assert!(matches!(waiting.0.acquire(&claim, None).await, Ok(Attempt::Busy(_))));
@@ -75,5 +81,157 @@ async fn a_place_is_found_again_behind_which_many_wait() {
     let next = served(waiting).await;
     assert!(next.token() > token);
     behind.iter().for_each(|waiting| waiting.abort());
+    released(next).await;
+}
+
+/// C28, C27: a place is on the session of its TTL, so that a stall of the server costs no waiter its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_no_place_is_lost_in_a_stall_of_3_s() {
+    const WAITERS: usize = 20;
+    let server = EtcdServer::start().await;
+    let holder = client(&server.url()).await;
+    let request = || patient("a").ttl(Duration::from_secs(30));
+    let guard = holder.acquire(request()).await.expect("a free lock");
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut waiting = Vec::new();
+    for number in 0..WAITERS {
+        let (waiter, served, request) = (client(&server.url()).await, served.clone(), request());
+        waiting.push(tokio::spawn(async move {
+            let guard = waiter.acquire(request.wait(Wait::Forever)).await.expect("its turn comes");
+            served.lock().expect("no panic").push(number);
+            released(guard).await;
+        }));
+        let queued = async || claims(&server, "a").len() == number + 2;
+        eventually("it waits", LIMIT, queued).await;
+    }
+    let places = claims(&server, "a");
+    server.stop();
+    // The fault: more than a lease of 2 s outlives.
+    sleep(Duration::from_secs(3)).await;
+    server.cont();
+    // The server ends leases that have expired within a second.
+    let end = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < end {
+        assert_eq!(claims(&server, "a"), places);
+    }
+    released(guard).await;
+    join_all(waiting).await.into_iter().for_each(|waiter| waiter.expect("no panic"));
+    let in_order: Vec<_> = (0..WAITERS).collect();
+    assert_eq!(*served.lock().expect("no panic"), in_order);
+}
+
+/// Those who are served in turn, by their numbers.
+type Served = Arc<Mutex<Vec<(usize, Instant)>>>;
+
+/// A waiter that notes when it is served, and gives the lock on.
+fn passes_on(client: LockClient, name: &str, number: usize, served: &Served) -> JoinHandle<()> {
+    let (request, served) = (patient(name), served.clone());
+    tokio::spawn(async move {
+        let guard = client.acquire(request).await.expect("its turn comes");
+        served.lock().expect("no panic").push((number, Instant::now()));
+        released(guard).await;
+    })
+}
+
+/// Several that died at the front cost those behind them one bound, and none of the living its place.
+async fn dead_waiters_at_the_front(dead: usize) {
+    const LIVING: usize = 3;
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (holder, name) = (client(&server.url()).await, fresh_name());
+    let guard = held(&holder, &name).await;
+    let (lost, served) = (Served::default(), Served::default());
+    let mut waiting = Vec::new();
+    for number in 0..dead + LIVING {
+        let dies = number < dead;
+        let (url, served) = match dies {
+            true => (url_at(proxy.addr()), &lost),
+            false => (server.url(), &served),
+        };
+        waiting.push(passes_on(client(&url).await, &name, number, served));
+        let queued = async || claims(server, &name).len() == number + 2;
+        eventually("it waits", LIMIT, queued).await;
+    }
+    let living = claims(server, &name).split_off(1 + dead);
+    proxy.set(Mode::BlackHole);
+    let released_at = Instant::now();
+    released(guard).await;
+    let has_its_place = async || {
+        let claims = claims(server, &name);
+        let first = claims.first().cloned();
+        first.is_some_and(|first| living.contains(&first)) || claims.is_empty()
+    };
+    eventually("the dead are overtaken", LIMIT, has_its_place).await;
+    join_all(waiting.split_off(dead)).await.into_iter().for_each(|living| living.expect("served"));
+    let served = served.lock().expect("no panic").clone();
+    let in_order: Vec<_> = (dead..dead + LIVING).collect();
+    assert_eq!(served.iter().map(|(number, _)| *number).collect::<Vec<_>>(), in_order);
+    let took = served[0].1 - released_at;
+    assert!(took < WAITER_LIVENESS + SLACK, "{dead} dead waiters cost {took:?}");
+    waiting.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_dead_waiter_at_the_front_costs_the_bound_and_not_its_ttl() {
+    dead_waiters_at_the_front(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_five_dead_waiters_at_the_front_cost_one_bound() {
+    dead_waiters_at_the_front(5).await;
+}
+
+/// S3: a hold that came by its place is claimed within a moment. Then its silence is that of a holder.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_a_hold_that_was_queued_for_is_not_overtaken() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (holder, silent) =
+        (client(&server.url()).await, client_through::<EtcdFaults>(&proxy).await);
+    let (next, name) = (client(&server.url()).await, fresh_name());
+    let guard = held(&holder, &name).await;
+    let request = patient(&name).ttl(4 * SHORTEST_TTL);
+    let waiting = queued(&silent, &holder, request, &name).await;
+    released(guard).await;
+    let silent = served(waiting).await;
+    let is_claimed = async || {
+        let state = holder.admin().inspect(&name).await.expect("an answer");
+        state.holder().is_some_and(|holder| holder.since.is_some())
+    };
+    eventually("it is claimed", LIMIT, is_claimed).await;
+    let waiting = queued(&next, &holder, patient(&name), &name).await;
+    proxy.set(Mode::BlackHole);
+    let next = served(waiting).await;
+    assert!(!silent.is_held(), "two believe");
+    released(next).await;
+}
+
+/// S3: a hold that could not be claimed is over before those behind it go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_a_hold_that_could_not_be_claimed_is_over_when_it_is_overtaken() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (holder, silent) =
+        (client(&server.url()).await, client_through::<EtcdFaults>(&proxy).await);
+    let next = client(&server.url()).await;
+    let guard = held(&holder, "a").await;
+    let silent = queued(&silent, &holder, patient("a"), "a").await;
+    let waiting = tokio::spawn(async move { next.acquire(patient("a")).await });
+    // The holder watches its own key, the first waiter two, the second one three.
+    let watches = async || gauge(&server, "etcd_debugging_mvcc_watcher_total").await == 6;
+    eventually("they watch", LIMIT, watches).await;
+    // What a waiter does then is one read.
+    sleep(Duration::from_secs(1)).await;
+    // It hears that its turn has come, and can say no more.
+    proxy.set(Mode::SwallowRequests);
+    released(guard).await;
+    let next = served(waiting).await;
+    // On a busy machine it may not have heard it in time.
+    if silent.is_finished() {
+        let silent = served(silent).await;
+        assert!(!silent.is_held(), "two believe");
+        assert!(next.token() > silent.token());
+    }
+    assert!(next.is_held());
     released(next).await;
 }

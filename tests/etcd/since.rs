@@ -4,9 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::LockClient;
 use leasehold::admin::Holder;
+use lock_testkit::eventually;
 
 use crate::servers::one_member;
-use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
+use crate::support::{LIMIT, MINUTE, client, fresh_name, held, patient, queued, released, served};
 
 async fn holder(observer: &LockClient, name: &str) -> Holder {
     observer.admin().inspect(name).await.expect("an answer").holder().cloned().expect("it is held")
@@ -37,15 +38,20 @@ async fn c45_since_is_told_of_a_lock_that_was_granted_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c45_no_time_is_told_of_a_lock_that_was_queued_for() {
+async fn c45_since_is_told_of_a_lock_that_was_queued_for_from_its_first_renewal_on() {
     let server = one_member().await;
     let (first, second) = (client(&server.url()).await, client(&server.url()).await);
     let name = fresh_name();
     let guard = held(&first, &name).await;
     let waiting = queued(&second, &first, patient(&name).label("a waiter"), &name).await;
+    let before = SystemTime::now() - Duration::from_millis(1);
     released(guard).await;
     let next = served(waiting).await;
+    eventually("it is renewed", LIMIT, async || holder(&first, &name).await.since.is_some()).await;
     let seen = holder(&first, &name).await;
-    assert_eq!((seen.label.as_str(), seen.since), ("a waiter", None));
+    assert_eq!(seen.label.as_str(), "a waiter");
+    assert!(seen.since.is_some_and(|since| before <= since && since <= SystemTime::now()));
+    next.extend(MINUTE * 2).await.expect("still held");
+    assert_eq!(holder(&first, &name).await.since, seen.since, "an extension is no grant");
     released(next).await;
 }

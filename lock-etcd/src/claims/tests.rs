@@ -1,5 +1,5 @@
 use etcd_client::ConnectOptions;
-use lock_core::{Lease, LockRequest};
+use lock_core::LockRequest;
 
 use super::*;
 
@@ -56,12 +56,11 @@ fn c19_a_claim_whose_deletion_is_under_way_is_not_granted() {
 #[test]
 fn c10_a_hold_whose_deletion_is_under_way_is_over() {
     let (claims, one) = (claims(), claim());
-    let text = format!("lease1:{}:7:30000:a", one.owner.expose());
-    let renewal = Renewal::new(&Lease::import(&text).expect("a lease"), one.ttl);
+    let renewing = |key| claims.renewing(one.owner, one.ttl, 7, key).expect("its own key");
     let (_, key) = claims.begin(&one);
-    assert!(claims.renewing(&renewal, &key).expect("its own key").is_some());
+    assert!(renewing(&key).is_some());
     let (_asked, key) = over(&claims, &one);
-    assert!(claims.renewing(&renewal, &key).expect("its own key").is_none());
+    assert!(renewing(&key).is_none());
 }
 
 /// The renewal that moves the key may have no answer for longer than a session is kept unused.
@@ -70,14 +69,11 @@ fn c08_a_session_is_kept_until_its_hold_is_seen_on_another() {
     let (claims, one) = (claims(), claim());
     let (first, key) = claims.begin(&one);
     claims.granted(one.owner, &key, 7);
-    claims.settled(one.owner, 7);
-    let text = format!("lease1:{}:7:30000:a", one.owner.expose());
     let longer = Ttl::new(Duration::from_secs(3600)).expect("a TTL");
-    let renewal = Renewal::new(&Lease::import(&text).expect("a lease"), longer);
-    let second = claims.renewing(&renewal, &key).expect("its own key").expect("a hold");
-    assert_ne!(first.id(), second.id());
+    let second = claims.renewing(one.owner, longer, 7, &key).expect("its own key");
+    assert_ne!(first.id(), second.expect("a hold").id());
     assert!(claims.take_unused(|_| true).is_empty());
-    claims.settled(one.owner, 7);
+    claims.settled(one.owner);
     let unused: Vec<_> = claims.take_unused(|_| true).iter().map(|session| session.id()).collect();
     assert_eq!(unused, [first.id()]);
 }
@@ -88,12 +84,9 @@ fn c41_a_hold_that_is_made_to_last_longer_is_on_a_session_that_nobody_renews() {
     let (claims, one) = (claims(), claim());
     let (first, key) = claims.begin(&one);
     claims.granted(one.owner, &key, 7);
-    let text = format!("lease1:{}:7:30000:a", one.owner.expose());
-    let lease = Lease::import(&text).expect("a lease");
     let longer = Ttl::new(Duration::from_secs(3600)).expect("a TTL");
     let renewed = |ttl| {
-        let renewal = Renewal::new(&lease, ttl);
-        claims.renewing(&renewal, &key).expect("its own key").expect("a hold").id()
+        claims.renewing(one.owner, ttl, 7, &key).expect("its own key").expect("a hold").id()
     };
     let second = renewed(longer);
     let is_kept = |id| claims.sessions().iter().any(|(session, _)| session.id() == id);

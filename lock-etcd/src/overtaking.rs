@@ -1,0 +1,228 @@
+//! Places whose turn has come, and that nobody claims: their waiters have died, and those behind them go on (C28).
+//!
+//! A place is on the session of its TTL, so that a store which stands still for a while costs no waiter its place. The
+//! claim at the front holds without a write: its client is told by its watch. So a dead one looks like one that holds.
+//! What tells them apart is the time in the value, which a holder writes with its first renewal ([`claimed`](crate::value::claimed)):
+//!
+//! ```text
+//!   the one before it is gone                           it is claimed, or nobody believes in it any more
+//!     ├──── believed in for at most UNCLAIMED_LASTS, by its client's clock ────┤
+//!        ├──── seen unclaimed for OVERTAKEN_AFTER, by the clock of one behind it ────┤ it is deleted
+//! ```
+//!
+//! - The belief counts from a look that saw another before it, and so from before its turn. The bound counts from a look
+//!   that saw that its turn had come. So it is over before the deletion, whatever the clocks say but for their rates (S3).
+//! - The deletion compares that nobody has written to what is deleted: one that is claimed in time stays.
+//! - A waiter that sees such a front writes its own place once, as it is: it shows that it lives. Whoever deletes first
+//!   deletes the dead of the front up to the first that has shown that. So five that died cost one bound, and the order
+//!   stays.
+//! - A store that stands still confirms nothing. A pause between two looks begins the bound anew, so that all who live
+//!   have it to claim what became theirs meanwhile.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use etcd_client::Client;
+use lock_core::backend::Admission;
+use lock_core::{BackendError, Clock, Kind, Moment, SystemClock};
+use tokio::time::{sleep, timeout};
+
+use crate::requests::{self, FRONT};
+use crate::stored_claim::StoredClaim;
+use crate::waiters::Turn;
+
+/// For how long a hold that came by its place is believed in until it is claimed, since the last look that saw another
+/// claim before it.
+pub(crate) const UNCLAIMED_LASTS: Duration = Duration::from_millis(1800);
+
+/// For how long a front is seen unclaimed until it is overtaken. With the look of up to 0.8 s that comes before, it is less
+/// than [`WAITER_LIVENESS`](lock_core::backend::WAITER_LIVENESS). The rates of clocks differ by far less than the rest.
+const OVERTAKEN_AFTER: Duration = Duration::from_millis(1900);
+
+/// How often a front in doubt is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// After a pause between two looks that is longer than this the bound begins anew.
+const PAUSE: Duration = Duration::from_millis(1500);
+
+/// How often a waiter looks at the front that does not know all before it.
+const LOOK_FROM_AFAR: Duration = Duration::from_secs(10);
+
+/// What was seen of a front.
+struct Sight {
+    due: Vec<StoredClaim>,
+    since: Moment,
+    last: Moment,
+}
+
+impl Sight {
+    /// The same front, seen at `now`, and before if `before` is given.
+    fn again(before: Option<Self>, due: Vec<StoredClaim>, now: Moment) -> Self {
+        // Those who live may have been kept from claiming it, as we were from looking.
+        let before = before.filter(|before| now.since(before.last) < PAUSE);
+        let since = before.map_or(now, |before| before.since);
+        Self { due, since, last: now }
+    }
+}
+
+impl Turn {
+    /// Overtakes those before the place that have died, for as long as it waits.
+    pub(crate) async fn overtakes(&self) -> Infallible {
+        loop {
+            let in_doubt = timeout(LOOK_FROM_AFAR, self.place.in_doubt.notified()).await;
+            if in_doubt.is_ok() || !self.place.ahead().is_whole {
+                // Boxed, since few are ever in doubt. Without an answer the next doubt begins anew.
+                let _ = Box::pin(self.look_at_front()).await;
+            }
+        }
+    }
+
+    /// Looks at the front until it is another one, or has been unclaimed for so long that it is overtaken.
+    async fn look_at_front(&self) -> Result<(), BackendError> {
+        let mut sight: Option<Sight> = None;
+        loop {
+            let front = self.front().await?;
+            let (now, due) = (SystemClock.now(), due(&front));
+            if due.is_empty() || sight.as_ref().is_some_and(|sight| sight.due != due) {
+                return Ok(());
+            }
+            let is_first = sight.is_none();
+            let seen = Sight::again(sight, due, now);
+            let end = seen.since.after(OVERTAKEN_AFTER);
+            if now.has_reached(end) {
+                let deleted = requests::overtake(silent(&front, &seen.due));
+                return self.server.txn(deleted).await.map(drop);
+            }
+            // Most holds are over by the second look, and cost nobody a write.
+            if !is_first {
+                self.show_life().await?;
+            }
+            sleep(LOOK_EVERY.min(now.until(end))).await;
+            sight = Some(seen);
+        }
+    }
+
+    /// The claims that were made first, up to [`FRONT`] before the own. Those that are known to be before it and are gone
+    /// are so no more.
+    async fn front(&self) -> Result<Vec<StoredClaim>, BackendError> {
+        let (range, options) = requests::front(&self.place.keys, self.place.revision);
+        let get = |mut client: Client| async move { client.get(range, Some(options)).await };
+        let found = self.server.on_store(get).await?;
+        let front: Vec<_> = found.kvs().iter().map(StoredClaim::of).collect();
+        if front.len() < FRONT {
+            let mut ahead = self.place.ahead();
+            ahead.keys.retain(|key| front.iter().any(|claim| claim.key == *key));
+            ahead.is_whole = true;
+        }
+        Ok(front)
+    }
+
+    /// Writes the own place as it is, unless that was done, so that it is not taken for that of a dead waiter.
+    async fn show_life(&self) -> Result<(), BackendError> {
+        let place = &*self.place;
+        let touch = requests::touch(&place.keys.own, place.revision, place.session.id());
+        self.server.txn(touch).await.map(drop)
+    }
+}
+
+/// Those of a front that hold, or could, and are not claimed.
+fn due(front: &[StoredClaim]) -> Vec<StoredClaim> {
+    let mut due = Vec::new();
+    for (number, claim) in front.iter().enumerate().filter(|(_, claim)| !claim.is_claimed()) {
+        let before = front[..number].iter().map(|claim| (claim.kind(), claim.slots()));
+        // C34: nobody behind one that waits.
+        if !matches!(Admission::of(claim.kind(), before), Admission::Fits(_)) {
+            break;
+        }
+        due.push(claim.clone());
+        // C36: those behind it wait until it has its slots.
+        if let Kind::OneOf(_) = claim.kind() {
+            break;
+        }
+    }
+    due
+}
+
+/// Those of a front that are to go: the due ones, and the places behind them up to the first that has shown that it lives.
+fn silent<'a>(
+    front: &'a [StoredClaim],
+    due: &'a [StoredClaim],
+) -> impl Iterator<Item = &'a StoredClaim> + Clone {
+    let is_silent = |claim: &&StoredClaim| due.contains(claim) || !claim.has_shown_life();
+    front.iter().filter(|claim| !claim.is_claimed()).take_while(is_silent)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use lock_core::{OwnerId, Permits, Slots};
+
+    use super::*;
+    use crate::value::Value;
+
+    fn place(revision: i64, kind: Kind) -> StoredClaim {
+        let value = Value { kind, owner: Some(OwnerId::random()), ..Value::default() };
+        let key = revision.to_string().into_bytes();
+        StoredClaim { key, revision, modified: revision, lease: 1, value }
+    }
+
+    fn hold(revision: i64, kind: Kind, slots: &[u16]) -> StoredClaim {
+        let mut hold = place(revision, kind);
+        hold.value.since = Some(SystemTime::now());
+        hold.value.slots = Slots::new(slots.iter().copied());
+        hold
+    }
+
+    fn numbers(claims: &[StoredClaim]) -> Vec<i64> {
+        claims.iter().map(|claim| claim.revision).collect()
+    }
+
+    #[test]
+    fn c28_only_those_are_due_that_could_hold_and_are_not_claimed() {
+        let (exclusive, shared) = (Kind::Exclusive, Kind::Shared);
+        let two = Kind::OneOf(Permits::new(1, 2).expect("permits"));
+        let three = Kind::OneOf(Permits::new(1, 3).expect("permits"));
+        let foreign = StoredClaim { value: Value::default(), ..place(1, exclusive) };
+        let cases = [
+            (vec![place(1, exclusive), place(2, exclusive)], vec![1]),
+            (vec![hold(1, exclusive, &[]), place(2, exclusive)], vec![]),
+            (vec![foreign, place(2, exclusive)], vec![]),
+            (vec![place(1, shared), place(2, shared), place(3, exclusive)], vec![1, 2]),
+            (vec![hold(1, shared, &[]), place(2, shared), place(3, exclusive)], vec![2]),
+            (vec![place(1, shared), place(2, exclusive), place(3, shared)], vec![1]),
+            (vec![hold(1, two, &[0]), place(2, two), place(3, two)], vec![2]),
+            (vec![hold(1, two, &[0]), hold(2, two, &[1]), place(3, two)], vec![]),
+            (vec![hold(1, two, &[0]), place(2, three)], vec![]),
+            (vec![place(1, two), place(2, two)], vec![1]),
+        ];
+        for (front, expected) in cases {
+            assert_eq!(numbers(&due(&front)), expected, "{front:?}");
+        }
+    }
+
+    #[test]
+    fn c28_a_pause_between_two_looks_begins_the_bound_anew() {
+        let (began, second) = (SystemClock.now(), Duration::from_secs(1));
+        let first = Sight::again(None, Vec::new(), began);
+        let next = Sight::again(Some(first), Vec::new(), began.after(second));
+        assert_eq!(next.since, began);
+        let resumed = began.after(second * 4);
+        assert_eq!(Sight::again(Some(next), Vec::new(), resumed).since, resumed);
+    }
+
+    #[test]
+    fn c27_a_place_that_has_shown_life_is_not_overtaken_with_the_dead_before_it() {
+        let mut front: Vec<_> = (1..6).map(|revision| place(revision, Kind::Exclusive)).collect();
+        let gone = |front: &[StoredClaim]| {
+            let due = due(front);
+            silent(front, &due).map(|claim| claim.revision).collect::<Vec<_>>()
+        };
+        assert_eq!(gone(&front), [1, 2, 3, 4, 5]);
+        front[3].modified = 9;
+        assert_eq!(gone(&front), [1, 2, 3]);
+        // It showed that once, and has died since.
+        front[0].modified = 9;
+        assert_eq!(gone(&front), [1, 2, 3]);
+    }
+}
