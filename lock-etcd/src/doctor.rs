@@ -180,6 +180,14 @@ fn reach(reached: usize, named: usize) -> Finding {
 fn version(status: &StatusResponse) -> Finding {
     const CHECK: &str = "version";
     match has_sound_leases(status.version()) {
+        _ if is_too_old(status.version()) => Finding::risk(
+            CHECK,
+            format!(
+                "{} is older than 3.4, for which the transactions are written",
+                status.version()
+            ),
+            "update to 3.4.38, 3.5.23, 3.6.5 or newer",
+        ),
         Some(true) => Finding::good(CHECK, status.version()),
         Some(false) => Finding::risk(
             CHECK,
@@ -194,10 +202,18 @@ fn version(status: &StatusResponse) -> Finding {
     }
 }
 
-fn has_sound_leases(version: &str) -> Option<bool> {
+fn is_too_old(version: &str) -> bool {
+    numbers(version).is_some_and(|version| version < (3, 4, 0))
+}
+
+fn numbers(version: &str) -> Option<(u32, u32, u32)> {
     let release = version.split(['-', '+']).next()?;
     let mut parts = release.split('.').map(|part| part.parse::<u32>().ok());
-    let version = (parts.next()??, parts.next()??, parts.next()??);
+    Some((parts.next()??, parts.next()??, parts.next()??))
+}
+
+fn has_sound_leases(version: &str) -> Option<bool> {
+    let version = numbers(version)?;
     let same_minor = SOUND_LEASES.iter().find(|sound| (sound.0, sound.1) == (version.0, version.1));
     Some(same_minor.map_or(version > SOUND_LEASES[2], |sound| version >= *sound))
 }
@@ -247,6 +263,15 @@ fn refused(check: &'static str, error: BackendError, remedy: &str) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn c31_versions_that_are_too_old_are_known() {
+        for (version, too_old) in
+            [("3.3.27", true), ("2.3.8", true), ("3.4.0", false), ("3.10.0", false), ("3", false)]
+        {
+            assert_eq!(is_too_old(version), too_old, "{version}");
+        }
+    }
 
     #[test]
     fn c31_versions_with_unsound_leases_are_known() {

@@ -103,11 +103,19 @@ pub(crate) fn classify(error: Error) -> BackendError {
             BackendError::permanent(BACKEND, Outcome::Unknown, context, source)
         }
         _ if never_left(&source) => unreachable(source),
+        _ if status.message().contains("learner") => {
+            let context =
+                "the member is a learner, which grants no locks: name the members that vote";
+            BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
+        }
         _ if status.message().contains("no leader") => {
             let context = "the cluster has no leader: most members are down or cut off";
             BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
         }
-        _ => no_word(source),
+        _ => match misunderstanding(&source) {
+            Some(context) => BackendError::transient(BACKEND, Outcome::NotApplied, context, source),
+            None => no_word(source),
+        },
     }
 }
 
@@ -186,6 +194,20 @@ fn never_left(text: &str) -> bool {
     ["error trying to connect", "tcp connect error", "dns error", "Connection refused"]
         .iter()
         .any(|cause| text.contains(cause))
+}
+
+/// Tells why the other side understands no request: it speaks another protocol. `None` if it does not look so.
+fn misunderstanding(text: &str) -> Option<&'static str> {
+    // The first bytes that it answered, taken for the length of a frame.
+    if text.contains("frame with invalid size") {
+        return Some(
+            "what answers does not speak etcd's protocol: name the port of clients (2379), and if the server speaks \
+             TLS, say etcds, not etcd",
+        );
+    }
+    let has_no_tls =
+        ["tls handshake eof", "received corrupt message"].iter().any(|e| text.contains(e));
+    has_no_tls.then_some("the server did not answer by TLS: if it speaks none, say etcd, not etcds")
 }
 
 fn is_about_login(message: &str) -> bool {

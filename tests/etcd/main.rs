@@ -10,6 +10,7 @@ mod floor;
 mod identity;
 mod kinds;
 mod places;
+mod refusals;
 mod renewals;
 mod resources;
 mod seats;

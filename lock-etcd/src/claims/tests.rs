@@ -85,9 +85,8 @@ fn c41_a_hold_that_is_made_to_last_longer_is_on_a_session_that_nobody_renews() {
     let (first, key) = claims.begin(&one);
     claims.granted(one.owner, &key, 7);
     let longer = Ttl::new(Duration::from_secs(3600)).expect("a TTL");
-    let renewed = |ttl| {
-        claims.renewing(one.owner, ttl, 7, &key).expect("its own key").expect("a hold").id()
-    };
+    let renewed =
+        |ttl| claims.renewing(one.owner, ttl, 7, &key).expect("its own key").expect("a hold").id();
     let second = renewed(longer);
     let is_kept = |id| claims.sessions().iter().any(|(session, _)| session.id() == id);
     assert!(is_kept(first.id()) && !is_kept(second), "the keeper renews what it keeps");
