@@ -16,11 +16,11 @@ use lock_core::{
     Renewals, TokenDurability, Ttl, Wakeup, Whom,
 };
 
-use crate::cluster::Cluster;
 use crate::doctor;
-use crate::error::BACKEND;
 use crate::fence::EtcdFence;
+use crate::operations::cluster::Cluster;
 use crate::options::EtcdOptions;
+use crate::wire::error::BACKEND;
 
 /// How old a hold is when the watch of its key is opened, which reads the key: most holds are over by
 /// then, and cost the server nothing.

@@ -9,9 +9,9 @@ use futures_util::future::join_all;
 use lock_core::{BackendError, FencingToken, Finding, LockRequest, OwnerId};
 use tokio::time::timeout;
 
-use crate::cluster::Cluster;
-use crate::error::{BACKEND, classify};
-use crate::server::Server;
+use crate::operations::cluster::Cluster;
+use crate::wire::error::{BACKEND, classify};
+use crate::wire::server::Server;
 
 /// How long one member may take to say how it is.
 const MEMBER_LIMIT: Duration = Duration::from_millis(800);

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use etcd_client::{Client, Compare, CompareOp, KeyValue, Txn, TxnOp, TxnOpResponse};
 use lock_core::{BackendError, Fence, FenceError, FencingToken};
 
-use crate::answer::Answer;
-use crate::error::{not_understood, unreadable};
-use crate::server::Server;
+use crate::wire::answer::Answer;
+use crate::wire::error::{not_understood, unreadable};
+use crate::wire::server::Server;
 
 /// The fence of a resource in an etcd cluster: the greatest token it has seen, under a key of its
 /// own.

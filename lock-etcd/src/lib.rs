@@ -91,40 +91,17 @@
 //! etcd 3.4 or newer. A user needs `readwrite` on the keys below the root.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod answer;
-mod attempt;
 mod backend;
-mod claimed;
-mod claims;
-mod cluster;
 mod connect;
 mod doctor;
-mod ending;
-mod error;
 mod fence;
-mod floor;
-mod identity;
-mod in_flight;
-mod keeper;
-mod keys;
-mod listing;
-mod marks;
+mod layout;
+mod operations;
 mod options;
-mod overtaking;
-mod renewal;
-mod requests;
-mod runs;
-mod seats;
-mod server;
-mod session;
-mod several;
-mod standing;
-mod stored_claim;
-mod value;
-mod view;
-mod waiters;
-mod watches;
-mod write;
+mod protocol;
+mod sessions;
+mod waiting;
+mod wire;
 
 pub use crate::backend::EtcdBackend;
 pub use crate::fence::{EtcdFence, FenceComparison};

@@ -8,7 +8,7 @@ use lock_core::LockError;
 use lock_core::backend::UrlParameters;
 use percent_encoding::percent_decode_str;
 
-use crate::keys::Root;
+use crate::layout::keys::Root;
 
 /// Where locks live if nothing else is said.
 const DEFAULT_ROOT: &str = "leasehold";

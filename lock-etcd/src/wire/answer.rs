@@ -3,7 +3,7 @@
 use etcd_client::{DeleteResponse, ResponseHeader, TxnOpResponse, TxnResponse};
 use lock_core::BackendError;
 
-use crate::error::unreadable;
+use crate::wire::error::unreadable;
 
 /// What came of a transaction, be it one of its own or a part of another.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use etcd_client::KeyValue;
 use lock_core::{Kind, Slots};
 
-use crate::value::{self, Value};
+use crate::layout::value::{self, Value};
 
 /// A claim's key as it is in the store.
 #[derive(Clone, Debug, PartialEq)]

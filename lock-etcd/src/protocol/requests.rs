@@ -9,11 +9,11 @@ use etcd_client::{
 use lock_core::backend::Claim;
 use lock_core::{FencingToken, Kind, OwnerId, Slots};
 
-use crate::keys::Root;
-use crate::standing::{COUNTED, first_slots, read_before};
-use crate::stored_claim::StoredClaim;
-use crate::value;
-use crate::view::View;
+use crate::layout::keys::Root;
+use crate::layout::stored_claim::StoredClaim;
+use crate::layout::value;
+use crate::protocol::standing::{COUNTED, first_slots, read_before};
+use crate::protocol::view::View;
 
 /// The keys of one claim.
 #[derive(Clone)]
@@ -210,7 +210,7 @@ pub(crate) fn reattach(hold: &StoredClaim, to: i64) -> Txn {
 }
 
 /// Carries out `txn`, unless the claim is a hold that outlasts its work (C41). What came of it is read by
-/// [`view::unless_retired`](crate::view::unless_retired).
+/// [`view::unless_retired`](crate::protocol::view::unless_retired).
 fn unless_retired(key: impl Into<Vec<u8>> + Clone, txn: Txn) -> Txn {
     Txn::new().when(is_retired(key)).or_else([TxnOp::txn(txn)])
 }

@@ -2,7 +2,7 @@
 //!
 //! A session lives for as long as its client does, and with it all keys on it. So a claim that ends by
 //! itself has to be ended by the client: each has a moment of its own, which its attempts and renewals
-//! move. After that its key is deleted ([`Keeper`](crate::keeper::Keeper)).
+//! move. After that its key is deleted ([`Keeper`](crate::operations::keeper::Keeper)).
 
 use std::collections::{HashMap, HashSet};
 use std::process;
@@ -12,12 +12,12 @@ use std::time::Duration;
 use lock_core::backend::{Claim, WAITER_LIVENESS};
 use lock_core::{BackendError, Clock, Moment, Outcome, OwnerId, SystemClock, Ttl};
 
-use crate::claimed::{Asked, Claimed, Deletion, Expired};
-use crate::error::overtaken;
-use crate::keys::Root;
-use crate::seats::Seats;
-use crate::server::Server;
-use crate::session::Session;
+use crate::layout::keys::Root;
+use crate::layout::seats::Seats;
+use crate::sessions::claimed::{Asked, Claimed, Deletion, Expired};
+use crate::sessions::session::Session;
+use crate::wire::error::overtaken;
+use crate::wire::server::Server;
 
 /// A session's lease is longer than the TTL of its claims by so much. So a claim finds its whole TTL on the
 /// session, although the session was not renewed at that very moment.

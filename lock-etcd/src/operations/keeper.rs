@@ -12,13 +12,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::claimed::Expired;
-use crate::claims::Claims;
-use crate::requests;
-use crate::server::Server;
-use crate::session::Session;
-use crate::view::entries;
-use crate::waiters::Waiters;
+use crate::protocol::requests;
+use crate::protocol::view::entries;
+use crate::sessions::claimed::Expired;
+use crate::sessions::claims::Claims;
+use crate::sessions::session::Session;
+use crate::waiting::waiters::Waiters;
+use crate::wire::server::Server;
 
 /// How often the keeper looks. A claim that ends by itself lasts for so much longer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -27,7 +27,7 @@ use std::cmp::Reverse;
 use lock_core::backend::Admission;
 use lock_core::{Kind, Slots};
 
-use crate::stored_claim::StoredClaim;
+use crate::layout::stored_claim::StoredClaim;
 
 /// Up to how many claims before ours in the queue are counted, and known by their keys.
 pub(crate) const COUNTED: u16 = 16;
@@ -199,7 +199,7 @@ mod tests {
     use lock_core::Permits;
 
     use super::*;
-    use crate::value::Value;
+    use crate::layout::value::Value;
 
     fn one_of(taken: u16, of: u16) -> Kind {
         Kind::OneOf(Permits::new(taken, of).expect("permits"))

@@ -6,10 +6,10 @@ use etcd_client::{GetResponse, KeyValue, TxnOpResponse};
 use lock_core::backend::{Claim, ServerTime};
 use lock_core::{BackendError, Kind, OwnerId};
 
-use crate::answer::Answer;
-use crate::error::{unreadable, withdrawn};
-use crate::standing::{Ahead, Before, Standing};
-use crate::stored_claim::StoredClaim;
+use crate::layout::stored_claim::StoredClaim;
+use crate::protocol::standing::{Ahead, Before, Standing};
+use crate::wire::answer::Answer;
+use crate::wire::error::{unreadable, withdrawn};
 
 const WHAT: &str = "what a claim sees";
 
@@ -40,7 +40,7 @@ impl View {
         server_time(self.revision)
     }
 
-    /// Reads the answer to [`look`](crate::requests::look) for the claim of `owner`.
+    /// Reads the answer to [`look`](crate::protocol::requests::look) for the claim of `owner`.
     pub(crate) fn of(kind: Kind, owner: OwnerId, mut answer: Answer) -> Result<Self, BackendError> {
         let mut next = || match answer.parts.pop() {
             Some(TxnOpResponse::Get(answer)) => Ok(answer),
@@ -59,7 +59,7 @@ impl View {
     }
 }
 
-/// Reads the answer to [`enter`](crate::requests::enter). The error may be that the claim was withdrawn.
+/// Reads the answer to [`enter`](crate::protocol::requests::enter). The error may be that the claim was withdrawn.
 pub(crate) fn entered(claim: &Claim, mut answer: Answer) -> Result<Entered, BackendError> {
     if answer.succeeded {
         return Ok(Entered::Taken(answer.revision));
@@ -73,7 +73,7 @@ pub(crate) fn entered(claim: &Claim, mut answer: Answer) -> Result<Entered, Back
     }
 }
 
-/// Reads the answer to [`read`](crate::requests::read), in the order of the keys.
+/// Reads the answer to [`read`](crate::protocol::requests::read), in the order of the keys.
 pub(crate) fn entries(answer: &Answer) -> Result<Vec<Option<StoredClaim>>, BackendError> {
     let entry = |part: &TxnOpResponse| match part {
         TxnOpResponse::Get(answer) => Ok(answer.kvs().first().map(StoredClaim::of)),
@@ -95,7 +95,7 @@ pub(crate) fn only(found: &GetResponse) -> Option<StoredClaim> {
     found.kvs().first().map(StoredClaim::of)
 }
 
-/// Reads the answer to [`delete`](crate::requests::delete): the claim as it was in the end; `None` if it
+/// Reads the answer to [`delete`](crate::protocol::requests::delete): the claim as it was in the end; `None` if it
 /// went by itself.
 pub(crate) fn deleted(answer: &Answer) -> Result<Option<StoredClaim>, BackendError> {
     match answer.parts.last() {

@@ -3,14 +3,14 @@
 use lock_core::BackendError;
 use lock_core::backend::{Claim, Grant};
 
-use crate::answer::Answer;
-use crate::attempt::Try;
-use crate::cluster::Cluster;
-use crate::error::unreadable;
-use crate::requests;
-use crate::standing::first_slots;
-use crate::stored_claim::StoredClaim;
-use crate::view::entries;
+use crate::layout::stored_claim::StoredClaim;
+use crate::operations::attempt::Try;
+use crate::operations::cluster::Cluster;
+use crate::protocol::requests;
+use crate::protocol::standing::first_slots;
+use crate::protocol::view::entries;
+use crate::wire::answer::Answer;
+use crate::wire::error::unreadable;
 
 /// How many locks one transaction takes. The server makes up to 128 comparisons: two for each lock, and one of the floor.
 const AT_ONCE: usize = 60;

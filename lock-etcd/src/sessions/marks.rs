@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lock_core::backend::WITHDRAWAL_REMEMBERED;
 use lock_core::{BackendError, Clock, SystemClock};
 
-use crate::server::Server;
-use crate::session::Session;
+use crate::sessions::session::Session;
+use crate::wire::server::Server;
 
 /// How long the lease for marks of withdrawn claims lasts. It is not renewed: marks are put on it for as long
 /// as it lasts for the time that they are to be remembered.

@@ -19,9 +19,9 @@ use etcd_client::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse};
 use lock_core::{BackendError, FencingToken};
 use tokio::sync::OnceCell;
 
-use crate::answer::Answer;
-use crate::error::{not_understood, overtaken, refusal, unreadable};
-use crate::server::Server;
+use crate::wire::answer::Answer;
+use crate::wire::error::{not_understood, overtaken, refusal, unreadable};
+use crate::wire::server::Server;
 
 /// The floor of one cluster, as this client knows it.
 pub(crate) struct Floors {

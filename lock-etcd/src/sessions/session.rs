@@ -18,9 +18,9 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use tokio::sync::OnceCell;
 
-use crate::error::{classify, is_lease_gone, is_lease_there, lease_gone};
-use crate::in_flight::InFlight;
-use crate::server::Server;
+use crate::sessions::in_flight::InFlight;
+use crate::wire::error::{classify, is_lease_gone, is_lease_there, lease_gone};
+use crate::wire::server::Server;
 
 /// One lease, and until when the server keeps it.
 pub(crate) struct Session {

@@ -8,12 +8,12 @@ use etcd_client::{Client, GetOptions};
 use futures_util::stream::{self, StreamExt};
 use lock_core::{BackendError, Holder, Kind, LockName, LockState, OwnerId};
 
-use crate::cluster::Cluster;
-use crate::error::unreadable;
-use crate::floor::Floor;
-use crate::requests;
-use crate::standing::holders;
-use crate::stored_claim::StoredClaim;
+use crate::layout::stored_claim::StoredClaim;
+use crate::operations::cluster::Cluster;
+use crate::protocol::floor::Floor;
+use crate::protocol::requests;
+use crate::protocol::standing::holders;
+use crate::wire::error::unreadable;
 
 /// How many keys one request of a listing reads: far less than the 4 MiB that an answer may have.
 const PAGE: i64 = 1000;

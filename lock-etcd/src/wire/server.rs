@@ -16,10 +16,10 @@ use lock_core::backend::{Batches, PendingReply, ReplyMonitor};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
-use crate::answer::Answer;
-use crate::error::{BACKEND, classify, spoils_connection};
-use crate::identity::{Identity, Linearizable};
-use crate::write::Write;
+use crate::wire::answer::Answer;
+use crate::wire::error::{BACKEND, classify, spoils_connection};
+use crate::wire::identity::{Identity, Linearizable};
+use crate::wire::write::Write;
 
 /// A caller that leaves after this much silence leaves a suspect connection behind. One that leaves
 /// earlier has changed its mind. A healthy commit takes a hundredth of this span.

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::server::Server;
+use crate::wire::server::Server;
 
 /// How long the opening of a stream may take.
 const OPEN_LIMIT: Duration = Duration::from_secs(2);

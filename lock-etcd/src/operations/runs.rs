@@ -14,13 +14,13 @@ use etcd_client::{Client, GetOptions, KeyValue, Txn};
 use lock_core::backend::{Record, Recording, Release};
 use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, RecordedRun, Ttl};
 
-use crate::answer::Answer;
-use crate::claims::whole_seconds;
-use crate::cluster::Cluster;
-use crate::error::not_understood;
-use crate::requests;
-use crate::session::Session;
-use crate::view::{only, unless_retired};
+use crate::operations::cluster::Cluster;
+use crate::protocol::requests;
+use crate::protocol::view::{only, unless_retired};
+use crate::sessions::claims::whole_seconds;
+use crate::sessions::session::Session;
+use crate::wire::answer::Answer;
+use crate::wire::error::not_understood;
 
 impl Cluster {
     /// Leaves the hold of `owner` to nobody, for `delay` (C41).

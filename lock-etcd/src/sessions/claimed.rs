@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lock_core::{Moment, OwnerId};
 
-use crate::session::Session;
+use crate::sessions::session::Session;
 
 /// One claim, from before its first request until it is over.
 pub(crate) struct Claimed {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use etcd_client::{DeleteResponse, GetResponse, ResponseHeader, TxnResponse};
 use lock_core::BackendError;
 
-use crate::error::refusal;
+use crate::wire::error::refusal;
 
 /// The cluster that answered first, and the greatest revision that was seen of it.
 ///

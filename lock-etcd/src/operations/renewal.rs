@@ -11,12 +11,12 @@ use futures_util::future::join_all;
 use lock_core::backend::{Extension, Renewal};
 use lock_core::{BackendError, Clock, Moment, OwnerId, SystemClock};
 
-use crate::cluster::Cluster;
-use crate::error::overtaken;
-use crate::requests;
-use crate::session::Session;
-use crate::stored_claim::StoredClaim;
-use crate::view::{entries, unless_retired};
+use crate::layout::stored_claim::StoredClaim;
+use crate::operations::cluster::Cluster;
+use crate::protocol::requests;
+use crate::protocol::view::{entries, unless_retired};
+use crate::sessions::session::Session;
+use crate::wire::error::overtaken;
 
 /// How many keys one request reads. The server takes up to 128 operations.
 const BATCH: usize = 100;
@@ -190,7 +190,7 @@ mod tests {
     use lock_core::{Lease, LockRequest};
 
     use super::*;
-    use crate::keys::Root;
+    use crate::layout::keys::Root;
     use crate::options::Target;
 
     /// C8: while its deletion is under way, another client may have taken the hold over. So the server is asked.

@@ -2,7 +2,7 @@
 //!
 //! A place is on the session of its TTL, so that a store which stands still for a while costs no waiter its place. The
 //! claim at the front holds without a write: its client is told by its watch. So a dead one looks like one that holds.
-//! What tells them apart is the time in the value, which a holder writes with its first renewal ([`claimed`](crate::value::claimed)):
+//! What tells them apart is the time in the value, which a holder writes with its first renewal ([`claimed`](crate::layout::value::claimed)):
 //!
 //! ```text
 //!   the one before it is gone                           it is claimed, or nobody believes in it any more
@@ -27,9 +27,9 @@ use lock_core::backend::Admission;
 use lock_core::{BackendError, Clock, Kind, Moment, SystemClock};
 use tokio::time::{sleep, timeout};
 
-use crate::requests::{self, FRONT};
-use crate::stored_claim::StoredClaim;
-use crate::waiters::Turn;
+use crate::layout::stored_claim::StoredClaim;
+use crate::protocol::requests::{self, FRONT};
+use crate::waiting::waiters::Turn;
 
 /// For how long a hold that came by its place is believed in until it is claimed, since the last look that saw another
 /// claim before it.
@@ -159,7 +159,7 @@ mod tests {
     use lock_core::{OwnerId, Permits, Slots};
 
     use super::*;
-    use crate::value::Value;
+    use crate::layout::value::Value;
 
     fn place(revision: i64, kind: Kind) -> StoredClaim {
         let value = Value { kind, owner: Some(OwnerId::random()), ..Value::default() };

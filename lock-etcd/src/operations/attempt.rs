@@ -8,16 +8,16 @@ use lock_core::backend::{Attempt, Claim, Grant, WaiterHandle};
 use lock_core::{BackendError, Clock, Contention, Kind, Moment, Slots, SystemClock};
 use tokio::sync::Notify;
 
-use crate::answer::Answer;
-use crate::cluster::Cluster;
-use crate::error::{BACKEND, overtaken, says_lease_gone};
-use crate::floor::Floor;
-use crate::requests::{self, ClaimKeys};
-use crate::session::Session;
-use crate::standing::{Standing, first_slots};
-use crate::view::{Entered, View, entered, server_time};
-use crate::waiters::{Place, Seen};
-use crate::write::Write;
+use crate::operations::cluster::Cluster;
+use crate::protocol::floor::Floor;
+use crate::protocol::requests::{self, ClaimKeys};
+use crate::protocol::standing::{Standing, first_slots};
+use crate::protocol::view::{Entered, View, entered, server_time};
+use crate::sessions::session::Session;
+use crate::waiting::waiters::{Place, Seen};
+use crate::wire::answer::Answer;
+use crate::wire::error::{BACKEND, overtaken, says_lease_gone};
+use crate::wire::write::Write;
 
 /// How often an attempt enters: once more each time that somebody else took what it saw to be free.
 const ENTRIES: usize = 16;

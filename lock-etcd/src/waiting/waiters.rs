@@ -11,7 +11,7 @@
 //! that. When the first one goes, and all before it are known to be gone, the lock is its own: no claim can
 //! come before one that exists, so it takes no further read (C27). All three watches are on one stream of
 //! one member, which tells of deletions in their order. So our own claim was still there when the first one
-//! went. It lasts for a moment, within which it is renewed, and so [claimed](crate::overtaking).
+//! went. It lasts for a moment, within which it is renewed, and so [claimed](crate::waiting::overtaking).
 //!
 //! A shared claim does the same, and sees only the claims of other kinds before it. A claim on permits
 //! watches one thing: what becomes of the claim before it, or, if all before it hold, whether one of them
@@ -30,16 +30,16 @@ use lock_core::{
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::claims::Claims;
-use crate::in_flight::InFlight;
-use crate::overtaking::UNCLAIMED_LASTS;
-use crate::requests::{self, ClaimKeys};
-use crate::server::Server;
-use crate::session::Session;
-use crate::standing::{Ahead, Standing};
-use crate::stored_claim::StoredClaim;
-use crate::view::{View, entries};
-use crate::watches::{Watch, Watches};
+use crate::layout::stored_claim::StoredClaim;
+use crate::protocol::requests::{self, ClaimKeys};
+use crate::protocol::standing::{Ahead, Standing};
+use crate::protocol::view::{View, entries};
+use crate::sessions::claims::Claims;
+use crate::sessions::in_flight::InFlight;
+use crate::sessions::session::Session;
+use crate::waiting::overtaking::UNCLAIMED_LASTS;
+use crate::waiting::watches::{Watch, Watches};
+use crate::wire::server::Server;
 
 /// How many claims before our own are watched.
 const NEAREST: usize = 2;
@@ -237,7 +237,7 @@ impl Place {
     }
 
     /// The hold, whose TTL counts from the waiter's last question. It is believed in no longer than those behind it wait
-    /// for it to be [claimed](crate::overtaking). `None` if it is too short to be: the claim is found to hold, then.
+    /// for it to be [claimed](crate::waiting::overtaking). `None` if it is too short to be: the claim is found to hold, then.
     fn grant(&self) -> Option<Grant> {
         let (asked, at) = *self.answered();
         let until = self.seen().asked.after(UNCLAIMED_LASTS);

@@ -4,12 +4,12 @@ use futures_util::future::join_all;
 use lock_core::backend::Release;
 use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
 
-use crate::claimed::Asked;
-use crate::cluster::Cluster;
-use crate::error::overtaken;
-use crate::requests;
-use crate::view::{deleted, released, unless_retired};
-use crate::write::Write;
+use crate::operations::cluster::Cluster;
+use crate::protocol::requests;
+use crate::protocol::view::{deleted, released, unless_retired};
+use crate::sessions::claimed::Asked;
+use crate::wire::error::overtaken;
+use crate::wire::write::Write;
 
 impl Cluster {
     pub(crate) async fn release(

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use lock_core::LockError;
 
-use crate::claims::Claims;
-use crate::floor::Floors;
-use crate::keeper::Keeper;
-use crate::keys::Root;
-use crate::marks::Marks;
+use crate::layout::keys::Root;
+use crate::operations::keeper::Keeper;
 use crate::options::Target;
-use crate::server::Server;
-use crate::waiters::Waiters;
-use crate::watches::Watches;
+use crate::protocol::floor::Floors;
+use crate::sessions::claims::Claims;
+use crate::sessions::marks::Marks;
+use crate::waiting::waiters::Waiters;
+use crate::waiting::watches::Watches;
+use crate::wire::server::Server;
 
 /// The connection to a cluster, and the claims and sessions of this client in it. Clones share them.
 ///

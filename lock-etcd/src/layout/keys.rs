@@ -1,11 +1,11 @@
 //! Where a lock lives in the store.
 //!
-//! A claim is one key, `{root}/locks/{name}/s-{seat}` ([`Seats`](crate::seats::Seats)): the holder's is the one
+//! A claim is one key, `{root}/locks/{name}/s-{seat}` ([`Seats`](crate::layout::seats::Seats)): the holder's is the one
 //! that was created first, the others are the queue. `/` and `%` are percent-encoded in names, so that the claims on
 //! a name are exactly the keys that start with `{root}/locks/{name}/`, and `a` never sees `a/b`.
 //! The mark of a withdrawn claim is `{root}/withdrawn/{owner}`, that of a fence
 //! `{root}/fences/{resource}`, and the record of a run that ended well
-//! `{root}/runs/{name}/{occurrence}`, encoded alike. `{root}/floor` is the [floor of tokens](crate::floor).
+//! `{root}/runs/{name}/{occurrence}`, encoded alike. `{root}/floor` is the [floor of tokens](crate::protocol::floor).
 
 use lock_core::{LockName, Occurrence, OwnerId};
 use percent_encoding::percent_decode_str;

@@ -1,0 +1,10 @@
+//! What is done in a cluster: attempts, renewals, endings, runs and listings.
+
+pub(crate) mod attempt;
+pub(crate) mod cluster;
+pub(crate) mod ending;
+pub(crate) mod keeper;
+pub(crate) mod listing;
+pub(crate) mod renewal;
+pub(crate) mod runs;
+pub(crate) mod several;
