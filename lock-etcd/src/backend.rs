@@ -22,8 +22,8 @@ use crate::operations::cluster::Cluster;
 use crate::options::EtcdOptions;
 use crate::wire::error::BACKEND;
 
-/// How old a hold is when the watch of its key is opened, which reads the key: most holds are over by
-/// then, and cost the server nothing.
+/// Age of a hold at which the watch of its key is opened, which reads the key: most holds are over by then, and cost
+/// the server nothing.
 const WATCHED_AFTER: Duration = Duration::from_millis(100);
 
 /// Locks in one etcd cluster.
@@ -96,7 +96,7 @@ impl DistributedLock for EtcdBackend {
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        // What becomes of a hold that is not known its renewals tell.
+        // The fate of an unknown hold is told by its renewals.
         let key = self.cluster.claims.key(lease.owner())?;
         let (watches, claims) = (self.cluster.watches.clone(), self.cluster.claims.clone());
         let (owner, revision) = (lease.owner(), self.cluster.floors.revision(lease.token())?);

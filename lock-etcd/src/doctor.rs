@@ -1,4 +1,4 @@
-//! What of a live cluster endangers locks.
+//! Dangers to locks on a live cluster.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::operations::cluster::Cluster;
 use crate::wire::error::{BACKEND, classify};
 use crate::wire::server::Server;
 
-/// How long one member may take to say how it is.
+/// Longest time that one member may take to tell its state.
 const MEMBER_LIMIT: Duration = Duration::from_millis(800);
 
 /// Before these, a keep-alive may confirm a lease that has expired, and a deposed leader may revoke

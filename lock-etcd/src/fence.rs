@@ -23,8 +23,8 @@ pub struct EtcdFence {
     mark: String,
 }
 
-/// What a transaction must demand to be refused once a newer holder has advanced the fence: that the
-/// value of `key` equals `value`.
+/// Condition of a transaction that must be refused once a newer holder has advanced the fence: the value of `key`
+/// equals `value`.
 ///
 /// It is plain data, so that it fits any client of etcd of any version:
 ///
@@ -51,7 +51,7 @@ impl EtcdFence {
         Self { server, mark }
     }
 
-    /// What a transaction of the holder of `token` must demand.
+    /// Returns the condition for a transaction of the holder of `token`.
     pub fn comparison(&self, token: FencingToken) -> FenceComparison {
         FenceComparison { key: self.mark.clone(), value: written(token) }
     }

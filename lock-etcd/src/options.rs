@@ -1,4 +1,4 @@
-//! How to reach a cluster, and what may be different about it.
+//! Options to reach a cluster.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,16 +15,16 @@ const DEFAULT_ROOT: &str = "leasehold";
 
 const DEFAULT_PORT: u16 = 2379;
 
-/// How long to wait for a new connection.
+/// Longest wait for a new connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often a quiet connection with a stream on it is asked whether it lives, and how long it may take to
-/// answer. Servers bear a ping every 5 s, and none on a connection without a stream: they close it. There
-/// is no time-out on the client itself: it would cut the streams.
+/// Interval of pings on a quiet connection with a stream on it, and longest wait for the answer. Servers bear a ping
+/// every 5 s, and none on a connection without a stream: they close it. There is no time-out on the client itself: it
+/// would cut the streams.
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_LIMIT: Duration = Duration::from_secs(3);
 
-/// How to reach an etcd cluster and where locks live in it. A URL alone is enough.
+/// Options to reach an etcd cluster, and the place of locks in it. A URL alone is enough.
 #[derive(Clone)]
 #[must_use = "options do nothing until they connect"]
 pub struct EtcdOptions {
@@ -36,7 +36,7 @@ pub struct EtcdOptions {
     root_certificate: Option<Vec<u8>>,
 }
 
-/// What options come to.
+/// Result of the options.
 pub(crate) struct Target {
     pub(crate) endpoints: Vec<String>,
     pub(crate) root: Root,
@@ -66,7 +66,7 @@ impl EtcdOptions {
         self
     }
 
-    /// Who we are, in place of the user and password of the URL.
+    /// Sets our user, in place of the user and password of the URL.
     pub fn user(self, name: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: Some((name.into(), password.into())), ..self }
     }

@@ -34,7 +34,7 @@ use crate::state_file::{StateFile, StateOf};
 /// Extension of a lock's file.
 const EXTENSION: &str = "lock";
 
-/// How many releases there are to one that sweeps.
+/// One release in this many sweeps.
 const RELEASES_A_SWEEP: u64 = 64;
 
 /// A file that was not written for longer is of a lock that is not in use.

@@ -55,7 +55,7 @@ pub(crate) struct Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     at: u64,
-    /// How many places were before it.
+    /// Number of places before it.
     rank: u64,
     /// When it looked, as uptime.
     seen: Duration,
@@ -292,7 +292,7 @@ mod tests {
         }
     }
 
-    /// How many bytes this thread has read from files.
+    /// Returns the number of bytes that this thread has read from files.
     fn bytes_read() -> u64 {
         let io = fs::read_to_string("/proc/thread-self/io").expect("a kernel that counts");
         let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));

@@ -1,4 +1,4 @@
-//! What the operating system refuses, by real mounts and rights, and what is said of it.
+//! Refusals by the operating system, by real mounts and rights, and their messages.
 //!
 //! The namespaces are real ones, made by `unshare`. Where they cannot be made, these tests fail and say so.
 

@@ -99,7 +99,7 @@ impl PostgresOptions {
         Self { table: table.into(), ..self }
     }
 
-    /// How many connections requests may use at a time; default 8, at least 1. They are opened when
+    /// Sets the most connections that requests use at a time; default 8, at least 1. They are opened when
     /// they are needed, and closed when nobody used them for a minute. One is left to renewals, if there are two
     /// or more. Up to 5 more are opened while something waits for a lock. Attempts at one lock use
     /// at most a quarter of them (at least one), so that a lock whose row is jammed leaves the others for

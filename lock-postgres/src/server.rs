@@ -22,8 +22,8 @@ use crate::transaction::Form;
 /// Longest time to connect, or to make the schema. A migration gives up its own waits sooner.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often two connections are looked at to see whether they have a session each. An idle pooler shows it at once. One
-/// that is busy with others shows it after a few looks.
+/// Number of looks at two connections that tell if they have a session each. An idle pooler shows it at once; a busy one
+/// shows it after a few looks.
 const LOOKS: usize = 4;
 
 /// One release in this many clears away.
@@ -248,7 +248,7 @@ fn not_made(failure: RequestError) -> LockError {
                 message_of(&failure)
             ),
         },
-        // It waits for the migration of another, or for a use of the objects that it would change.
+        // The script waits for the migration of another, or for a use of the objects that it would change.
         Some("55P03" | "57014") => {
             let context = "others kept us from making the schema of the locks for too long";
             let code = code_of(&failure).unwrap_or_default();

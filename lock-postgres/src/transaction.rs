@@ -22,7 +22,7 @@ pub(crate) enum Form {
     Text,
 }
 
-/// What goes before each request that is sent as text, so that no default of the server, the database
+/// Settings before each request that is sent as text, so that no default of the server, the database
 /// or the user changes what a request does. Each statement is to see what the one before it waited for.
 /// No schema but the server's own may give a name a meaning. A request that waits for a row of a lock is
 /// given up after as long as any caller waits for one try; one that waits for something else, as the
@@ -31,7 +31,7 @@ const PREAMBLE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
     SET LOCAL search_path = pg_catalog, pg_temp; \
     SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 1000; ";
 
-/// What a session of our own has to itself, for prepared calls: the rest is set by each function. Nothing is set that is
+/// Settings of a session of our own, for prepared calls: the rest is set by each function. Nothing is set that is
 /// so by default. The values of a prepared statement are not logged either, where the user may say so.
 const SETTINGS: &str = "SET LOCAL search_path = pg_catalog, pg_temp; \
     DO $$ BEGIN IF current_setting('default_transaction_isolation') <> 'read committed' THEN \

@@ -120,7 +120,7 @@ async fn c28_no_place_is_lost_in_a_stall_of_3_s() {
     assert_eq!(*served.lock().expect("no panic"), in_order);
 }
 
-/// Those who are served in turn, by their numbers.
+/// The served waiters in turn, by their numbers.
 type Served = Arc<Mutex<Vec<(usize, Instant)>>>;
 
 /// A waiter that notes when it is served, and gives the lock on.
@@ -220,9 +220,9 @@ async fn s3_a_hold_that_could_not_be_claimed_is_over_when_it_is_overtaken() {
     // The holder watches its own key, the first waiter two, the second one three.
     let watches = async || gauge(&server, "etcd_debugging_mvcc_watcher_total").await == 6;
     eventually("they watch", LIMIT, watches).await;
-    // What a waiter does then is one read.
+    // A waiter's next look is one read.
     sleep(Duration::from_secs(1)).await;
-    // It hears that its turn has come, and can say no more.
+    // The waiter hears that its turn has come, and can say no more.
     proxy.set(Mode::SwallowRequests);
     released(guard).await;
     let next = served(waiting).await;

@@ -96,7 +96,7 @@ async fn holds_and_waits(
 async fn c12_fifty_holds_and_fifty_waits_are_few_requests() {
     let server = EtcdServer::start().await;
     let (guards, waiting) = holds_and_waits(&server, 50, 30 * SECOND).await;
-    // What the beginning costs is over.
+    // The costs of the beginning are over.
     sleep(2 * SECOND).await;
     let (before, began) = (requests(&server).await, Instant::now());
     sleep(12 * SECOND).await;

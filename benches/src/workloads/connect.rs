@@ -20,7 +20,7 @@ pub(crate) fn names(effort: Effort) -> usize {
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     let (url, names) = (round.store.url(), names(round.effort));
-    // What the first client makes is there before the names are.
+    // The objects of the first client are there before the names are.
     leasehold::connect(url).await?.shutdown().await;
     round.store.fill(names).await?;
     let mut times = Times::new()?;

@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 /// The parts of our keys that follow the root.
 const OURS: [&str; 5] = ["locks", "withdrawn", "fences", "runs", "floor"];
 
-/// What stands before the seat of a claim.
+/// Text before the seat of a claim.
 const SEAT: &str = "s-";
 
 /// The root of the key space of those who exclude each other: all their keys are below it.
@@ -43,7 +43,7 @@ impl Root {
         &self.0
     }
 
-    /// What the keys of all claims on `name` start with, and no others.
+    /// Returns the start of the keys of all claims on `name`, and of no others.
     pub(crate) fn claims(&self, name: &LockName) -> String {
         format!("{}/", self.starting_with(name.as_str()))
     }
@@ -58,7 +58,7 @@ impl Root {
         format!("{}/withdrawn/{}", self.0, owner.expose())
     }
 
-    /// What the keys of all claims start with whose locks' names start with `start`.
+    /// Returns the start of the keys of all claims on locks whose names start with `start`.
     pub(crate) fn starting_with(&self, start: &str) -> String {
         format!("{}/locks/{}", self.0, encode(start))
     }
@@ -78,7 +78,7 @@ impl Root {
         self.runs(name) + &encode(occurrence.as_str())
     }
 
-    /// What the keys of all runs of `name` start with, and no others.
+    /// Returns the start of the keys of all runs of `name`, and of no others.
     pub(crate) fn runs(&self, name: &LockName) -> String {
         format!("{}/runs/{}/", self.0, encode(name.as_str()))
     }

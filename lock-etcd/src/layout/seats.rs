@@ -21,10 +21,10 @@ use std::sync::Arc;
 
 use lock_core::OwnerId;
 
-/// How many claims of one client on one lock have keys that are used again.
+/// Number of claims of one client on one lock whose keys are used again.
 const SEATS: usize = 8;
 
-/// How many keys are kept in mind that are not used again. With one more all seats are given up.
+/// Number of keys kept in mind that are not used again. With one more all seats are given up.
 const SPOILED: usize = 1_000;
 
 /// The seats of one client, and the keys of its claims.
@@ -87,7 +87,7 @@ impl Seats {
         }
     }
 
-    /// Whether a claim of this client has the key.
+    /// Returns true if a claim of this client has the key.
     pub(crate) fn is_taken(&self, key: &[u8]) -> bool {
         str::from_utf8(key).is_ok_and(|key| self.taken.contains(key))
     }

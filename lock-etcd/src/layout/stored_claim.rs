@@ -25,18 +25,19 @@ impl StoredClaim {
         Self { key, revision, modified, lease: pair.lease(), value }
     }
 
-    /// Who may hold beside it.
+    /// Returns its kind: which other holds the lock allows beside it.
     pub(crate) fn kind(&self) -> Kind {
         self.value.kind
     }
 
-    /// Whether its holder has written that it holds. A value that is not understood is a hold of somebody else's.
+    /// Returns true if its holder has written that it holds. A value that is not understood is a hold of somebody
+    /// else's.
     pub(crate) fn is_claimed(&self) -> bool {
         let Value { since, slots, owner, .. } = &self.value;
         since.is_some() || *slots != Slots::NONE || owner.is_none()
     }
 
-    /// Whether a waiter has written its place once more since it took it.
+    /// Returns true if a waiter has written its place once more since it took it.
     pub(crate) fn has_shown_life(&self) -> bool {
         self.modified > self.revision
     }

@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lock_core::backend::Claim;
 use lock_core::{Kind, Label, OwnerId, Permits, Slots};
 
-/// How the value of an exclusive hold begins that outlasts its work (C41).
+/// Start of the value of an exclusive hold that outlasts its work (C41).
 const RETIRED: u8 = 0xFC;
 
 /// Less than the value of any retired hold, and greater than that of any other exclusive one.
@@ -33,16 +33,16 @@ pub(crate) const BELOW_RETIRED: [u8; 2] = [RETIRED - 1, 0xFF];
 /// Greater than the value of any retired hold, and less than that of any claim of another kind.
 pub(crate) const ABOVE_RETIRED: [u8; 1] = [RETIRED + 1];
 
-/// How the value of a shared claim begins.
+/// Start of the value of a shared claim.
 const SHARED: u8 = 0xFF;
 
-/// How the value of a claim on permits begins.
+/// Start of the value of a claim on permits.
 const PERMITS: u8 = 0xFE;
 
 /// Less than the value of any shared claim, and greater than that of any other.
 pub(crate) const BELOW_SHARED: [u8; 2] = [PERMITS, 0xFF];
 
-/// What the value of a claim says.
+/// Value of a claim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Value {
     pub(crate) kind: Kind,
@@ -80,7 +80,7 @@ pub(crate) fn retired(held: &Value, now: SystemTime) -> Vec<u8> {
     [&[RETIRED], text(&held.label, Some(since), held.owner).as_bytes()].concat()
 }
 
-/// What stands behind the kind.
+/// Returns the part behind the kind.
 fn text(label: &Label, since: Option<SystemTime>, owner: Option<OwnerId>) -> String {
     // Also on a clock before 1970: that a time stands there tells that the lock is held.
     let since = since.map(|since| since.duration_since(UNIX_EPOCH).unwrap_or_default());
@@ -90,7 +90,7 @@ fn text(label: &Label, since: Option<SystemTime>, owner: Option<OwnerId>) -> Str
     format!("{}\n{since}\n{owner}", label.as_str())
 }
 
-/// What stands before the label.
+/// Returns the part before the label.
 fn start(kind: Kind, slots: &Slots) -> Vec<u8> {
     match kind {
         Kind::Shared => vec![SHARED],

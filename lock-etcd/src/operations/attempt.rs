@@ -19,7 +19,7 @@ use crate::wire::answer::Answer;
 use crate::wire::error::{BACKEND, overtaken, says_lease_gone};
 use crate::wire::write::Write;
 
-/// How often an attempt enters: once more each time that somebody else took what it saw to be free.
+/// An attempt enters this often: once more each time that somebody else took what it saw to be free.
 const ENTRIES: usize = 16;
 
 /// An attempt under way.
@@ -120,14 +120,14 @@ impl Cluster {
         entered(this.claim, self.floors.guarded(&answer)?)
     }
 
-    /// What came of a transaction that puts a key on one of the sessions.
+    /// Returns the answer to a transaction that puts a key on one of the sessions.
     pub(crate) async fn written_on(
         &self,
         sessions: impl IntoIterator<Item = &Arc<Session>>,
         answer: Result<Answer, BackendError>,
     ) -> Result<Answer, BackendError> {
         if answer.as_ref().is_err_and(says_lease_gone) {
-            // Which one? The next try takes another for that one.
+            // The answer names no session. The next try takes another for the one that is gone.
             join_all(sessions.into_iter().map(|session| session.keep_alive())).await;
         }
         answer

@@ -1,4 +1,4 @@
-//! How claims end: their keys are deleted.
+//! Ends claims: their keys are deleted.
 
 use futures_util::future::join_all;
 use lock_core::backend::Release;
@@ -59,7 +59,7 @@ impl Cluster {
         let withdraw = requests::withdraw(key, &self.root, owner, lease.id());
         let withdrawn = self.server.txn(withdraw).await;
         if withdrawn.is_err() {
-            // It may be that the lease is gone.
+            // The lease may be gone.
             let _ = lease.keep_alive().await;
         }
         let Some(asked) = own else {

@@ -20,20 +20,20 @@ use crate::sessions::session::Session;
 use crate::waiting::waiters::Waiters;
 use crate::wire::server::Server;
 
-/// How often the keeper looks. A claim that ends by itself lasts for so much longer.
+/// Interval of the keeper's looks. A claim that ends by itself lasts for so much longer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A session is renewed after a third of its TTL. If that fails, it is tried again after this span.
 const RENEW_AGAIN: Duration = Duration::from_millis(500);
 
-/// How often the keeper looks at all places of the client in queues (C28): with what a request takes, within the second
-/// after which a waiter looks by itself.
+/// Interval at which the keeper looks at all places of the client in queues (C28): with the time of a request, within
+/// the second after which a waiter looks by itself.
 const POLL_EVERY: Duration = Duration::from_millis(800);
 
-/// How long one renewal of a session may take. A further one is sent meanwhile.
+/// Longest time of one renewal of a session. A further one is sent meanwhile.
 const RENEW_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the deletion of a claim that is over may take. Then it is sent again.
+/// Longest time of the deletion of a claim that is over. Then it is sent again.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// A session that nobody has used for so long is ended.
@@ -43,7 +43,7 @@ const IDLE_LIMIT: Duration = Duration::from_secs(15);
 /// than this.
 const CENSUS_EVERY: Duration = Duration::from_secs(10);
 
-/// How long the last revocations of a client may take that was dropped.
+/// Longest time of the last revocations of a client that was dropped.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// Renews the sessions of a client, ends those that it does not use, and deletes the keys of claims that
@@ -104,7 +104,7 @@ impl Shared {
     async fn run(self: Arc<Self>, mut open: watch::Receiver<bool>) {
         let (mut jobs, mut attended) = (FuturesUnordered::new(), HashMap::new());
         let mut polled = SystemClock.now();
-        // It may be the second to run: what the first had under way has no answer.
+        // This may be the second run: requests under way of the first have no answer.
         self.claims.no_deletion_is_sent();
         while *open.borrow_and_update() && !self.claims.is_empty() {
             let now = SystemClock.now();
@@ -128,7 +128,7 @@ impl Shared {
         }
     }
 
-    /// What is to be done now.
+    /// Returns the present jobs.
     fn jobs(
         self: &Arc<Self>,
         attended: &mut HashMap<i64, Attended>,
@@ -154,7 +154,7 @@ impl Shared {
         jobs
     }
 
-    /// What is to be done for a session now.
+    /// Returns the present job for a session.
     fn attend(
         self: &Arc<Self>,
         session: Arc<Session>,

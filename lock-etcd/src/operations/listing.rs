@@ -15,13 +15,13 @@ use crate::protocol::requests;
 use crate::protocol::standing::holders;
 use crate::wire::error::unreadable;
 
-/// How many keys one request of a listing reads: far less than the 4 MiB that an answer may have.
+/// Number of keys that one request of a listing reads: far less than the 4 MiB that an answer may have.
 const PAGE: i64 = 1000;
 
-/// How many leases are asked for at once.
+/// Number of leases that are asked for at once.
 const AT_ONCE: usize = 64;
 
-/// How long leases last unless they are renewed, and the floor of tokens when that was asked.
+/// Remaining times of leases unless they are renewed, and the floor of tokens at that time.
 pub(crate) struct Left {
     leases: HashMap<i64, Option<Duration>>,
     /// `None` where nobody holds.
@@ -35,7 +35,7 @@ impl Cluster {
         self.state(name.clone(), &claims, &left)
     }
 
-    /// Who holds a lock, and how many have claims on it.
+    /// Reads the holders of a lock, and the number of claims on it.
     pub(crate) async fn claims_on(&self, name: &LockName) -> Result<Claims, BackendError> {
         let (first, count) = self.first(name).await?;
         match first {
@@ -94,7 +94,7 @@ impl Cluster {
         Ok(LockState::new(name, holders.collect::<Result<Vec<_>, _>>()?, Some(waiters)))
     }
 
-    /// How long the server keeps what is on the leases of these claims, and the floor of their tokens.
+    /// Reads the times for which the server keeps the leases of these claims, and the floor of their tokens.
     pub(crate) async fn left_of_all(
         &self,
         claims: impl IntoIterator<Item = &StoredClaim>,
@@ -110,8 +110,8 @@ impl Cluster {
         Ok(Left { leases, floor })
     }
 
-    /// How long the server keeps what is on a lease unless it is renewed, at the most; `None` if it does
-    /// not tell, or there is no lease.
+    /// Reads the longest time for which the server keeps a lease unless it is renewed; `None` if it does not tell, or
+    /// there is no lease.
     pub(crate) async fn left(&self, lease: i64) -> Option<Duration> {
         if lease == 0 {
             return None;
@@ -166,7 +166,7 @@ impl Cluster {
 }
 
 impl Left {
-    /// Who holds a lock, by a claim that holds it.
+    /// Describes the holder of a lock, by a claim that holds it.
     pub(crate) fn holder(&self, entry: &StoredClaim) -> Result<Holder, BackendError> {
         let left = self.leases.get(&entry.lease).copied().flatten();
         let Some(owner) = entry.value.owner else { return Ok(Holder::foreign(left)) };
@@ -181,7 +181,7 @@ impl Left {
 
 /// The claims on one lock.
 pub(crate) struct Claims {
-    /// Those that hold it, in the order of their grants.
+    /// The claims that hold it, in the order of their grants.
     pub(crate) holders: Vec<StoredClaim>,
     count: u64,
 }

@@ -1,4 +1,4 @@
-//! What is done in a cluster: attempts, renewals, endings, runs and listings.
+//! Operations in a cluster: attempts, renewals, endings, runs and listings.
 
 pub(crate) mod attempt;
 pub(crate) mod cluster;

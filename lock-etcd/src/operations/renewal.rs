@@ -18,7 +18,7 @@ use crate::protocol::view::{entries, unless_retired};
 use crate::sessions::session::Session;
 use crate::wire::error::overtaken;
 
-/// How many keys one request reads. The server takes up to 128 operations.
+/// Number of keys that one request reads. The server takes up to 128 operations.
 const BATCH: usize = 100;
 
 type Answer = Result<Extension, BackendError>;
@@ -161,9 +161,9 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// Whether the lease that a key is on lasts longer than its session does once it is renewed: then the key stays
-    /// (C10). It is the lease of another client that made the hold last longer (C41), or of an extension that overtook
-    /// this one.
+    /// Returns true if the lease that a key is on lasts longer than its session does once it is renewed: then the key
+    /// stays (C10). It is the lease of another client that made the hold last longer (C41), or of an extension that
+    /// overtook this one.
     async fn outlasts(&self, owner: OwnerId, lease: i64, session: &Session) -> bool {
         let left = match self.claims.left_on(owner, lease) {
             Some(left) => Some(left),

@@ -12,7 +12,8 @@ use crate::protocol::view::entries;
 use crate::wire::answer::Answer;
 use crate::wire::error::unreadable;
 
-/// How many locks one transaction takes. The server makes up to 128 comparisons: two for each lock, and one of the floor.
+/// Number of locks that one transaction takes. The server makes up to 128 comparisons: two for each lock, and one of
+/// the floor.
 const AT_ONCE: usize = 60;
 
 impl Cluster {

@@ -159,7 +159,7 @@ impl Floor {
     }
 }
 
-/// What the key says.
+/// Content of the key.
 #[derive(Debug, PartialEq)]
 struct Written {
     value: u64,

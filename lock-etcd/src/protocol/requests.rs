@@ -18,7 +18,7 @@ use crate::protocol::view::View;
 /// The keys of one claim.
 #[derive(Clone)]
 pub(crate) struct ClaimKeys {
-    /// What all claims on the lock start with.
+    /// Start of the keys of all claims on the lock.
     pub(crate) range: String,
     pub(crate) own: Arc<str>,
     pub(crate) withdrawn: String,
@@ -145,10 +145,10 @@ pub(crate) fn first() -> GetOptions {
     GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1)
 }
 
-/// How many claims of the front of a queue a waiter reads at most: as many as know all claims before them.
+/// Most claims of the front of a queue that a waiter reads: enough to know all claims before them.
 pub(crate) const FRONT: usize = COUNTED as usize;
 
-/// What reads the claims that were made first, those before the place that was made in this revision.
+/// Reads the claims that were made first, before the place that was made in this revision.
 pub(crate) fn front(keys: &ClaimKeys, revision: i64) -> (String, GetOptions) {
     let options = first().with_limit(i64::from(COUNTED)).with_max_create_revision(revision - 1);
     (keys.range.clone(), options)

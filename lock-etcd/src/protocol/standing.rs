@@ -1,4 +1,4 @@
-//! Who holds a lock, by the claims on it alone.
+//! Decides who holds a lock, by the claims on it alone.
 //!
 //! Those who hold are the claims at the head of the queue that fit together (C33, C34). Claims before one
 //! only go, and none comes before it later. So a claim that holds goes on holding whatever others do, and
@@ -32,8 +32,8 @@ use crate::layout::stored_claim::StoredClaim;
 /// Up to how many claims before ours in the queue are counted, and known by their keys.
 pub(crate) const COUNTED: u16 = 16;
 
-/// How many claims a claim of this kind reads: its own and those before it. On permits it reads as many as
-/// could be granted beside each other, so that it knows all before it if it fits.
+/// Returns the number of claims that a claim of this kind reads: its own and those before it. On permits it reads as
+/// many as could be granted beside each other, so that it knows all before it if it fits.
 pub(crate) fn read_before(kind: Kind) -> i64 {
     match kind {
         Kind::OneOf(permits) => i64::from(permits.of()) + 1,
@@ -41,12 +41,12 @@ pub(crate) fn read_before(kind: Kind) -> i64 {
     }
 }
 
-/// What the claims on a lock make of one of them, or of one that would be the last.
+/// Standing of one of the claims on a lock, or of one that would be the last.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Standing {
-    /// It holds the lock.
+    /// The claim holds the lock.
     Holds,
-    /// It holds the lock once these slots are written.
+    /// The claim holds the lock once these slots are written.
     Fits(Slots),
     /// The lock has this other number of permits.
     Conflicts(u16),
@@ -58,7 +58,7 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub(crate) struct Before {
     claims: Vec<StoredClaim>,
-    /// Whether those are all.
+    /// True if the list is whole.
     is_whole: bool,
 }
 
@@ -67,27 +67,27 @@ pub(crate) struct Before {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Ahead {
     pub(crate) keys: Vec<Vec<u8>>,
-    /// Whether those are all.
+    /// True if the list is whole.
     pub(crate) is_whole: bool,
-    /// Whether one of them holds the lock.
+    /// True if one of them holds the lock.
     has_holder: bool,
 }
 
 impl Ahead {
-    /// How many are before us, not counting the holder.
+    /// Returns the number of claims before us, not counting the holder.
     pub(crate) fn position(&self) -> Option<u64> {
         let holders = usize::from(self.has_holder);
         self.is_whole.then(|| self.keys.len().saturating_sub(holders) as u64)
     }
 
-    /// Whether nobody is in our way, so that the lock is ours if our own claim is there.
+    /// Returns true if nobody is in our way, so that the lock is ours if our own claim is there.
     pub(crate) fn is_none(&self) -> bool {
         self.is_whole && self.keys.is_empty()
     }
 }
 
 impl Before {
-    /// Those of `read` that are before `own`; `None` if they cannot be told.
+    /// Returns the claims of `read` that are before `own`; `None` if they cannot be told.
     pub(crate) fn of(
         kind: Kind,
         own: Option<&StoredClaim>,
@@ -115,7 +115,7 @@ impl Before {
         }
     }
 
-    /// Those in the way of a claim of this kind. `first` is the first of all claims.
+    /// Returns the claims in the way of a claim of this kind. `first` is the first of all claims.
     pub(crate) fn ahead(&self, kind: Kind, first: Option<&StoredClaim>) -> Ahead {
         let in_the_way = self.claims.iter().filter(|claim| is_in_the_way(kind, claim));
         let keys: Vec<_> = in_the_way.map(|claim| claim.key.clone()).collect();
@@ -168,7 +168,7 @@ impl Standing {
     }
 }
 
-/// Those of all claims on a lock that hold it; `claims` are in the order in which they were made.
+/// Returns the claims on a lock that hold it; `claims` are in the order in which they were made.
 pub(crate) fn holders(claims: &[StoredClaim]) -> &[StoredClaim] {
     let Some(first) = claims.first() else { return claims };
     let held = match first.kind() {
@@ -183,7 +183,7 @@ pub(crate) fn first_slots(kind: Kind) -> Slots {
     Slots::new(0..kind.slots())
 }
 
-/// Whether a claim of this kind waits for as long as `claim` is before it, as it is now.
+/// Returns true if a claim of this kind waits for as long as `claim` is before it, as it is now.
 fn is_in_the_way(kind: Kind, claim: &StoredClaim) -> bool {
     match kind {
         Kind::Shared => claim.kind() != Kind::Shared,

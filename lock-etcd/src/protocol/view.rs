@@ -1,4 +1,4 @@
-//! What the answers to the protocol's transactions say.
+//! Reads the answers to the protocol's transactions.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::wire::error::{unreadable, withdrawn};
 
 const WHAT: &str = "what a claim sees";
 
-/// What came of entering.
+/// Outcome of entering.
 pub(crate) enum Entered {
     /// The claim was put in this revision, as the only one: it holds.
     Taken(i64),
@@ -21,14 +21,14 @@ pub(crate) enum Entered {
     Seen(Box<View>),
 }
 
-/// What a claim sees of its lock.
+/// A claim's view of its lock.
 pub(crate) struct View {
     pub(crate) own: Option<StoredClaim>,
     /// The claim that was made first.
     pub(crate) first: Option<StoredClaim>,
     /// The claims in the way of our own; `None` if those that were read do not tell.
     pub(crate) ahead: Option<Ahead>,
-    /// What these claims make of ours.
+    /// Standing of our claim among these.
     pub(crate) standing: Standing,
     /// The revision of the store in which this was so.
     pub(crate) revision: i64,
@@ -82,7 +82,7 @@ pub(crate) fn entries(answer: &Answer) -> Result<Vec<Option<StoredClaim>>, Backe
     answer.parts.iter().map(entry).collect()
 }
 
-/// What came of a transaction that leaves a hold alone which outlasts its work; `None` if it is such a hold.
+/// Returns the answer to a transaction that spares a hold which outlasts its work; `None` if it is such a hold.
 pub(crate) fn unless_retired(answer: &Answer) -> Result<Option<Answer>, BackendError> {
     match answer.succeeded {
         true => Ok(None),

@@ -1,4 +1,4 @@
-//! What this client knows of one of its claims.
+//! This client's knowledge of one of its claims.
 //!
 //! ```text
 //!   begun ──▶ waits ──▶ holds ──▶ released, withdrawn, lost: forgotten
@@ -16,9 +16,9 @@ use crate::sessions::session::Session;
 /// One claim, from before its first request until it is over.
 pub(crate) struct Claimed {
     pub(crate) key: Arc<str>,
-    /// Whether it was made by this client. Who made it may use its key again.
+    /// True if it was made by this client, which may use its key again.
     pub(crate) is_own: bool,
-    /// How many requests on its key have no answer.
+    /// Number of requests on its key without an answer.
     pub(crate) unanswered: u32,
     pub(crate) deletion: Deletion,
     pub(crate) ttl: Duration,
@@ -26,7 +26,7 @@ pub(crate) struct Claimed {
     pub(crate) until: Moment,
     /// The revision in which its key was made, once it holds. None while it waits.
     pub(crate) revision: Option<i64>,
-    /// Whether it holds, and its value may not say so yet: it came by its place in a queue, or from another client.
+    /// True if it holds, and its value may not say so yet: it came by its place in a queue, or from another client.
     pub(crate) is_unclaimed: bool,
     /// Where its key is, or goes with its next renewal.
     pub(crate) session: Arc<Session>,
@@ -34,14 +34,13 @@ pub(crate) struct Claimed {
     pub(crate) earlier: Vec<Arc<Session>>,
 }
 
-/// Whether the deletion of a claim was sent, because nobody believed in it any more. From then on the claim takes
-/// nothing.
+/// Deletion of a claim, because nobody believed in it any more. From its sending on the claim takes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deletion {
     NotDue,
     /// An answer may come.
     Sent,
-    /// It is sent again. The first one may come late.
+    /// The deletion is sent again. The first one may come late.
     Unanswered,
 }
 
@@ -112,12 +111,12 @@ impl Claimed {
         }
     }
 
-    /// Whether it is the hold that was made in this revision, as far as it is known.
+    /// Returns true if it is the hold that was made in this revision, as far as it is known.
     pub(crate) fn was_made_in(&self, revision: i64) -> bool {
         self.revision == Some(revision)
     }
 
-    /// Whether its deletion is to be sent: it is over, and no answer to one may come.
+    /// Returns true if its deletion is due: it is over, and no answer to one may come.
     pub(crate) fn is_to_be_deleted(&self, now: Moment) -> bool {
         match self.deletion {
             Deletion::NotDue => now.has_reached(self.until),
@@ -133,7 +132,7 @@ impl Claimed {
         }
     }
 
-    /// Whether requests by this key may take something for it.
+    /// Returns true if requests by this key may take something for it.
     pub(crate) fn may_take_by(&self, key: &Arc<str>) -> bool {
         Arc::ptr_eq(&self.key, key) && self.deletion == Deletion::NotDue
     }

@@ -1,4 +1,4 @@
-//! What this client knows of its own claims: the session each hangs on, and until when it lasts.
+//! This client's knowledge of its own claims: the session of each, and its end.
 //!
 //! A session lives for as long as its client does, and with it all keys on it. So a claim that ends by
 //! itself has to be ended by the client: each has a moment of its own, which its attempts and renewals
@@ -118,7 +118,7 @@ impl Claims {
         is_meant.then(|| claimed.asks(owner))
     }
 
-    /// What came of a request. Without an answer it may yet come.
+    /// Notes the answer to a request. Without an answer it may yet come.
     pub(crate) fn answered<T>(&self, asked: &Asked, answer: &Result<T, BackendError>) {
         let is_over = |error: &BackendError| error.outcome() == Outcome::NotApplied;
         if answer.as_ref().err().is_none_or(is_over)
@@ -129,7 +129,8 @@ impl Claims {
         }
     }
 
-    /// How long a session that the key of a claim may be on lasts; `None` if it is none of this client's.
+    /// Returns the remaining time of a session that the key of a claim may be on; `None` if it is none of this
+    /// client's.
     pub(crate) fn left_on(&self, owner: OwnerId, lease: i64) -> Option<Duration> {
         let known = self.known();
         let on = known.claims.get(&owner)?.sessions().find(|session| session.id() == lease)?;
@@ -164,7 +165,7 @@ impl Claims {
         }
     }
 
-    /// Whether the value of a hold may not say yet that it is held.
+    /// Returns true if the value of a hold may not say yet that it is held.
     pub(crate) fn is_unclaimed(&self, owner: OwnerId) -> bool {
         self.known().claims.get(&owner).is_some_and(|claimed| claimed.is_unclaimed)
     }
@@ -199,7 +200,7 @@ impl Claims {
         known.retired.insert(owner, now.after(whole(delay)));
     }
 
-    /// Whether the hold of `owner` outlasts its work. To delete its key would let others in early.
+    /// Returns true if the hold of `owner` outlasts its work. To delete its key would let others in early.
     pub(crate) fn is_retired(&self, owner: OwnerId) -> bool {
         self.known().retired.get(&owner).is_some_and(|end| !SystemClock.now().has_reached(*end))
     }
@@ -256,13 +257,13 @@ impl Claims {
         }
     }
 
-    /// Those of `keys` that are no claim of ours.
+    /// Returns the keys of `keys` that are no claim of ours.
     pub(crate) fn unknown<'a>(&self, keys: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<Vec<u8>> {
         let known = self.known();
         keys.into_iter().filter(|key| !known.seats.is_taken(key)).cloned().collect()
     }
 
-    /// Whether there is nothing to look after.
+    /// Returns true if there is nothing to look after.
     pub(crate) fn is_empty(&self) -> bool {
         let known = self.known();
         known.sessions.is_empty() && known.claims.is_empty()

@@ -28,7 +28,7 @@ impl<T: Clone> InFlight<T> {
     ) -> Shared<BoxFuture<'static, T>> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = slot.as_ref().filter(|(sent, _)| sent.elapsed() < SHARED_FOR);
-        // What was answered already may be from before this question.
+        // An answer that has come already may be from before this question.
         let in_flight = fresh.and_then(|(_, request)| request.upgrade());
         if let Some(request) = in_flight.filter(|request| request.peek().is_none()) {
             return request;

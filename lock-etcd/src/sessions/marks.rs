@@ -8,8 +8,8 @@ use lock_core::{BackendError, Clock, SystemClock};
 use crate::sessions::session::Session;
 use crate::wire::server::Server;
 
-/// How long the lease for marks of withdrawn claims lasts. It is not renewed: marks are put on it for as long
-/// as it lasts for the time that they are to be remembered.
+/// TTL of the lease for marks of withdrawn claims. It is not renewed: marks are put on it for as long as it lasts for
+/// the time that they must be remembered.
 const MARKS_SECONDS: i64 = WITHDRAWAL_REMEMBERED.as_secs() as i64 + 10;
 
 /// The lease on which the marks of withdrawn claims are.

@@ -27,7 +27,7 @@ pub(crate) struct Session {
     server: Arc<Server>,
     id: i64,
     seconds: i64,
-    /// What the server granted. It is set once the lease is there.
+    /// The server's grant. It is set once the lease is there.
     granted: OnceCell<Duration>,
     state: Mutex<State>,
     keep_alive: InFlight<Result<(), BackendError>>,
@@ -63,17 +63,17 @@ impl Session {
         Duration::from_secs(self.seconds.unsigned_abs())
     }
 
-    /// Whether its lease was granted, and is there as far as we know.
+    /// Returns true if its lease was granted, and is there as far as we know.
     pub(crate) fn is_open(&self) -> bool {
         self.granted.initialized() && !self.is_gone()
     }
 
-    /// Whether the server has ended the lease: no key can be written with it.
+    /// Returns true if the server has ended the lease: no key can be written with it.
     pub(crate) fn is_gone(&self) -> bool {
         self.state().is_gone
     }
 
-    /// How long the server keeps the lease at least, counted from `now`.
+    /// Returns the least time for which the server keeps the lease, counted from `now`.
     pub(crate) fn left(&self, now: Moment) -> Duration {
         let confirmed = self.state().confirmed;
         let granted = self.granted.get().copied().unwrap_or(self.ttl());

@@ -39,16 +39,16 @@ pub(crate) const UNCLAIMED_LASTS: Duration = Duration::from_millis(1800);
 /// than [`WAITER_LIVENESS`](lock_core::backend::WAITER_LIVENESS). The rates of clocks differ by far less than the rest.
 const OVERTAKEN_AFTER: Duration = Duration::from_millis(1900);
 
-/// How often a front in doubt is looked at.
+/// Interval of looks at a front in doubt.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// After a pause between two looks that is longer than this the bound begins anew.
 const PAUSE: Duration = Duration::from_millis(1500);
 
-/// How often a waiter looks at the front that does not know all before it.
+/// Interval at which a waiter looks at the front that does not know all before it.
 const LOOK_FROM_AFAR: Duration = Duration::from_secs(10);
 
-/// What was seen of a front.
+/// Sight of a front.
 struct Sight {
     due: Vec<StoredClaim>,
     since: Moment,
@@ -58,7 +58,7 @@ struct Sight {
 impl Sight {
     /// The same front, seen at `now`, and before if `before` is given.
     fn again(before: Option<Self>, due: Vec<StoredClaim>, now: Moment) -> Self {
-        // Those who live may have been kept from claiming it, as we were from looking.
+        // Living waiters may have been kept from claiming it, as we were from looking.
         let before = before.filter(|before| now.since(before.last) < PAUSE);
         let since = before.map_or(now, |before| before.since);
         Self { due, since, last: now }
@@ -125,7 +125,7 @@ impl Turn {
     }
 }
 
-/// Those of a front that hold, or could, and are not claimed.
+/// Returns the claims of a front that hold, or could, and are not claimed.
 fn due(front: &[StoredClaim]) -> Vec<StoredClaim> {
     let mut due = Vec::new();
     for (number, claim) in front.iter().enumerate().filter(|(_, claim)| !claim.is_claimed()) {
@@ -143,7 +143,8 @@ fn due(front: &[StoredClaim]) -> Vec<StoredClaim> {
     due
 }
 
-/// Those of a front that are to go: the due ones, and the places behind them up to the first that has shown that it lives.
+/// Returns the claims of a front that must go: the due ones, and the places behind them up to the first that has shown
+/// life.
 fn silent<'a>(
     front: &'a [StoredClaim],
     due: &'a [StoredClaim],
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(gone(&front), [1, 2, 3, 4, 5]);
         front[3].modified = 9;
         assert_eq!(gone(&front), [1, 2, 3]);
-        // It showed that once, and has died since.
+        // The first one showed life once, and has died since.
         front[0].modified = 9;
         assert_eq!(gone(&front), [1, 2, 3]);
     }

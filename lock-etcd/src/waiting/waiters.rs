@@ -41,7 +41,7 @@ use crate::waiting::overtaking::UNCLAIMED_LASTS;
 use crate::waiting::watches::{Watch, Watches};
 use crate::wire::server::Server;
 
-/// How many claims before our own are watched.
+/// Number of claims before our own that are watched.
 const NEAREST: usize = 2;
 
 /// At how many places one request looks: three keys each, and the server takes up to 128 operations.
@@ -78,12 +78,12 @@ pub(crate) struct Place {
     pub(crate) token: FencingToken,
     /// Where its key is.
     pub(crate) session: Arc<Session>,
-    /// What the holder said of itself when the place was taken.
+    /// The holder's label when the place was taken.
     pub(crate) holder: Option<Label>,
-    /// Whether the holder then was a key without a TTL that is not ours.
+    /// True if the holder then was a key without a TTL that is not ours.
     pub(crate) behind_foreign_key: bool,
     pub(crate) ahead: Mutex<Ahead>,
-    /// Whether its task watches those before it, and will wake the waiter.
+    /// True if its task watches the claims before it, and will wake the waiter.
     pub(crate) is_watching: AtomicBool,
     /// When the waiter asked last, and when that was answered on the server's clock.
     pub(crate) answered: Mutex<(Moment, ServerTime)>,
@@ -216,17 +216,17 @@ impl Place {
         }
     }
 
-    /// Whether a look within the last second saw that it waits (C28).
+    /// Returns true if a look within the last second saw that it waits (C28).
     pub(crate) fn was_seen_lately(&self) -> bool {
         SystemClock.now().since(self.seen().asked) < FALLBACK_POLL
     }
 
-    /// What the last look saw.
+    /// Returns the result of the last look.
     pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a waiter is told.
+    /// Describes the holder to the waiter.
     pub(crate) fn contention(&self) -> Contention {
         let mut contention = Contention::unknown();
         contention.position = self.ahead().position();
@@ -273,7 +273,7 @@ impl Turn {
         self.watch_nearest(&mut watched);
         loop {
             join_all(watched.iter_mut().map(Watch::opened)).await;
-            // What went before the watches were open.
+            // Finds the claims that went before the watches were open.
             if !self.look().await? {
                 return Ok(None);
             }
@@ -286,7 +286,7 @@ impl Turn {
             if watched[0].is_gone() {
                 return Ok(None);
             }
-            // What happened before a watch was opened again is not told, and is to be read.
+            // Events before a watch was opened again are not told, and must be read.
             if self.place.ahead().is_none() && !watched.iter().any(Watch::was_reopened) {
                 let Place { owner, keys, revision, .. } = &*self.place;
                 let grant = self.place.grant();
@@ -308,7 +308,7 @@ impl Turn {
         };
         let mut watched = [self.watch(keys.own.as_bytes()), before];
         join_all(watched.iter_mut().map(Watch::opened)).await;
-        // What happened before the watches were open.
+        // Events before the watches were open.
         let view = View::of(
             *kind,
             *owner,

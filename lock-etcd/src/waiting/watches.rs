@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::wire::server::Server;
 
-/// How long the opening of a stream may take.
+/// Longest time that opening a stream may take.
 const OPEN_LIMIT: Duration = Duration::from_secs(2);
 
 /// The pause before a broken stream is opened again. Waiters poll meanwhile.
@@ -54,7 +54,7 @@ struct Watched {
     seen: watch::Sender<Seen>,
 }
 
-/// What of the store is watched.
+/// Target of a watch in the store.
 #[derive(Clone)]
 enum Target {
     /// Deletions of a key after this revision: a renewal that moves it to another lease does not matter. The stream of a
@@ -68,7 +68,7 @@ enum Target {
     KeysStartingWith(Vec<u8>),
 }
 
-/// What is to be sent on the stream.
+/// Message for the stream.
 #[derive(Clone, Copy, PartialEq)]
 enum Request {
     Open(i64),
@@ -82,10 +82,10 @@ enum End {
     Refused,
 }
 
-/// What was seen of a key.
+/// Sight of a key.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// How often the watch was opened.
+    /// Number of times that the watch was opened.
     opened: u64,
     gone: bool,
 }
@@ -97,7 +97,7 @@ pub(crate) struct Watch {
     /// Or what the keys start with.
     pub(crate) key: Vec<u8>,
     seen: watch::Receiver<Seen>,
-    /// How often it had been opened when [`opened`](Self::opened) returned last.
+    /// Number of times that it had been opened when [`opened`](Self::opened) returned last.
     opened: u64,
 }
 
@@ -110,12 +110,12 @@ impl Watch {
         }
     }
 
-    /// Whether the watch was opened again since: what happened meanwhile is not told.
+    /// Returns true if the watch was opened again since: events meanwhile are not told.
     pub(crate) fn was_reopened(&self) -> bool {
         self.seen.borrow().opened > self.opened
     }
 
-    /// Whether the key was deleted since the watch was opened.
+    /// Returns true if the key was deleted since the watch was opened.
     pub(crate) fn is_gone(&self) -> bool {
         self.seen.borrow().gone
     }
@@ -209,8 +209,8 @@ impl Drop for Watches {
 }
 
 impl Shared {
-    /// Whether a read says that `key` is not that of this claim. A read that fails says nothing, unless the store is
-    /// another one, or has gone back in time: what is there proves no hold of ours any more (C22).
+    /// Returns true if a read says that `key` is not that of this claim. A read that fails says nothing, unless the
+    /// store is another one, or has gone back in time: its content proves no hold of ours any more (C22).
     async fn lacks(&self, key: &[u8], revision: i64) -> bool {
         let options = Some(GetOptions::new().with_keys_only());
         let read = |mut client: Client| async move { client.get(key, options).await };
@@ -319,7 +319,7 @@ impl Target {
         }
     }
 
-    /// Whether what is watched is gone by a deletion in this revision.
+    /// Returns true if the target is gone by a deletion in this revision.
     fn is_gone_by(&self, deletion: i64) -> bool {
         match self {
             Self::Key(_, since) => deletion > *since,
@@ -361,7 +361,7 @@ impl Registry {
         self.watched.values_mut().for_each(|watched| watched.sent = false);
     }
 
-    /// What is to be sent next, with what a watch is opened of.
+    /// Returns the next message, with the target of a watch that it opens.
     fn next(&mut self) -> Option<(Request, Option<Target>)> {
         loop {
             let request = *self.requests.front()?;
@@ -399,8 +399,8 @@ impl Registry {
         }
     }
 
-    /// Whether the server ends a watch that we have not closed. If it refuses a watch from the start, it
-    /// may name no number (3.5).
+    /// Returns true if the server ends a watch that we have not closed. If it refuses a watch from the start, it may
+    /// name no number (3.5).
     fn is_refusal(&self, response: &WatchResponse) -> bool {
         let id = response.watch_id();
         response.canceled() && (id < 0 || self.watched.contains_key(&id))

@@ -1,18 +1,18 @@
-//! What came of a transaction.
+//! Answers to transactions.
 
 use etcd_client::{DeleteResponse, ResponseHeader, TxnOpResponse, TxnResponse};
 use lock_core::BackendError;
 
 use crate::wire::error::unreadable;
 
-/// What came of a transaction, be it one of its own or a part of another.
+/// Answer to a transaction, be it one of its own or a part of another.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// The revision of the store behind it. A key that the transaction made was made in this revision.
     pub(crate) revision: i64,
-    /// Whether all that it compares was so.
+    /// True if all its comparisons held.
     pub(crate) succeeded: bool,
-    /// What came of each of its operations.
+    /// Answer to each of its operations.
     pub(crate) parts: Vec<TxnOpResponse>,
 }
 
@@ -31,7 +31,7 @@ impl Answer {
         Self { revision, succeeded: response.succeeded(), parts: response.op_responses() }
     }
 
-    /// What came of each part by itself. The server tells the revision only of the whole.
+    /// Returns the answer to each part by itself. The server tells the revision only of the whole.
     pub(crate) fn of_each(&self) -> Result<Vec<Self>, BackendError> {
         let revision = self.revision;
         let each = self.parts.iter().map(|part| match part {

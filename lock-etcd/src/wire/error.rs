@@ -1,4 +1,4 @@
-//! What the server's errors mean for the caller: was it done, and may a retry help?
+//! Meaning of the server's errors for the caller: was it done, and may a retry help?
 
 use etcd_client::Error;
 use lock_core::{BackendError, Outcome};
@@ -19,7 +19,7 @@ mod code {
     pub(super) const UNAUTHENTICATED: i32 = 16;
 }
 
-/// Whether the server says that a lease does not exist.
+/// Returns true if the server says that a lease does not exist.
 pub(crate) fn is_lease_gone(error: &Error) -> bool {
     match error {
         Error::GRpcStatus(status) => i32::from(status.code()) == code::NOT_FOUND,
@@ -28,12 +28,12 @@ pub(crate) fn is_lease_gone(error: &Error) -> bool {
     }
 }
 
-/// Whether the server says that a lease exists already, which was to be granted.
+/// Returns true if the server says that the lease to be granted exists already.
 pub(crate) fn is_lease_there(error: &Error) -> bool {
     matches!(error, Error::GRpcStatus(status) if status.message().contains("lease already exists"))
 }
 
-/// Whether another member, or a new connection, may do better.
+/// Returns true if another member, or a new connection, may do better.
 pub(crate) fn spoils_connection(error: &Error) -> bool {
     is_stale_login(error)
         || match error {
@@ -43,7 +43,7 @@ pub(crate) fn spoils_connection(error: &Error) -> bool {
         }
 }
 
-/// Whether a status of this code is the server's considered answer.
+/// Returns true if a status of this code is the server's considered answer.
 fn is_answer(code: i32) -> bool {
     matches!(
         code,
@@ -58,7 +58,7 @@ fn is_answer(code: i32) -> bool {
     )
 }
 
-/// Whether the server has forgotten that we logged in: a new login may help.
+/// Returns true if the server has forgotten that we logged in: a new login may help.
 fn is_stale_login(error: &Error) -> bool {
     matches!(error, Error::GRpcStatus(status)
         if ["invalid auth token", "revision of auth store is old"]
@@ -135,7 +135,7 @@ fn classify_local(error: &Error, source: String) -> BackendError {
     }
 }
 
-/// Whether [`lease_gone`] is what an error says.
+/// Returns true if the error is [`lease_gone`].
 pub(crate) fn says_lease_gone(error: &BackendError) -> bool {
     error.to_string().contains(LEASE_GONE)
 }
@@ -189,7 +189,7 @@ pub(crate) fn no_word(source: impl Into<lock_core::BoxError>) -> BackendError {
     BackendError::transient(BACKEND, Outcome::Unknown, context, source)
 }
 
-/// Whether the text tells of a connection that could not be made: nothing was sent.
+/// Returns true if the text tells of a connection that could not be made: nothing was sent.
 fn never_left(text: &str) -> bool {
     ["error trying to connect", "tcp connect error", "dns error", "Connection refused"]
         .iter()

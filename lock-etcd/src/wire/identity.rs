@@ -1,4 +1,4 @@
-//! Whether an answer is from the cluster that we know, and from after what we have seen of it.
+//! Checks that an answer is from the cluster that we know, and from after what we have seen of it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -54,7 +54,7 @@ impl Identity {
         self.cluster.load(Ordering::Acquire)
     }
 
-    /// Whether the last answer was refused.
+    /// Returns true if the last answer was refused.
     pub(crate) fn is_astray(&self) -> bool {
         self.astray.load(Ordering::Acquire)
     }

@@ -25,7 +25,7 @@ use crate::wire::write::Write;
 /// earlier has changed its mind. A healthy commit takes a hundredth of this span.
 pub(crate) const SUSPECT_AFTER: Duration = Duration::from_millis(250);
 
-/// How long each member has for its first answer.
+/// Longest time of each member's first answer.
 const FIRST_LIMIT: Duration = Duration::from_secs(2);
 
 /// The members, and the connection to one of them.
@@ -38,7 +38,7 @@ pub(crate) struct Server {
 
 /// One connection, or the attempt to open it, which callers share.
 pub(crate) struct Link {
-    /// Which of the members.
+    /// Number of the member.
     number: usize,
     client: OnceCell<Client>,
     replies: ReplyMonitor,
@@ -148,7 +148,7 @@ impl Server {
         self.identity.cluster()
     }
 
-    /// Whether the last answer was that of another store.
+    /// Returns true if the last answer was that of another store.
     pub(crate) fn is_astray(&self) -> bool {
         self.identity.is_astray()
     }
@@ -186,7 +186,7 @@ impl Server {
         link.client.get_or_try_init(connect).await.cloned()
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub(crate) fn members(&self) -> usize {
         self.endpoints.len()
     }

@@ -1,4 +1,4 @@
-//! What is written to the store.
+//! Writes to the store.
 
 use etcd_client::{Txn, TxnOp};
 

@@ -1,4 +1,4 @@
--- What the other functions use.
+-- Functions that the other functions use.
 
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_now_us"() RETURNS bigint
 LANGUAGE sql VOLATILE

@@ -1,4 +1,4 @@
--- Which format the tables and functions have, and which routines this script made, each with a digest of it. The format of
+-- The format of the tables and functions, and the routines that this script made, each with a digest of it. The format of
 -- a set of locks is the number in the body of this function, which clients read when they connect. A client connects to
 -- no other format than its own. A later format has functions of other names and drops those of the earlier one, so that
 -- clients at work that know the earlier one alone are refused. Nor does a client connect where a routine is missing or is

@@ -3,7 +3,7 @@ use lock_core::LockRequest;
 
 use super::*;
 
-/// What all keys of claims on the lock start with.
+/// Start of the keys of all claims on the lock.
 const RANGE: &str = "root/locks/a/";
 
 fn claims() -> Claims {
@@ -29,7 +29,7 @@ fn c14_a_key_is_not_used_again_while_its_deletion_is_under_way() {
     let (asked, key) = over(&claims, &one);
     claims.forget(one.owner, RANGE);
     assert_ne!(claims.begin(&claim()).1, key);
-    // It comes too late to count.
+    // The answer comes too late to count.
     claims.answered(&asked, &Ok(()));
     assert_ne!(claims.begin(&claim()).1, key);
 }

@@ -103,7 +103,7 @@ BEGIN
         ELSIF was_over THEN
             held := "@schema@"."@table@_v1_expire"(lock_name, held);
         END IF;
-        -- Those who wait go first, where the lock is free, or has room beside those who hold it. One of them may have
+        -- Waiters go first, where the lock is free, or has room beside its holders. One of them may have
         -- come back to its place, or be gone from it, since the last release.
         IF (held.owner IS NULL OR was_over OR held.permits IS NOT NULL AND my_permits IS NOT NULL)
             AND EXISTS (SELECT FROM "@schema@"."@table@_queue" q

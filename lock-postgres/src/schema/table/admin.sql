@@ -73,7 +73,7 @@ BEGIN
     PERFORM pg_notify(t.channel, t.message)
         FROM "@schema@"."@table@_v1_release"(lock_name, owners[cardinality(owners)], clock_limit) r,
         unnest(r.channels, r.messages) t (channel, message);
-    -- It is on disk before it is told, also where nobody was let in.
+    -- The eviction is on disk before it is told, also where nobody was let in.
     PERFORM "@schema@"."@table@_v1_durably"();
 END
 $$;
@@ -114,8 +114,8 @@ BEGIN
 END
 $$;
 
--- Whether the next place in a queue would not be above the greatest that was served. Logical replication carries rows and
--- no sequences.
+-- Returns true if the next place in a queue would not be above the greatest that was served. Logical replication carries
+-- rows and no sequences.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_places_are_behind"() RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$

@@ -1,4 +1,4 @@
--- How a waiter waits that is far from its turn.
+-- Waits of a waiter that is far from its turn.
 --
 -- Until version 19 the server wakes every session of a database that listens, whatever it listens to. So only the
 -- first waiters of a lock listen. Each other one waits for a lock of the server's own, which the session of a waiter
@@ -37,13 +37,13 @@ BEGIN
     END IF;
     EXECUTE pg_catalog.format('LISTEN %I', 'leasehold_' || pg_catalog.to_hex(my_listener));
     COMMIT;
-    -- What was told before that was not heard.
+    -- Messages before that were not heard.
     listens := true;
     message := "@schema@"."@table@_v1_message"(lock_name, me);
 END
 $$;
 
--- What tells `me` of its grant, if it has one.
+-- Returns the message to `me` of its grant, if it has one.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_message"(lock_name text, me uuid) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

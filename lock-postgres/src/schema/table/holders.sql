@@ -1,4 +1,4 @@
--- Those who hold a lock beside each other (C33): when the time of one is over, which slots are free, and how one leaves.
+-- Holders of a lock beside each other (C33): the end of each, the free slots, and the leaving of one.
 
 -- Takes out those whose time is over, of those who hold the lock beside each other. It is free if nobody is left.
 -- An extension under way is waited for.

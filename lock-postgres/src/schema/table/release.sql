@@ -67,7 +67,7 @@ BEGIN
 END
 $$;
 
--- Whether a commit that began at `since`, in the statement that runs, cannot have been cut short. A time-out or a cancel
+-- Returns true if a commit that began at `since`, in the statement that runs, cannot have been cut short. A time-out or a cancel
 -- ends the wait of a commit for synchronous standbys, and the server goes on as if they had what was committed.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_is_surely_committed"(since timestamptz)
 RETURNS boolean
@@ -130,7 +130,7 @@ BEGIN
         PERFORM pg_notify(t.channel, t.message)
             FROM unnest(ended.channels, ended.messages) t (channel, message);
     END LOOP;
-    -- What others left behind goes as well, except for rows that somebody else has locked. It goes last,
+    -- Remains of others go as well, except for rows that somebody else has locked. This goes last,
     -- since from here on rows of other locks are locked: two that then waited for each other's lock
     -- would never end.
     DELETE FROM "@schema@"."@table@_withdrawn" w WHERE w.owner IN (

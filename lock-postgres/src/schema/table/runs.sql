@@ -58,7 +58,7 @@ BEGIN
             clock_timestamp() + remember_ms * interval '1 millisecond')
         ON CONFLICT (name, occurrence)
         DO UPDATE SET token = excluded.token, forget_at = excluded.forget_at;
-    -- What is to be forgotten goes as well, except for rows that somebody else has locked.
+    -- Outdated records go as well, except for rows that somebody else has locked.
     DELETE FROM "@schema@"."@table@_runs" r WHERE (r.name, r.occurrence) IN (
         SELECT o.name, o.occurrence FROM "@schema@"."@table@_runs" o
         WHERE o.forget_at < clock_timestamp() LIMIT 20 FOR UPDATE SKIP LOCKED);

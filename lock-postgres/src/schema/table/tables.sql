@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_grants" (
     expires_at timestamptz NOT NULL DEFAULT '-infinity',
     -- The greatest place in the queue that was served.
     served bigint NOT NULL DEFAULT 0,
-    -- How many tokens after this one are reserved for the holder's client.
+    -- Number of tokens after this one that are reserved for the holder's client.
     reserved bigint NOT NULL DEFAULT 0,
     -- For a lock that several may hold beside each other: 0 if they share it, n if each has some of n permits. They are
     -- rows of the table below. The owner here is then one that nobody is, the label that of the first of
@@ -31,12 +31,12 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_grants" (
     PRIMARY KEY (name, token)
 ) WITH (fillfactor = 50);
 
--- Those who hold a lock beside each other (C33). Each is extended and ended by itself (C38).
+-- Holders of a lock beside each other (C33). Each is extended and ended by itself (C38).
 CREATE TABLE IF NOT EXISTS "@schema@"."@table@_holders" (
     owner uuid PRIMARY KEY,
     name text COLLATE "C" NOT NULL,
     token bigint NOT NULL,
-    -- Those of a hold that is one of n (C36).
+    -- Slots of a hold that is one of n (C36).
     slots bigint[] NOT NULL,
     label text NOT NULL,
     expires_at timestamptz NOT NULL,
@@ -67,7 +67,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     seen_at timestamptz NOT NULL,
     -- As in the table of the grants.
     permits bigint CHECK (permits BETWEEN 0 AND 65535),
-    -- How many of the permits it asks for.
+    -- Number of the permits that it asks for.
     taken bigint NOT NULL DEFAULT 0,
     session bigint
 ) WITH (fillfactor = 50);

@@ -1,4 +1,4 @@
--- What many callers of a client ask at the same time, in one transaction.
+-- Questions of many callers of a client at the same time, in one transaction.
 --
 -- Only the common case is carried out, and the rest is left as it is, to be asked for alone. A lock whose row somebody
 -- else has is left as well: to wait for it would keep the rows of the others. Two waits cannot be seen before: for a
