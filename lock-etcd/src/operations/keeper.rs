@@ -146,7 +146,7 @@ impl Shared {
         }
         let is_idle = |last: &Attended| now.since(last.used) > IDLE_LIMIT;
         // To see what is used costs a look at each claim.
-        if attended.values().any(is_idle) {
+        if attended.values().any(is_idle) || self.claims.has_unrenewed() {
             let idle = |session: &Session| attended.get(&session.id()).is_some_and(is_idle);
             let idle = self.claims.take_unused(idle).into_iter();
             jobs.extend(idle.map(|session| self.clone().end_idle(session).boxed()));

@@ -34,6 +34,8 @@ struct Known {
     process: u32,
     /// By the seconds of their leases.
     sessions: HashMap<i64, Arc<Session>>,
+    /// Sessions that nobody renews: those of holds that were made to last longer (C41).
+    unrenewed: Vec<Arc<Session>>,
     claims: HashMap<OwnerId, Claimed>,
     /// The owners whose holds outlast their work, until those end (C41).
     retired: HashMap<OwnerId, Moment>,
@@ -213,7 +215,7 @@ impl Claims {
         }
     }
 
-    /// All sessions, and whether a claim needs each.
+    /// All sessions that are renewed, and whether a claim needs each.
     pub(crate) fn sessions(&self) -> Vec<(Arc<Session>, bool)> {
         let known = self.known();
         let needed = known.needed();
@@ -221,19 +223,25 @@ impl Claims {
         known.sessions.values().map(session).collect()
     }
 
-    /// Takes out the sessions that no claim hangs on and that `may_go`.
+    /// Returns true if there are sessions that nobody renews.
+    pub(crate) fn has_unrenewed(&self) -> bool {
+        !self.known().unrenewed.is_empty()
+    }
+
+    /// Takes out the sessions that no claim hangs on: those that nobody renews, and those that `may_go`.
     pub(crate) fn take_unused(&self, may_go: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut known = self.known();
         let needed = known.needed();
-        let unused = |session: &Session| !needed.contains(&session.id()) && may_go(session);
-        let gone = known.sessions.extract_if(|_, session| unused(session));
-        gone.map(|(_, session)| session).collect()
+        let is_unused = |session: &Session| !needed.contains(&session.id());
+        let Known { sessions, unrenewed, .. } = &mut *known;
+        let gone = sessions.extract_if(|_, session| is_unused(session) && may_go(session));
+        let ended = unrenewed.extract_if(.., |session| is_unused(session));
+        gone.map(|(_, session)| session).chain(ended).collect()
     }
 
-    /// Takes a session back that could not be ended, unless there is another of its TTL by now.
+    /// Takes a session back that could not be ended. It is renewed no more.
     pub(crate) fn put_back(&self, session: Arc<Session>) {
-        let seconds = session.ttl().as_secs().cast_signed();
-        self.known().sessions.entry(seconds).or_insert(session);
+        self.known().unrenewed.push(session);
     }
 
     /// The claims that nobody believes in any more. They stay noted until they are [forgotten](Self::forget).
@@ -266,7 +274,7 @@ impl Claims {
     /// Returns true if there is nothing to look after.
     pub(crate) fn is_empty(&self) -> bool {
         let known = self.known();
-        known.sessions.is_empty() && known.claims.is_empty()
+        known.sessions.is_empty() && known.unrenewed.is_empty() && known.claims.is_empty()
     }
 
     /// After a fork the other process knows nothing: claims, sessions and keys are those of the first one.
@@ -281,8 +289,8 @@ impl Claims {
 
 impl Default for Known {
     fn default() -> Self {
-        let (sessions, claims, retired, seats) = Default::default();
-        Self { process: process::id(), sessions, claims, retired, seats }
+        let (sessions, unrenewed, claims, retired, seats) = Default::default();
+        Self { process: process::id(), sessions, unrenewed, claims, retired, seats }
     }
 }
 
@@ -326,7 +334,11 @@ impl Known {
         // Of a lease that is asked for nothing is known yet.
         let outlasts = |on: &Session| !on.is_open() || on.left(now) >= whole(ttl);
         match on {
-            Some((on, true)) if is_longer(&on) => Session::new(server.clone(), seconds),
+            Some((on, true)) if is_longer(&on) => {
+                let longer = Session::new(server.clone(), seconds);
+                self.unrenewed.push(longer.clone());
+                longer
+            }
             Some((on, _)) if !is_longer(&on) && outlasts(&on) => on,
             _ => self.session(server, ttl),
         }

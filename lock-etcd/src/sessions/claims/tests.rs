@@ -92,6 +92,12 @@ fn c41_a_hold_that_is_made_to_last_longer_is_on_a_session_that_nobody_renews() {
     assert!(is_kept(first.id()) && !is_kept(second), "the keeper renews what it keeps");
     // C10: a renewal for less does not end sooner.
     assert_eq!(renewed(one.ttl), second);
+    // R1: once the hold is over, nobody needs it.
+    claims.settled(one.owner);
+    assert!(claims.take_unused(|_| false).is_empty());
+    claims.forget(one.owner, RANGE);
+    let unused: Vec<_> = claims.take_unused(|_| false).iter().map(|session| session.id()).collect();
+    assert_eq!(unused, [second]);
 }
 
 #[test]
