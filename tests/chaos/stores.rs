@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{DistributedLock, LockError};
+#[cfg(any(feature = "postgres", feature = "redis"))]
+use lock_testkit::chaos::Place;
 #[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
-use lock_testkit::chaos::{Fault, Place, SERVER_FAULTS, strike_server};
+use lock_testkit::chaos::{Fault, SERVER_FAULTS, strike_server};
 use lock_testkit::chaos::{FileRegister, Register, Store};
 
 use crate::registers;
