@@ -37,6 +37,7 @@ pub(crate) struct Scene {
     ttl: Duration,
     /// Set if a lock passes from one order to the next of an instance without a request.
     pub(crate) local_hand_off: bool,
+    pub(crate) request_timeout: Duration,
 }
 
 impl Scene {
@@ -48,7 +49,8 @@ impl Scene {
     pub(crate) async fn on(server: RedisServer, ttl: Duration) -> Self {
         reports::listen();
         let (proxy, home) = (Proxy::start(server.addr()).await, new_home());
-        Self { server, proxy, counter: Counter::default(), home, ttl, local_hand_off: true }
+        let (counter, request_timeout) = (Counter::default(), Duration::from_millis(500));
+        Self { server, proxy, counter, home, ttl, local_hand_off: true, request_timeout }
     }
 
     /// An instance of the service, over the network.
@@ -65,7 +67,7 @@ impl Scene {
         let options = ClientOptions::new()
             .ttl(self.ttl)
             .wait(Wait::AtMost(Duration::from_millis(600)))
-            .request_timeout(Duration::from_millis(500))
+            .request_timeout(self.request_timeout)
             .local_hand_off(self.local_hand_off);
         let locks = leasehold::connect_with(url, options).await.expect("a connection");
         let shelf = |item: &str| Shelf::open(self.home.path(), item).expect("a shelf");
