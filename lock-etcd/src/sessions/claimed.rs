@@ -28,7 +28,7 @@ pub(crate) struct Claimed {
     pub(crate) revision: Option<i64>,
     /// True if it holds, and its value may not say so yet: it came by its place in a queue, or from another client.
     pub(crate) is_unclaimed: bool,
-    /// Where its key is, or goes with its next renewal.
+    /// Session that its key is on, or goes to with its next renewal.
     pub(crate) session: Arc<Session>,
     /// Sessions that its key may be on until it is seen on `session`: those that it was to leave for another TTL.
     pub(crate) earlier: Vec<Arc<Session>>,

@@ -145,7 +145,7 @@ impl Claims {
         self.holds(owner, key, revision, false)
     }
 
-    /// The same, of a claim that holds because those before its place are gone: its value does not say so yet.
+    /// Notes a hold that came by its place: the claims before it are gone, and its value does not say so yet.
     pub(crate) fn came_first(&self, owner: OwnerId, key: &Arc<str>, revision: i64) -> bool {
         self.holds(owner, key, revision, true)
     }

@@ -2,7 +2,7 @@
 //!
 //! A place is on the session of its TTL, so that a store which stands still for a while costs no waiter its place. The
 //! claim at the front holds without a write: its client is told by its watch. So a dead one looks like one that holds.
-//! What tells them apart is the time in the value, which a holder writes with its first renewal ([`claimed`](crate::layout::value::claimed)):
+//! The time in the value tells them apart: a holder writes it with its first renewal ([`claimed`](crate::layout::value::claimed)):
 //!
 //! ```text
 //!   the one before it is gone                           it is claimed, or nobody believes in it any more
@@ -56,7 +56,7 @@ struct Sight {
 }
 
 impl Sight {
-    /// The same front, seen at `now`, and before if `before` is given.
+    /// Sees a front at `now`, once more if `before` is given.
     fn again(before: Option<Self>, due: Vec<StoredClaim>, now: Moment) -> Self {
         // Living waiters may have been kept from claiming it, as we were from looking.
         let before = before.filter(|before| now.since(before.last) < PAUSE);

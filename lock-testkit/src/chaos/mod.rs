@@ -33,7 +33,7 @@
 //! }
 //! ```
 //!
-//! What is judged: S1, S2, S3, S4, C9, C17, C42, L1 and R1. Where a fault makes a store forget what it answered,
+//! The checker judges S1, S2, S3, S4, C9, C17, C42, L1 and R1. Where a fault makes a store forget what it answered,
 //! S3 may break; then it is counted, and is no violation.
 
 mod bounds;
