@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, one_member};
 use crate::support::{
     LIMIT, MINUTE, REQUEST_TIMEOUT, SLACK, client, client_through, every_call_fails_in_time,
-    fresh_name, held, patient, queued, released, renewed, served, served_within, turn,
+    fresh_name, held, impatient, patient, queued, released, renewed, served, served_within, turn,
 };
 
 lock_testkit::test_faults!(EtcdFaults);
@@ -19,7 +19,7 @@ lock_testkit::test_faults!(EtcdFaults);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_without_a_majority_every_call_fails_in_time() {
     let mut cluster = EtcdServer::start_cluster(3).await;
-    let client = client(&cluster.url()).await;
+    let client = impatient(&cluster.url()).await;
     let guard = held(&client, &fresh_name()).await;
     let ttl = Duration::from_secs(3);
     let doomed = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::server::{PostgresFaults, shared};
 use crate::support::{
     LIMIT, REQUEST_TIMEOUT, SLACK, client, client_through, fails_in_time, fresh_name, held,
-    patient, queued, released, served_within, turn, until_waiting,
+    impatient, patient, queued, released, served_within, turn, until_waiting,
 };
 
 lock_testkit::test_faults!(PostgresFaults);
@@ -81,7 +81,7 @@ async fn c15_a_connection_that_ends_amid_the_handshake_is_a_passing_failure() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_others_keep_busy_is_a_typed_error() {
     let server = shared().await;
-    let (client, name) = (client(&server.url()).await, fresh_name());
+    let (client, name) = (impatient(&server.url()).await, fresh_name());
     turn(&client, &name).await;
     let mut stranger =
         <sqlx::PgConnection as sqlx::Connection>::connect(&server.url()).await.expect("in");

@@ -12,7 +12,10 @@ use leasehold::{
 use lock_testkit::PostgresServer;
 
 use crate::server::shared;
-use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};
+use crate::support::{
+    MINUTE, busy_is_told_after_the_newest_grant, client, fresh_name, held, patient, queued,
+    released, served, turn,
+};
 
 /// With data on disk a crash loses neither a lock nor its token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,6 +64,16 @@ async fn c22_a_counter_ahead_of_the_clock_goes_on() {
     server.psql(&format!("INSERT INTO leasehold.locks_grants VALUES ('{name}', 9007199254740000)"));
     assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_001);
     assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_002);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_busy_is_told_after_the_newest_grant() {
+    let server = shared().await;
+    let backend = leasehold::backend(&server.url()).await.expect("a connection");
+    let set_newest = |name: &str, token: u128| {
+        server.psql(&format!("INSERT INTO leasehold.locks_grants VALUES ('{name}', {token})"));
+    };
+    busy_is_told_after_the_newest_grant(&*backend, set_newest).await;
 }
 
 /// A counter at its end is refused, and nothing is taken.

@@ -4,7 +4,7 @@ use leasehold::core::backend::{Attempt, Claim, WaiterHandle};
 use leasehold::{DistributedLock, LockRequest};
 use lock_testkit::{RedisServer, Reply, eventually};
 
-use crate::support::{LIMIT, fresh_name};
+use crate::support::{LIMIT, busy_is_told_after_the_newest_grant, fresh_name};
 
 pub(crate) fn claim(name: &str) -> Claim {
     LockRequest::new(name).claim().expect("a claim")
@@ -37,6 +37,16 @@ async fn r1_a_place_in_a_queue_ends_by_itself() {
             assert!((1..=6000).contains(&left), "{what} lasts for {left} ms");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_busy_is_told_after_the_newest_grant() {
+    let server = RedisServer::start().await;
+    let backend = leasehold::backend(&server.url()).await.expect("a connection");
+    let set_newest = |name: &str, token: u128| {
+        server.cli(&["SET", &companion(name, "fence"), &token.to_string()]);
+    };
+    busy_is_told_after_the_newest_grant(&*backend, set_newest).await;
 }
 
 /// C27: also where the server's clock stepped back.

@@ -2,6 +2,7 @@
 
 mod access;
 mod fences;
+mod pushes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +12,13 @@ pub(crate) use lock_testkit::faults::*;
 
 pub(crate) use self::access::*;
 pub(crate) use self::fences::*;
+pub(crate) use self::pushes::*;
 
-/// The request time-out of the clients here.
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// The request time-out of an [`impatient`] client.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The request time-out of all other clients: far more than a loaded machine takes for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Time that a loaded machine may add to a bound of the contract.
 pub(crate) const SLACK: Duration = Duration::from_millis(250);
@@ -24,5 +29,11 @@ pub(crate) async fn client(url: &str) -> LockClient {
 }
 
 pub(crate) fn client_of(lock: Arc<dyn DistributedLock>) -> LockClient {
+    LockClient::with_options(lock, ClientOptions::new().request_timeout(PATIENCE))
+}
+
+/// A client with connections of its own, for a test of how soon a call fails.
+pub(crate) async fn impatient(url: &str) -> LockClient {
+    let lock = leasehold::backend(url).await.expect("a connection");
     LockClient::with_options(lock, ClientOptions::new().request_timeout(REQUEST_TIMEOUT))
 }

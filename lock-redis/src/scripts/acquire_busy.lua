@@ -25,7 +25,12 @@ local function busy(left, holder)
     redis.call('PEXPIRE', queue, QUEUE_MS)
     redis.call('PEXPIRE', waiters, QUEUE_MS)
   end
-  return { left, holder, position, now_text }
+  -- P2: every grant before this answer was made before `at`, even if the clock stepped back since, because a token is no
+  -- less than its time.
+  local newest = redis.pcall('GET', fence)
+  local at = type(newest) == 'string' and string.find(newest, '^%d+$')
+    and integer(math.max(now, math.min(tonumber(newest), @max_token@))) or now_text
+  return { left, holder, position, at }
 end
 
 -- The common case of a lock that is taken, before more is defined: another one holds it alone.

@@ -146,7 +146,8 @@ local function serve(holds, now, me)
     leave_queue(owner)
     if slots then
       remember_token(token)
-      local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. integer(now)
+      -- P2: made at its token, which is the time or more.
+      local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. token
       if slots ~= '' then message = message .. ':' .. slots end
       -- C28: if nobody listens, the next waiter is served.
       if told(channel, message) then add(holds, kind, owner, token, ttl_ms, slots, label, now) end

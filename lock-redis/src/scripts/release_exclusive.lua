@@ -9,7 +9,8 @@ local function tell_next()
   local token = is_common and counted(fence, ARGV[2])
   if not token then return nil end
   redis.call('HDEL', waiters, owner)
-  if not told(channel, owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. now_text) then return false end
+  -- P2: made at its token, which is the time or more.
+  if not told(channel, owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. token) then return false end
   -- C45: in ms since 1970.
   return owner .. ':' .. token .. ':' .. string.sub(now_text, 1, -4) .. ':' .. label, ttl_ms
 end

@@ -22,7 +22,7 @@ pub trait Harness: 'static {
     const AT_ONCE: usize = 1200;
 
     /// The request time-out of the clients under test.
-    const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+    const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// Time that a loaded machine may add to a bound of the contract.
     const SLACK: Duration = Duration::from_millis(250);

@@ -56,7 +56,7 @@ BEGIN
     IF held.owner = me AND held.expires_at > clock_timestamp() THEN
         RETURN concat_ws(':', replace(me::text, '-', ''), held.token,
             floor(extract(epoch FROM held.expires_at - clock_timestamp()) * 1000)::bigint,
-            floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+            greatest(held.token, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint));
     END IF;
     RETURN NULL;
 END

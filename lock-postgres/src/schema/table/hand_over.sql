@@ -37,7 +37,6 @@ DECLARE
     slots bigint[];
     ttl_ms bigint;
     new_session bigint;
-    now_us bigint;
 BEGIN
     is_blocked := false;
     IF last.permits IS NULL THEN
@@ -76,14 +75,14 @@ BEGIN
         -- P2: who asks may have another session by now than when it came.
         new_session := CASE WHEN waiter.owner IS DISTINCT FROM me
             THEN waiter.session ELSE my_session END;
-        now_us := extract(epoch FROM clock_timestamp()) * 1000000;
         last := "@schema@"."@table@_v1_grant_to"(
             lock_name, last, waiter.owner, ttl_ms, waiter.label, waiter.permits, slots, new_session,
             clock_limit);
         IF waiter.owner IS DISTINCT FROM me AND waiter.listener IS NOT NULL THEN
             channels := channels || ('leasehold_' || to_hex(waiter.listener));
+            -- P2: made at its token, which is the time or more.
             messages := messages || concat_ws(
-                ':', replace(waiter.owner::text, '-', ''), last.token, ttl_ms, now_us,
+                ':', replace(waiter.owner::text, '-', ''), last.token, ttl_ms, last.token,
                 nullif(array_to_string(slots, ','), ''));
         END IF;
         EXIT WHEN waiter.permits IS NULL;
