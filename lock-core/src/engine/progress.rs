@@ -68,6 +68,8 @@ pub(super) struct Progress {
     is_long: bool,
     /// When the last answer was asked for, and when it was given on the server's clock.
     last_answer: Option<(Moment, ServerTime)>,
+    /// Set once a try may have left a place or a hold of the claim on the server.
+    may_be_applied: bool,
 }
 
 impl Progress {
@@ -82,6 +84,7 @@ impl Progress {
             has_warned: false,
             is_long: false,
             last_answer: None,
+            may_be_applied: false,
         }
     }
 
@@ -111,6 +114,7 @@ impl Progress {
     /// The server said "busy" to a request of the moment `asked`.
     pub(super) fn busy(&mut self, asked: Moment, seen: Contention) {
         self.last_answer = seen.at.map(|at| (asked, at));
+        self.may_be_applied |= self.waits();
         self.repeats = if matches!(self.standing, Standing::Busy) { self.repeats + 1 } else { 0 };
         (self.standing, self.seen) = (Standing::Busy, Some(seen));
     }
@@ -143,12 +147,14 @@ impl Progress {
 
     /// A grant came after its own deadline. The next answer may be quicker, and finds the same grant.
     pub(super) fn granted_late(&mut self, of: Try) {
+        self.may_be_applied = true;
         let (since, repeats) = self.trouble(of);
         (self.standing, self.repeats) = (Standing::Late(since), repeats);
     }
 
     /// The server, or the way to it, failed.
     pub(super) fn failed(&mut self, of: Try, error: BackendError) {
+        self.may_be_applied |= error.outcome() == Outcome::Unknown;
         let (since, repeats) = self.trouble(of);
         let earlier = match std::mem::replace(&mut self.standing, Standing::Unanswered) {
             Standing::Outage(_, earlier) => Some(earlier),
@@ -238,15 +244,20 @@ impl Progress {
         STAGGER.saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX))
     }
 
+    /// Returns the error of an acquisition that the server refused for good.
+    pub(super) fn refused(&self, name: &LockName, error: BackendError) -> LockError {
+        of_backend(name, error, self.may_be_applied)
+    }
+
     /// Returns the error of an acquisition that ends in this state (C14).
     pub(super) fn into_error(self, name: &LockName, backend: &'static str) -> LockError {
         let name = name.clone();
         match (self.standing, self.seen) {
-            (Standing::Outage(_, source) | Standing::Conflict(source), _) => {
-                LockError::backend("acquire", Some(&name), source)
+            (Standing::Outage(_, error) | Standing::Conflict(error), _) => {
+                of_backend(&name, error, self.may_be_applied)
             }
             (Standing::Late(_), _) if self.wait == Wait::Forever => {
-                LockError::backend("acquire", Some(&name), always_late(backend))
+                of_backend(&name, always_late(backend), self.may_be_applied)
             }
             (Standing::Busy, Some(contention)) if self.wait == Wait::Never => {
                 LockError::NotAcquired { name, contention }
@@ -256,6 +267,12 @@ impl Progress {
             }
         }
     }
+}
+
+/// A try that failed takes back nothing that an earlier one left on the server (C15).
+fn of_backend(name: &LockName, error: BackendError, may_be_applied: bool) -> LockError {
+    let error = if may_be_applied { error.of_unknown_outcome() } else { error };
+    LockError::backend("acquire", Some(name), error)
 }
 
 fn always_late(backend: &'static str) -> BackendError {
@@ -383,6 +400,32 @@ mod tests {
             panic!("there was no answer");
         };
         assert_eq!(source.outcome(), Outcome::Unknown, "{source}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c15_a_refused_try_takes_back_no_place_and_no_late_grant() {
+        let outcome_after = async |steps: &[Step]| {
+            let mut progress = Progress::new(Wait::AtMost(TIMEOUT * 9), TIMEOUT);
+            for step in steps {
+                take(&mut progress, *step).await;
+            }
+            let error =
+                || BackendError::transient("test", Outcome::NotApplied, "not sent", "for a test");
+            let name = LockName::new("a").expect("a name");
+            let refused = progress.refused(&name, error());
+            progress.failed(progress.try_since(Instant::now()), error());
+            [refused, progress.into_error(&name, "test")].map(|error| match error {
+                LockError::Backend { source, .. } => source.outcome(),
+                other => panic!("{other}"),
+            })
+        };
+        use Step::{Busy, Conflict, Late, Silent};
+        for steps in [&[Busy][..], &[Late], &[Silent], &[Busy, Conflict], &[Silent, Conflict]] {
+            assert_eq!(outcome_after(steps).await, [Outcome::Unknown; 2], "{steps:?}");
+        }
+        for steps in [&[][..], &[Conflict]] {
+            assert_eq!(outcome_after(steps).await, [Outcome::NotApplied; 2], "{steps:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

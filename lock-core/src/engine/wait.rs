@@ -67,7 +67,7 @@ impl<'a> Waiting<'a> {
             let step = self.attempt(place, &mut progress).await;
             let name = &place.claim.name;
             let mut asks_again = false;
-            match step.map_err(|error| LockError::backend("acquire", Some(name), error))? {
+            match step.map_err(|error| progress.refused(name, error))? {
                 Step::Granted(lease) => return Ok(lease),
                 Step::Busy { seen, is_outdated } => {
                     listener.tell(&seen);

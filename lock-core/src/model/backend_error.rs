@@ -156,6 +156,11 @@ impl BackendError {
         }
     }
 
+    /// The error of a request whose earlier tries may have been carried out (C15).
+    pub(crate) fn of_unknown_outcome(self) -> Self {
+        Self { outcome: Outcome::Unknown, ..self }
+    }
+
     /// Returns the name of the thing in the place of the lock, if that is [no lock](Self::not_a_lock).
     pub fn found(&self) -> Option<&str> {
         match self.reason.as_deref() {
