@@ -68,7 +68,7 @@ async fn a_stopped_member_is_left_for_another() {
     // The follower is named first, and so asked first.
     let addresses = [follower, leader].map(|number| cluster.members()[number].addr().to_string());
     let url = format!("etcd://{}/", addresses.join(","));
-    let (holder, waiter, name) = (client(&url).await, client(&url).await, fresh_name());
+    let (holder, waiter, name) = (impatient(&url).await, impatient(&url).await, fresh_name());
     let ttl = Duration::from_secs(5);
     let guard = holder.acquire(patient(&name).ttl(ttl)).await.expect("a free lock");
     let waiting = queued(&waiter, &holder, patient(&name), &name).await;

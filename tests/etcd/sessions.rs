@@ -20,8 +20,8 @@ use tokio::time::{sleep, timeout};
 use crate::faults::lease_of;
 use crate::servers::{EtcdFaults, claims, leases, one_member};
 use crate::support::{
-    LIMIT, MINUTE, SLACK, client, client_of, client_through, fresh_name, held, patient, queued,
-    released, served,
+    LIMIT, MINUTE, SLACK, client, client_of, client_through, fresh_name, held, impatient, patient,
+    queued, released, served,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -277,7 +277,7 @@ async fn a_stopped_member_is_left_for_another_before_a_lease_is_granted() {
     let leader = cluster.leader().await;
     let follower = (leader + 1) % 3;
     let addresses = [follower, leader].map(|number| cluster.members()[number].addr().to_string());
-    let client = client(&format!("etcd://{}/", addresses.join(","))).await;
+    let client = impatient(&format!("etcd://{}/", addresses.join(","))).await;
     cluster.members()[follower].stop();
     let request = LockRequest::new(fresh_name()).wait(Wait::AtMost(3 * SECOND));
     let acquired = client.acquire(request).await;

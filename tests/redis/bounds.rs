@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{LIMIT, SLACK, fresh_name};
 
-const REQUEST_TIMEOUT: Duration = Duration::from_millis(600);
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// C17: what a call may take beyond its bound, and what a loaded machine adds.
 const MARGIN: Duration = Duration::from_millis(100).saturating_add(SLACK);

@@ -18,10 +18,10 @@ pub(crate) use self::pushes::*;
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The request time-out of all other clients: far more than a loaded machine takes for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Time that a loaded machine may add to a bound of the contract.
-pub(crate) const SLACK: Duration = Duration::from_millis(250);
+pub(crate) const SLACK: Duration = Duration::from_secs(1);
 
 /// A client with connections of its own.
 pub(crate) async fn client(url: &str) -> LockClient {
