@@ -62,7 +62,8 @@ impl<'a> Waiting<'a> {
         wait: Wait,
         listener: &Listener<Contention>,
     ) -> Result<Lease, LockError> {
-        let mut progress = Progress::new(wait, self.limits.request_timeout);
+        let mut progress =
+            Progress::new(wait, self.limits.request_timeout).with_place(!place.is_new());
         loop {
             let step = self.attempt(place, &mut progress).await;
             let name = &place.claim.name;
