@@ -95,7 +95,7 @@ Examples:
 Once it has the lock it prints a line of JSON: event (held), name, token, ttl_ms (how long the hold
 lasts if it is not renewed), slots, and tokens, an object from the name of each lock to its token. It
 renews the lock until its input ends, as when the program that started it ends or is killed. Then it
-gives the lock back, and exits with 0.
+gives the lock back, and exits with 0. Ctrl-C is left to that program.
 
 If the lock is lost, it prints a line with event (lost), name and reason, and exits with 76.
 
@@ -484,12 +484,16 @@ pub(crate) fn command(connector: &Connector) -> clap::Command {
     Cli::command().after_help(format!("{EXAMPLES}\n{here}\n\n{EXIT_CODES}"))
 }
 
+/// Options whose variables are no mistake: LEASEHOLD_URL is read, and images say LEASEHOLD_VERSION of their own.
+const INNOCENT: [&str; 3] = ["url", "help", "version"];
+
 /// Refuses a variable that is called as an option, such as LEASEHOLD_TTL: nobody reads it, so that what it says would
 /// pass unnoticed.
 pub(crate) fn refuse_variables_of_options(command: &mut clap::Command) -> Result<(), clap::Error> {
     let variable = |option: &str| format!("LEASEHOLD_{}", option.replace('-', "_").to_uppercase());
     let options = command.get_subcommands().flat_map(clap::Command::get_arguments);
-    let mut options = options.filter_map(clap::Arg::get_long).filter(|option| *option != "url");
+    let mut options =
+        options.filter_map(clap::Arg::get_long).filter(|option| !INNOCENT.contains(option));
     let found = options.find(|option| env::var_os(variable(option)).is_some()).map(str::to_owned);
     drop(options);
     let Some(option) = found else { return Ok(()) };

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use leasehold::core::Readable;
 use leasehold::{LockError, LockName};
 
@@ -163,7 +163,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 }
 
 /// Help and version are no errors; all else that the parser says is wrong usage.
-pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
+pub(crate) fn usage(error: clap::Error) -> Result<Exit, Failure> {
+    let error = without_misleading_tips(error);
     let text = error.render().ansi().to_string();
     // The text repeats the typed words.
     let text = Readable::again(&text).keeping(&LINES_AND_COLOURS).to_string();
@@ -182,6 +183,41 @@ pub(crate) fn usage(error: &clap::Error) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Usage)
+}
+
+/// Takes out the tip to pass an option as a value, which would be a name or the command, and each word that is not nearly
+/// the one that was typed.
+fn without_misleading_tips(mut error: clap::Error) -> clap::Error {
+    error.remove(ContextKind::Suggested);
+    for (typed, tip) in [
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+    ] {
+        let near = match (error.get(typed), error.get(tip)) {
+            (Some(ContextValue::String(typed)), Some(ContextValue::String(tip))) => {
+                is_near(typed, tip)
+            }
+            (Some(ContextValue::String(typed)), Some(ContextValue::Strings(tips))) => {
+                tips.iter().any(|tip| is_near(typed, tip))
+            }
+            _ => true,
+        };
+        if !near {
+            error.remove(tip);
+            // The usage has that word too.
+            error.remove(ContextKind::Usage);
+        }
+    }
+    error
+}
+
+/// Returns true if one letter at most differs, was added or is missing, apart from dashes.
+fn is_near(typed: &str, meant: &str) -> bool {
+    let [typed, meant] = [typed, meant].map(|word| word.replace('-', ""));
+    let start = typed.chars().zip(meant.chars()).take_while(|(one, other)| one == other).count();
+    let ends = typed.chars().rev().zip(meant.chars().rev());
+    let end = ends.take_while(|(one, other)| one == other).count();
+    typed.chars().count().max(meant.chars().count()) <= start + end + 1
 }
 
 /// Characters of the parser's own text beside letters.

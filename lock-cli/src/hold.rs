@@ -4,7 +4,10 @@ mod event;
 mod line;
 mod on_request;
 
+use std::io::IsTerminal;
+
 use leasehold::{LockClient, LockName, MultiRequest};
+use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, Stdin};
 
 use self::event::Event;
@@ -49,7 +52,7 @@ async fn hold(
     let acquired = tokio::select! {
         biased;
         acquired = acquire(client, request, false) => acquired.map_err(not_acquired),
-        signal = signals.interruption() => Err(interrupted(names, signal)),
+        signal = told_to_end(signals) => Err(interrupted(names, signal)),
         // The program went away while it waited.
         () = end_of(&mut input) => return (Ok(Exit::Done), Vec::new()),
     };
@@ -69,13 +72,27 @@ async fn hold(
             Exit::Lost
         }
         () = end_of(&mut input) => Exit::Done,
-        signal = signals.interruption() => Exit::Signal(signal.as_raw()),
+        signal = told_to_end(signals) => Exit::Signal(signal.as_raw()),
     };
     if exit == Exit::Lost {
         return (Ok(exit), Vec::new());
     }
     let (released, unreleased) = give_back(guard.into_guards(), &place.shown()).await;
     (released.map(|()| exit), unreleased)
+}
+
+/// Signals that a terminal sends to all processes at once.
+const OF_TERMINAL: [Signal; 3] = [Signal::INT, Signal::HUP, Signal::QUIT];
+
+/// Waits for a signal that ends the hold. A signal of the terminal has reached the program that started us too, which may
+/// clean up under the lock: the end of the input tells when it has. Cancel safe.
+async fn told_to_end(signals: &mut Signals) -> Signal {
+    loop {
+        let signal = signals.interruption().await;
+        if std::io::stdin().is_terminal() || !OF_TERMINAL.contains(&signal) {
+            return signal;
+        }
+    }
 }
 
 /// Waits for the end of the input; what comes before it is not heeded. Cancel safe.

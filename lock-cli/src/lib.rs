@@ -63,7 +63,7 @@ pub fn main(connector: Connector) -> ExitCode {
     }
     let ended = match parse(&connector) {
         Ok(cli) => start(&cli, &connector),
-        Err(error) => exit::usage(&error),
+        Err(error) => exit::usage(error),
     };
     ended.unwrap_or_else(|failure| failure.tell()).code()
 }

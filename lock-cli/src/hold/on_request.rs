@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::event::Event;
 use super::line::Asked;
+use super::told_to_end;
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::request::acquire;
@@ -85,7 +86,7 @@ impl Holds<'_> {
                     continue;
                 }
                 line = input.next_segment() => line,
-                signal = signals.interruption() => break Exit::Signal(signal.as_raw()),
+                signal = told_to_end(signals) => break Exit::Signal(signal.as_raw()),
             };
             let Ok(Some(line)) = line else { break Exit::Done };
             match Asked::read(&line, self.args) {

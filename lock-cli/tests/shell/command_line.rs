@@ -50,6 +50,28 @@ async fn wrong_usage_exits_with_64_and_says_what_is_right() {
     }
 }
 
+/// A tip that is far from what was meant is worse than none.
+#[tokio::test]
+async fn tips_name_what_was_nearly_typed() {
+    let shell = Shell::of(&File::start());
+    for (args, tip) in [
+        (&["rum", "a"][..], Some("'run'")),
+        (&["run", "--nowait", "a", "--", "true"], Some("'--no-wait'")),
+        (&["inspect", "--jsn", "a"], Some("'--json'")),
+        (&["exec", "a", "--", "true"], None),
+        (&["run", "--timeout", "1s", "a", "--", "true"], None),
+        (&["run", "--force", "a", "--", "true"], None),
+        (&["ps", "--all"], None),
+    ] {
+        let Output { code, stderr, .. } = shell.run(args).await;
+        assert_eq!((code, stderr.contains("tip:")), (64, tip.is_some()), "{args:?}: {stderr}");
+        assert!(stderr.contains(tip.unwrap_or("error: un")), "{args:?}: {stderr}");
+        for misled in ["elect", "at-most", "--once", "as a value"] {
+            assert!(!stderr.contains(misled), "{args:?}: {stderr}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn c32_a_url_in_the_wrong_place_is_not_repeated_with_its_password() {
     let shell = Shell::of(&File::start());
@@ -234,6 +256,9 @@ async fn a_variable_that_nobody_reads_is_refused() {
     command.env("LEASEHOLD_TTL", "10m");
     let output = Output::of(command).await;
     assert!(output.code == 64 && output.stderr.contains("say --ttl"), "{}", output.stderr);
+    let mut command = shell.leasehold(&["run", "a", "--", "true"]);
+    command.env("LEASEHOLD_VERSION", "0.1.0").env("LEASEHOLD_SERVICE_HOST", "10.0.0.7");
+    assert_eq!(Output::of(command).await.code, 0, "as images and Kubernetes set them");
     // Words of a command above are no options.
     let nested = ["run", "a", "--", "sh", "-c", "\"$L\" run b -- true"];
     assert_eq!(shell.run(&nested).await.code, 0);

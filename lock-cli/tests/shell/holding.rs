@@ -216,10 +216,27 @@ async fn a_signal_gives_the_lock_back() {
     assert!(is_free(&shell, "a").await);
 }
 
-/// The pipe of a killed program closes.
+/// As Ctrl-C at a terminal has it: the program had the signal too, and may be cleaning up.
 #[tokio::test]
-async fn a_program_that_is_killed_frees_its_lock() {
+async fn signals_of_a_terminal_are_left_to_the_program() {
     let shell = Shell::of(&File::start());
+    for args in [&["a"][..], &["--json-lines"]] {
+        let mut holding = Holding::start(&shell, args);
+        holding.ask(json!({"acquire": "a"})).await;
+        holding.event().await;
+        for signal in [Signal::INT, Signal::HUP, Signal::QUIT] {
+            send(holding.child.id().expect("it runs"), signal);
+        }
+        assert!(!is_free(&shell, "a").await, "{args:?}");
+        holding.end_input();
+        assert_eq!(holding.code().await, 0, "{args:?}");
+        assert!(is_free(&shell, "a").await, "{args:?}");
+    }
+}
+
+/// The pipe of a killed program closes.
+pub(crate) async fn a_program_that_is_killed_frees_its_lock(store: &impl Store) {
+    let shell = Shell::of(store);
     for (number, hold) in ["hold a", "hold --json-lines"].into_iter().enumerate() {
         // The wait is a command of its own: a child would have the pipe too, and outlive it.
         let script = format!(

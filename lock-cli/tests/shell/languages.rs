@@ -47,6 +47,15 @@ with lock("a") as (token, lost):
 with lock("a", "--no-wait"):
     print("free")
 try:
+    with lock("killed") as (token, lost):
+        seen = subprocess.check_output(["leasehold", "inspect", "--json", "killed"])
+        host, pid = json.loads(seen)["label"].split(":")
+        subprocess.run(["kill", "-9", pid], check=True)
+        assert lost.wait(60)
+    print("no error")
+except RuntimeError:
+    pass
+try:
     with lock("a", "--ttl", "1s") as (token, lost):
         subprocess.run(["leasehold", "evict", "--force", "a"], check=True, stdout=subprocess.DEVNULL)
         assert lost.wait(60)
@@ -92,11 +101,17 @@ const { execFileSync } = require("node:child_process");
     await withLock("a", ["--no-wait"], () => console.log("both")).catch(() => console.log("busy"));
   });
   await withLock("a", ["--no-wait"], () => console.log("free"));
+  const aborted = async (signal) =>
+    signal.aborted || new Promise((resolve) => signal.addEventListener("abort", resolve));
+  await withLock("killed", [], async (token, signal) => {
+    const seen = execFileSync("leasehold", ["inspect", "--json", "killed"]);
+    execFileSync("kill", ["-9", JSON.parse(seen).label.split(":")[1]]);
+    await aborted(signal);
+  }).then(() => console.log("no error"), () => {});
   await withLock("a", ["--ttl", "1s"], async (token, signal) => {
     execFileSync("leasehold", ["evict", "--force", "a"]);
-    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
-    console.log("lost");
-  });
+    await aborted(signal);
+  }).catch(() => console.log("lost"));
 })();
 "#;
     run("node", helper("Node.js", "js"), PROGRAM).await;

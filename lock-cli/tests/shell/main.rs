@@ -77,6 +77,7 @@ macro_rules! shell_checks {
             holding::a_program_holds_a_lock_until_its_input_ends
             holding::c08_a_program_reads_of_the_loss_of_its_lock
             holding::a_program_holds_locks_on_request
+            holding::a_program_that_is_killed_frees_its_lock
             leading::c40_another_leads_when_the_leader_is_killed
             leading::c40_a_leader_that_lost_is_a_candidate_again
             leading::c40_a_command_that_failed_is_run_in_another_term
