@@ -50,6 +50,8 @@ mod reentrance;
 /// Helps to test code that uses locks.
 pub mod testing {
     pub use crate::model::FakeClock;
+    #[doc(hidden)]
+    pub use crate::model::random::seed_this_thread;
 }
 
 pub use crate::admin::Admin;

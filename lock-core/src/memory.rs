@@ -103,7 +103,7 @@ impl MemoryBackend {
         match lock.holds.admission(claim.kind) {
             // C34: not past those who wait.
             Admission::Fits(slots) if lock.queue.is_empty() => {
-                let grant = store.grant(claim, slots, now)?;
+                let grant = store.grant(claim, slots, now, self.clock.wall())?;
                 Ok(Attempt::Granted(grant.at(self.server_time(now))))
             }
             Admission::Conflicts(held) => {
@@ -145,7 +145,7 @@ impl MemoryBackend {
                 Admission::Waits => return Ok(()),
                 Admission::Fits(slots) => {
                     lock.queue.pop_front();
-                    let grant = store.grant(&claim, slots, now)?;
+                    let grant = store.grant(&claim, slots, now, self.clock.wall())?;
                     waiter.granted(grant.at(self.server_time(now)));
                 }
                 Admission::Conflicts(_) => {
@@ -253,7 +253,7 @@ impl AcquiresSeveral for MemoryBackend {
 #[async_trait]
 impl ReservesTokens for MemoryBackend {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
-        let reserved = self.store().reserve(hold, self.clock.now());
+        let reserved = self.store().reserve(hold, self.clock.now(), self.clock.wall());
         match reserved {
             Some(tokens) => Ok(Reserved::Tokens(tokens)),
             None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
@@ -357,10 +357,16 @@ impl Store {
         }
     }
 
-    fn grant(&mut self, claim: &Claim, slots: Slots, now: Moment) -> Result<Grant, BackendError> {
-        let token = self.next_token()?;
+    fn grant(
+        &mut self,
+        claim: &Claim,
+        slots: Slots,
+        now: Moment,
+        wall: SystemTime,
+    ) -> Result<Grant, BackendError> {
+        let token = self.next_token(wall)?;
         let held = Held::of(claim, token, slots.clone(), now);
-        let held = Held { since: Some(SystemTime::now()), ..held };
+        let held = Held { since: Some(wall), ..held };
         self.lock(&claim.name, now).holds.push(held);
         self.watchers.tell(&claim.name);
         Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
@@ -368,16 +374,16 @@ impl Store {
 
     /// One more than the last, or the time in microseconds, so that tokens also grow from one run
     /// of the process to the next.
-    fn next_token(&mut self) -> Result<FencingToken, BackendError> {
+    fn next_token(&mut self, wall: SystemTime) -> Result<FencingToken, BackendError> {
         // C22: greater than all before, also those of an earlier run.
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
         let token = next_token(self.last_token, wall).map_err(out_of_tokens)?;
         self.last_token = Some(token);
         Ok(token)
     }
 
     /// Reserves the tokens that follow the last, as long as none of them is ahead of the clock.
-    fn reserve(&mut self, hold: &Reservation, now: Moment) -> Option<TokenRange> {
+    fn reserve(&mut self, hold: &Reservation, now: Moment, wall: SystemTime) -> Option<TokenRange> {
         self.expire(&hold.name, now);
         let lock = self.locks.get(&hold.name);
         let held = lock.filter(|lock| lock.holds.of(hold.owner).is_some());
@@ -386,7 +392,7 @@ impl Store {
             return None;
         }
         let last = self.last_token?;
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
         let tokens = TokenRange::behind_clock(last, hold.tokens, wall);
         self.last_token = tokens.map_or(Some(last), |tokens| Some(tokens.last()));
         tokens

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::telemetry::Telemetry;
 use crate::model::{
     AtLeast, BackendError, Clock, Drift, Lease, LockError, LockName, LostReason, Moment, OwnerId,
-    Renewal, Ttl,
+    Renewal, Ttl, random,
 };
 
 /// A grant for less than was asked is renewed after this long.
@@ -174,6 +174,7 @@ impl Hold {
             // C9: the deadline has a timer of its own, which no request can delay.
             let left = self.remaining();
             tokio::select! {
+                biased;
                 () = over => {}
                 () = sleep(left) => {}
             }
@@ -350,7 +351,7 @@ impl State {
         } else {
             self.renew_interval
         };
-        self.due_at = asked.after(due.mul_f64(rand::random_range(0.9..1.0)));
+        self.due_at = asked.after(due.mul_f64(random::within(0.9..1.0)));
         self.renew_at = self.due_at;
         self.batchable_at = asked.after(due * 3 / 4);
     }

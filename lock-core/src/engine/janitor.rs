@@ -218,6 +218,7 @@ impl Janitor {
                 return;
             }
             tokio::select! {
+                biased;
                 () = &mut running => {}
                 _ = unfinished.changed() => {}
                 () = sleep_until(end) => {}
@@ -242,8 +243,9 @@ impl Janitor {
                 return;
             }
             tokio::select! {
-                () = self.arrived.notified() => {}
+                biased;
                 Some(()) = attended.next() => {}
+                () = self.arrived.notified() => {}
             }
         }
     }

@@ -8,6 +8,7 @@ use super::retry::{jittered, pause_after};
 use crate::backend::FALLBACK_POLL;
 use crate::model::{
     BackendError, Contention, LockError, LockName, Moment, Outcome, ServerTime, Ttl, Wait, Wakeup,
+    random,
 };
 
 /// The first pause of a backend that is polled.
@@ -226,7 +227,7 @@ impl Progress {
             (Standing::Unanswered, _) => Duration::ZERO,
             (Standing::Late(_) | Standing::Outage(..), _) => pause_after(self.repeats),
             // C28: late within its bound, since most are woken before.
-            (Standing::Busy, Wakeup::Push) => FALLBACK_POLL.mul_f64(rand::random_range(0.8..1.0)),
+            (Standing::Busy, Wakeup::Push) => FALLBACK_POLL.mul_f64(random::within(0.8..1.0)),
             (Standing::Busy, Wakeup::Poll(longest)) => self.poll_within(longest),
             // No backend queues it.
             (Standing::Conflict(_), _) => self.poll_within(FALLBACK_POLL),

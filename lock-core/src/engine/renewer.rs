@@ -156,11 +156,13 @@ impl Renewer {
             watches.extend(begun.into_iter().map(|(hold, watch)| end_when_lost(hold, watch)));
             let batches = batches(self.take_due(), |name| self.backend.server_of(name));
             renewals.extend(batches.into_iter().map(|batch| self.renew(batch)));
+            // Each of them gets its turn: all that is due is taken in each round.
             tokio::select! {
-                () = self.sleep_until_due() => {}
-                () = self.changed.notified() => {}
-                Some(()) = renewals.next() => {}
+                biased;
                 Some(()) = watches.next() => {}
+                Some(()) = renewals.next() => {}
+                () = self.changed.notified() => {}
+                () = self.sleep_until_due() => {}
             }
         }
     }
@@ -273,6 +275,7 @@ impl Renewer {
 /// Ends a hold once its backend sees that it is over; returns once it is.
 async fn end_when_lost(hold: Arc<Hold>, watch: LossWatch) {
     tokio::select! {
+        biased;
         // C8: the backend saw that the hold is over.
         reason = watch => hold.end(reason),
         () = hold.ended_by_someone() => {}

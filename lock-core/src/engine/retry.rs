@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::model::BackendError;
+use crate::model::{BackendError, random};
 
 /// The pause after the first failed try; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -23,7 +23,7 @@ pub(crate) fn pause_after(tries: u32) -> Duration {
 
 /// Between one half and the whole of `span`.
 pub(crate) fn jittered(span: Duration) -> Duration {
-    span.mul_f64(rand::random_range(0.5..1.0))
+    span.mul_f64(random::within(0.5..1.0))
 }
 
 /// Puts a question to the server until it answers, refuses, or `limit` is over.

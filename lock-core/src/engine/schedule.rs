@@ -43,7 +43,7 @@ impl Schedule {
     }
 
     pub(super) fn holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
-        self.entries.values().map(|entry| &entry.hold)
+        self.by_time.values()
     }
 
     /// Looks at a hold at `at`, in place of another hold of its owner if there is one.
@@ -77,8 +77,8 @@ impl Schedule {
 
     /// Empties it.
     pub(super) fn take_all(&mut self) -> Vec<Arc<Hold>> {
-        self.by_time.clear();
-        self.entries.drain().map(|(_, entry)| entry.hold).collect()
+        self.entries.clear();
+        std::mem::take(&mut self.by_time).into_values().collect()
     }
 
     /// Returns the holds to look at now. Each must be put off or removed, or it is due again at once.

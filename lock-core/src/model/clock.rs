@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
@@ -66,6 +66,11 @@ impl Moment {
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Reads the clock.
     fn now(&self) -> Moment;
+
+    /// Reads the time of day, which the memory backend makes tokens from and shows. It may step.
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
 
     /// Returns once [`now`](Clock::now) has reached `deadline`.
     ///

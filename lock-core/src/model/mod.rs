@@ -16,6 +16,7 @@ mod lease;
 mod lost_reason;
 mod name;
 mod owner;
+pub(crate) mod random;
 mod readable;
 mod record;
 mod reentrance;

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rand::TryRng;
-use rand::rngs::SysRng;
 use uuid::Uuid;
 
 use super::invalid_input::{InputKind, InvalidInput};
+use super::random::owner_bits;
 
 /// Owner of a hold (C3): 128 random bits, drawn anew for each acquisition. The first of them then tells a candidate of an
 /// election from all others (C40).
@@ -33,12 +32,13 @@ const CANDIDATE: u128 = 1 << 127;
 impl OwnerId {
     /// Draws a new owner id from the operating system.
     pub fn random() -> Self {
-        Self(Uuid::from_u128(Self::draw() & !CANDIDATE))
+        // C3: by the client, before the first byte is sent.
+        Self(Uuid::from_u128(owner_bits() & !CANDIDATE))
     }
 
     /// Draws the owner id of a candidate of an election.
     pub(crate) fn of_candidate() -> Self {
-        Self(Uuid::from_u128(Self::draw() | CANDIDATE))
+        Self(Uuid::from_u128(owner_bits() | CANDIDATE))
     }
 
     /// Draws another owner id of the same sort.
@@ -54,17 +54,6 @@ impl OwnerId {
     /// Returns true if these first digits, as [`Display`](fmt::Display) shows them, are those of a candidate.
     pub(crate) fn shows_candidate(digits: &str) -> bool {
         u32::from_str_radix(digits, 16).is_ok_and(|first| u128::from(first) << 96 & CANDIDATE != 0)
-    }
-
-    fn draw() -> u128 {
-        // C3: by the client, before the first byte is sent.
-        let mut bits = [0; 16];
-        // A generator of our own would draw the same for parent and child after a fork, and both would
-        // be taken for one owner.
-        if SysRng.try_fill_bytes(&mut bits).is_err() {
-            bits = rand::random();
-        }
-        u128::from_be_bytes(bits)
     }
 
     /// The owner of a hold that outlasts its work (C41): nobody, for no claim is made under it.
