@@ -257,10 +257,9 @@ impl RecordsRuns for RedisBackend {
 
     async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
         let keys = Keys::new(name);
-        let found: Result<Vec<_>, _> =
-            self.server.keys(&keys::runs(name)).await.into_iter().collect();
+        let found = self.server.keys_of(&keys.lock(), &keys::runs(name)).await?;
         let occurrences: BTreeSet<_> =
-            found?.iter().flatten().filter_map(|key| keys.occurrence(key)).collect();
+            found.iter().filter_map(|key| keys.occurrence(key)).collect();
         let run = async |occurrence: Occurrence| {
             let token = self.recorded(name, &occurrence).await?;
             // A run that has ended since is none.

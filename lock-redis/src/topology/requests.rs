@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use lock_core::{BackendError, LockName};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
@@ -37,6 +37,20 @@ impl Topology {
     pub(crate) async fn keys(&self, glob: &str) -> Vec<Result<Vec<String>, BackendError>> {
         let nodes = self.nodes();
         join_all(nodes.iter().map(|node| keys_at(node, glob))).await
+    }
+
+    /// The keys of `lock` that match `glob`. The server that has its slot must answer. The others are asked too, since
+    /// one of them may have some while the slot moves.
+    pub(crate) async fn keys_of(
+        &self,
+        lock: &impl ToRedisArgs,
+        glob: &str,
+    ) -> Result<Vec<String>, BackendError> {
+        let own = self.node_of(lock)?;
+        let others = self.nodes().into_iter().filter(|node| !Arc::ptr_eq(node, &own));
+        let others = others.map(|node| async move { keys_at(&node, glob).await });
+        let (own, others) = join(keys_at(&own, glob), join_all(others)).await;
+        Ok(own?.into_iter().chain(others.into_iter().flatten().flatten()).collect())
     }
 
     /// Sends one command about `key`, and waits for its reply.

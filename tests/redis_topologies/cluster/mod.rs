@@ -107,6 +107,25 @@ async fn c31_a_dead_primary_hides_no_other() {
     assert!(source.is_transient() && gone.iter().all(|address| text.contains(address)), "{text}");
 }
 
+/// C42: the runs of a lock are on its server, so that no other one hides them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c42_a_dead_primary_hides_no_run_of_another() {
+    let mut cluster = RedisCluster::start(NEVER).await;
+    let client = client(&cluster.url()).await;
+    let names = [0, 1].map(|number| name_at(&cluster, number));
+    for name in &names {
+        let ran = client.once(name).occurrence("monday").run(async |_| ()).await;
+        ran.expect("it ran");
+    }
+    let gone = cluster.servers()[0].addr().to_string();
+    cluster.server(0).kill();
+    let runs = client.admin().runs(&names[1]).await.expect("its server answers");
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    let refused = client.admin().runs(&names[0]).await.expect_err("its server is dead");
+    let text = crate::support::shown(&refused);
+    assert!(text.contains(&gone), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_one_server_of_a_cluster_is_named() {
     let cluster = shared().await;
