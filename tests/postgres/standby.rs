@@ -41,12 +41,12 @@ async fn c15_a_standby_is_a_passing_failure_and_its_connection_is_given_up() {
     let name = fresh_name();
     let (_server, standby) = pair(&name).await;
     let client = client(&standby.url()).await;
-    for refused in [
-        client.admin().inspect(&name).await.map(drop),
-        client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await.map(drop),
-    ] {
+    let acquired = client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
+    let Err(LockError::Backend { source, .. }) = &acquired else { panic!("{acquired:?}") };
+    assert_eq!(source.outcome(), Outcome::NotApplied, "{source:?}");
+    for refused in [client.admin().inspect(&name).await.map(drop), acquired.map(drop)] {
         let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
-        assert!(source.is_transient() && source.outcome() == Outcome::NotApplied, "{source:?}");
+        assert!(source.is_transient(), "{source:?}");
         assert!(source.to_string().contains("standby"), "{source}");
         eventually("it is closed", LIMIT, async || sessions(&standby) == 0).await;
     }

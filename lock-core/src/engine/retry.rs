@@ -40,11 +40,15 @@ where
 {
     let end = Instant::now() + limit;
     let one_try = LONGEST_TRY.min(limit / 2);
-    let (mut tries, mut earlier) = (0, None);
+    let (mut tries, mut earlier) = (0, None::<BackendError>);
     loop {
         // C16: a repeat does no harm, since requests are idempotent per owner.
         let error = match try_once(end.min(Instant::now() + one_try), backend, ask()).await {
-            Err(error) if error.is_transient() => error.told_after(earlier),
+            Err(error) if error.is_transient() => match earlier {
+                // C48: a try that our own end cut short tells less than the error before it.
+                Some(earlier) if Instant::now() >= end => earlier.of_unknown_outcome(),
+                earlier => error.told_after(earlier),
+            },
             answer => return answer,
         };
         let pause = pause_after(tries);
@@ -91,5 +95,20 @@ mod tests {
             let failed = within(Duration::from_secs(1), "test", ask).await;
             assert_eq!(failed.expect_err("it fails").outcome(), told, "{first:?}, {others:?} …");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c48_a_last_try_that_is_cut_short_hides_no_error() {
+        let began = Instant::now();
+        let refused_and_then_silent = || async move {
+            if began.elapsed() > Duration::from_secs(9) {
+                std::future::pending::<()>().await;
+            }
+            Err::<(), _>(error(Outcome::NotApplied))
+        };
+        let failed = within(Duration::from_secs(10), "test", refused_and_then_silent).await;
+        let failed = failed.expect_err("it fails");
+        assert!(failed.to_string().contains("it failed"), "{failed}");
+        assert_eq!(failed.outcome(), Outcome::Unknown);
     }
 }
