@@ -43,13 +43,13 @@ where
     let (mut tries, mut earlier) = (0, None::<BackendError>);
     loop {
         // C16: a repeat does no harm, since requests are idempotent per owner.
-        let error = match try_once(end.min(Instant::now() + one_try), backend, ask()).await {
-            Err(error) if error.is_transient() => match earlier {
-                // C48: a try that our own end cut short tells less than the error before it.
-                Some(earlier) if Instant::now() >= end => earlier.of_unknown_outcome(),
-                earlier => error.told_after(earlier),
-            },
-            answer => return answer,
+        let (began, end_of_try) = (Instant::now(), end.min(Instant::now() + one_try));
+        let error = match (timeout_at(end_of_try, ask()).await, earlier) {
+            (Ok(Err(error)), earlier) if error.is_transient() => error.told_after(earlier),
+            (Ok(answer), _) => return answer,
+            // C48: a try that our own end cut short tells less than the error before it.
+            (Err(_), Some(earlier)) if end_of_try == end => earlier.of_unknown_outcome(),
+            (Err(_), _) => BackendError::no_answer(backend, began.elapsed()),
         };
         let pause = pause_after(tries);
         if Instant::now() + pause >= end {
