@@ -13,9 +13,6 @@ use crate::server::Server;
 /// A clock that is further off than this is not synchronised.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
-/// The oldest version that is tested.
-const OLDEST: i64 = 130_000;
-
 /// With fewer free connections than this the server may soon have none.
 const HEADROOM: i64 = 10;
 
@@ -45,7 +42,7 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendErro
 struct Facts(HashMap<String, String>);
 
 const FACTS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (\
-    'server_version', 'server_version_num', 'synchronous_commit', 'fsync', 'full_page_writes', \
+    'server_version', 'synchronous_commit', 'fsync', 'full_page_writes', \
     'server_encoding', 'max_connections', 'default_transaction_read_only', 'synchronous_standby_names', 'log_statement', \
     'log_min_duration_statement', 'log_min_duration_sample', 'log_parameter_max_length') \
     UNION ALL SELECT 'standby', pg_is_in_recovery()::text \
@@ -75,15 +72,8 @@ impl Facts {
 }
 
 fn version(facts: &Facts) -> Finding {
-    let version = facts.get("server_version");
-    match facts.number("server_version_num") >= OLDEST {
-        true => Finding::good("version", format!("it is Postgres {version}")),
-        false => Finding::risk(
-            "version",
-            format!("Postgres \"{version}\" is older than what the locks are tested with"),
-            "use Postgres 13 or newer",
-        ),
-    }
+    // One that is too old is refused before.
+    Finding::good("version", format!("it is Postgres {}", facts.get("server_version")))
 }
 
 fn role(facts: &Facts) -> Finding {
@@ -325,8 +315,6 @@ mod tests {
     fn c31_settings_are_judged() {
         let health =
             |check: fn(&Facts) -> Finding, given: &[(&str, &str)]| check(&facts(given)).health;
-        assert_eq!(health(version, &[("server_version_num", "150018")]), Health::Good);
-        assert_eq!(health(version, &[("server_version_num", "90624")]), Health::Risk);
         assert_eq!(health(role, &[("standby", "true")]), Health::Risk);
         assert_eq!(
             health(durability, &[("fsync", "on"), ("synchronous_commit", "local")]),

@@ -82,7 +82,7 @@
 //! of locks `USAGE` on the schema and `EXECUTE` on its functions. These work with the rights of their
 //! owner, and with a `search_path` of their own, so that nothing which others create is ever called.
 //!
-//! Postgres 13 or newer; tested with 15.
+//! Postgres 13 or newer, and an older one is refused; tested with 15.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod connect;

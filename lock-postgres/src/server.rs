@@ -26,6 +26,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// shows it after a few looks.
 const LOOKS: usize = 4;
 
+/// The oldest version that keeps values of statements out of the log, and knows all that the functions use.
+const OLDEST: u32 = 13;
+
 /// One release in this many clears away.
 const CALLS_A_FORGETTING: u64 = 64;
 
@@ -156,20 +159,32 @@ async fn form_for(options: &PgConnectOptions) -> Result<Form, LockError> {
     is_direct(&mut one, &mut other).await.map_err(not_connected)
 }
 
-/// Refuses servers that speak the protocol of Postgres and are none: their advisory locks, notifications and rows that
-/// are locked do not keep what the locks need.
+/// Refuses servers that are too old, and those that speak the protocol of Postgres and are none: their advisory locks,
+/// notifications and rows that are locked do not keep what the locks need.
 async fn refuse_foreign(connection: &mut PgConnection) -> Result<(), LockError> {
     let row = connection.fetch_one(sqlx::raw_sql("SELECT pg_catalog.version()")).await;
     let version = row.and_then(|row| row.try_get::<String, _>(0));
     let version = version.map_err(|error| not_connected(RequestError::Execute(error)))?;
-    match FOREIGN.iter().find(|(mark, _)| version.contains(mark)) {
-        None => Ok(()),
-        Some((_, product)) => Err(LockError::Config {
-            message: format!(
+    let message = match FOREIGN.iter().find(|(mark, _)| version.contains(mark)) {
+        Some((_, product)) => {
+            format!(
                 "the server is {product}, which does not keep locks as Postgres does: connect to Postgres"
-            ),
-        }),
-    }
+            )
+        }
+        None if major(&version).is_some_and(|major| major < OLDEST) => {
+            format!(
+                "the server is {version}, which is too old for the locks: use Postgres {OLDEST} or newer"
+            )
+        }
+        None => return Ok(()),
+    };
+    Err(LockError::Config { message })
+}
+
+/// The number behind the name of the product.
+fn major(version: &str) -> Option<u32> {
+    let number = version.strip_prefix("PostgreSQL ")?;
+    number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// Parts of a version's text that name another product.

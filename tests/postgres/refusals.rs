@@ -7,7 +7,7 @@ use lock_testkit::{PgBouncer, PostgresServer};
 use crate::security::let_in;
 use crate::support::{client, fresh_name, refusal, shown, turn, works};
 
-/// C30: servers that speak the protocol of Postgres, and are none.
+/// C30: servers that speak the protocol of Postgres, and are none, or are too old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_a_server_that_only_speaks_like_postgres_is_named() {
     let server = PostgresServer::start_with(&["allow_system_table_mods=on"]).await;
@@ -15,6 +15,7 @@ async fn c30_a_server_that_only_speaks_like_postgres_is_named() {
         ("CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu)", "CockroachDB"),
         ("PostgreSQL 11.2-YB-2.19.3.0-b0 on x86_64-pc-linux-gnu", "YugabyteDB"),
         ("PostgreSQL 8.0.2 on i686-pc-linux-gnu, Redshift 1.0.54321", "Redshift"),
+        ("PostgreSQL 12.22 on x86_64-pc-linux-gnu", "PostgreSQL 12.22 on x86_64-pc-linux-gnu"),
     ] {
         server.psql(&format!(
             "CREATE OR REPLACE FUNCTION pg_catalog.version() RETURNS text \

@@ -275,7 +275,7 @@ fn psql(port: u16, sql: &str) -> Result<String, String> {
     }
 }
 
-/// A program of the newest Postgres that is installed.
+/// A program of the Postgres whose folder is on the path, else of the newest package.
 ///
 /// # Panics
 /// If there is none, with what to install.
@@ -286,7 +286,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let complete =
         |folder: &PathBuf| folder.join("initdb").is_file() && folder.join(name).is_file();
-    let found = packaged.find(complete).or_else(|| std::env::split_paths(&path).find(complete));
+    let found = std::env::split_paths(&path).find(complete).or_else(|| packaged.find(complete));
     found.map(|folder| folder.join(name)).unwrap_or_else(|| {
         panic!(
             "{name} is not installed: `apt-get install postgresql` / `brew install postgresql`, \
