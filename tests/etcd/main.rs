@@ -9,6 +9,7 @@ mod fence;
 mod floor;
 mod identity;
 mod kinds;
+mod members;
 mod places;
 mod refusals;
 mod renewals;

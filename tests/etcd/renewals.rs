@@ -139,7 +139,7 @@ pub(crate) async fn requests(server: &EtcdServer) -> u64 {
     all
 }
 
-async fn started(server: &EtcdServer, service: &str, method: &str) -> u64 {
+pub(crate) async fn started(server: &EtcdServer, service: &str, method: &str) -> u64 {
     let kind = if method == "LeaseKeepAlive" { "bidi_stream" } else { "unary" };
     let name = format!(
         "grpc_server_started_total{{grpc_method=\"{method}\",grpc_service=\"{service}\",grpc_type=\"{kind}\"}}"

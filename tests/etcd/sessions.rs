@@ -17,7 +17,8 @@ use lock_testkit::faults::Harness;
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::time::{sleep, timeout};
 
-use crate::faults::lease_of;
+use crate::faults::{followers_of, lease_of};
+use crate::members::member_in_use;
 use crate::servers::{EtcdFaults, claims, leases, one_member};
 use crate::support::{
     LIMIT, MINUTE, SLACK, client, client_of, client_through, fresh_name, held, impatient, patient,
@@ -274,13 +275,14 @@ async fn no_session_is_left_wherever_a_connection_is_cut() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_member_is_left_for_another_before_a_lease_is_granted() {
     let cluster = EtcdServer::start_cluster(3).await;
-    let leader = cluster.leader().await;
-    let follower = (leader + 1) % 3;
-    let addresses = [follower, leader].map(|number| cluster.members()[number].addr().to_string());
-    let client = impatient(&format!("etcd://{}/", addresses.join(","))).await;
-    cluster.members()[follower].stop();
-    let request = LockRequest::new(fresh_name()).wait(Wait::AtMost(3 * SECOND));
+    let client = impatient(&followers_of(&cluster).await).await;
+    let guard = held(&client, &fresh_name()).await;
+    let stopped = member_in_use(&cluster).await;
+    cluster.members()[stopped].stop();
+    // Another TTL has another lease.
+    let request = LockRequest::new(fresh_name()).ttl(60 * MINUTE).wait(Wait::AtMost(6 * SECOND));
     let acquired = client.acquire(request).await;
-    cluster.members()[follower].cont();
+    cluster.members()[stopped].cont();
     released(acquired.expect("another member answers")).await;
+    released(guard).await;
 }

@@ -40,7 +40,7 @@ impl Cluster {
 
     /// Connects when it is first needed.
     pub(crate) fn new(target: Target) -> Self {
-        let server = Arc::new(Server::new(target.endpoints, target.options));
+        let server = Arc::new(Server::new(target.endpoints, target.options, target.root.floor()));
         let watches = Arc::new(Watches::new(server.clone()));
         let claims = Arc::new(Claims::new(server.clone(), target.root.clone()));
         let waiters = Arc::new(Waiters::new(server.clone(), claims.clone(), watches.clone()));

@@ -39,6 +39,9 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 /// A session that nobody has used for so long is ended.
 const IDLE_LIMIT: Duration = Duration::from_secs(15);
 
+/// Interval at which a client that turned to another member looks if the one that it prefers answers again.
+const COME_HOME_EVERY: Duration = Duration::from_secs(10);
+
 /// The keys on a session are compared with what is known of them once in its TTL, and not more often
 /// than this.
 const CENSUS_EVERY: Duration = Duration::from_secs(10);
@@ -104,6 +107,7 @@ impl Shared {
     async fn run(self: Arc<Self>, mut open: watch::Receiver<bool>) {
         let (mut jobs, mut attended) = (FuturesUnordered::new(), HashMap::new());
         let mut polled = SystemClock.now();
+        let mut came_home = polled;
         // This may be the second run: requests under way of the first have no answer.
         self.claims.no_deletion_is_sent();
         while *open.borrow_and_update() && !self.claims.is_empty() {
@@ -112,6 +116,10 @@ impl Shared {
             if now.since(polled) >= POLL_EVERY - LOOK_EVERY / 2 {
                 polled = now;
                 jobs.push(poll(self.waiters.clone()).boxed());
+            }
+            if now.since(came_home) >= COME_HOME_EVERY {
+                came_home = now;
+                jobs.push(come_home(self.server.clone()).boxed());
             }
             let look = sleep(LOOK_EVERY);
             tokio::pin!(look);
@@ -236,6 +244,10 @@ impl Shared {
 /// Looks at all places of the client in queues, so that no waiter has to.
 async fn poll(waiters: Arc<Waiters>) {
     let _ = timeout(RENEW_LIMIT, waiters.look()).await;
+}
+
+async fn come_home(server: Arc<Server>) {
+    let _ = timeout(RENEW_LIMIT, server.come_home()).await;
 }
 
 async fn renew(session: Arc<Session>) {

@@ -185,7 +185,8 @@ mod tests {
     use super::*;
 
     fn floors() -> Floors {
-        let server = Server::new(vec!["127.0.0.1:1".to_owned()], ConnectOptions::new());
+        let server =
+            Server::new(vec!["127.0.0.1:1".to_owned()], ConnectOptions::new(), String::new());
         Floors::new(Arc::new(server), "root/floor".to_owned())
     }
 

@@ -59,6 +59,12 @@ impl Identity {
         self.astray.load(Ordering::Acquire)
     }
 
+    /// Returns true if this header is that of the cluster that is known, and not from before this revision.
+    pub(crate) fn is_of(&self, header: Option<&ResponseHeader>, least: i64) -> bool {
+        let is_ours = |header: &ResponseHeader| header.cluster_id() == self.cluster();
+        header.is_some_and(|header| is_ours(header) && header.revision() >= least)
+    }
+
     /// Takes note of an answer to a request that was sent when `least` was the greatest revision.
     pub(crate) fn check(
         &self,

@@ -5,11 +5,14 @@
 //! members as well. We keep to one member that answers, and turn to the next in three cases: the member
 //! reports a failure of its own; it cannot be reached; a caller gave a call up after a long silence, as
 //! of a member that is stopped or behind a network that swallows.
+//!
+//! Each client draws the member that it prefers, so that the clients are spread over all of them. It comes back to
+//! that one when it answers again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn, TxnOp};
+use etcd_client::{Client, ConnectOptions, Error, GetOptions, GetResponse, Txn, TxnOp};
 use futures_util::future::FutureExt;
 use lock_core::BackendError;
 use lock_core::backend::{Batches, PendingReply, ReplyMonitor};
@@ -32,6 +35,10 @@ const FIRST_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) struct Server {
     endpoints: Vec<String>,
     options: ConnectOptions,
+    /// The key that a probe asks for.
+    probed: String,
+    /// Number of the member that this client prefers.
+    home: usize,
     current: Mutex<Arc<Link>>,
     identity: Identity,
 }
@@ -47,9 +54,10 @@ pub(crate) struct Link {
 }
 
 impl Server {
-    pub(crate) fn new(endpoints: Vec<String>, options: ConnectOptions) -> Self {
-        let current = Mutex::new(Arc::new(Link::to(0)));
-        Self { endpoints, options, current, identity: Identity::default() }
+    pub(crate) fn new(endpoints: Vec<String>, options: ConnectOptions, probed: String) -> Self {
+        let home = rand::random_range(0..endpoints.len());
+        let current = Mutex::new(Arc::new(Link::to(home)));
+        Self { endpoints, options, probed, home, current, identity: Identity::default() }
     }
 
     /// Sends one request to the member that is connected.
@@ -175,6 +183,21 @@ impl Server {
         link.replies.request_sent(SUSPECT_AFTER, || self.retire(link))
     }
 
+    /// Comes back to the member that this client prefers, if that one answers again.
+    pub(crate) async fn come_home(&self) {
+        let (away, least) = (self.link(), self.identity.revision());
+        if away.number == self.home {
+            return;
+        }
+        let Ok(client) = self.connect(self.home).await else { return };
+        if let Ok(answer) = probe(client.clone(), self.probed.clone()).await
+            && self.identity.is_of(answer.header(), least)
+        {
+            let home = Link { client: OnceCell::new_with(Some(client)), ..Link::to(self.home) };
+            self.turn(&away, home);
+        }
+    }
+
     /// The connection in use.
     pub(crate) fn link(&self) -> Arc<Link> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -198,10 +221,15 @@ impl Server {
 
     /// Lets the next call turn to the next member, unless one has already.
     pub(crate) fn retire(&self, link: &Arc<Link>) {
+        self.turn(link, Link::to((link.number + 1) % self.endpoints.len()));
+    }
+
+    /// Turns from a connection to another, unless an earlier call has turned from it already.
+    fn turn(&self, from: &Arc<Link>, to: Link) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if Arc::ptr_eq(&current, link) {
-            *current = Arc::new(Link::to((link.number + 1) % self.endpoints.len()));
-            link.retired.send_replace(true);
+        if Arc::ptr_eq(&current, from) {
+            *current = Arc::new(to);
+            from.retired.send_replace(true);
         }
     }
 }
@@ -216,4 +244,9 @@ impl Link {
     pub(crate) async fn retired(&self) {
         let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
     }
+}
+
+/// Asks if a key is there, which the member answers by the word of the cluster.
+async fn probe(mut client: Client, key: String) -> Result<GetResponse, Error> {
+    client.get(key, Some(GetOptions::new().with_count_only())).await
 }
