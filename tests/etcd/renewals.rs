@@ -7,12 +7,12 @@ use futures_util::future::join_all;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::core::{LockAdmin, Whom};
 use leasehold::{DistributedLock, Lease, LockError, LockGuard, Ttl, Wait};
-use lock_testkit::{EtcdServer, eventually};
+use lock_testkit::{EtcdServer, Proxy, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::faults::lease_of;
-use crate::servers::{SHORTEST_TTL, claims, gauge, one_member};
+use crate::servers::{SHORTEST_TTL, claims, gauge, one_member, url_at};
 use crate::sessions::{backend, renewal, unrenewed};
 use crate::support::{LIMIT, MINUTE, SLACK, client, held, patient, released};
 
@@ -123,6 +123,33 @@ async fn c12_a_stall_of_the_server_brings_no_flood_of_keep_alives() {
     assert!(sent < 60, "{sent} keep-alives");
     waiting.iter().for_each(JoinHandle::abort);
     drop(guards);
+}
+
+/// C12: a stream of watches that is opened again costs few requests, however many holds are watched.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c12_watches_that_are_opened_again_are_read_together() {
+    const HOLDS: usize = 300;
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let client = client(&url_at(proxy.addr())).await;
+    let names: Vec<_> = (0..HOLDS).map(|number| format!("hold-{number}")).collect();
+    let guards = join_all(names.iter().map(|name| held(&client, name))).await;
+    let reads = async || {
+        let gets = started(&server, "etcdserverpb.KV", "Range").await;
+        gets + started(&server, "etcdserverpb.KV", "Txn").await
+    };
+    let watchers = async || gauge(&server, "etcd_debugging_mvcc_watcher_total").await as usize;
+    eventually("all are watched", LIMIT, async || watchers().await == HOLDS).await;
+    sleep(SECOND).await;
+    let before = reads().await;
+    proxy.cut();
+    eventually("none is watched", LIMIT, async || watchers().await < HOLDS).await;
+    eventually("all are watched again", LIMIT, async || watchers().await == HOLDS).await;
+    sleep(SECOND).await;
+    let sent = reads().await - before;
+    assert!(sent < HOLDS as u64 / 2, "{sent} reads for {HOLDS} watches");
+    assert!(guards.iter().all(LockGuard::is_held));
+    client.shutdown().await;
 }
 
 /// Returns the number of requests for renewals that the server got: leases, and transactions.

@@ -2,7 +2,7 @@
 //!
 //! Watches are opened at the current revision: etcd serves a watch that starts in the past by a slow loop.
 //! A read after the opening finds what happened before it. The stream is not resumed for
-//! us: when it breaks, all watches are opened again, and all keys are read again.
+//! us: when it breaks, all watches are opened again, and all keys are read again, many by one request.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,16 @@ use etcd_client::{
     Client, Error, Event, EventType, GetOptions, KeyValue, WatchFilterType, WatchOptions,
     WatchRequestSender, WatchResponse, WatchResponseStream,
 };
+use futures_util::future::FutureExt;
 use futures_util::stream;
+use lock_core::BackendError;
 use lock_core::backend::Changes;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use crate::protocol::requests;
+use crate::protocol::view::{entries, only};
 use crate::wire::server::Server;
 
 /// Longest time that opening a stream may take.
@@ -143,8 +147,8 @@ impl Watches {
 
     /// Returns once the claim that was made with this `key` in this `revision` is certainly gone, at any time since the
     /// call.
-    pub(crate) async fn gone(&self, key: &[u8], revision: i64) {
-        let mut watch = self.watch(key, revision);
+    pub(crate) async fn gone(&self, key: &str, revision: i64) {
+        let mut watch = self.watch(key.as_bytes(), revision);
         // C8: the key is certainly gone.
         while !watch.is_gone() {
             if watch.was_reopened() || watch.opened == 0 {
@@ -211,11 +215,17 @@ impl Drop for Watches {
 impl Shared {
     /// Returns true if a read says that `key` is not that of this claim. A read that fails says nothing, unless the
     /// store is another one, or has gone back in time: its content proves no hold of ours any more (C22).
-    async fn lacks(&self, key: &[u8], revision: i64) -> bool {
-        let options = Some(GetOptions::new().with_keys_only());
-        let read = |mut client: Client| async move { client.get(key, options).await };
-        match self.server.on_store(read).await {
-            Ok(answer) => !answer.kvs().iter().any(|key| key.create_revision() == revision),
+    async fn lacks(&self, key: &str, revision: i64) -> bool {
+        let (link, server) = (self.server.link(), self.server.clone());
+        let alone = async {
+            let options = Some(GetOptions::new().with_keys_only());
+            let get = |mut client: Client| async move { client.get(key, options).await };
+            let found = self.server.on_store(get).boxed().await?;
+            Ok(only(&found).map(|claim| claim.revision))
+        };
+        let together = |keys| async move { made_in(&server, keys).await }.boxed();
+        match link.reads.ask(key, || key.to_owned(), alone, together).await {
+            Ok(made) => made != Some(revision),
             Err(_) => self.server.is_astray(),
         }
     }
@@ -288,6 +298,15 @@ impl Shared {
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reads in which revision each of these keys was made; `None` for one that is not there.
+async fn made_in(
+    server: &Server,
+    keys: Vec<String>,
+) -> Result<Vec<Option<Option<i64>>>, BackendError> {
+    let found = entries(&server.txn(requests::prove(keys)).await?)?;
+    Ok(found.into_iter().map(|claim| Some(claim.map(|claim| claim.revision))).collect())
 }
 
 async fn send(

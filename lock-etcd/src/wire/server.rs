@@ -50,6 +50,8 @@ pub(crate) struct Link {
     client: OnceCell<Client>,
     replies: ReplyMonitor,
     writes: Batches<Write, Answer>,
+    /// Keys whose revisions are read together.
+    pub(crate) reads: Batches<String, Option<i64>>,
     retired: watch::Sender<bool>,
 }
 
@@ -236,8 +238,9 @@ impl Server {
 
 impl Link {
     fn to(number: usize) -> Self {
-        let (client, replies, writes) = Default::default();
-        Self { number, client, replies, writes, retired: watch::Sender::new(false) }
+        let (client, replies, writes, reads) = Default::default();
+        let retired = watch::Sender::new(false);
+        Self { number, client, replies, writes, reads, retired }
     }
 
     /// Returns once requests go elsewhere.
