@@ -10,8 +10,8 @@
 //!   seat 2   claim 2     –
 //! ```
 //!
-//! - A seat is used again for a lock once its claim is over, and all requests on the key were answered. So no late
-//!   request finds the key of another claim.
+//! - A seat is used again for a lock once its claim is over, and all requests that could take something were answered.
+//!   A release names the hold that it ends, and so may come late.
 //! - Otherwise the key is not used again. A lock that has no other left has a new seat in place of that key's.
 //! - Whose claim it is stands in the value. Other clients may find the key of a claim by that.
 

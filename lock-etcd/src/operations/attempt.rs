@@ -17,7 +17,6 @@ use crate::sessions::session::Session;
 use crate::waiting::waiters::{Place, Seen};
 use crate::wire::answer::Answer;
 use crate::wire::error::{BACKEND, overtaken, says_lease_gone};
-use crate::wire::write::Write;
 
 /// An attempt enters this often: once more each time that somebody else took what it saw to be free.
 const ENTRIES: usize = 16;
@@ -113,7 +112,7 @@ impl Cluster {
     async fn ask_to_enter(&self, this: &Try<'_>, waits: bool) -> Result<Entered, BackendError> {
         let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
         let enter = || requests::enter(&this.keys, this.claim, this.session.id(), waits);
-        let guarded = || Write::Txn(self.floors.guard(this.floor, enter()));
+        let guarded = || self.floors.guard(this.floor, enter());
         let answer = self.server.write_together(&this.keys.range, guarded).await;
         self.claims.answered(&asked, &answer);
         let answer = self.written_on([&this.session], answer).await?;

@@ -6,10 +6,8 @@ use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
 
 use crate::operations::cluster::Cluster;
 use crate::protocol::requests;
-use crate::protocol::view::{deleted, released, unless_retired};
-use crate::sessions::claimed::Asked;
+use crate::protocol::view::{deleted, unless_retired};
 use crate::wire::error::overtaken;
-use crate::wire::write::Write;
 
 impl Cluster {
     pub(crate) async fn release(
@@ -22,19 +20,15 @@ impl Cluster {
         }
         self.waiters.forget(owner);
         let range = self.root.claims(name);
-        let released = match self.claims.ends(owner, &range) {
-            Some(asked) => self.release_own(&range, asked).await?,
+        let released = match self.claims.held(owner, &range) {
+            Some((key, revision)) => {
+                let release = || requests::release(&key, revision);
+                self.server.write_together(&range, release).await?.succeeded
+            }
             None => self.delete_found(name, owner).await?,
         };
         self.claims.forget(owner, &range);
         Ok(if released { Release::Released } else { Release::NotHeld })
-    }
-
-    async fn release_own(&self, range: &str, asked: Asked) -> Result<bool, BackendError> {
-        let deletion = || Write::Deletion(asked.key.to_string());
-        let answer = self.server.write_together(range, deletion).await;
-        self.claims.answered(&asked, &answer);
-        released(&answer?)
     }
 
     /// Deletes the key of a claim that another client has made: whether it was there. That client may use the key

@@ -249,6 +249,12 @@ pub(crate) fn withdraw(own: Option<&str>, root: &Root, owner: OwnerId, lease: i6
     Txn::new().when(is_retired(own)).and_then([mark.clone()]).or_else([delete, mark])
 }
 
+/// Ends the hold that was made in this revision, and no later one that has its key.
+pub(crate) fn release(key: &str, revision: i64) -> Txn {
+    let same = Compare::create_revision(key, CompareOp::Equal, revision);
+    Txn::new().when([same]).and_then([TxnOp::delete(key, None)])
+}
+
 /// Deletes a claim's key if it is still the one that was seen, and tells what it was.
 pub(crate) fn delete(entry: &StoredClaim) -> Txn {
     let same = Compare::create_revision(&*entry.key, CompareOp::Equal, entry.revision);

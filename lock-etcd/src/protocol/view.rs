@@ -105,14 +105,6 @@ pub(crate) fn deleted(answer: &Answer) -> Result<Option<StoredClaim>, BackendErr
     }
 }
 
-/// Reads the answer to a deletion: whether the claim was there.
-pub(crate) fn released(answer: &Answer) -> Result<bool, BackendError> {
-    match answer.parts.last() {
-        Some(TxnOpResponse::Delete(deleted)) => Ok(deleted.deleted() > 0),
-        _ => Err(unreadable("the end of a claim")),
-    }
-}
-
 /// The revision as a clock: a nanosecond for each, which no server outruns. A span between two
 /// revisions is therefore never longer than the time that passed.
 pub(crate) fn server_time(revision: i64) -> ServerTime {

@@ -111,6 +111,14 @@ impl Claims {
         claimed.map(|claimed| claimed.asks(owner)).ok_or_else(over)
     }
 
+    /// Returns the key of a hold of this client on this lock, and the revision in which it was made.
+    pub(crate) fn held(&self, owner: OwnerId, range: &str) -> Option<(Arc<str>, i64)> {
+        let known = self.known();
+        let claimed = known.claims.get(&owner)?;
+        let is_meant = claimed.is_own && claimed.key.starts_with(range);
+        claimed.revision.filter(|_| is_meant).map(|revision| (claimed.key.clone(), revision))
+    }
+
     /// A request is about to be sent that ends a claim on this lock, if this client has made the claim. Until it is
     /// forgotten, no other claim has its key.
     pub(crate) fn ends(&self, owner: OwnerId, range: &str) -> Option<Asked> {

@@ -1,6 +1,6 @@
 //! Answers to transactions.
 
-use etcd_client::{DeleteResponse, ResponseHeader, TxnOpResponse, TxnResponse};
+use etcd_client::{ResponseHeader, TxnOpResponse, TxnResponse};
 use lock_core::BackendError;
 
 use crate::wire::error::unreadable;
@@ -21,12 +21,6 @@ impl Answer {
         revision(response.header()).map(|revision| Self::at(revision, response))
     }
 
-    /// The answer to a deletion alone.
-    pub(crate) fn of_deletion(response: DeleteResponse) -> Result<Self, BackendError> {
-        let revision = revision(response.header())?;
-        Ok(Self { revision, succeeded: true, parts: vec![TxnOpResponse::Delete(response)] })
-    }
-
     fn at(revision: i64, response: &TxnResponse) -> Self {
         Self { revision, succeeded: response.succeeded(), parts: response.op_responses() }
     }
@@ -36,9 +30,6 @@ impl Answer {
         let revision = self.revision;
         let each = self.parts.iter().map(|part| match part {
             TxnOpResponse::Txn(response) => Ok(Self::at(revision, response)),
-            TxnOpResponse::Delete(_) => {
-                Ok(Self { revision, succeeded: true, parts: vec![part.clone()] })
-            }
             _ => Err(unreadable("the answer to a transaction of several")),
         });
         each.collect()

@@ -4,4 +4,3 @@ pub(crate) mod answer;
 pub(crate) mod error;
 pub(crate) mod identity;
 pub(crate) mod server;
-pub(crate) mod write;

@@ -22,7 +22,6 @@ use tokio::time::timeout;
 use crate::wire::answer::Answer;
 use crate::wire::error::{BACKEND, classify, spoils_connection};
 use crate::wire::identity::{Identity, Linearizable};
-use crate::wire::write::Write;
 
 /// A caller that leaves after this much silence leaves a suspect connection behind. One that leaves
 /// earlier has changed its mind. A healthy commit takes a hundredth of this span.
@@ -49,7 +48,7 @@ pub(crate) struct Link {
     number: usize,
     client: OnceCell<Client>,
     replies: ReplyMonitor,
-    writes: Batches<Write, Answer>,
+    writes: Batches<Txn, Answer>,
     /// Keys whose revisions are read together.
     pub(crate) reads: Batches<String, Option<i64>>,
     retired: watch::Sender<bool>,
@@ -97,15 +96,19 @@ impl Server {
     }
 
     /// Writes on the keys that start with `lock`, together with what others write for other locks at the same time.
+    ///
+    /// What a small write costs is its way through the cluster's log, and its request. As parts of one transaction each
+    /// compares by itself, and has an answer of its own. But the server compares for all parts before it carries out the
+    /// first one. Claims that are granted together have one token, each for a lock of its own (C22).
     pub(crate) async fn write_together(
         self: &Arc<Self>,
         lock: &str,
-        write: impl Fn() -> Write,
+        write: impl Fn() -> Txn,
     ) -> Result<Answer, BackendError> {
         let (link, server) = (self.link(), self.clone());
         let reply = self.request_over(&link);
         // Boxed, and only if it goes: the futures of the driver are large.
-        let alone = async { self.write(write()).boxed().await };
+        let alone = async { self.txn(write()).boxed().await };
         let together = |writes| async move { server.write_all(writes).await }.boxed();
         let answer = link.writes.ask(lock, &write, alone, together).await;
         reply.received();
@@ -113,25 +116,15 @@ impl Server {
     }
 
     /// Carries out writes for several locks as one.
-    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Option<Answer>>, BackendError> {
-        let answers = match <[Write; 1]>::try_from(writes) {
-            Ok([alone]) => vec![self.write(alone).await?],
+    async fn write_all(&self, writes: Vec<Txn>) -> Result<Vec<Option<Answer>>, BackendError> {
+        let answers = match <[Txn; 1]>::try_from(writes) {
+            Ok([alone]) => vec![self.txn(alone).await?],
             Err(writes) => {
-                let parts: Vec<TxnOp> = writes.into_iter().map(TxnOp::from).collect();
+                let parts: Vec<TxnOp> = writes.into_iter().map(TxnOp::txn).collect();
                 self.txn(Txn::new().and_then(parts)).await?.of_each()?
             }
         };
         Ok(answers.into_iter().map(Some).collect())
-    }
-
-    async fn write(&self, write: Write) -> Result<Answer, BackendError> {
-        match write {
-            Write::Txn(txn) => self.txn(txn).await,
-            Write::Deletion(key) => {
-                let delete = |mut client: Client| async move { client.delete(key, None).await };
-                Answer::of_deletion(self.on_store(delete).await?)
-            }
-        }
     }
 
     /// Sends a request that reads or writes keys. An answer of another store than the one we know, or of an
