@@ -96,7 +96,7 @@ impl Cluster {
                     }
                 }
                 (Waits, Some(waiter)) if view.own.is_some() => {
-                    return self.begin_to_wait(this, waiter, view).await;
+                    return self.begin_to_wait(this, waiter, view);
                 }
                 (Waits, Some(_)) => break,
                 (Waits, None) => return Ok(self.busy(this, &view).await),
@@ -217,7 +217,7 @@ impl Cluster {
     }
 
     /// Notes the place in the queue, and watches the claims before it (C27).
-    async fn begin_to_wait(
+    fn begin_to_wait(
         &self,
         this: &Try<'_>,
         waiter: &WaiterHandle,
@@ -227,7 +227,6 @@ impl Cluster {
         let own = view.own.as_ref().ok_or_else(lost)?;
         let at = view.at();
         let ahead = view.ahead.ok_or_else(lost)?;
-        let holder_lease = view.first.as_ref().map(|first| first.lease);
         let place = Place {
             owner: this.claim.owner,
             keys: this.keys.clone(),
@@ -245,12 +244,8 @@ impl Cluster {
             seen: Mutex::new(Seen { asked: this.asked, revision: view.revision }),
             in_doubt: Notify::new(),
         };
-        let mut contention = place.contention();
+        let contention = place.contention();
         self.waiters.wait(place);
-        // The claim waits by now, so that this question delays no hand-over but one of this moment.
-        if let Some(lease) = holder_lease {
-            contention.ttl_left = self.left(lease).await;
-        }
         Ok(Attempt::Busy(contention))
     }
 
@@ -287,7 +282,7 @@ impl Cluster {
                 }
                 Ok(Some(Attempt::Busy(place.contention())))
             }
-            Standing::Waits if is_there => self.begin_to_wait(this, waiter, view).await.map(Some),
+            Standing::Waits if is_there => self.begin_to_wait(this, waiter, view).map(Some),
             _ => Ok(None),
         }
     }
