@@ -104,6 +104,15 @@ async fn c15_a_server_without_tls_is_named() {
     assert_says(&text, &["say etcd, not etcds"]);
 }
 
+/// The server answers a frame of HTTP/2 by an alert of TLS, or ends the connection.
+#[cfg(feature = "etcd-tls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_server_that_speaks_tls_is_named() {
+    let server = EtcdServer::start_tls().await;
+    let text = refusal(&server.url().replace("etcds:", "etcd:")).await;
+    assert_says(&text, &["speaks TLS, say etcds, not etcd"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_cluster_without_a_leader_says_so() {
     let mut cluster = EtcdServer::start_cluster(3).await;

@@ -210,6 +210,18 @@ fn misunderstanding(text: &str) -> Option<&'static str> {
     has_no_tls.then_some("the server did not answer by TLS: if it speaks none, say etcd, not etcds")
 }
 
+/// Explains that a server ended the first connection without a word, on which no TLS was spoken.
+pub(crate) fn perhaps_for_tls(error: BackendError) -> BackendError {
+    let text = error.to_string().to_lowercase();
+    let ended = ["broken pipe", "connection reset", "connection closed", "unexpected end of file"];
+    if !ended.iter().any(|end| text.contains(end)) {
+        return error;
+    }
+    let context =
+        "the server ended the connection before it answered: if it speaks TLS, say etcds, not etcd";
+    BackendError::transient(BACKEND, error.outcome(), context, error)
+}
+
 fn is_about_login(message: &str) -> bool {
     ["authentication", "user name is empty", "auth token", "invalid user"]
         .iter()

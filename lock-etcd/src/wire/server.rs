@@ -20,7 +20,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
 use crate::wire::answer::Answer;
-use crate::wire::error::{BACKEND, classify, spoils_connection};
+use crate::wire::error::{BACKEND, classify, perhaps_for_tls, spoils_connection};
 use crate::wire::identity::{Identity, Linearizable};
 
 /// A caller that leaves after this much silence leaves a suspect connection behind. One that leaves
@@ -166,7 +166,10 @@ impl Server {
             tries -= 1;
             match answer {
                 Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) if tries == 0 || !error.is_transient() => return Err(error),
+                Ok(Err(error)) if tries == 0 || !error.is_transient() => {
+                    let is_plain = self.endpoints.iter().all(|member| member.starts_with("http:"));
+                    return Err(if is_plain { perhaps_for_tls(error) } else { error });
+                }
                 Err(_) if tries == 0 => return Err(BackendError::no_answer(BACKEND, FIRST_LIMIT)),
                 Ok(Err(_)) | Err(_) => {}
             }
