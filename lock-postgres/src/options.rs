@@ -147,7 +147,11 @@ impl PostgresOptions {
                 let mut parameters = UrlParameters::of(url);
                 schema = parameters.take("lock_schema").unwrap_or(schema);
                 table = parameters.take("lock_table").unwrap_or(table);
-                take_what_needs_nothing(&mut parameters)?;
+                for (name, good, reason) in OF_LIBPQ {
+                    if parameters.take(name).is_some_and(|value| !good.contains(&&*value)) {
+                        return Err(unusable(reason));
+                    }
+                }
                 ends = parameters.take("ends_with").map_or(Ok(ends), |text| parse_ends(&text))?;
                 // C49: the driver passes over what it does not know.
                 parameters.refuse_unless(is_known_to_the_driver)?;
@@ -182,28 +186,25 @@ const APPLICATION: &str = "leasehold";
 
 const SEVERAL_HOSTS: &str = "it names several hosts: name one, which leads to the primary, such as a DNS name that follows it or a pooler";
 
-/// Takes out parameters of libpq that the driver does not know, where they ask for what is so anyhow. Others are refused.
-fn take_what_needs_nothing(parameters: &mut UrlParameters) -> Result<(), LockError> {
-    let given = |value: Option<String>, good: &[&str], why| match value {
-        Some(value) if !good.contains(&&*value) => Err(unusable(why)),
-        _ => Ok(()),
-    };
-    given(
-        parameters.take("channel_binding"),
+/// Parameters of libpq that the driver does not know, the values that ask for what is so anyhow, and the reason why others
+/// are refused.
+const OF_LIBPQ: [(&str, &[&str], &str); 3] = [
+    (
+        "channel_binding",
         &["prefer", "disable"],
         "the driver has no `channel_binding`: leave it out; `sslmode=verify-full` makes sure of the server",
-    )?;
-    given(
-        parameters.take("target_session_attrs"),
+    ),
+    (
+        "target_session_attrs",
         &["any", "read-write", "primary"],
         "locks need a primary: leave `target_session_attrs` out, and name the primary",
-    )?;
-    given(
-        parameters.take("connect_timeout"),
+    ),
+    (
+        "connect_timeout",
         &[],
         "`connect_timeout` is not needed: connecting ends within 10 s; leave it out",
-    )
-}
+    ),
+];
 
 /// Returns true if several hosts stand before the path.
 fn names_several_hosts(base: &str) -> bool {
@@ -215,26 +216,8 @@ fn names_several_hosts(base: &str) -> bool {
 const MALFORMED: &str = "it is not of the form postgres://[user:password@]host[:port][/database]";
 
 /// Parameters that sqlx reads from a URL, beside `options[SETTING]`.
-const DRIVER_PARAMETERS: &[&str] = &[
-    "sslmode",
-    "ssl-mode",
-    "sslrootcert",
-    "ssl-root-cert",
-    "ssl-ca",
-    "sslcert",
-    "ssl-cert",
-    "sslkey",
-    "ssl-key",
-    "statement-cache-capacity",
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "application_name",
-    "options",
-];
+const DRIVER_PARAMETERS: &str = "sslmode ssl-mode sslrootcert ssl-root-cert ssl-ca sslcert ssl-cert sslkey ssl-key statement-cache-capacity \
+    host hostaddr port dbname user password application_name options";
 
 /// Result of the options.
 pub(crate) struct Settings {
@@ -246,7 +229,7 @@ pub(crate) struct Settings {
 /// Returns true if the driver reads a parameter of this name.
 fn is_known_to_the_driver(key: &str) -> bool {
     let is_setting = key.starts_with("options[") && key.ends_with(']');
-    is_setting || DRIVER_PARAMETERS.contains(&key)
+    is_setting || DRIVER_PARAMETERS.split(' ').any(|known| known == key)
 }
 
 fn parse_ends(text: &str) -> Result<Ends, LockError> {

@@ -1,8 +1,8 @@
 //! Reads what the server answers.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use lock_core::{BackendError, FencingToken, Holder, Label};
+use lock_core::{BackendError, FencingToken};
 use sqlx::postgres::{PgRow, Postgres};
 use sqlx::{Decode, Row, Type};
 
@@ -20,22 +20,6 @@ pub(crate) fn get<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
     what: &'static str,
 ) -> Result<T, BackendError> {
     row.try_get(column).map_err(|_| unreadable(what))
-}
-
-/// Reads whose lock it is, from the first columns of a row: name, owner, token, time left, label, and
-/// since when, as [`granted_at`](crate::sql::granted_at) has it.
-pub(crate) fn holder(row: &PgRow) -> Result<Option<Holder>, BackendError> {
-    const WHAT: &str = "the holder of a lock";
-    let Some(owner) = get::<Option<String>>(row, 1, WHAT)? else { return Ok(None) };
-    let left: Option<i64> = get(row, 3, WHAT)?;
-    let mut holder = Holder::foreign(left.map(micros));
-    holder.owner = Some(owner);
-    holder.token = Some(fencing_token(get(row, 2, WHAT)?)?);
-    holder.label = Label::new(get::<String>(row, 4, WHAT)?).unwrap_or_default();
-    let since = get::<Option<i64>>(row, 5, WHAT)?;
-    // C45: the server's time of the grant.
-    holder.since = since.map(|since| UNIX_EPOCH + micros(since));
-    Ok(Some(holder))
 }
 
 pub(crate) fn fencing_token(token: i64) -> Result<FencingToken, BackendError> {

@@ -9,7 +9,7 @@
 
 use std::fmt::Write;
 
-use lock_core::{OwnerId, Whom};
+use lock_core::OwnerId;
 use sha2::{Digest, Sha256};
 use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
@@ -35,11 +35,11 @@ enum Argument {
 
 impl Call {
     pub(crate) fn new(function: String) -> Self {
-        Self::of_columns("*".to_owned(), function)
+        Self::of_columns("*", &function)
     }
 
     /// A call that selects `columns`, which SQL may compute from those of the answer.
-    pub(crate) fn of_columns(columns: String, function: String) -> Self {
+    pub(crate) fn of_columns(columns: &str, function: &str) -> Self {
         Self { head: format!("SELECT {columns} FROM {function}"), arguments: Vec::new() }
     }
 
@@ -157,14 +157,6 @@ impl Argument {
     }
 }
 
-/// The digits of whose hold is to be evicted, as the server takes them; `None` is all.
-pub(crate) fn digits(whom: &Whom) -> Option<&str> {
-    match whom {
-        Whom::All => None,
-        Whom::Owner(digits) => Some(digits),
-    }
-}
-
 /// A truth value among the arguments.
 pub(crate) struct Flag(pub(crate) bool);
 
@@ -178,14 +170,6 @@ fn text_literal(text: &str) -> String {
     }
     literal.push_str("','hex'),'UTF8')");
     literal
-}
-
-/// C45: the server's time of a grant in µs, read from its `token`; null if the token does not tell.
-///
-/// A token is the time of its grant, unless the lock's last token was not below that time, as after the
-/// server's clock was set back. Such a token is ahead of the clock, which is `now`.
-pub(crate) fn granted_at(token: &str, now: &str) -> String {
-    format!("CASE WHEN {token} OPERATOR(pg_catalog.<=) {now} THEN {token} END")
 }
 
 /// The key of the advisory lock that stands for something, as the functions have it.

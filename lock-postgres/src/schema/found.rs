@@ -29,8 +29,7 @@ pub(crate) enum Making {
 }
 
 impl Found {
-    /// The question, as one row. Clients call functions that work with the rights of their owner, procedures, and one
-    /// more.
+    /// The question, as one row. Clients call functions that work with the rights of their owner, and procedures.
     pub(crate) fn question(names: &TableNames) -> String {
         let (schema, prefix) = (&names.schema, prefix(names));
         let ours = format!(
@@ -40,8 +39,7 @@ impl Found {
         format!(
             "SELECT (SELECT p.prosrc FROM pg_catalog.pg_proc p WHERE p.oid = to_regproc('{}')), \
              ARRAY(SELECT p.proname || ':' || {DIGEST} {ours}), \
-             ARRAY(SELECT p.proname::text {ours} AND (p.prosecdef OR p.prokind = 'p' \
-             OR p.proname = '{prefix}now_us') \
+             ARRAY(SELECT p.proname::text {ours} AND (p.prosecdef OR p.prokind = 'p') \
              AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1), quote_ident(current_user)",
             names.format()
         )

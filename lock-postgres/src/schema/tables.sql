@@ -12,18 +12,9 @@ $migration$;
 -- Claims that were withdrawn: a request of one that comes late is refused (C19).
 CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_withdrawn" (
     owner uuid PRIMARY KEY,
-    forget_at timestamptz NOT NULL
+    forget_at timestamptz NOT NULL,
+    UNIQUE (forget_at, owner)
 );
-
--- CREATE INDEX waits for everyone who writes to the table, also where the index is there already. The
--- catalog is asked first, so that a script that is run again does not wait.
-DO $migration$
-BEGIN
-    IF to_regclass('"@schema@"."@table@_withdrawn_forget"') IS NULL THEN
-        CREATE INDEX "@table@_withdrawn_forget" ON "@schema@"."@table@_withdrawn" (forget_at);
-    END IF;
-END
-$migration$;
 
 -- The greatest token that each resource has seen.
 CREATE TABLE IF NOT EXISTS "@schema@"."@table@_fences" (

@@ -1,14 +1,16 @@
-//! Reads what the functions of the table mode answer.
+//! Reads what the functions answer.
+
+use std::time::UNIX_EPOCH;
 
 use lock_core::backend::{Attempt, Claim, Grant, Recording, Release, ServerTime, TokenRange};
 use lock_core::{
-    BackendError, Contention, FencingToken, Holder, Kind, Label, LockName, LockState, Occurrence,
-    Permits, RecordedRun, Slots,
+    BackendError, Contention, Holder, Kind, Label, LockName, LockState, Occurrence, Permits,
+    RecordedRun, Slots,
 };
 use sqlx::postgres::PgRow;
 
 use crate::error::{BACKEND, unreadable};
-use crate::reply::{self, fencing_token, get, micros};
+use crate::reply::{fencing_token, get, micros};
 
 /// Reads the answer to an acquire: token, now, time left, holder, waiters ahead, slots, a conflict.
 pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendError> {
@@ -113,11 +115,6 @@ pub(crate) fn recording(row: &PgRow) -> Result<Recording, BackendError> {
     Ok(if get(row, 0, RECORD)? { Recording::Recorded } else { Recording::Lost })
 }
 
-/// Reads the token of a run that is recorded.
-pub(crate) fn recorded(row: &PgRow) -> Result<Option<FencingToken>, BackendError> {
-    get::<Option<i64>>(row, 0, RECORD)?.map(fencing_token).transpose()
-}
-
 /// Reads a run that is recorded: its occurrence and its token.
 pub(crate) fn run(row: &PgRow) -> Result<RecordedRun, BackendError> {
     let occurrence = Occurrence::new(get::<String>(row, 0, RECORD)?);
@@ -144,9 +141,15 @@ pub(crate) fn states(rows: &[PgRow]) -> Result<Vec<LockState>, BackendError> {
     Ok(states)
 }
 
-/// Reads a hold: what [`reply::holder`] reads, how many permits its lock has, and its slots.
+/// Reads a hold: name, owner, token, time left, label, since when, how many permits its lock has, and its slots.
 pub(crate) fn holder(row: &PgRow) -> Result<Option<Holder>, BackendError> {
-    let Some(holder) = reply::holder(row)? else { return Ok(None) };
+    let Some(owner) = get::<Option<String>>(row, 1, STATE)? else { return Ok(None) };
+    let mut holder = Holder::foreign(get::<Option<i64>>(row, 3, STATE)?.map(micros));
+    holder.owner = Some(owner);
+    holder.token = Some(fencing_token(get(row, 2, STATE)?)?);
+    holder.label = Label::new(get::<String>(row, 4, STATE)?).unwrap_or_default();
+    // C45: the server's time of the grant.
+    holder.since = get::<Option<i64>>(row, 5, STATE)?.map(|since| UNIX_EPOCH + micros(since));
     let slots = slots(row, 7)?;
     let kind = match get::<Option<i64>>(row, 6, STATE)? {
         None => Kind::Exclusive,

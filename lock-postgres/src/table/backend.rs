@@ -16,6 +16,8 @@ use lock_core::{
     TokenDurability, Ttl, Wakeup, Whom,
 };
 
+use sqlx::postgres::PgRow;
+
 use super::answers;
 use super::presence::{Presence, Session};
 use super::push::Push;
@@ -25,9 +27,13 @@ use crate::fence::PostgresFence;
 use crate::options::{Ends, PostgresOptions};
 use crate::reply;
 use crate::server::Server;
-use crate::sql::{Call, Flag, digits, granted_at};
+use crate::sql::{Call, Flag};
 
 const RELEASE: &str = "the answer to a release";
+
+/// Tells those who hold the lock next, within the transaction of the release.
+const RELEASED_AND_TOLD: &str = "released, (SELECT pg_catalog.count(pg_catalog.pg_notify(channel, message)) \
+    FROM unnest(channels, messages) t (channel, message))";
 
 /// Interval of a waiter's looks where no notification reaches it.
 const POLL: Duration = Duration::from_millis(100);
@@ -140,35 +146,41 @@ impl PostgresBackend {
         answers::attempt(claim, &row)
     }
 
-    /// Ends a hold, and tells the next holder, by one request that commits in between.
-    async fn release_and_tell(
+    /// Ends a hold, and hands the lock over, by one request that tells the next holder once that is committed.
+    ///
+    /// Behind a pooler a text with settings before it is one transaction, in which nothing commits. Only clients that
+    /// connect directly are told then, so that few releases notify within their commit.
+    async fn release_alone(
         &self,
         name: &LockName,
         owner: OwnerId,
-    ) -> Result<bool, BackendError> {
-        let call = Call::of_procedure(&self.server.names.function("release_and_tell"));
+    ) -> Result<Release, BackendError> {
+        let names = &self.server.names;
+        let call = match self.server.is_direct() {
+            true => Call::of_procedure(&names.function("release_and_tell")),
+            false => Call::of_columns(RELEASED_AND_TOLD, &names.function("release")),
+        };
         let call = call.text(name.as_str()).owner(owner).number(self.server.clock_limit());
-        let row = self.server.row(&call.flag(Flag(false)), RELEASE).await?;
-        reply::get(&row, 0, RELEASE)
+        released(&self.server.row(&call, RELEASE).await?)
     }
 
-    /// The same behind a pooler: a text with settings before it is one transaction, in which nothing
-    /// commits.
-    async fn release_then_tell(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-    ) -> Result<bool, BackendError> {
-        let call = self.server.call("release").text(name.as_str()).owner(owner);
-        let row = self.server.row(&call.number(self.server.clock_limit()), RELEASE).await?;
-        let texts = |column| reply::get::<Option<Vec<String>>>(&row, column, RELEASE);
-        let (channels, messages) = (texts(1)?.unwrap_or_default(), texts(2)?.unwrap_or_default());
-        for (channel, message) in channels.iter().zip(&messages) {
-            let tell = Call::new("pg_catalog.pg_notify".to_owned()).text(channel).text(message);
-            // The release is done, whatever becomes of this: a waiter looks for itself within a poll (C28).
-            let _ = self.server.rows(&tell).await;
-        }
-        reply::get(&row, 0, RELEASE)
+    async fn extend_all(&self, renewals: &[Renewal]) -> Result<Vec<Extension>, BackendError> {
+        // A lease of another client that is attached ends with our connection from now on.
+        let holds = renewals.iter().map(|renewal| (renewal.owner, renewal.ttl));
+        let session = self.bind(holds).await?;
+        let call = self.server.call("extend");
+        let call = call.texts(renewals.iter().map(|renewal| renewal.name.as_str()));
+        let call = call.owners(renewals.iter().map(|renewal| renewal.owner));
+        let tokens = renewals.iter().map(|renewal| renewal.token.get());
+        let call = call.numbers(tokens.map(|token| i64::try_from(token).unwrap_or(i64::MAX)));
+        let call = call.numbers(renewals.iter().map(|renewal| millis(renewal.ttl)));
+        let call = call.optional(session.map(|session| session.key));
+        let answers: String = reply::get(&self.server.renew(&call).await?, 0, "renewals")?;
+        let extension = |(answer, renewal): (char, &Renewal)| match answer {
+            '1' => Extension::Extended(renewal.ttl.as_duration()),
+            _ => Extension::Lost,
+        };
+        Ok(answers.chars().zip(renewals).map(extension).collect())
     }
 
     /// Tries, and takes a place in the queue if somebody is to be woken.
@@ -188,14 +200,6 @@ impl PostgresBackend {
         }
     }
 
-    /// Ends a hold, and hands the lock over.
-    async fn release_alone(&self, name: &LockName, owner: OwnerId) -> Result<bool, BackendError> {
-        match self.server.is_direct() {
-            true => self.release_and_tell(name, owner).await,
-            false => self.release_then_tell(name, owner).await,
-        }
-    }
-
     /// Tries, and has the claim told over a session that is opened only now if the lock is busy.
     async fn try_before_listening(
         &self,
@@ -212,14 +216,6 @@ impl PostgresBackend {
         let channel = push.register(claim.owner, waiter);
         let queueing = channel.map_or(Queueing::Polling, Queueing::Listening);
         self.try_once(claim, session, queueing).await
-    }
-
-    /// A call that tells of holders, as [`answers::holder`] reads them, and more.
-    fn call_for_holders(&self, function: &str, more: &str) -> Call {
-        let names = &self.server.names;
-        let granted_at = granted_at("token", &format!("{}()", names.function("now_us")));
-        let holder = format!("name, owner, token, left_us, label, {granted_at}, permits, slots");
-        Call::of_columns(holder + more, names.function(function))
     }
 }
 
@@ -282,40 +278,14 @@ impl DistributedLock for PostgresBackend {
     }
 
     async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        // A lease of another client that is attached ends with our connection from now on.
-        let holds = renewals.iter().map(|renewal| (renewal.owner, renewal.ttl));
-        let session = match self.bind(holds).await {
-            Ok(session) => session,
-            Err(error) => return renewals.iter().map(|_| Err(error.clone())).collect(),
-        };
-        let call = self.server.call("extend");
-        let call = call.texts(renewals.iter().map(|renewal| renewal.name.as_str()));
-        let call = call.owners(renewals.iter().map(|renewal| renewal.owner));
-        let tokens = renewals.iter().map(|renewal| renewal.token.get());
-        let call = call.numbers(tokens.map(|token| i64::try_from(token).unwrap_or(i64::MAX)));
-        let call = call.numbers(renewals.iter().map(|renewal| millis(renewal.ttl)));
-        let call = call.optional(session.map(|session| session.key));
-        let answers = self.server.renew(&call).await;
-        let answers = answers.and_then(|row| reply::get::<String>(&row, 0, "renewals"));
-        match answers {
-            Ok(answers) => {
-                let extension = |(answer, renewal): (char, &Renewal)| match answer {
-                    '1' => Extension::Extended(renewal.ttl.as_duration()),
-                    _ => Extension::Lost,
-                };
-                answers.chars().zip(renewals).map(extension).map(Ok).collect()
-            }
+        match self.extend_all(renewals).await {
+            Ok(extensions) => extensions.into_iter().map(Ok).collect(),
             Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let alone = async {
-            Ok(match self.release_alone(name, owner).await? {
-                true => Release::Released,
-                false => Release::NotHeld,
-            })
-        };
+        let alone = self.release_alone(name, owner);
         let server = self.server.clone();
         let together = |holds| release_together(server, holds).boxed();
         let released =
@@ -402,10 +372,7 @@ impl RecordsRuns for PostgresBackend {
     ) -> Result<Release, BackendError> {
         let call = self.server.call("release_after").text(name.as_str()).owner(owner);
         let call = call.owner(owner.retired()).number(millis(delay));
-        match reply::get(&self.server.row(&call, RELEASE).await?, 0, RELEASE)? {
-            true => Ok(Release::Released),
-            false => Ok(Release::NotHeld),
-        }
+        released(&self.server.row(&call, RELEASE).await?)
     }
 
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
@@ -421,12 +388,13 @@ impl RecordsRuns for PostgresBackend {
         name: &LockName,
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
-        let call = self.server.call("recorded").text(name.as_str()).text(occurrence.as_str());
-        answers::recorded(&self.server.row(&call, answers::RECORD).await?)
+        let call = self.server.call("runs").text(name.as_str()).text(occurrence.as_str());
+        let rows = self.server.rows(&call).await?;
+        Ok(rows.first().map(answers::run).transpose()?.map(|run| run.token))
     }
 
     async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        let call = self.server.call("runs").text(name.as_str());
+        let call = self.server.call("runs").text(name.as_str()).optional_text(None);
         self.server.rows(&call).await?.iter().map(answers::run).collect()
     }
 
@@ -439,8 +407,7 @@ impl RecordsRuns for PostgresBackend {
 #[async_trait]
 impl LockAdmin for PostgresBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let call = self.call_for_holders("list", ", waiters");
-        let call = call.text(name.as_str()).flag(Flag(true)).number(1);
+        let call = self.server.call("list").text(name.as_str()).flag(Flag(true)).number(1);
         let state = answers::states(&self.server.rows(&call).await?)?.pop();
         state.ok_or_else(|| unreadable("the state of a lock"))
     }
@@ -451,14 +418,17 @@ impl LockAdmin for PostgresBackend {
             return Ok(Vec::new());
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let call = self.call_for_holders("list", ", waiters");
-        let call = call.text(prefix).flag(Flag(false)).number(limit);
+        let call = self.server.call("list").text(prefix).flag(Flag(false)).number(limit);
         answers::states(&self.server.rows(&call).await?)
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        let call = self.call_for_holders("evict", "").text(name.as_str());
-        let call = call.optional_text(digits(whom)).number(self.server.clock_limit());
+        let call = self.server.call("evict").text(name.as_str());
+        let digits = match whom {
+            Whom::All => None,
+            Whom::Owner(digits) => Some(&**digits),
+        };
+        let call = call.optional_text(digits).number(self.server.clock_limit());
         let rows = self.server.rows(&call).await?;
         rows.iter().filter_map(|row| answers::holder(row).transpose()).collect()
     }
@@ -502,6 +472,11 @@ fn call_for_all(
 fn of_kind(call: Call, kind: Kind) -> Call {
     let permits = (kind != Kind::Exclusive).then(|| kind.permits().into());
     call.optional(permits).number(kind.slots().into())
+}
+
+/// Reads the answer to a release.
+fn released(row: &PgRow) -> Result<Release, BackendError> {
+    Ok(if reply::get(row, 0, RELEASE)? { Release::Released } else { Release::NotHeld })
 }
 
 /// Ends several holds.

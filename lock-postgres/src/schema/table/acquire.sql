@@ -18,9 +18,7 @@ DECLARE
     is_blocked boolean := false;
     my_place bigint;
 BEGIN
-    IF my_session IS NOT NULL THEN
-        PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
-    END IF;
+    PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
     IF queues THEN
         SELECT * INTO held FROM "@schema@"."@table@_grants" g
             WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
@@ -78,24 +76,15 @@ BEGIN
         END IF;
         now_us := extract(epoch FROM clock_timestamp()) * 1000000;
         -- C16: its own hold, with the same slots.
-        IF my_permits IS NOT NULL THEN
-            UPDATE "@schema@"."@table@_holders" h
-                SET expires_at = greatest(
-                    h.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond'),
-                    session = my_session
-                WHERE h.owner = me AND h.name = lock_name AND h.expires_at > clock_timestamp()
-                RETURNING h.token, h.slots INTO token, slots;
-        ELSIF held.owner = me AND held.expires_at > clock_timestamp() THEN
-            UPDATE "@schema@"."@table@_grants" g
-                SET expires_at = greatest(
-                    g.expires_at, clock_timestamp() + ttl_ms * interval '1 millisecond'),
-                    session = my_session
-                WHERE g.name = lock_name AND g.token = held.token
-                RETURNING g.token INTO token;
-        END IF;
-        IF token IS NOT NULL THEN
-            PERFORM "@schema@"."@table@_v1_durably"();
-            RETURN;
+        IF held.owner = me OR held.permits IS NOT NULL THEN
+            SELECT h.token, h.slots INTO token, slots FROM "@schema@"."@table@_holds" h
+                WHERE h.name = lock_name AND h.owner = me;
+            IF "@schema@"."@table@_v1_extend"(
+                ARRAY[lock_name], ARRAY[me], ARRAY[token], ARRAY[ttl_ms], my_session) = '1'
+            THEN
+                RETURN;
+            END IF;
+            token := NULL;
         END IF;
         was_over := held.expires_at <= clock_timestamp();
         IF was_over AND held.permits IS NULL THEN

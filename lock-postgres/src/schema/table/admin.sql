@@ -1,15 +1,18 @@
 -- The holds of the locks whose names start with `prefix`, `at_most` as many locks, or of the one lock called
 -- `prefix`, held or not. No more than 8 digits of an owner are told.
+--
+-- C45: `granted_us` is the time of the grant, read from its token; null if the token is ahead of the clock, and so does not
+-- tell, as after the server's clock was set back.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
     prefix text, whole boolean, at_most bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
-    OUT permits bigint, OUT slots bigint[], OUT waiters bigint
+    OUT granted_us bigint, OUT permits bigint, OUT slots bigint[], OUT waiters bigint
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
     SELECT n.name, left(h.owner::text, 8), h.token,
         (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, h.label,
-        h.permits, h.slots,
+        CASE WHEN h.token <= "@schema@"."@table@_v1_now_us"() THEN h.token END, h.permits, h.slots,
         (SELECT count(*) FROM "@schema@"."@table@_queue" q WHERE q.name = n.name
             AND q.place > coalesce((SELECT g.served FROM "@schema@"."@table@_grants" g
                 WHERE g.name = n.name ORDER BY g.token DESC LIMIT 1), 0)
@@ -21,16 +24,9 @@ SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
                 ELSE EXISTS (SELECT FROM "@schema@"."@table@_holders" o WHERE o.name = g.name
                     AND o.token >= g.oldest AND o.expires_at > clock_timestamp()) END
         ORDER BY g.name LIMIT at_most)) n (name)
-    -- As in the view, of each lock by its key.
+    -- OFFSET keeps the view apart, so that the holds of each lock are found by its key.
     LEFT JOIN LATERAL (
-        SELECT g.owner, g.token, g.permits, NULL::bigint[] AS slots, g.label, g.expires_at
-            FROM "@schema@"."@table@_grants" g
-            WHERE g.name = n.name AND g.owner IS NOT NULL AND g.permits IS NULL
-        UNION ALL
-        SELECT o.owner, o.token, g.permits, o.slots, o.label, o.expires_at
-            FROM "@schema@"."@table@_grants" g JOIN "@schema@"."@table@_holders" o
-            ON o.name = g.name AND o.token >= g.oldest
-            WHERE g.name = n.name AND g.permits IS NOT NULL
+        SELECT * FROM "@schema@"."@table@_holds" o WHERE o.name = n.name OFFSET 0
     ) h ON h.expires_at > clock_timestamp()
     ORDER BY n.name, h.token
 $$;
@@ -40,33 +36,25 @@ $$;
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_evict"(
     lock_name text, digits text, clock_limit bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
-    OUT permits bigint, OUT slots bigint[]
+    OUT granted_us bigint, OUT permits bigint, OUT slots bigint[]
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
-    hold "@schema@"."@table@_holds";
-    owners uuid[] := '{}';
+    owners uuid[];
 BEGIN
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
-    name := lock_name;
-    FOR hold IN SELECT * FROM "@schema@"."@table@_holds" h
+    owners := ARRAY(SELECT h.owner FROM "@schema@"."@table@_holds" h
         WHERE h.name = lock_name AND h.expires_at > clock_timestamp()
-            AND left(h.owner::text, 8) = coalesce(digits, left(h.owner::text, 8))
-        ORDER BY h.token
-    LOOP
-        owner := left(hold.owner::text, 8);
-        token := hold.token;
-        left_us := (extract(epoch FROM hold.expires_at - clock_timestamp()) * 1000000)::bigint;
-        label := hold.label;
-        permits := hold.permits;
-        slots := hold.slots;
-        owners := owners || hold.owner;
-        RETURN NEXT;
-    END LOOP;
+            AND left(h.owner::text, 8) = coalesce(digits, left(h.owner::text, 8)));
     IF owners = '{}' THEN
         RETURN;
     END IF;
+    RETURN QUERY SELECT lock_name, left(h.owner::text, 8), h.token,
+            (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, h.label,
+            CASE WHEN h.token <= "@schema@"."@table@_v1_now_us"() THEN h.token END, h.permits, h.slots
+        FROM "@schema@"."@table@_holds" h WHERE h.name = lock_name AND h.owner = ANY (owners)
+        ORDER BY h.token;
     -- All end before a waiter is let in: with the last one go those whose time is over.
     UPDATE "@schema@"."@table@_holders" h SET expires_at = '-infinity'
         WHERE h.name = lock_name AND h.owner = ANY (owners[:cardinality(owners) - 1]);

@@ -11,12 +11,8 @@ DECLARE
     answers text[] := array_fill('0'::text, ARRAY[cardinality(names)]);
     i bigint;
 BEGIN
-    IF my_session IS NOT NULL THEN
-        PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
-    END IF;
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
+    PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
+    PERFORM "@schema@"."@table@_v1_durably"();
     FOR i IN SELECT a.n FROM unnest(names) WITH ORDINALITY AS a(name, n)
         ORDER BY a.name COLLATE "C", tokens[a.n]
     LOOP
@@ -67,9 +63,7 @@ BEGIN
     THEN
         -- C22: the time stays ahead of them, and they are on disk before they are told.
         more := least(wanted, now_us - first + 1);
-        IF current_setting('synchronous_commit') = 'off' THEN
-            PERFORM set_config('synchronous_commit', 'on', true);
-        END IF;
+        PERFORM "@schema@"."@table@_v1_durably"();
         UPDATE "@schema@"."@table@_grants" g SET reserved = first + more - 1 - held.token
             WHERE g.name = lock_name AND g.token = held.token;
     END IF;

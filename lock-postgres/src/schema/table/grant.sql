@@ -39,9 +39,7 @@ BEGIN
             MESSAGE = 'the clock of the server is more than a day ahead of the client';
     END IF;
     -- A grant is on disk before it is told, whatever the session's default is.
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
+    PERFORM "@schema@"."@table@_v1_durably"();
     -- The key changes with the token, so that the newest grant stands apart from its old versions.
     UPDATE "@schema@"."@table@_grants" g
         SET token = granted, reserved = 0, owner = last.owner, label = last.label,

@@ -1,4 +1,4 @@
--- Holders of a lock beside each other (C33): the end of each, the free slots, and the leaving of one.
+-- Holders of a lock beside each other (C33): the end of each, and the free slots.
 
 -- Takes out those whose time is over, of those who hold the lock beside each other. It is free if nobody is left.
 -- An extension under way is waited for.
@@ -49,21 +49,5 @@ BEGIN
             WHERE h.name = lock_name AND h.token >= last.oldest
         ORDER BY slot LIMIT taken) free;
     RETURN CASE WHEN cardinality(lowest) = taken THEN lowest END;
-END
-$$;
-
--- Ends the hold of `me`, of those who hold the lock beside each other (C38). `released` says whether it was held, and
--- `last` what is left.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_leave"(
-    lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, OUT released boolean
-)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off AS $$
-BEGIN
-    DELETE FROM "@schema@"."@table@_holders" h WHERE h.owner = me AND h.name = lock_name
-        RETURNING h.expires_at > clock_timestamp() INTO released;
-    released := coalesce(released, false);
-    last := "@schema@"."@table@_v1_expire"(lock_name, last);
 END
 $$;

@@ -39,9 +39,11 @@ BEGIN
         IF held.permits IS NULL THEN
             RETURN;
         END IF;
-        SELECT * INTO turn FROM "@schema@"."@table@_v1_leave"(lock_name, held, me);
-        released := turn.released;
-        held := turn.last;
+        -- One of those who hold it beside each other (C38).
+        DELETE FROM "@schema@"."@table@_holders" h WHERE h.owner = me AND h.name = lock_name
+            RETURNING h.expires_at > clock_timestamp() INTO released;
+        released := coalesce(released, false);
+        held := "@schema@"."@table@_v1_expire"(lock_name, held);
     END IF;
     -- If the clock cannot be trusted with a token, nothing is handed over: the waiters find the lock free.
     IF EXISTS (SELECT FROM "@schema@"."@table@_queue" q
@@ -87,7 +89,7 @@ $$;
 -- P2: a hand-off that a standby may lack is not told. The waiter asks for itself, and what it is told then waits for the
 -- standby by a commit that no time-out ends.
 CREATE OR REPLACE PROCEDURE "@schema@"."@table@_v1_release_and_tell"(
-    lock_name text, me uuid, clock_limit bigint, INOUT released boolean
+    lock_name text, me uuid, clock_limit bigint, INOUT released boolean DEFAULT NULL
 )
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -5,16 +5,10 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_runs" (
     occurrence text COLLATE "C" NOT NULL,
     token bigint NOT NULL,
     forget_at timestamptz NOT NULL,
-    PRIMARY KEY (name, occurrence)
+    PRIMARY KEY (name, occurrence),
+    -- An index that is made with the table: CREATE INDEX waits for everyone who writes, also where it is there already.
+    UNIQUE (forget_at, name, occurrence)
 );
-
-DO $migration$
-BEGIN
-    IF to_regclass('"@schema@"."@table@_runs_forget"') IS NULL THEN
-        CREATE INDEX "@table@_runs_forget" ON "@schema@"."@table@_runs" (forget_at);
-    END IF;
-END
-$migration$;
 
 -- Ends the hold of `me` for its owner, and keeps everybody out for `delay_ms`, under an owner that nobody is
 -- (C41). True if it was held, or was released so before. It is on disk before it is told: a crash would else end
@@ -66,28 +60,16 @@ BEGIN
 END
 $$;
 
--- The token of a run that is recorded, null if none is.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_recorded"(lock_name text, of_occurrence text)
-RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
-SET enable_seqscan = off AS $$
-BEGIN
-    RETURN (SELECT r.token FROM "@schema@"."@table@_runs" r
-        WHERE r.name = lock_name AND r.occurrence = of_occurrence
-            AND r.forget_at > clock_timestamp());
-END
-$$;
-
--- The runs of a lock that are recorded.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_runs"(lock_name text)
+-- The runs of a lock that are recorded, or only that of an occurrence.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_runs"(lock_name text, of_occurrence text)
 RETURNS TABLE (occurrence text, token bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off AS $$
 BEGIN
     RETURN QUERY SELECT r.occurrence, r.token FROM "@schema@"."@table@_runs" r
-        WHERE r.name = lock_name AND r.forget_at > clock_timestamp();
+        WHERE r.name = lock_name AND r.occurrence = coalesce(of_occurrence, r.occurrence)
+            AND r.forget_at > clock_timestamp();
 END
 $$;
 

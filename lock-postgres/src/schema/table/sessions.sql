@@ -2,8 +2,9 @@
 -- key stands beside the hold.
 
 -- Refuses a client whose session is not there: it has ended, or is at another server. Such a hold would end at once.
+-- Strict, so that it does nothing where holds do not end with a session.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_refuse_if_gone"(my_session bigint) RETURNS void
-LANGUAGE plpgsql
+LANGUAGE plpgsql STRICT
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF pg_try_advisory_xact_lock_shared(my_session) THEN

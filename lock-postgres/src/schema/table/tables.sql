@@ -69,7 +69,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     permits bigint CHECK (permits BETWEEN 0 AND 65535),
     -- Number of the permits that it asks for.
     taken bigint NOT NULL DEFAULT 0,
-    session bigint
+    session bigint,
+    UNIQUE (name, place, owner)
 ) WITH (fillfactor = 50);
 
 DO $migration$
@@ -87,9 +88,6 @@ BEGIN
     SELECT max(g.served) INTO greatest_served FROM "@schema@"."@table@_grants" g;
     IF greatest_served >= nextval(places) THEN
         PERFORM setval(places, greatest_served);
-    END IF;
-    IF to_regclass('"@schema@"."@table@_queue_place"') IS NULL THEN
-        CREATE INDEX "@table@_queue_place" ON "@schema@"."@table@_queue" (name, place);
     END IF;
 END
 $migration$;

@@ -33,9 +33,7 @@ DECLARE
     is_one_granted boolean := false;
     i bigint;
 BEGIN
-    IF my_session IS NOT NULL THEN
-        PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
-    END IF;
+    PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
     IF in_order THEN
         PERFORM set_config('lock_timeout', '1s', true);
     END IF;
