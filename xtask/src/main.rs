@@ -15,6 +15,7 @@ mod step;
 mod test;
 mod tools;
 mod workspace;
+mod worlds;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,13 @@ enum Task {
     },
     /// Let workers use locks on real servers under random faults, and judge all that they saw.
     Chaos(chaos::Chaos),
+    /// Play simulated worlds of the engine, one seed each: `--seconds N`, `--worlds N`, `--seed S`; `--help` tells more.
+    #[command(disable_help_flag = true)]
+    Worlds {
+        /// Handed to the program as they are.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Count the instructions of an acquire and a release, and fail if they are a tenth more than accepted.
     Instructions {
         /// Accept what is counted.
@@ -73,6 +81,7 @@ fn main() -> ExitCode {
         Task::Examples => examples::run(),
         Task::Bench { args } => bench::run(&args),
         Task::Chaos(chaos) => chaos::run(&chaos),
+        Task::Worlds { args } => worlds::run(&args),
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
         Task::PublicItems => lint::public_items::accept(),

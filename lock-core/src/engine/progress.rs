@@ -174,6 +174,8 @@ impl Progress {
 
     /// No answer came before the end of a try.
     pub(super) fn silent(&mut self, of: Try, backend: &'static str) {
+        // C15: also of a try that our own end cut short.
+        self.may_be_applied = true;
         if of.is_whole {
             self.failed(of, BackendError::no_answer(backend, of.end - of.sent));
         }

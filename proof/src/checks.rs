@@ -1,0 +1,154 @@
+//! Judges a world by what was noted: exclusion, tokens, the order of the queue, and runs.
+
+use lock_core::{FencingToken, Kind};
+
+use crate::world::{Belief, Journal, Run, Served, ServedStep, World};
+
+/// Judges the whole of a world.
+pub(crate) fn judge(world: &World) {
+    let broken = {
+        let journal = world.journal();
+        let beliefs = without_evicted(&journal);
+        let steps_back = !world.plan.server_steps.is_empty();
+        let mut broken = exclusion(&beliefs);
+        broken.extend(tokens(&journal.beliefs));
+        broken.extend(records(&journal.runs));
+        if world.plan.is_calm {
+            broken.extend(fairness(&journal.served));
+        }
+        // An eviction, and a clock that is set, let others in earlier.
+        if !steps_back && !journal.is_once_evicted {
+            broken.extend(kept_out(&journal.runs));
+        }
+        broken
+    };
+    broken.into_iter().for_each(|(clause, what)| world.accuse(clause, what));
+}
+
+type Broken = Vec<(&'static str, String)>;
+
+/// What was believed, but for what an eviction had ended.
+fn without_evicted(journal: &Journal) -> Vec<Belief> {
+    let mut beliefs = journal.beliefs.clone();
+    for belief in &mut beliefs {
+        let granted = granted_as(&journal.served, belief);
+        for (evicted, at) in &journal.evictions {
+            if granted == Some(*evicted) {
+                belief.to = belief.to.min(*at).max(belief.from);
+            }
+        }
+    }
+    beliefs
+}
+
+/// The token of the server's grant: the one that is believed in, or the one before it if the hold was passed on.
+fn granted_as(served: &[Served], belief: &Belief) -> Option<FencingToken> {
+    let of_lock = served.iter().filter(|served| served.name == belief.name);
+    let grants = of_lock.filter_map(|served| match served.step {
+        ServedStep::Granted(token) if token <= belief.token => Some(token),
+        _ => None,
+    });
+    grants.max()
+}
+
+/// P2, S3: holds that exclude each other are not believed in at the same time.
+fn exclusion(beliefs: &[Belief]) -> Broken {
+    let overlap = |one: &&Belief, two: &Belief| {
+        one.name == two.name && one.from < two.to && two.from < one.to && exclude(one, two)
+    };
+    let pairs = beliefs.iter().enumerate().flat_map(|(place, two)| {
+        beliefs[..place].iter().filter(move |one| overlap(one, two)).map(move |one| (one, two))
+    });
+    pairs.map(|(one, two)| ("P2", format!("both believe: {one:?} and {two:?}"))).collect()
+}
+
+/// C33, C36.
+fn exclude(one: &Belief, two: &Belief) -> bool {
+    match (one.kind, two.kind) {
+        (Kind::Shared, Kind::Shared) => false,
+        (Kind::OneOf(left), Kind::OneOf(right)) => {
+            left.of() != right.of() || one.slots.iter().any(|slot| two.slots.contains(slot))
+        }
+        _ => true,
+    }
+}
+
+/// S2: tokens are unique, and grow in the order of real time.
+fn tokens(beliefs: &[Belief]) -> Broken {
+    let mut broken = Vec::new();
+    for (place, one) in beliefs.iter().enumerate() {
+        for two in &beliefs[place + 1..] {
+            // A lease that is handed on keeps its label and token.
+            if one.name != two.name || one.label == two.label {
+                continue;
+            }
+            let (first, second) = if one.from <= two.from { (one, two) } else { (two, one) };
+            // Beside each other, one may take over the place of another that was granted before.
+            let in_order = first.token < second.token || !exclude(first, second);
+            if first.token == second.token || first.from <= second.asked && !in_order {
+                broken.push(("S2", format!("tokens: {first:?} before {second:?}")));
+            }
+        }
+    }
+    broken
+}
+
+/// C27, C34: those that queued before are granted before. Only where nobody loses its place by silence.
+fn fairness(served: &[Served]) -> Broken {
+    let mut broken = Vec::new();
+    let mut waiting: Vec<&Served> = Vec::new();
+    for step in served {
+        let is_theirs = |waiter: &Served| waiter.name == step.name && waiter.owner == step.owner;
+        let place = waiting.iter().position(|waiter| is_theirs(waiter));
+        match (step.step, place) {
+            (ServedStep::Queued, None) => waiting.push(step),
+            (ServedStep::Queued, Some(_)) | (_, None) => {}
+            (ServedStep::Granted(token), Some(place)) => {
+                // Pushed grants of one moment are noted in any order: those before it may follow.
+                let overtaken = waiting[..place].iter().find(|before| {
+                    before.name == step.name && !is_granted_before(served, before, token)
+                });
+                if let Some(before) = overtaken {
+                    broken.push(("C34", format!("{step:?} was served before {before:?}")));
+                }
+                waiting.remove(place);
+            }
+            (ServedStep::Gone, Some(place)) => drop(waiting.remove(place)),
+        }
+    }
+    broken
+}
+
+/// Returns true if a waiter is granted under a lesser token, or gone at that moment.
+fn is_granted_before(served: &[Served], waiter: &Served, token: FencingToken) -> bool {
+    let theirs =
+        served.iter().filter(|step| step.name == waiter.name && step.owner == waiter.owner);
+    let mut after = theirs.skip_while(|step| step.at <= waiter.at);
+    after.any(|step| matches!(step.step, ServedStep::Granted(theirs) if theirs < token))
+}
+
+/// C42: what is recorded does not run again.
+fn records(runs: &[Run]) -> Broken {
+    let again = |one: &Run, two: &Run| {
+        let since = one.recorded.is_some_and(|recorded| recorded < two.began);
+        since && one.occurrence == two.occurrence
+    };
+    pairs(runs, again).map(|(one, two)| ("C42", format!("{two:?} ran after {one:?}"))).collect()
+}
+
+/// C41: nobody else starts within the span from a start.
+fn kept_out(runs: &[Run]) -> Broken {
+    let within = |one: &Run, two: &Run| {
+        let span = one.at_least.unwrap_or_default().mul_f64(0.99);
+        one.began < two.began && two.began < one.asked + span
+    };
+    pairs(runs, within).map(|(one, two)| ("C41", format!("{two:?} began within {one:?}"))).collect()
+}
+
+fn pairs(
+    runs: &[Run],
+    are_wrong: impl Fn(&Run, &Run) -> bool,
+) -> impl Iterator<Item = (&Run, &Run)> {
+    let all = runs.iter().flat_map(move |one| runs.iter().map(move |two| (one, two)));
+    all.filter(move |(one, two)| one.label != two.label && are_wrong(one, two))
+}

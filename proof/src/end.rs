@@ -1,0 +1,63 @@
+//! The end of a world: all is well again, everything is given back, and nothing is left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{Holder, LockClient, LockName};
+use tokio::time::sleep;
+
+use crate::script::NAMES;
+use crate::server::Server;
+use crate::worker::Host;
+use crate::world::World;
+
+/// A shutdown takes no longer where every request is answered: the pause between two tries, and a way there and back.
+const SHUTDOWN: Duration = Duration::from_secs(3);
+
+/// All messages that are on their way arrive within this span.
+const LATEST: Duration = Duration::from_secs(10);
+
+/// Shuts down all clients that are alive.
+pub(crate) async fn shut_down(world: &World, hosts: &[Host]) {
+    for (number, host) in hosts.iter().enumerate() {
+        if world.plan.machines[number].dies_at.is_some() {
+            continue;
+        }
+        let began = world.now();
+        host.locks.shutdown().await;
+        let took = world.now() - began;
+        if took > SHUTDOWN {
+            world.accuse("R1", format_args!("the shutdown of m{number} took {took:?}"));
+        }
+    }
+    sleep(LATEST).await;
+}
+
+/// R1, L1: in the end nobody holds a lock, and each can be taken.
+pub(crate) async fn judge_leftovers(world: &World, server: &Arc<Server>) {
+    for name in NAMES {
+        let lock = LockName::new(name).expect("a name");
+        let holders = server.state(&lock).holders;
+        match holders.iter().find(|holder| !is_explained(world, name, holder)) {
+            Some(holder) => world.accuse("R1", format_args!("{name} is held by {holder:?}")),
+            None if holders.is_empty() => {
+                let free = LockClient::new(server.memory.clone()).try_acquire(name).await;
+                if !free.as_ref().is_ok_and(Option::is_some) {
+                    world.accuse("L1", format_args!("{name} cannot be taken: {free:?}"));
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+/// Returns true for the hold of a machine that died, of a lease that was on its way, and of a run that keeps others out.
+fn is_explained(world: &World, name: &str, holder: &Holder) -> bool {
+    let journal = world.journal();
+    let machines = world.plan.machines.iter().enumerate();
+    let mut dead = machines.filter(|(_, machine)| machine.dies_at.is_some());
+    let is_of_dead =
+        dead.any(|(number, _)| holder.label.as_str().starts_with(&format!("m{number}t")));
+    let keeps_out = name == "once" && journal.runs.iter().any(|run| run.at_least.is_some());
+    is_of_dead || keeps_out || journal.abandoned.contains(name)
+}

@@ -1,0 +1,67 @@
+//! Plays simulated worlds, and tells which broke a clause.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use lock_proof::{Flaw, Outcome, play};
+
+/// Plays simulated worlds of Leasehold's engine, one seed each, and judges all that happened.
+#[derive(Parser)]
+struct Worlds {
+    /// Plays this world alone, and prints its trace.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// The seed of the first world.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Number of worlds.
+    #[arg(long)]
+    worlds: Option<u64>,
+    /// Plays for so many seconds, unless a number is given.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// A fault that is put in, and must be noticed.
+    #[arg(long)]
+    flaw: Option<Flaw>,
+}
+
+fn main() -> ExitCode {
+    let worlds = Worlds::parse();
+    let is_clean = match worlds.seed {
+        Some(seed) => one(seed, worlds.flaw),
+        None => many(&worlds),
+    };
+    if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn one(seed: u64, flaw: Option<Flaw>) -> bool {
+    let Outcome { trace, violations, .. } = play(seed, flaw);
+    print!("{trace}");
+    violations.is_empty()
+}
+
+fn many(worlds: &Worlds) -> bool {
+    let (began, end) = (Instant::now(), Duration::from_secs(worlds.seconds));
+    let (mut played, mut calls, mut requests, mut holds, mut broken) = (0, 0, 0, 0, 0);
+    while worlds.worlds.map_or(began.elapsed() < end, |count| played < count) {
+        let seed = worlds.first + played;
+        let outcome = play(seed, worlds.flaw);
+        played += 1;
+        calls += outcome.calls;
+        requests += outcome.requests;
+        holds += outcome.holds;
+        if let Some(first) = outcome.violations.first() {
+            broken += 1;
+            println!("seed {seed}: {first}");
+        }
+    }
+    let (seconds, last) = (began.elapsed().as_secs_f64(), worlds.first + played.saturating_sub(1));
+    let rate = played as f64 / seconds * 60.0;
+    println!(
+        "worlds {}..={last}: {played} in {seconds:.1} s, {rate:.0} a minute; {calls} calls, {requests} requests, \
+         {holds} holds; {broken} broke a clause",
+        worlds.first
+    );
+    broken == 0
+}

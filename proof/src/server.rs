@@ -1,0 +1,180 @@
+//! The server of a world: the memory backend, which is the specification, and a note of all that it does.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use lock_core::backend::{
+    AcquiresSeveral, Attempt, Claim, Extension, Grant, Record, Recording, RecordsRuns, Release,
+    Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
+};
+use lock_core::{
+    BackendError, Clock, DistributedLock, FencingToken, Holder, LockAdmin, LockName, LockState,
+    MemoryBackend, Occurrence, OwnerId, Ttl, Whom,
+};
+
+use crate::flaw::Flaw;
+use crate::spoiled::Spoiled;
+use crate::world::{ServedStep, World};
+
+/// The store of a world. Each request is carried out at once, at the moment when it arrives.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) world: Arc<World>,
+    pub(crate) memory: MemoryBackend,
+    pub(crate) spoiled: Spoiled,
+}
+
+impl Server {
+    pub(crate) fn new(world: Arc<World>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let spoiled = Spoiled::new(clock.clone());
+        Arc::new(Self { world, memory: MemoryBackend::with_clock(clock), spoiled })
+    }
+
+    pub(crate) fn acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let mut attempt = at_once(self.memory.acquire(&self.as_kept(claim), waiter));
+        match &mut attempt {
+            Ok(Attempt::Granted(grant)) => self.granted(claim, grant),
+            Ok(Attempt::Busy(seen)) => {
+                self.told_busy(claim, seen);
+                seen.position.inspect(|_| self.queued(claim));
+            }
+            Err(_) => {}
+        }
+        attempt
+    }
+
+    fn queued(&self, claim: &Claim) {
+        self.world.know(claim.label.as_str(), claim.name.as_str(), |asked| asked.is_queued = true);
+        self.world.served(claim.name.as_str(), claim.owner, ServedStep::Queued);
+    }
+
+    /// Notes a grant, and changes it as the flaw has it.
+    pub(crate) fn granted(&self, claim: &Claim, grant: &mut Grant) {
+        self.spoil(claim, grant);
+        self.world.know(claim.label.as_str(), claim.name.as_str(), |asked| asked.is_queued = false);
+        self.world.served(claim.name.as_str(), claim.owner, ServedStep::Granted(grant.token));
+    }
+
+    /// The place of a claim is gone, and it must ask again.
+    pub(crate) fn sent_away(&self, claim: &Claim) {
+        self.world.served(claim.name.as_str(), claim.owner, ServedStep::Gone);
+    }
+
+    pub(crate) fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let kept: Vec<Claim> = claims.iter().map(|claim| self.as_kept(claim)).collect();
+        let mut grants = at_once(self.memory.acquire_while_free(&kept))?;
+        claims.iter().zip(&mut grants).for_each(|(claim, grant)| self.granted(claim, grant));
+        Ok(grants)
+    }
+
+    pub(crate) fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let mut kept = renewals.to_vec();
+        kept.iter_mut().for_each(|renewal| renewal.ttl = self.kept_for(renewal.ttl));
+        let mut answers = at_once(self.memory.extend(&kept));
+        for (answer, renewal) in answers.iter_mut().zip(renewals) {
+            let is_told = self.world.has(Flaw::ExtensionOfTheLost);
+            if is_told || matches!(answer, Ok(Extension::Extended(_))) {
+                *answer = Ok(Extension::Extended(renewal.ttl.as_duration()));
+            }
+        }
+        answers
+    }
+
+    pub(crate) fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        self.gone(name, owner);
+        if self.world.has(Flaw::ReleaseForgotten) {
+            return Ok(Release::Released);
+        }
+        if self.world.has(Flaw::ReleaseByName) {
+            let ended = at_once(self.memory.evict(name, &Whom::All))?;
+            return Ok(if ended.is_empty() { Release::NotHeld } else { Release::Released });
+        }
+        at_once(self.memory.release(name, owner))
+    }
+
+    /// Notes that a hold or place is to end, while its holder is still known.
+    fn gone(&self, name: &LockName, owner: OwnerId) {
+        let holders = self.state(name).holders;
+        let theirs = holders.iter().find(|holder| holder.owner == Some(owner.to_string()));
+        if let Some(holder) = theirs {
+            self.world.know(holder.label.as_str(), name.as_str(), |asked| asked.is_released = true);
+        }
+        self.world.served(name.as_str(), owner, ServedStep::Gone);
+    }
+
+    pub(crate) fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        match at_once(self.memory.release_or_reserve(hold))? {
+            Reserved::Ended(release) => {
+                self.gone(&hold.name, hold.owner);
+                Ok(Reserved::Ended(release))
+            }
+            Reserved::Tokens(tokens) => Ok(Reserved::Tokens(self.spoil_range(&hold.name, tokens))),
+        }
+    }
+
+    pub(crate) fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        owners.iter().for_each(|owner| self.gone(name, *owner));
+        if self.world.has(Flaw::WithdrawalForgotten) {
+            return owners.iter().try_for_each(|owner| self.release(name, *owner).map(drop));
+        }
+        at_once(self.memory.withdraw(name, owners))
+    }
+
+    pub(crate) fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        if self.world.has(Flaw::NobodyKeptOut) {
+            return self.release(name, owner);
+        }
+        at_once(self.memory.release_after(name, owner, delay))
+    }
+
+    pub(crate) fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        at_once(self.memory.record(record))
+    }
+
+    pub(crate) fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let recorded = at_once(self.memory.recorded(name, occurrence))?;
+        Ok(recorded.filter(|_| !self.world.has(Flaw::RecordForgotten)))
+    }
+
+    pub(crate) fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        self.world.note(format_args!("server {name} evicts"));
+        let (evicted, now) = (at_once(self.memory.evict(name, whom))?, self.world.now());
+        let mut journal = self.world.journal();
+        journal.is_once_evicted |= name.as_str() == "once";
+        let tokens = evicted.iter().filter_map(|holder| holder.token);
+        journal.evictions.extend(tokens.map(|token| (token, now)));
+        drop(journal);
+        Ok(evicted)
+    }
+
+    /// The lock as it is now.
+    pub(crate) fn state(&self, name: &LockName) -> LockState {
+        at_once(self.memory.inspect(name))
+            .unwrap_or_else(|_| LockState::new(name.clone(), std::iter::empty::<Holder>(), None))
+    }
+
+    /// Returns true if the acquisition has a hold, a place or a request on its way.
+    pub(crate) fn may_hold(&self, label: &str, name: &LockName) -> bool {
+        let asked = self.world.known(label, name.as_str());
+        let holds = self.state(name).holders.iter().any(|holder| holder.label.as_str() == label);
+        holds || asked.is_queued || asked.on_their_way > 0
+    }
+}
+
+/// The answer of the memory backend, which makes nobody wait.
+fn at_once<T>(answer: impl Future<Output = T>) -> T {
+    answer.now_or_never().expect("the memory backend answers at once")
+}

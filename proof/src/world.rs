@@ -1,0 +1,159 @@
+//! What all parts of a world share: its plan, its time, its draws, and the journal of what happened.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::{FencingToken, Kind};
+use tokio::time::Instant;
+
+use crate::flaw::Flaw;
+use crate::plan::Plan;
+use crate::rng::Rng;
+
+/// One world.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    started: Instant,
+    rng: Mutex<Rng>,
+    journal: Mutex<Journal>,
+}
+
+/// Everything that happened, as text and as facts to be judged.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    pub(crate) trace: String,
+    pub(crate) beliefs: Vec<Belief>,
+    /// Steps of each claim on the server, in their order.
+    pub(crate) served: Vec<Served>,
+    /// The tokens of evicted holds, and when they ended.
+    pub(crate) evictions: Vec<(FencingToken, Duration)>,
+    /// Set if a run was evicted.
+    pub(crate) is_once_evicted: bool,
+    pub(crate) runs: Vec<Run>,
+    /// What is known of each acquisition, by label and lock.
+    pub(crate) asked: HashMap<(String, String), Asked>,
+    /// Locks whose lease was lost on its way to another machine.
+    pub(crate) abandoned: HashSet<String>,
+    pub(crate) calls: u64,
+    pub(crate) requests: u64,
+    pub(crate) violations: Vec<String>,
+}
+
+/// For how long somebody believed in a hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Belief {
+    pub(crate) label: String,
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) token: FencingToken,
+    pub(crate) slots: Vec<u16>,
+    /// When the acquisition was called.
+    pub(crate) asked: Duration,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+}
+
+/// A step of a claim on the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) name: String,
+    /// The digits of its owner that are shown.
+    pub(crate) owner: String,
+    pub(crate) at: Duration,
+    pub(crate) step: ServedStep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServedStep {
+    Queued,
+    Granted(FencingToken),
+    /// Its place or hold ended.
+    Gone,
+}
+
+/// A run of an occurrence.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) label: String,
+    pub(crate) occurrence: u64,
+    pub(crate) asked: Duration,
+    pub(crate) began: Duration,
+    /// When it was known that it is recorded.
+    pub(crate) recorded: Option<Duration>,
+    pub(crate) at_least: Option<Duration>,
+}
+
+/// What the server may know of an acquisition.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    /// Number of its requests that are on their way.
+    pub(crate) on_their_way: u32,
+    pub(crate) is_queued: bool,
+    pub(crate) is_released: bool,
+}
+
+impl World {
+    pub(crate) fn new(plan: Plan) -> Arc<Self> {
+        let rng = Mutex::new(Rng::new(plan.seed, 1));
+        Arc::new(Self { plan, started: Instant::now(), rng, journal: Mutex::default() })
+    }
+
+    /// The time since the world began.
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn instant(&self, at: Duration) -> Instant {
+        self.started + at
+    }
+
+    pub(crate) fn has(&self, flaw: Flaw) -> bool {
+        self.plan.flaw == Some(flaw)
+    }
+
+    /// Draws what happens next.
+    pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
+        draw(&mut self.rng.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn span(&self, most: Duration) -> Duration {
+        self.draw(|rng| rng.span(most))
+    }
+
+    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a line of the trace.
+    pub(crate) fn note(&self, what: fmt::Arguments<'_>) {
+        let millis = self.now().as_secs_f64() * 1000.0;
+        // Writing to a text does not fail.
+        let _ = writeln!(self.journal().trace, "{millis:>10.3} {what}");
+    }
+
+    /// Notes that a clause was broken.
+    pub(crate) fn accuse(&self, clause: &str, what: impl fmt::Display) {
+        self.note(format_args!("BROKEN {clause}: {what}"));
+        self.journal().violations.push(format!("{clause}: {what}"));
+    }
+
+    pub(crate) fn served(&self, name: &str, owner: impl fmt::Display, step: ServedStep) {
+        let (name, owner, at) = (name.to_owned(), owner.to_string(), self.now());
+        self.note(format_args!("server {name} {owner} {step:?}"));
+        self.journal().served.push(Served { name, owner, at, step });
+    }
+
+    /// Changes what is known of an acquisition.
+    pub(crate) fn know(&self, label: &str, name: &str, change: impl FnOnce(&mut Asked)) {
+        let key = (label.to_owned(), name.to_owned());
+        change(self.journal().asked.entry(key).or_default());
+    }
+
+    pub(crate) fn known(&self, label: &str, name: &str) -> Asked {
+        let key = (label.to_owned(), name.to_owned());
+        self.journal().asked.get(&key).copied().unwrap_or_default()
+    }
+}
