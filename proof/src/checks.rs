@@ -27,7 +27,7 @@ pub(crate) fn judge(world: &World) {
 
 type Broken = Vec<(&'static str, String)>;
 
-/// What was believed, but for what an eviction had ended.
+/// Beliefs, without the part after an eviction.
 fn without_evicted(journal: &Journal) -> Vec<Belief> {
     let mut beliefs = journal.beliefs.clone();
     for belief in &mut beliefs {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 /// No step takes a clock back before its start.
 const HEAD_START: Duration = Duration::from_secs(3600);
 
-/// What every wall clock shows at first, after 1970.
+/// Time that every wall clock shows at first, after 1970.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
 /// The clock of one machine.

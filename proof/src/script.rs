@@ -48,7 +48,7 @@ pub(crate) enum Leaves {
     AfterPolls(u64),
 }
 
-/// What a task does with its hold.
+/// Use that a task makes of its hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Use {
     Nothing,

@@ -1,4 +1,4 @@
-//! What the server tells, and the flaws of it, each where it strikes.
+//! Answers of the server as they are told, and its flaws, each where it strikes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use lock_core::{Clock, Contention, FencingToken, Kind, LockName, OwnerId, Slots,
 use crate::flaw::Flaw;
 use crate::server::Server;
 
-/// What the server goes by when it tells.
+/// State by which the server tells.
 #[derive(Debug)]
 pub(crate) struct Spoiled {
     clock: Arc<dyn Clock>,

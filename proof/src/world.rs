@@ -1,4 +1,4 @@
-//! What all parts of a world share: its plan, its time, its draws, and the journal of what happened.
+//! State that all parts of a world share: its plan, its time, its draws, and the journal of what happened.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
@@ -33,7 +33,7 @@ pub(crate) struct Journal {
     /// Set if a run was evicted.
     pub(crate) is_once_evicted: bool,
     pub(crate) runs: Vec<Run>,
-    /// What is known of each acquisition, by label and lock.
+    /// Knowledge of each acquisition, by label and lock.
     pub(crate) asked: HashMap<(String, String), Asked>,
     /// Locks whose lease was lost on its way to another machine.
     pub(crate) abandoned: HashSet<String>,
@@ -86,7 +86,7 @@ pub(crate) struct Run {
     pub(crate) at_least: Option<Duration>,
 }
 
-/// What the server may know of an acquisition.
+/// Knowledge that the server may have of an acquisition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
     /// Number of its requests that are on their way.
