@@ -19,6 +19,7 @@ mod servers;
 mod sessions;
 mod several;
 mod since;
+#[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
 #[path = "../support/mod.rs"]
 mod support;
 mod together;

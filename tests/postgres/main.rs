@@ -22,6 +22,7 @@ mod server;
 mod several;
 mod since;
 mod standby;
+#[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
 #[path = "../support/mod.rs"]
 mod support;
 mod synchronous;

@@ -26,6 +26,7 @@ mod resources;
 mod rights;
 mod server;
 mod several;
+#[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
 #[path = "../support/mod.rs"]
 mod support;
 mod together;

@@ -14,6 +14,7 @@ mod redis_renewals;
 mod redis_server;
 mod sale;
 mod sentinel;
+#[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
