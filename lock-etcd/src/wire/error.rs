@@ -210,15 +210,21 @@ fn misunderstanding(text: &str) -> Option<&'static str> {
     has_no_tls.then_some("the server did not answer by TLS: if it speaks none, say etcd, not etcds")
 }
 
-/// Explains that a server ended the first connection without a word, on which no TLS was spoken.
-pub(crate) fn perhaps_for_tls(error: BackendError) -> BackendError {
+/// Explains that a server ended the first connection without a word: by `speaks_tls` it may be of the other kind.
+pub(crate) fn perhaps_of_other_scheme(error: BackendError, speaks_tls: bool) -> BackendError {
     let text = error.to_string().to_lowercase();
     let ended = ["broken pipe", "connection reset", "connection closed", "unexpected end of file"];
     if !ended.iter().any(|end| text.contains(end)) {
         return error;
     }
-    let context =
-        "the server ended the connection before it answered: if it speaks TLS, say etcds, not etcd";
+    let context = match speaks_tls {
+        true => {
+            "the server ended the connection before it answered by TLS: if it speaks none, say etcd, not etcds"
+        }
+        false => {
+            "the server ended the connection before it answered: if it speaks TLS, say etcds, not etcd"
+        }
+    };
     BackendError::transient(BACKEND, error.outcome(), context, error)
 }
 

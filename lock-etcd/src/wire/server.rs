@@ -20,7 +20,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
 use crate::wire::answer::Answer;
-use crate::wire::error::{BACKEND, classify, perhaps_for_tls, spoils_connection};
+use crate::wire::error::{BACKEND, classify, perhaps_of_other_scheme, spoils_connection};
 use crate::wire::identity::{Identity, Linearizable};
 
 /// A caller that leaves after this much silence leaves a suspect connection behind. One that leaves
@@ -167,8 +167,8 @@ impl Server {
             match answer {
                 Ok(Ok(_)) => return Ok(()),
                 Ok(Err(error)) if tries == 0 || !error.is_transient() => {
-                    let is_plain = self.endpoints.iter().all(|member| member.starts_with("http:"));
-                    return Err(if is_plain { perhaps_for_tls(error) } else { error });
+                    let speaks_tls = self.endpoints.iter().any(|at| at.starts_with("https:"));
+                    return Err(perhaps_of_other_scheme(error, speaks_tls));
                 }
                 Err(_) if tries == 0 => return Err(BackendError::no_answer(BACKEND, FIRST_LIMIT)),
                 Ok(Err(_)) | Err(_) => {}
