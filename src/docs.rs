@@ -49,6 +49,8 @@ mod packages {}
 mod performance {}
 #[doc = include_str!("../docs/primitives.md")]
 mod primitives {}
+#[doc = include_str!("../docs/proof.md")]
+mod proof {}
 #[doc = include_str!("../README.md")]
 mod readme {}
 #[doc = include_str!("../docs/scaling.md")]
