@@ -27,17 +27,18 @@ pub(crate) fn judge(world: &World) {
 
 type Broken = Vec<(&'static str, String)>;
 
-/// Beliefs, without the part after an eviction.
+/// Beliefs, without the part after an eviction: none is left of a hold that was evicted before its holder heard of it.
 fn without_evicted(journal: &Journal) -> Vec<Belief> {
     let mut beliefs = journal.beliefs.clone();
     for belief in &mut beliefs {
         let granted = granted_as(&journal.served, belief);
         for (evicted, at) in &journal.evictions {
             if granted == Some(*evicted) {
-                belief.to = belief.to.min(*at).max(belief.from);
+                belief.to = belief.to.min(*at);
             }
         }
     }
+    beliefs.retain(|belief| belief.from < belief.to);
     beliefs
 }
 

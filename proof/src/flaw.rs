@@ -30,8 +30,6 @@ flaws! {
     SlowClock,
     /// A pushed grant counts from its arrival.
     PushStampedOnArrival,
-    /// Grants and "busy" are told by a clock that may be set back.
-    ToldByTheClock,
     /// The resource takes every write.
     NoFence,
     /// A hold stands beside any other.

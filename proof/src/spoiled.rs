@@ -53,10 +53,7 @@ impl Server {
     /// Changes a grant that is told.
     pub(crate) fn spoil(&self, claim: &Claim, grant: &mut Grant) {
         grant.ttl = claim.ttl.as_duration();
-        grant.at = Some(match self.world.has(Flaw::ToldByTheClock) {
-            true => self.spoiled.time(),
-            false => of_token(grant.token),
-        });
+        grant.at = Some(of_token(grant.token));
         self.spoil_slots(claim, grant);
         let earlier = self.last().insert(claim.name.clone(), (claim.owner, grant.token));
         if let Some((owner, token)) = earlier
@@ -84,7 +81,6 @@ impl Server {
     /// When the server says that it is busy: after each grant before it, also if its clock was set back since.
     pub(crate) fn told_busy(&self, claim: &Claim, seen: &mut Contention) {
         let newest = self.last().get(&claim.name).map(|(_, token)| of_token(*token));
-        let newest = newest.filter(|_| !self.world.has(Flaw::ToldByTheClock));
         seen.at = newest.max(Some(self.spoiled.time()));
     }
 

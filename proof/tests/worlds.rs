@@ -35,7 +35,6 @@ fn each_flaw_is_noticed() {
     let from = |flaw: Flaw| match flaw {
         ReleaseByName => 49,
         PushStampedOnArrival => 498,
-        ToldByTheClock => 13401,
         ExtensionOfTheLost => 1039,
         TokensReservedTwice => 436,
         NobodyKeptOut => 433,
