@@ -216,7 +216,7 @@ async fn a_signal_gives_the_lock_back() {
     assert!(is_free(&shell, "a").await);
 }
 
-/// As Ctrl-C at a terminal has it: the program had the signal too, and may be cleaning up.
+/// Ctrl-C at a terminal reaches the program too, which may be cleaning up.
 #[tokio::test]
 async fn signals_of_a_terminal_are_left_to_the_program() {
     let shell = Shell::of(&File::start());

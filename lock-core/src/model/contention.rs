@@ -10,8 +10,8 @@ use super::Label;
 /// Two of them tell how long after the first reply a pushed grant was made, and so from when on the
 /// holder's clock the lease counts at the earliest.
 ///
-/// It never falls back for one lock: a "busy" is told after each grant before it. Where the server's clock can be set
-/// back, the backend takes the newest token of the lock instead, if that is more.
+/// The time never falls back for one lock: a "busy" is told after each grant before it. Where the server's clock can be
+/// set back, the backend takes the newest token of the lock instead, if that is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerTime(pub Duration);
 

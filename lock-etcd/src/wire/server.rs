@@ -97,7 +97,7 @@ impl Server {
 
     /// Writes on the keys that start with `lock`, together with what others write for other locks at the same time.
     ///
-    /// What a small write costs is its way through the cluster's log, and its request. As parts of one transaction each
+    /// A small write costs its way through the cluster's log, and its request. As parts of one transaction each
     /// compares by itself, and has an answer of its own. But the server compares for all parts before it carries out the
     /// first one. Claims that are granted together have one token, each for a lock of its own (C22).
     pub(crate) async fn write_together(
