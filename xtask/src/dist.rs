@@ -1,5 +1,6 @@
 //! Builds the packages to run: the command as one static file, and as a Debian package, with their sums.
 
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +9,7 @@ use crate::step::{self, Done, Failure, command};
 use crate::workspace::{cargo, root, target};
 
 /// The command with all stores.
-const BUILD: &str = "build --release --package lock-cli --features etcd,postgres --target";
-
-/// All libraries are linked in. Random numbers are asked of the kernel, since a static file does not find the
-/// function of the system, and an empty image has no `/dev/urandom`.
-const FLAGS: &str =
-    r#"-Ctarget-feature=+crt-static -Cstrip=symbols --cfg getrandom_backend="linux_getrandom""#;
+const BUILD: &str = "build --release --config profile.release.strip=true --package lock-cli --features etcd,postgres";
 
 /// Where each shell looks for completions.
 const COMPLETIONS: &[(&str, &str)] = &[
@@ -44,7 +40,7 @@ pub(crate) fn run() -> Done {
     works_alone(&program, &folder)?;
     let tree = folder.join("tree");
     fill(&tree, &program)?;
-    let name = format!("leasehold-{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+    let name = format!("leasehold-{}-{ARCH}", env!("CARGO_PKG_VERSION"));
     let archive = format!("{name}.tar.gz");
     let mut tar = command("tar --sort=name --owner=0 --group=0 --numeric-owner -czf");
     step::run(tar.arg(folder.join(&archive)).arg("-C").arg(&tree).arg("usr"))?;
@@ -57,17 +53,14 @@ pub(crate) fn run() -> Done {
     Ok(fs::write(folder.join("SHA256SUMS"), sums)?)
 }
 
-/// Builds the command for this kind of machine, without a library that it would load.
+/// Builds the command for this kind of machine with musl, which is linked in whole.
 fn build(folder: &Path) -> Done<PathBuf> {
-    let said = output(&mut command("rustc -vV"))?;
-    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.ok_or_else(|| Failure::new("rustc does not name its host"))?;
-    let mut build = cargo(BUILD);
-    // A named target keeps build scripts and macros as they are.
-    step::run(build.arg(host).env("RUSTFLAGS", FLAGS))?;
+    let musl = format!("{ARCH}-unknown-linux-musl");
+    step::run(command("rustup target add").arg(&musl).current_dir(root()))?;
+    step::run(cargo(BUILD).arg("--target").arg(&musl))?;
     fs::create_dir_all(folder)?;
     let program = folder.join("leasehold");
-    fs::copy(target().join(host).join("release/leasehold"), &program)?;
+    fs::copy(target().join(musl).join("release/leasehold"), &program)?;
     Ok(program)
 }
 
