@@ -44,7 +44,16 @@ pub(crate) fn classify(error: RequestError) -> BackendError {
 
 /// The error of a client that could not be connected.
 pub(crate) fn not_connected(error: RequestError) -> LockError {
-    LockError::Backend { operation: "connect", name: None, source: classify(error) }
+    failed(classify(error))
+}
+
+/// The error of a client that was answered, and cannot have its locks from this server as that is.
+pub(crate) fn refused(why: impl Into<String>) -> LockError {
+    failed(BackendError::refusal(BACKEND, why))
+}
+
+pub(crate) fn failed(source: BackendError) -> LockError {
+    LockError::Backend { operation: "connect", name: None, source }
 }
 
 /// A reply that is not of the shape we asked for.

@@ -11,7 +11,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::connections::{Connections, SUSPECT_AFTER};
 use crate::error::{
-    BACKEND, NOT_OURS, READ_ONLY, RequestError, classify, code_of, message_of, not_connected,
+    BACKEND, NOT_OURS, READ_ONLY, RequestError, classify, code_of, failed, message_of,
+    not_connected, refused,
 };
 use crate::options::{PostgresOptions, Settings};
 use crate::reply;
@@ -178,7 +179,7 @@ async fn refuse_foreign(connection: &mut PgConnection) -> Result<(), LockError> 
         }
         None => return Ok(()),
     };
-    Err(LockError::Config { message })
+    Err(refused(message))
 }
 
 /// The number behind the name of the product.
@@ -246,23 +247,18 @@ async fn by<T>(
 
 fn not_made(failure: RequestError) -> LockError {
     match code_of(&failure).as_deref() {
-        Some("25006") => LockError::Config {
-            message: format!("the schema of the locks is to be made, and {READ_ONLY}"),
-        },
-        Some("42501") => LockError::Config {
-            message: "the schema of the locks is missing or of an older format, and this user cannot make it \
-                      here: run what `leasehold schema postgres` prints, as its owner"
-                .to_owned(),
-        },
-        Some(NOT_OURS) => LockError::Config { message: message_of(&failure) },
+        Some("25006") => refused(format!("the schema of the locks is to be made, and {READ_ONLY}")),
+        Some("42501") => refused(
+            "the schema of the locks is missing or of an older format, and this user cannot make it here: run \
+             what `leasehold schema postgres` prints, as its owner",
+        ),
+        Some(NOT_OURS) => refused(message_of(&failure)),
         // Of a pooler that gives each statement another session.
-        Some("08P01") => LockError::Config {
-            message: format!(
-                "the schema of the locks cannot be made here, since no transaction is let through ({}): run what \
-                 `leasehold schema postgres` prints over a direct connection",
-                message_of(&failure)
-            ),
-        },
+        Some("08P01") => refused(format!(
+            "the schema of the locks cannot be made here, since no transaction is let through ({}): run what \
+             `leasehold schema postgres` prints over a direct connection",
+            message_of(&failure)
+        )),
         // The script waits for the migration of another, or for a use of the objects that it would change.
         Some("55P03" | "57014") => {
             let context = "others kept us from making the schema of the locks for too long";
@@ -271,8 +267,4 @@ fn not_made(failure: RequestError) -> LockError {
         }
         _ => not_connected(failure),
     }
-}
-
-fn failed(source: BackendError) -> LockError {
-    LockError::Backend { operation: "connect", name: None, source }
 }

@@ -6,6 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{Error, Row};
 
 use super::{DIGEST, FORMAT, TableNames};
+use crate::error::refused;
 
 /// The schema of the locks, as far as the catalog tells it.
 pub(crate) struct Found {
@@ -65,11 +66,10 @@ impl Found {
             Ok(format) if format < FORMAT => Ok(Making::Needed),
             found => {
                 let found = found.map_or_else(|_| "unknown".to_owned(), |found| found.to_string());
-                let message = format!(
+                Err(refused(format!(
                     "the schema of the locks is of format {found}, and this client knows format \
                      {FORMAT}: use a newer version of leasehold, or another `lock_schema`"
-                );
-                Err(LockError::Config { message })
+                )))
             }
         }
     }
@@ -105,16 +105,16 @@ impl Found {
     /// back: each lock would stay for its TTL.
     pub(crate) fn refuse_what_is_not_whole(&self) -> Result<(), LockError> {
         if let Some(seen) = self.changed() {
-            return Err(LockError::Config { message: format!("{seen}: {RUN_THE_SCRIPT}") });
+            return Err(refused(format!("{seen}: {RUN_THE_SCRIPT}")));
         }
         let lacks = |routine: &&str| self.missing.contains(&format!("{}{routine}", self.prefix));
         if lacks(&"acquire") || !GIVE_BACK.iter().any(lacks) {
             return Ok(());
         }
         match self.missing_rights() {
-            Some((seen, remedy)) => Err(LockError::Config {
-                message: format!("{seen}, and so not release locks: {remedy}"),
-            }),
+            Some((seen, remedy)) => {
+                Err(refused(format!("{seen}, and so not release locks: {remedy}")))
+            }
             None => Ok(()),
         }
     }

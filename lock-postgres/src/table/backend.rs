@@ -88,9 +88,8 @@ impl PostgresBackend {
     /// by itself; this is for after an upgrade of the library beside a running one.
     ///
     /// # Errors
-    /// [`LockError::Config`] if the user may not, [`LockError::Backend`] if the server cannot be
-    /// reached, refuses or does not answer, or if others keep us from it for too long: it gives up
-    /// within 10 s.
+    /// [`LockError::Backend`] if the user may not, if the server cannot be reached, refuses or does not answer, or if
+    /// others keep us from it for too long: it gives up within 10 s.
     ///
     /// # Cancel safety
     /// It is one transaction: after a drop all of it is done, or nothing.
