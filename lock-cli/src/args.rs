@@ -29,14 +29,16 @@ Examples:
   leasehold inspect backup                     who holds it?
   leasehold doctor                             is this server safe for locks?
 
-Locks live where --url or LEASEHOLD_URL says, else in a directory of this user:
-  file:/var/lib/locks                          the processes of this machine
+Locks live where --url, --url-file or LEASEHOLD_URL says, else in a directory of this user:
+  file:/var/lib/locks                          for the processes of this machine
   redis://[user:password@]host[:port][/db]     rediss:// by TLS, redis+unix:/path by a socket
   …?prefix=shop:                               at the end of any: `a` is called `shop:a` there";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  64 usage   69 backend unavailable   73 ran, unrecorded   75 not acquired   76 lost while running
+  64  wrong usage                             75  the lock was not acquired
+  69  the server does not answer, or refuses  76  the lock was lost while the command ran
+  73  --once: perhaps it was not recorded     77  --strict: the lock was not given back
   `run` otherwise exits as its command does, 128 + n if signal n ended it.";
 
 const RUN_EXAMPLES: &str = "\
@@ -71,7 +73,8 @@ without the lock, the server is told, which takes 2 s at most.
 
 A run of `--once` is recorded if the command exits with 0. A run that fails, or that a signal told
 to stop, is not recorded, and may be started again. A server that is away is asked again while the
-lock is held. Exit code 73: the command exited with 0, may not be recorded, and may run again.
+lock is held. Exit code 73: the command exited with 0, but perhaps that was not recorded. Then a
+later run of the same KEY starts it again.
 
 A lock that cannot be given back stays for its TTL, which is told on stderr. With --strict the exit
 code is then 77 if the command exited with 0.
@@ -83,8 +86,8 @@ SIGINT or SIGTERM within the grace kills at once. If leasehold itself is killed,
 the command (on Linux), and others get in when the TTL is over.
 
 Exit codes: the command's own; 128 + n if signal n ended it; 126 and 127 if it cannot be run or
-found; 64 usage; 69 backend unavailable; 73 it ran, and may not be recorded; 75 lock not acquired;
-76 lock lost while running; 77 with --strict, lock not given back.";
+found; 64 usage; 69 the server does not answer, or refuses; 73 it ran, but perhaps that was not
+recorded; 75 lock not acquired; 76 lock lost while running; 77 with --strict, lock not given back.";
 
 const HOLD_EXAMPLES: &str = "\
 Examples:
@@ -104,8 +107,8 @@ With --json-lines each line of the input asks for a lock, or gives one back:
   {\"release\":\"1\"}
 Events have the id then, and tell also that a lock is busy or released.
 
-Exit codes: 0 given back; 128 + n after signal n; 64 usage; 69 backend unavailable; 75 lock not
-acquired; 76 lock lost.";
+Exit codes: 0 given back; 128 + n after signal n; 64 usage; 69 the server does not answer, or
+refuses; 75 lock not acquired; 76 lock lost.";
 
 const ELECT_EXAMPLES: &str = "\
 Examples:
@@ -121,7 +124,7 @@ that failed, this is a candidate again, one second later. It ends when the comma
 when it was signalled, or when the command cannot be run.
 
 Exit codes: 0 if the command ended well; after a signal as `run`, 128 + n if signal n ended the
-command or the waiting; 126 and 127 if the command cannot be run or found; 64 usage; 69 backend
+command or the waiting; 126 and 127 if the command cannot be run or found; 64 usage; 69 the server
 refuses.";
 
 const LEADER_EXAMPLES: &str = "\
@@ -253,16 +256,16 @@ pub(crate) enum Command {
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) request: Request,
-    /// Let nobody else start within this long of the start, however short the command is; does not wait
+    /// Keep others out for this long from the start, also when the command has ended; a busy lock is not waited for
     #[arg(long, value_name = "SPAN", conflicts_with_all = ["wait", "shared", "limit", "take"], value_parser = humantime::parse_duration)]
     pub(crate) at_least: Option<Duration>,
     /// Stop renewing after this long, so that a command that hangs loses the lock one TTL later
     #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
     pub(crate) at_most: Option<Duration>,
-    /// Run this occurrence once, such as the day that it is for; does not wait
+    /// Run once for this key, such as the day that it is for; a busy lock is not waited for
     #[arg(long, value_name = "KEY", conflicts_with_all = ["wait", "shared", "limit", "take"], value_parser = public)]
     pub(crate) once: Option<String>,
-    /// Time for which it is remembered that the occurrence ran and exited with 0
+    /// Time for which it is remembered that the command ran for the key of --once and exited with 0
     #[arg(long, value_name = "SPAN", default_value = "7d", requires = "once", value_parser = humantime::parse_duration)]
     pub(crate) remember: Duration,
     /// Exit with N in place of 75 if the lock was not acquired
@@ -271,7 +274,7 @@ pub(crate) struct Run {
     /// Exit with 77 if the command exited with 0 and the lock could not be given back
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Print errors alone; a lock that was not acquired is no error, and is told by exit code 75
+    /// Print only errors; a lock that was not acquired is no error, and is told by exit code 75
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// The lock, or several locks, of which the command has all or none
@@ -347,7 +350,7 @@ pub(crate) struct Hold {
 
 #[derive(Debug, Args)]
 pub(crate) struct Elect {
-    /// Print errors alone
+    /// Print only errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// The election
