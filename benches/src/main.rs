@@ -19,6 +19,7 @@ mod cpu;
 mod effort;
 mod figures;
 mod floors;
+mod network;
 mod options;
 mod ours;
 mod peers;

@@ -102,7 +102,7 @@ impl DistributedLock for EtcdBackend {
         let (owner, revision) = (lease.owner(), self.cluster.floors.revision(lease.token())?);
         Some(Box::pin(async move {
             tokio::time::sleep(WATCHED_AFTER).await;
-            watches.gone(&key, revision).await;
+            watches.gone(key, revision).await;
             claims.lost(owner, revision);
             LostReason::Evicted
         }))

@@ -12,7 +12,8 @@ use crate::child::{self, Child};
 use crate::client::{Result, fresh_name};
 use crate::contender::OURS;
 use crate::cpu;
-use crate::figures::{BYTES, CLIENT_CORES, Case, LOST, RENEWALS};
+use crate::figures::{BYTES, CLIENT_CORES, Case, LOST, RENEWAL_BYTES, RENEWALS};
+use crate::network;
 use crate::round::Round;
 
 pub(crate) const NAME: &str = "held";
@@ -33,8 +34,10 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     let mut child = Child::start(&["hold", round.store.url(), &held.to_string()])?;
     child.line().await?;
     let before = round.store.requests().await?;
+    let bytes = network::by_loopback()?;
     child.go().await?;
     let seen: Seen = serde_json::from_str(&child.line().await?)?;
+    let bytes = network::by_loopback()?.saturating_sub(bytes);
     let after = round.store.requests().await?;
     child.go().await?;
     child.line().await?;
@@ -44,6 +47,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     if let Some((after, before)) = after.zip(before) {
         let requests = after - before;
         round.note(case, OURS, RENEWALS, requests as f64 * 100.0 / held as f64);
+        round.note(case, OURS, RENEWAL_BYTES, bytes as f64 / held as f64);
     }
     Ok(())
 }

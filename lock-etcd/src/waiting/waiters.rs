@@ -323,17 +323,18 @@ impl Turn {
 
     /// Watches whether the claim with this key goes, which was there when our own was made.
     fn watch(&self, key: &[u8]) -> Watch {
-        self.watches.watch(key, self.place.revision)
+        self.watches.watch(key.into(), self.place.revision)
     }
 
     /// Watches the own key, and those of the nearest before it. Whether that opens another watch.
     fn watch_nearest(&self, watched: &mut Vec<Watch>) -> bool {
         let nearest: Vec<_> = self.place.ahead().keys.iter().take(NEAREST).cloned().collect();
         let own = self.place.keys.own.as_bytes();
-        watched.retain(|watch| watch.key == own || nearest.contains(&watch.key));
+        let is_near = |watch: &Watch| nearest.iter().any(|key| watch.is_of(key));
+        watched.retain(|watch| watch.is_of(own) || is_near(watch));
         let known = watched.len();
         for key in nearest {
-            if !watched.iter().any(|watch| watch.key == key) {
+            if !watched.iter().any(|watch| watch.is_of(&key)) {
                 watched.push(self.watch(&key));
             }
         }
@@ -345,11 +346,11 @@ impl Turn {
     fn must_look(&self, watched: &[Watch]) -> bool {
         let mut ahead = self.place.ahead();
         let gone =
-            |key: &Vec<u8>| watched[1..].iter().any(|watch| watch.is_gone() && watch.key == *key);
+            |key: &Vec<u8>| watched[1..].iter().any(|watch| watch.is_of(key) && watch.is_gone());
         ahead.keys.retain(|key| !gone(key));
         let nearest = ahead.keys.iter().take(NEAREST);
         let all_watched =
-            nearest.clone().all(|key| watched[1..].iter().any(|watch| watch.key == *key));
+            nearest.clone().all(|key| watched[1..].iter().any(|watch| watch.is_of(key)));
         ahead.is_none()
             || !all_watched
             || (!ahead.is_whole && ahead.keys.len() < NEAREST)

@@ -5,7 +5,9 @@
 //! us: when it breaks, all watches are opened again, and all keys are read again, many by one request.
 
 use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use etcd_client::{
@@ -16,7 +18,7 @@ use futures_util::future::FutureExt;
 use futures_util::stream;
 use lock_core::BackendError;
 use lock_core::backend::Changes;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -52,10 +54,16 @@ struct Registry {
     requests: VecDeque<Request>,
 }
 
+/// A watch, and what was seen of its keys.
 struct Watched {
     target: Target,
     sent: bool,
-    seen: watch::Sender<Seen>,
+    /// Number of times that it was opened.
+    opened: u64,
+    gone: bool,
+    /// True if something was seen since the watcher looked.
+    is_new: bool,
+    watcher: Option<Waker>,
 }
 
 /// Target of a watch in the store.
@@ -63,13 +71,13 @@ struct Watched {
 enum Target {
     /// Deletions of a key after this revision: a renewal that moves it to another lease does not matter. The stream of a
     /// member that lags behind tells of earlier ones, which are of an earlier claim with the same key.
-    Key(Vec<u8>, i64),
+    Key(Arc<[u8]>, i64),
     /// All changes of a key.
-    KeyChanges(Vec<u8>),
+    KeyChanges(Arc<[u8]>),
     /// Deletions of the keys that start so.
-    DeletionsStartingWith(Vec<u8>),
+    DeletionsStartingWith(Arc<[u8]>),
     /// All changes of the keys that start so.
-    KeysStartingWith(Vec<u8>),
+    KeysStartingWith(Arc<[u8]>),
 }
 
 /// Message for the stream.
@@ -86,21 +94,12 @@ enum End {
     Refused,
 }
 
-/// Sight of a key.
-#[derive(Clone, Copy, Default)]
-struct Seen {
-    /// Number of times that the watch was opened.
-    opened: u64,
-    gone: bool,
-}
-
 /// A watch of one key, or of many. It is closed when it is dropped.
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     id: i64,
     /// Or what the keys start with.
-    pub(crate) key: Vec<u8>,
-    seen: watch::Receiver<Seen>,
+    key: Arc<[u8]>,
     /// Number of times that it had been opened when [`opened`](Self::opened) returned last.
     opened: u64,
 }
@@ -108,27 +107,45 @@ pub(crate) struct Watch {
 impl Watch {
     /// Returns once the watch is open. Read the key then: what happened before is not told.
     pub(crate) async fn opened(&mut self) {
-        match self.seen.wait_for(|seen| seen.opened > 0).await.map(|seen| seen.opened) {
-            Ok(opened) => self.opened = opened,
-            Err(_) => std::future::pending().await,
-        }
+        self.opened = self.seen(|seen| (seen.opened > 0).then_some(seen.opened)).await;
     }
 
     /// Returns true if the watch was opened again since: events meanwhile are not told.
     pub(crate) fn was_reopened(&self) -> bool {
-        self.seen.borrow().opened > self.opened
+        self.is_now(|seen| seen.opened > self.opened)
     }
 
     /// Returns true if the key was deleted since the watch was opened.
     pub(crate) fn is_gone(&self) -> bool {
-        self.seen.borrow().gone
+        self.is_now(|seen| seen.gone)
     }
 
     /// Returns once something was seen of the key since the last call.
     pub(crate) async fn changed(&mut self) {
-        if self.seen.changed().await.is_err() {
-            std::future::pending().await
-        }
+        self.seen(|seen| seen.is_new.then_some(())).await;
+    }
+
+    /// Returns true if it watches this key.
+    pub(crate) fn is_of(&self, key: &[u8]) -> bool {
+        *self.key == *key
+    }
+
+    fn is_now(&self, is_so: impl Fn(&Watched) -> bool) -> bool {
+        self.shared.registry().watched.get(&self.id).is_some_and(is_so)
+    }
+
+    /// Waits for what is looked for. It is nothing new then.
+    fn seen<T>(&self, look: impl Fn(&Watched) -> Option<T>) -> impl Future<Output = T> {
+        poll_fn(move |cx| {
+            let mut registry = self.shared.registry();
+            let Some(watched) = registry.watched.get_mut(&self.id) else { return Poll::Pending };
+            let Some(found) = look(watched) else {
+                watched.watcher = Some(cx.waker().clone());
+                return Poll::Pending;
+            };
+            watched.is_new = false;
+            Poll::Ready(found)
+        })
     }
 }
 
@@ -147,14 +164,14 @@ impl Watches {
 
     /// Returns once the claim that was made with this `key` in this `revision` is certainly gone, at any time since the
     /// call.
-    pub(crate) async fn gone(&self, key: &str, revision: i64) {
-        let mut watch = self.watch(key.as_bytes(), revision);
+    pub(crate) async fn gone(&self, key: Arc<str>, revision: i64) {
+        let mut watch = self.watch(key.clone().into(), revision);
         // C8: the key is certainly gone.
         while !watch.is_gone() {
             if watch.was_reopened() || watch.opened == 0 {
                 watch.opened().await;
                 // Boxed, since very many keys are watched, and few are read at a time.
-                if Box::pin(self.shared.lacks(key, revision)).await {
+                if Box::pin(self.shared.lacks(&key, revision)).await {
                     return;
                 }
             } else {
@@ -164,24 +181,24 @@ impl Watches {
     }
 
     /// Watches from now on whether `key` is deleted, by a deletion after this revision.
-    pub(crate) fn watch(&self, key: &[u8], since: i64) -> Watch {
-        self.open(Target::Key(key.to_vec(), since))
+    pub(crate) fn watch(&self, key: Arc<[u8]>, since: i64) -> Watch {
+        self.open(Target::Key(key, since))
     }
 
     /// Watches from now on whether `key` is written or deleted.
     pub(crate) fn watch_changes(&self, key: &[u8]) -> Watch {
-        self.open(Target::KeyChanges(key.to_vec()))
+        self.open(Target::KeyChanges(key.into()))
     }
 
     /// Watches from now on whether any key is deleted that starts with `start`.
     pub(crate) fn watch_deletions(&self, start: &str) -> Watch {
-        self.open(Target::DeletionsStartingWith(start.into()))
+        self.open(Target::DeletionsStartingWith(start.as_bytes().into()))
     }
 
     /// Tells of changes of the keys that start with `start`, and each time the watch is opened, since what
     /// happened before is not told (C44).
     pub(crate) fn changes(&self, start: &str) -> Changes {
-        let watch = self.open(Target::KeysStartingWith(start.into()));
+        let watch = self.open(Target::KeysStartingWith(start.as_bytes().into()));
         Box::pin(stream::unfold(watch, async |mut watch| {
             watch.changed().await;
             Some(((), watch))
@@ -190,10 +207,10 @@ impl Watches {
 
     fn open(&self, target: Target) -> Watch {
         self.ensure_running();
-        let key = target.key().to_vec();
-        let (id, seen) = self.shared.registry().open(target);
+        let key = target.key().clone();
+        let id = self.shared.registry().open(target);
         self.shared.changed.notify_one();
-        Watch { shared: self.shared.clone(), id, key, seen, opened: 0 }
+        Watch { shared: self.shared.clone(), id, key, opened: 0 }
     }
 
     fn ensure_running(&self) {
@@ -267,7 +284,7 @@ impl Shared {
         mut client: Client,
     ) -> Result<Option<(WatchRequestSender, WatchResponseStream)>, Error> {
         let Some((id, target)) = self.registry().first() else { return Ok(None) };
-        let stream = client.watch(target.key(), Some(target.options(id))).await?;
+        let stream = client.watch(&**target.key(), Some(target.options(id))).await?;
         self.registry().sent(Request::Open(id));
         Ok(Some(stream.split()))
     }
@@ -315,7 +332,7 @@ async fn send(
 ) -> Result<(), Error> {
     match next {
         Some((Request::Open(id), Some(target))) => {
-            sender.watch(target.key(), Some(target.options(id))).await
+            sender.watch(&**target.key(), Some(target.options(id))).await
         }
         Some((Request::Cancel(id), _)) => sender.cancel(id).await,
         Some((Request::Open(_), None)) | None => Ok(()),
@@ -329,7 +346,7 @@ fn deletion(event: &Event) -> Option<i64> {
 }
 
 impl Target {
-    fn key(&self) -> &[u8] {
+    fn key(&self) -> &Arc<[u8]> {
         match self {
             Self::Key(key, _)
             | Self::KeyChanges(key)
@@ -360,12 +377,13 @@ impl Target {
 }
 
 impl Registry {
-    fn open(&mut self, target: Target) -> (i64, watch::Receiver<Seen>) {
+    fn open(&mut self, target: Target) -> i64 {
         self.last_id += 1;
-        let (seen, receiver) = watch::channel(Seen::default());
-        self.watched.insert(self.last_id, Watched { target, sent: false, seen });
+        let (sent, opened, gone, is_new, watcher) = Default::default();
+        let watched = Watched { target, sent, opened, gone, is_new, watcher };
+        self.watched.insert(self.last_id, watched);
         self.requests.push_back(Request::Open(self.last_id));
-        (self.last_id, receiver)
+        self.last_id
     }
 
     fn close(&mut self, id: i64) {
@@ -426,15 +444,15 @@ impl Registry {
     }
 
     fn read(&mut self, response: &WatchResponse) {
-        let Some(watched) = self.watched.get(&response.watch_id()) else { return };
+        let Some(watched) = self.watched.get_mut(&response.watch_id()) else { return };
         let mut deletions = response.events().iter().filter_map(deletion);
         let gone = deletions.any(|revision| watched.target.is_gone_by(revision));
         let opened = response.created();
         if opened || !response.events().is_empty() {
-            watched.seen.send_modify(|seen| {
-                seen.gone |= gone;
-                seen.opened += u64::from(opened);
-            });
+            watched.gone |= gone;
+            watched.opened += u64::from(opened);
+            watched.is_new = true;
+            watched.watcher.take().into_iter().for_each(Waker::wake);
         }
     }
 }
@@ -446,7 +464,7 @@ mod tests {
     /// C27, C8: the stream of a member that lags behind tells of the deletion of an earlier claim with the same key.
     #[test]
     fn c27_a_deletion_before_the_claim_was_made_is_none_of_it() {
-        let target = Target::Key(b"a".to_vec(), 7);
+        let target = Target::Key(b"a".as_slice().into(), 7);
         assert!(!target.is_gone_by(6));
         assert!(target.is_gone_by(8));
     }
