@@ -5,9 +5,9 @@ use std::fmt;
 
 use super::{BackendError, FencingToken};
 
-/// A token that is smaller than this part of the greatest one seen comes of another store: the tokens of one store are
-/// times in microseconds, or count on from such a time.
-const OTHER_STORE: u64 = 1_000_000;
+/// A token that is this far behind is of a holder that was paused for a minute, or of another store: tokens are times in
+/// microseconds, or count on from such a time.
+const OTHER_STORE: u64 = 60_000_000;
 
 /// Why a fence did not let a token pass. The text has the whole cause, in one line.
 #[derive(Debug)]
@@ -36,8 +36,10 @@ impl fmt::Display for FenceError {
         match self {
             Self::Stale { token, seen } => {
                 write!(f, "token {token} is stale: the resource has seen {seen}")?;
-                match token.get() < seen.get() / OTHER_STORE {
-                    true => f.write_str(": the resource has seen tokens of another store"),
+                match seen.get().saturating_sub(token.get()) > OTHER_STORE {
+                    true => f.write_str(
+                        ": a later holder was there, or the resource has seen tokens of another store",
+                    ),
                     false => Ok(()),
                 }
             }
@@ -64,8 +66,10 @@ mod tests {
         let token = |value| FencingToken::new(value).expect("a token");
         let told = |token, seen| FenceError::Stale { token, seen }.to_string();
         let seen = token(1_795_251_431_457_000);
-        assert!(told(token(38), seen).ends_with("tokens of another store"));
-        assert!(!told(token(1_795_251_431_456_999), seen).contains("another store"));
+        for behind in [38, 1_795_251_371_456_999] {
+            assert!(told(token(behind), seen).ends_with("tokens of another store"));
+        }
+        assert!(!told(token(1_795_251_371_457_000), seen).contains("another store"));
         assert!(!told(token(6), token(7)).contains("another store"));
     }
 }
