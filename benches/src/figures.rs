@@ -26,7 +26,7 @@ pub(crate) const SERVER_CORES: &str = "server_cores";
 pub(crate) const BYTES: &str = "bytes_per_hold";
 /// In a third of the TTL, which is how often a hold is renewed.
 pub(crate) const RENEWALS: &str = "requests_per_100_renewals";
-/// Those of the machine by loopback, with answers and headers, while each hold is renewed once.
+/// Bytes by the loopback of the machine, with answers and headers, while each hold is renewed once.
 pub(crate) const RENEWAL_BYTES: &str = "bytes_per_renewal";
 pub(crate) const LOST: &str = "lost";
 /// The p50 at the end of a long life, by that at its beginning.
