@@ -52,7 +52,7 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 /// Time that a loaded machine may add to a bound of the contract.
-const SLACK: Duration = Duration::from_millis(500);
+const SLACK: Duration = Duration::from_secs(1);
 
 const NAME: &str = "shared";
 

@@ -174,10 +174,10 @@ pub async fn c40_a_candidate_behind_one_that_gave_up_is_elected(harness: &dyn Ha
     let holder = other.acquire(patient(&name, harness.limit())).await.expect("a free lock");
     let election = one.election(&name).ttl(harness.limit()).label("elected");
     let waits = one.acquire(patient(&name, harness.limit()));
-    let (gave_up, elected) = tokio::join!(timeout(harness.slack(), waits), async {
+    let (gave_up, elected) = tokio::join!(timeout(harness.moment(), waits), async {
         let candidate = election.campaign();
         tokio::pin!(candidate);
-        let early = timeout(harness.slack() * 2, &mut candidate).await;
+        let early = timeout(harness.moment() * 2, &mut candidate).await;
         assert!(early.is_err(), "another holds the lock: {early:?}");
         holder.release().await.expect("held to the end");
         candidate.await

@@ -68,10 +68,11 @@ fn told_as_closed(acquired: Result<LockGuard, LockError>) {
 
 /// C20: a shutdown does not wait for acquisitions that nobody polls any more.
 pub async fn c20_shutdown_waits_for_no_acquisition_that_nobody_polls(harness: &dyn Harness) {
-    let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
+    let (holder, (waiter, _)) = (client(harness).await, faulty_client(harness).await);
+    let name = fresh_name();
     let guard = holder.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
     let mut waiting = pin!(waiter.acquire(patient(&name, harness.limit() * 2)));
-    let waits = timeout(harness.slack(), &mut waiting).await.is_err();
+    let waits = timeout(harness.moment(), &mut waiting).await.is_err();
     assert!(waits, "a lock that is held is to be granted to nobody else");
     let limit = harness.request_timeout() + harness.slack();
     timeout(limit, waiter.shutdown()).await.expect("it does not wait");
@@ -85,7 +86,7 @@ pub async fn c20_shutdown_waits_for_no_acquisition_that_nobody_polls(harness: &d
 pub async fn c20_shutdown_waits_for_a_release_under_way(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let guard = client.acquire(patient(&fresh_name(), harness.limit())).await.expect("a free lock");
-    faulty.once(Operation::Release, Fault::Late(harness.slack()));
+    faulty.once(Operation::Release, Fault::Late(harness.moment()));
     let (mut releasing, mut closing) = (pin!(guard.release()), pin!(client.shutdown()));
     tokio::select! {
         biased;

@@ -299,7 +299,7 @@ pub async fn a_lease_is_detached_and_attached(harness: &dyn Harness) {
 pub async fn c48_a_wait_shorter_than_an_answer_times_out(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, asked) = (fresh_name(), Instant::now());
-    faulty.always(Operation::Acquire, Fault::Late(harness.slack()));
+    faulty.always(Operation::Acquire, Fault::Late(harness.moment()));
     for millis in [1, 5, 20] {
         let wait = Wait::AtMost(Duration::from_millis(millis));
         let short = client.acquire(LockRequest::from(&name).wait(wait)).await;

@@ -141,7 +141,7 @@ pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
     let name = fresh_name();
     let guard = client.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
     let signal = guard.lost_signal();
-    faulty.once(Operation::Release, Fault::Late(harness.slack()));
+    faulty.once(Operation::Release, Fault::Late(harness.moment()));
     let release = tokio::spawn(guard.release());
     eventually(harness, "the release is under way", async || faulty.calls(Operation::Release) > 0)
         .await;

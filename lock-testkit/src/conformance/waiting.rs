@@ -99,7 +99,7 @@ pub async fn c27_a_release_lets_the_next_one_in(harness: &dyn Harness) {
         Wakeup::Poll(pause) => pause,
         _ => FALLBACK_POLL / 4,
     };
-    let (usual, bound) = (took[took.len() / 2], told + harness.slack());
+    let (usual, bound) = (took[took.len() / 2], told + harness.moment());
     assert!(usual < bound, "a release is to let the next one in within {bound:?}: {took:?}");
 }
 
