@@ -149,7 +149,8 @@ impl LockClient {
     /// Acquires a lock if it is free: `None` if another holds it.
     ///
     /// It is [`acquire`](Self::acquire) with [`Wait::Never`], for callers to whom "no" is an answer. It takes
-    /// one round trip. If the server is dead, silent or cannot be resolved, it takes one
+    /// one round trip, or up to two where others of this client try the same lock: one request at a time serves all that
+    /// began before it was sent (C26). If the server is dead, silent or cannot be resolved, it takes one
     /// [request time-out](crate::ClientOptions::request_timeout) at the most (C17), 2 s by default, because it
     /// tries again until then. Choose a shorter one where that is too long for your caller.
     ///

@@ -69,6 +69,20 @@ async fn storm(store: &Store, request: impl Fn(usize) -> LockRequest) -> (usize,
     (store.asked(), withdrawn, usize::try_from(in_turn).expect("a few"))
 }
 
+/// C26: an answer serves each head that takes the place over, for as long as a look at the server is not due.
+#[tokio::test(start_paused = true)]
+async fn c26_an_answer_serves_the_heads_after_it() {
+    let store = Store::new();
+    let holder = store.other().acquire("a").await.expect("a free lock");
+    let began = Instant::now();
+    let (asked, withdrawn, _) = storm(&store, |_| patient(ROUND_TRIP * 4)).await;
+    let seconds = usize::try_from(began.elapsed().as_secs()).expect("a few");
+    assert!(asked <= 2 * (seconds + 1), "{asked} requests in {:?}", began.elapsed());
+    assert!(withdrawn <= 20, "{withdrawn} withdrawals");
+    holder.release().await.expect("held to the end");
+    drop(store.locks.acquire(patient(ROUND_TRIP * 2)).await.expect("it is free"));
+}
+
 /// C26: no head lives to see its answer, and the next head waits for the same answer.
 #[tokio::test(start_paused = true)]
 async fn c26_a_storm_costs_the_server_one_request_at_a_time() {
@@ -115,9 +129,10 @@ async fn c26_callers_of_several_kinds_ask_one_at_a_time() {
     assert_eq!(store.waiters().await, 0, "C19: a place outlives the storm");
 }
 
-/// C18: a caller that does not wait costs one request, whatever it asks for, and leaves nothing to withdraw.
+/// C18: callers that do not wait cost a request each at the most, whatever they ask for, and leave nothing to withdraw.
+/// Those that want the lock alone share requests.
 #[tokio::test(start_paused = true)]
-async fn c18_a_storm_of_tries_costs_a_request_each() {
+async fn c18_a_storm_of_tries_costs_a_request_each_at_most() {
     const CALLERS: usize = 200;
     const ROUNDS: usize = 20;
     let store = Store::new();
@@ -132,7 +147,8 @@ async fn c18_a_storm_of_tries_costs_a_request_each() {
         }
     };
     join_all((0..CALLERS).map(caller)).await;
-    assert_eq!(store.asked(), CALLERS * ROUNDS);
+    let (shared, together) = (CALLERS / 2 * ROUNDS, ROUNDS * 2);
+    assert!((shared..=shared + together).contains(&store.asked()), "{}", store.asked());
     assert_eq!(store.waiters().await, 0, "a try waits");
     assert_eq!(store.faulty.calls(Operation::Withdraw), 0, "C19: a refused claim leaves nothing");
     holder.release().await.expect("held to the end");

@@ -10,11 +10,14 @@ use tracing::Instrument;
 use super::hold::Hold;
 use super::janitor::InFlight;
 use super::local_queue::Turn;
-use super::server_place::ServerPlace;
+use super::progress::Progress;
+use super::server_place::{Busy, ServerPlace};
 use super::shared::{Acquired, Shared};
 use super::succession::{Passed, Succession};
+use super::tries::TryTurn;
 use crate::model::{
-    Capabilities, Claim, Contention, Kind, Lease, LockError, LockName, LockRequest, Wait,
+    BackendError, Capabilities, Claim, Contention, Kind, Lease, LockError, LockName, LockRequest,
+    Wait,
 };
 
 /// A hold, and to whom it may pass.
@@ -101,7 +104,10 @@ impl Acquisition {
         // A claim whose request had no answer does not wait in line: if the lock is held for it, those in line wait
         // for it.
         if !wait.waits() || !self.place.is_new() {
-            let lease = self.ask(wait, request).await?;
+            let lease = match self.place.is_new() && self.place.claim.kind == Kind::Exclusive {
+                true => self.try_in_turn(wait, request).await?,
+                false => self.ask(wait, request).await?,
+            };
             return Ok((self.hold(lease, request)?, None));
         }
         let (turn, passed, wait) = self.turn(wait).await?;
@@ -117,6 +123,39 @@ impl Acquisition {
         let (lease, turn) = self.ask_as_head(turn, wait, request).await?;
         let succession = turn.filter(|_| self.hands_off()).map(Succession::begin);
         Ok((self.hold(lease, request)?, succession))
+    }
+
+    /// Asks the server once, unless another try of this client learns meanwhile that the lock is busy.
+    async fn try_in_turn(&mut self, wait: Wait, request: &LockRequest) -> Result<Lease, LockError> {
+        let Self { shared, place, .. } = self;
+        let (limit, began) = (shared.options.request_timeout, Instant::now());
+        let (name, one) = (place.claim.name.clone(), shared.tries.begin(&place.claim.name));
+        let mut progress = Progress::new(wait, limit);
+        let asking = match timeout(limit, one.turn()).await {
+            Ok(TryTurn::Ask(asking)) => asking,
+            Ok(TryTurn::Busy(seen)) => {
+                request.listener().tell(&seen);
+                let (asked, answered) = (shared.options.clock.now(), Instant::now());
+                progress.busy(&Busy { seen, asked, answered });
+                return Err(progress.into_error(&name, shared.name()));
+            }
+            Err(_) => {
+                let error = BackendError::no_answer(shared.name(), limit);
+                return Err(LockError::backend("acquire", Some(&name), error));
+            }
+        };
+        // C17: the wait for its turn is part of it.
+        let waiting = shared.waiting().within(limit.saturating_sub(began.elapsed()));
+        let asked = waiting.acquire(place, wait, request.listener()).await;
+        match &asked {
+            Ok(_) => asking.granted(),
+            Err(error) => {
+                if let Some(seen) = error.contention() {
+                    asking.busy(seen.clone());
+                }
+            }
+        }
+        asked
     }
 
     /// Asks the server for the line. If it ends without a grant, the next head goes on with its place.

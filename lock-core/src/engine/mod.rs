@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Acquisition ── local queue ── wait ── retry      from a request to a hold
+//!                └ tries ┘                           where it does not wait
 //!   Renewer ────── Hold                              while it is held
 //!   JointHolds                                       shared by several guards
 //!   Succession                                       from one task of a client to the next
@@ -30,6 +31,7 @@ mod several;
 mod shared;
 mod succession;
 mod telemetry;
+mod tries;
 mod wait;
 mod work;
 

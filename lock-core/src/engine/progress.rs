@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::retry::{jittered, pause_after};
+use super::server_place::Busy;
 use crate::backend::FALLBACK_POLL;
 use crate::model::{
     BackendError, Contention, LockError, LockName, Moment, Outcome, ServerTime, Ttl, Wait, Wakeup,
@@ -38,7 +39,7 @@ const OUTAGE_BORNE: u32 = 5;
 #[derive(Debug)]
 enum Standing {
     Unanswered,
-    Busy,
+    Busy(Instant),
     Conflict(BackendError),
     Late(Instant),
     Outage(Instant, BackendError),
@@ -117,12 +118,13 @@ impl Progress {
         }
     }
 
-    /// The server said "busy" to a request of the moment `asked`.
-    pub(super) fn busy(&mut self, asked: Moment, seen: Contention) {
-        self.last_answer = seen.at.map(|at| (asked, at));
+    /// The server said "busy", to this acquisition or to the one whose place it took.
+    pub(super) fn busy(&mut self, busy: &Busy) {
+        self.last_answer = busy.seen.at.map(|at| (busy.asked, at));
         self.may_be_applied |= self.waits();
-        self.repeats = if matches!(self.standing, Standing::Busy) { self.repeats + 1 } else { 0 };
-        (self.standing, self.seen) = (Standing::Busy, Some(seen));
+        self.repeats =
+            if matches!(self.standing, Standing::Busy(_)) { self.repeats + 1 } else { 0 };
+        (self.standing, self.seen) = (Standing::Busy(busy.answered), Some(busy.seen.clone()));
     }
 
     /// The lock is held with another number of permits. Its holders may be gone within the wait (C33).
@@ -164,9 +166,10 @@ impl Progress {
         let (since, repeats) = self.trouble(of);
         let earlier = match std::mem::replace(&mut self.standing, Standing::Unanswered) {
             Standing::Outage(_, earlier) => Some(earlier),
-            Standing::Unanswered | Standing::Busy | Standing::Conflict(_) | Standing::Late(_) => {
-                None
-            }
+            Standing::Unanswered
+            | Standing::Busy(_)
+            | Standing::Conflict(_)
+            | Standing::Late(_) => None,
         };
         self.standing = Standing::Outage(since, error.told_after(earlier));
         self.repeats = repeats;
@@ -192,7 +195,7 @@ impl Progress {
         match self.standing {
             _ if now.saturating_duration_since(of.end) > self.request_timeout => (now, 0),
             Standing::Late(since) | Standing::Outage(since, _) => (since, self.repeats + 1),
-            Standing::Unanswered | Standing::Busy | Standing::Conflict(_) => {
+            Standing::Unanswered | Standing::Busy(_) | Standing::Conflict(_) => {
                 (of.sent.max(now.checked_sub(self.request_timeout / 2).unwrap_or(now)), 0)
             }
         }
@@ -206,12 +209,12 @@ impl Progress {
             (None, Standing::Late(since) | Standing::Outage(since, _)) => {
                 Some(*since + self.request_timeout * OUTAGE_BORNE)
             }
-            (None, Standing::Unanswered | Standing::Busy | Standing::Conflict(_)) => None,
+            (None, Standing::Unanswered | Standing::Busy(_) | Standing::Conflict(_)) => None,
         }
     }
 
     pub(super) fn is_over(&self) -> bool {
-        let answered = matches!(self.standing, Standing::Busy);
+        let answered = matches!(self.standing, Standing::Busy(_));
         let ended = self.give_up_at().is_some_and(|end| Instant::now() >= end);
         ended || (answered && !self.waits())
     }
@@ -229,15 +232,24 @@ impl Progress {
             (Standing::Unanswered, _) => Duration::ZERO,
             (Standing::Late(_) | Standing::Outage(..), _) => pause_after(self.repeats),
             // C28: late within its bound, since most are woken before.
-            (Standing::Busy, Wakeup::Push) => FALLBACK_POLL.mul_f64(random::within(0.8..1.0)),
-            (Standing::Busy, Wakeup::Poll(longest)) => self.poll_within(longest),
+            (Standing::Busy(_), Wakeup::Push) => FALLBACK_POLL.mul_f64(random::within(0.8..1.0)),
+            (Standing::Busy(_), Wakeup::Poll(longest)) => self.poll_within(longest),
             // No backend queues it.
             (Standing::Conflict(_), _) => self.poll_within(FALLBACK_POLL),
         };
         // A holder that died releases nothing: its lease ends unannounced.
         let expiry = self.seen.as_ref().and_then(|seen| seen.ttl_left).unwrap_or(pause);
         let left = self.give_up_at().map(|end| end.saturating_duration_since(Instant::now()));
-        pause.min(expiry + FIRST_POLL + self.stagger()).min(left.unwrap_or(pause))
+        let due = pause.min(expiry + FIRST_POLL + self.stagger()).saturating_sub(self.age());
+        due.min(left.unwrap_or(due))
+    }
+
+    /// Returns the time since the answer that stands, which may have come to the head before.
+    fn age(&self) -> Duration {
+        match self.standing {
+            Standing::Busy(answered) => answered.elapsed(),
+            _ => Duration::ZERO,
+        }
     }
 
     /// The pause of a poll: it grows up to `longest`.
@@ -267,7 +279,7 @@ impl Progress {
             (Standing::Late(_), _) if self.wait == Wait::Forever => {
                 of_backend(&name, always_late(backend), self.may_be_applied)
             }
-            (Standing::Busy, Some(contention)) if self.wait == Wait::Never => {
+            (Standing::Busy(_), Some(contention)) if self.wait == Wait::Never => {
                 LockError::NotAcquired { name, contention }
             }
             (_, contention) => {
@@ -309,12 +321,17 @@ mod tests {
         Conflict,
     }
 
+    fn busy() -> Busy {
+        let (asked, answered) = (SystemClock.now(), Instant::now());
+        Busy { seen: Contention::unknown(), asked, answered }
+    }
+
     async fn take(progress: &mut Progress, step: Step) {
         let of = progress.try_since(Instant::now());
         let took = if matches!(step, Step::Silent) { of.end - of.sent } else { MS };
         advance(took).await;
         match step {
-            Step::Busy => progress.busy(SystemClock.now(), Contention::unknown()),
+            Step::Busy => progress.busy(&busy()),
             Step::Late => progress.granted_late(of),
             Step::Refused => progress.failed(of, BackendError::no_answer("test", took)),
             Step::Silent => progress.silent(of, "test"),
@@ -357,7 +374,7 @@ mod tests {
             let mut progress = Progress::new(Wait::Forever, TIMEOUT);
             let mut seen = Contention::unknown();
             (seen.ttl_left, seen.position) = (Some(50 * MS), position);
-            progress.busy(SystemClock.now(), seen);
+            progress.busy(&Busy { seen, ..busy() });
             progress.pause(Wakeup::Push)
         };
         assert_eq!(pause_of(Some(0)), 51 * MS);

@@ -13,7 +13,7 @@ use super::containment::contained;
 use super::local_queue::LineAnswers;
 use super::owned_claim::OwnedClaim;
 use crate::backend::{Attempt, DistributedLock, WaiterEvent, WaiterEvents, WaiterHandle};
-use crate::model::{BackendError, Claim, Clock, Moment};
+use crate::model::{BackendError, Claim, Clock, Contention, Moment};
 
 /// A claim with its place in the server's queue: where it is woken, and the request that is in flight.
 ///
@@ -22,6 +22,8 @@ use crate::model::{BackendError, Claim, Clock, Moment};
 pub(crate) struct ServerPlace {
     // Dropped before the claim is withdrawn.
     request: Option<Request>,
+    /// The last answer, if it was "busy" and nothing was asked since.
+    busy: Option<Busy>,
     channel: Option<(WaiterHandle, WaiterEvents)>,
     /// Of the line that it belongs to.
     pub(super) answers: Option<Arc<LineAnswers>>,
@@ -41,6 +43,15 @@ struct Request {
     answer: Mutex<BoxFuture<'static, Result<Attempt, BackendError>>>,
 }
 
+/// A "busy" of the server.
+#[derive(Clone)]
+pub(super) struct Busy {
+    pub(super) seen: Contention,
+    /// Read before the request was sent.
+    pub(super) asked: Moment,
+    pub(super) answered: Instant,
+}
+
 /// The server's answer to a request.
 pub(super) struct Answer {
     pub(super) attempt: Result<Attempt, BackendError>,
@@ -52,7 +63,7 @@ pub(super) struct Answer {
 
 impl ServerPlace {
     pub(crate) fn new(claim: Claim, owned: OwnedClaim) -> Self {
-        Self { request: None, channel: None, answers: None, claim, owned }
+        Self { request: None, busy: None, channel: None, answers: None, claim, owned }
     }
 
     /// Returns true if nothing was sent yet.
@@ -70,6 +81,9 @@ impl ServerPlace {
     /// The same place, for the acquisition that made `claim`.
     pub(crate) fn taken_by(mut self, claim: Claim) -> Self {
         self.owned.keep_for(claim.ttl.as_duration());
+        if (self.claim.ttl, &self.claim.label) != (claim.ttl, &claim.label) {
+            self.busy = None;
+        }
         self.claim = Claim { owner: self.claim.owner, ..claim };
         // Its runtime may be gone, or not be driven.
         if self.request.as_ref().is_some_and(|request| request.runtime != current_runtime()) {
@@ -88,6 +102,7 @@ impl ServerPlace {
         if let Some(request) = &self.request {
             return request.sent;
         }
+        self.busy = None;
         if waits && self.channel.is_none() {
             self.channel = Some(WaiterHandle::channel());
         }
@@ -118,7 +133,17 @@ impl ServerPlace {
             self.answers.iter().for_each(|answers| answers.answered());
         }
         let is_outdated = (claim.ttl, &claim.label) != (self.claim.ttl, &self.claim.label);
+        if let (Ok(Attempt::Busy(seen)), true, false) =
+            (&attempt, self.channel.is_some(), is_outdated)
+        {
+            self.busy = Some(Busy { seen: seen.clone(), asked, answered: Instant::now() });
+        }
         Some(Answer { attempt, asked, is_outdated })
+    }
+
+    /// Returns the last answer, if it was "busy" and nothing was asked since: its place in the queue stands.
+    pub(super) fn last_busy(&self) -> Option<&Busy> {
+        self.busy.as_ref()
     }
 
     /// Waits no longer for the request in flight: its outcome is not known.
@@ -127,12 +152,12 @@ impl ServerPlace {
         self.owned.state().note(ClaimEvent::Unanswered);
     }
 
-    /// Waits until the server tells of its turn.
-    pub(super) async fn event(&self) -> WaiterEvent {
-        match &self.channel {
-            Some((_, events)) => events.next().await,
-            None => pending().await,
-        }
+    /// Waits until the server tells of its turn. Then no "busy" of before stands.
+    pub(super) async fn event(&mut self) -> WaiterEvent {
+        let Some((_, events)) = &self.channel else { return pending().await };
+        let event = events.next().await;
+        self.busy = None;
+        event
     }
 }
 
@@ -146,5 +171,36 @@ impl fmt::Debug for ServerPlace {
             .field("owned", &self.owned)
             .field("in_flight", &self.request.is_some())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::options::ClientOptions;
+    use super::super::shared::Shared;
+    use super::*;
+    use crate::memory::MemoryBackend;
+    use crate::model::LockRequest;
+    use crate::{LockClient, SystemClock};
+
+    /// C28: a head that leaves with its message read leaves no "busy" for the next one to wait upon.
+    #[tokio::test]
+    async fn c28_a_message_ends_what_was_answered_before() {
+        let store = MemoryBackend::new();
+        let holder = LockClient::new(store.clone()).acquire("a").await.expect("a free lock");
+        let backend: Arc<dyn DistributedLock> = Arc::new(store);
+        let shared = Shared::new(backend.clone(), ClientOptions::new());
+        let claim = LockRequest::new("a").ttl(Duration::from_secs(9)).claim().expect("a claim");
+        let owned = shared.own(claim.name.clone(), claim.owner, claim.ttl.as_duration());
+        let mut place = ServerPlace::new(claim, owned);
+        let sent = place.ask(&backend, &SystemClock, true);
+        let answer = place.answer(sent + Duration::from_secs(9)).await.expect("an answer");
+        assert!(matches!(answer.attempt, Ok(Attempt::Busy(_))) && place.last_busy().is_some());
+        place.channel.as_ref().expect("it waits").0.try_again();
+        assert!(matches!(place.event().await, WaiterEvent::TryAgain));
+        assert!(place.last_busy().is_none());
+        drop(holder);
     }
 }

@@ -21,6 +21,7 @@ use super::renewer::{Registration, Renewer};
 use super::retry;
 use super::succession::{Passed, Succession};
 use super::telemetry::Telemetry;
+use super::tries::Tries;
 use super::wait::{Limits, Waiting};
 use crate::backend::{
     DistributedLock, DistributedLockExt, Extension, LockAdmin, RecordsRuns, Release, Reservation,
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) renewer: Arc<Renewer>,
     pub(crate) janitor: Arc<Janitor>,
     pub(crate) local_queue: LocalQueue<Passed>,
+    pub(crate) tries: Tries,
     pub(crate) joint_holds: JointHolds<Acquired>,
     pub(crate) telemetry: Arc<Telemetry>,
     tasks: Mutex<Option<Tasks>>,
@@ -74,6 +76,7 @@ impl Shared {
             renewer,
             janitor,
             local_queue,
+            tries: Tries::default(),
             joint_holds,
             telemetry,
             tasks,

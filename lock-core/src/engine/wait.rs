@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::claim_state::{ClaimEvent, ClaimState};
 use super::options::ClientOptions;
 use super::progress::{Progress, Try};
 use super::renewer::Renewer;
-use super::server_place::{Answer, ServerPlace};
+use super::server_place::{Answer, Busy, ServerPlace};
 use super::telemetry::{waits_for_foreign_key, waits_for_own_hold};
 use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent};
 use crate::model::{
@@ -54,6 +54,12 @@ impl<'a> Waiting<'a> {
         Self { holds: Some(holds), ..self }
     }
 
+    /// Ends an acquisition that does not wait, and one without an answer, within `limit`.
+    pub(crate) fn within(mut self, limit: Duration) -> Self {
+        self.limits.request_timeout = limit;
+        self
+    }
+
     /// Tries, and waits as the request says, until the claim is granted. The place tells at each await
     /// what the server may know, for those who drop this future.
     pub(crate) async fn acquire(
@@ -64,8 +70,16 @@ impl<'a> Waiting<'a> {
     ) -> Result<Lease, LockError> {
         let mut progress =
             Progress::new(wait, self.limits.request_timeout).with_place(!place.is_new());
+        // C26: the answer to the head before stands for this one.
+        let mut last_busy = place.last_busy().cloned();
         loop {
-            let step = self.attempt(place, &mut progress).await;
+            let step = match last_busy.take() {
+                Some(busy) => {
+                    progress.busy(&busy);
+                    Ok(Step::Busy { seen: busy.seen, is_outdated: false })
+                }
+                None => self.attempt(place, &mut progress).await,
+            };
             let name = &place.claim.name;
             let mut asks_again = false;
             match step.map_err(|error| progress.refused(name, error))? {
@@ -124,7 +138,7 @@ impl<'a> Waiting<'a> {
                 let waits = progress.waits();
                 state.note(if waits { ClaimEvent::Queued } else { ClaimEvent::Refused });
                 debug!(position = seen.position, ttl_left = ?seen.ttl_left, "busy");
-                progress.busy(asked, seen.clone());
+                progress.busy(&Busy { seen: seen.clone(), asked, answered: Instant::now() });
                 Ok(Step::Busy { seen, is_outdated })
             }
             // C33: those who hold it with another number may be gone within the wait.
@@ -165,7 +179,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Sleeps until the next look at the server is due, or a message comes; returns a pushed grant.
-    async fn next_event(&self, place: &ServerPlace, progress: &Progress) -> Option<Grant> {
+    async fn next_event(&self, place: &mut ServerPlace, progress: &Progress) -> Option<Grant> {
         let pause = progress.pause(self.backend.capabilities().wakeup);
         match timeout(pause, place.event()).await {
             Ok(WaiterEvent::Granted(grant)) => Some(grant),

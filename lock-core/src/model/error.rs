@@ -153,7 +153,16 @@ impl LockError {
     /// Returns true if the lock was not acquired because others have it: [`NotAcquired`](Self::NotAcquired), and
     /// [`Timeout`](Self::Timeout) with a contention.
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::NotAcquired { .. } | Self::Timeout { contention: Some(_), .. })
+        self.contention().is_some()
+    }
+
+    /// Returns what is known of those who have the lock.
+    pub(crate) fn contention(&self) -> Option<&Contention> {
+        match self {
+            Self::NotAcquired { contention, .. } => Some(contention),
+            Self::Timeout { contention, .. } => contention.as_ref(),
+            _ => None,
+        }
     }
 
     /// Returns true if a hold ended before its holder ended it: [`Lost`](Self::Lost).

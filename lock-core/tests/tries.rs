@@ -1,0 +1,70 @@
+//! Tries of one client that come together.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{ClientOptions, LockClient, MemoryBackend};
+use lock_testkit::{Fault, Faulty, Operation};
+use tokio::time::Instant;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A client whose answers take 10 ms, and another of the same store.
+fn clients() -> (LockClient, Faulty, LockClient) {
+    let store = MemoryBackend::new();
+    let faulty = Faulty::new(Arc::new(store.clone()));
+    faulty.always(Operation::Acquire, Fault::Late(MS * 10));
+    (LockClient::new(faulty.clone()), faulty, LockClient::new(store))
+}
+
+/// C26: tries that come together cost two requests at the most.
+#[tokio::test(start_paused = true)]
+async fn c26_tries_that_come_together_share_requests() {
+    let (client, faulty, other) = clients();
+    let held = other.acquire("a").await.expect("a free lock");
+    let began = Instant::now();
+    for tried in join_all((0..50).map(|_| client.try_acquire("a"))).await {
+        assert!(tried.expect("an answer").is_none(), "a lock that is held is granted");
+    }
+    assert!(faulty.calls(Operation::Acquire) <= 2, "{}", faulty.calls(Operation::Acquire));
+    assert!(began.elapsed() < MS * 25, "{:?}", began.elapsed());
+    held.release().await.expect("held to the end");
+    let tries = join_all((0..50).map(|_| client.try_acquire("a"))).await;
+    let granted = tries.into_iter().filter_map(|tried| tried.expect("an answer")).count();
+    assert_eq!(granted, 1, "a lock that is free is granted once");
+}
+
+/// C26: a "busy" that the server said before a try began does not serve it.
+#[tokio::test(start_paused = true)]
+async fn c26_a_try_sees_each_release_before_it() {
+    let (client, faulty, other) = clients();
+    let held = other.acquire("a").await.expect("a free lock");
+    let early = tokio::spawn({
+        let client = client.clone();
+        async move { client.try_acquire("a").await }
+    });
+    while faulty.calls(Operation::Acquire) == 0 {
+        tokio::task::yield_now().await;
+    }
+    held.release().await.expect("held to the end");
+    let late = client.try_acquire("a").await.expect("an answer");
+    assert!(late.is_some(), "the lock was free before the try began");
+    assert!(early.await.expect("no panic").expect("an answer").is_none(), "it was held");
+}
+
+/// C17: the wait for the answer to another try is a part of the request time-out.
+#[tokio::test(start_paused = true)]
+async fn c17_tries_that_come_together_end_in_time() {
+    let (client, faulty, _) = clients();
+    faulty.always(Operation::Acquire, Fault::Silence);
+    let began = Instant::now();
+    for tried in join_all((0..50).map(|_| client.try_acquire("a"))).await {
+        let error = tried.expect_err("no answer");
+        assert!(error.is_transient() && error.to_string().contains("\"a\""), "{error}");
+    }
+    let bound = ClientOptions::REQUEST_TIMEOUT + MS * 100;
+    assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
+}
