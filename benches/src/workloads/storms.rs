@@ -26,8 +26,12 @@ pub(crate) const STORMS: [Storm; 5] = [
     Storm::new("storm of tries", 50, |request, _| request.wait(Wait::Never)),
 ];
 
+/// No storm, but as many turns of another client as a fair queue gives it.
+const RIVAL: Storm = Storm::new("a patient rival", 1, |request, _| request.wait(PATIENCE));
+
 /// Names of the storms.
 pub(crate) const NAMES: &[&str] = &[
+    RIVAL.case.name,
     STORMS[0].case.name,
     STORMS[1].case.name,
     STORMS[2].case.name,
@@ -68,7 +72,7 @@ fn of_all_sorts(request: LockRequest, turn: usize) -> LockRequest {
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     let url = round.store.url();
     let (victim, callers) = (leasehold::connect(url).await?, leasehold::connect(url).await?);
-    for storm in &STORMS {
+    for storm in std::iter::once(&RIVAL).chain(&STORMS) {
         let name = fresh_name("storm");
         let alone = cycles(&victim, &name, round.effort.span).await?;
         let mut raging = begin(&callers, storm, &name);
