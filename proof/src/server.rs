@@ -39,7 +39,7 @@ impl Server {
         match &mut attempt {
             Ok(Attempt::Granted(grant)) => self.granted(claim, grant),
             Ok(Attempt::Busy(seen)) => {
-                self.told_busy(claim, seen);
+                self.told_busy(seen);
                 seen.position.inspect(|_| self.queued(claim));
             }
             Err(_) => {}

@@ -79,9 +79,11 @@ impl Server {
     }
 
     /// When the server says that it is busy: after each grant before it, also if its clock was set back since.
-    pub(crate) fn told_busy(&self, claim: &Claim, seen: &mut Contention) {
-        let newest = self.last().get(&claim.name).map(|(_, token)| of_token(*token));
-        seen.at = newest.max(Some(self.spoiled.time()));
+    pub(crate) fn told_busy(&self, seen: &mut Contention) {
+        // Its locks share one counter.
+        let newest = self.last().values().map(|(_, token)| of_token(*token)).max();
+        let after = newest.map(|ServerTime(newest)| ServerTime(newest + Duration::from_micros(1)));
+        seen.at = after.max(Some(self.spoiled.time()));
     }
 
     fn last(&self) -> MutexGuard<'_, HashMap<LockName, (OwnerId, FencingToken)>> {

@@ -28,6 +28,12 @@ fn c15_a_last_try_that_is_on_its_way_is_no_certain_refusal() {
     }
 }
 
+#[test]
+fn p2_a_late_push_is_older_than_a_busy_after_it() {
+    let outcome = play(440_836, None);
+    assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
+}
+
 /// The first worlds from `first` on are enough to see each flaw.
 #[test]
 fn each_flaw_is_noticed() {

@@ -11,7 +11,8 @@ use super::Label;
 /// holder's clock the lease counts at the earliest.
 ///
 /// The time never falls back for one lock: a "busy" is told after each grant before it. Where the server's clock can be
-/// set back, the backend takes the newest token of the lock instead, if that is more.
+/// set back, the backend takes one more than the newest token of the lock instead, if that is more: a grant is told at its
+/// token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerTime(pub Duration);
 

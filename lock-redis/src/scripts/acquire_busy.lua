@@ -29,7 +29,7 @@ local function busy(left, holder)
   -- less than its time.
   local newest = redis.pcall('GET', fence)
   local at = type(newest) == 'string' and string.find(newest, '^%d+$')
-    and integer(math.max(now, math.min(tonumber(newest), @max_token@))) or now_text
+    and integer(math.max(now, math.min(tonumber(newest) + 1, @max_token@))) or now_text
   return { left, holder, position, at }
 end
 

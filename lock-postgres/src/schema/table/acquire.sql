@@ -150,7 +150,7 @@ BEGIN
     END IF;
     -- P2: every grant before this answer was made before `now_us`, even if the clock stepped back since, because a token
     -- is no less than its time.
-    now_us := greatest(held.token, extract(epoch FROM clock_timestamp()) * 1000000);
+    now_us := greatest(held.token + 1, extract(epoch FROM clock_timestamp()) * 1000000);
     left_us := greatest(
         0, (extract(epoch FROM held.expires_at - clock_timestamp()) * 1000000)::bigint);
     holder := held.label;
