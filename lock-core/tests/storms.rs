@@ -130,7 +130,7 @@ async fn c26_callers_of_several_kinds_ask_one_at_a_time() {
 }
 
 /// C18: callers that do not wait cost a request each at the most, whatever they ask for, and leave nothing to withdraw.
-/// Those that want the lock alone share requests.
+/// Exclusive tries share requests.
 #[tokio::test(start_paused = true)]
 async fn c18_a_storm_of_tries_costs_a_request_each_at_most() {
     const CALLERS: usize = 200;
