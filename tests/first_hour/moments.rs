@@ -107,11 +107,12 @@ async fn c47_a_server_that_is_away_at_the_end_makes_no_failure_of_a_sale() {
 /// C8: an outage that is shorter than two thirds of the TTL is no loss.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_short_outage_amid_a_sale_is_borne() {
-    let ttl = Duration::from_secs(4);
+    // A busy machine may take seconds to restart the server.
+    let ttl = Duration::from_secs(8);
     for fault in FAULTS {
         let (mut scene, _, orders) = amid_sales(ttl).await;
         fault.begin(&mut scene);
-        sleep(ttl / 2).await;
+        sleep(ttl / 4).await;
         fault.end(&mut scene).await;
         scene.counter.open();
         let answers = orders.answers().await;
