@@ -32,7 +32,7 @@ use std::time::Duration;
 const SLACK: Duration = Duration::from_secs(1);
 
 /// A bound for what has none of its own.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// Makes a test of each check, on a store of its own.
 macro_rules! checks {

@@ -46,6 +46,6 @@ async fn c49_a_refusal_is_told_at_once() {
     let started = Instant::now();
     let output = Shell::with_url(&url).run(&["run", "--wait", "60s", "a", "--", "true"]).await;
     assert_eq!(output.code, 69, "{}", output.stderr);
-    assert!(started.elapsed() < LIMIT / 2, "{:?}: {}", started.elapsed(), output.stderr);
+    assert!(started.elapsed() < LIMIT / 6, "{:?}: {}", started.elapsed(), output.stderr);
     assert!(!output.stderr.contains("wrong@"), "{}", output.stderr);
 }
