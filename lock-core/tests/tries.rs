@@ -68,3 +68,18 @@ async fn c17_tries_that_come_together_end_in_time() {
     let bound = ClientOptions::REQUEST_TIMEOUT + MS * 100;
     assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
 }
+
+/// C17: a try that is under way and that nobody polls any more costs the others half of a request time-out.
+#[tokio::test(start_paused = true)]
+async fn c17_a_try_that_nobody_polls_keeps_no_other_from_the_lock() {
+    let (client, _, _) = clients();
+    let mut stuck = Box::pin(client.try_acquire("a"));
+    assert!(tokio::time::timeout(MS, &mut stuck).await.is_err(), "the answer takes longer");
+    let began = Instant::now();
+    let other = client.try_acquire("b").await.expect("an answer");
+    assert!(other.is_some() && began.elapsed() < MS * 100, "another lock is another matter");
+    let tried =
+        client.try_acquire("a").await.expect("an answer of the server, and not of the client");
+    assert!(tried.is_none(), "the other try was granted it");
+    assert!(began.elapsed() <= ClientOptions::REQUEST_TIMEOUT, "{:?}", began.elapsed());
+}

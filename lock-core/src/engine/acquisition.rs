@@ -16,8 +16,7 @@ use super::shared::{Acquired, Shared};
 use super::succession::{Passed, Succession};
 use super::tries::TryTurn;
 use crate::model::{
-    BackendError, Capabilities, Claim, Contention, Kind, Lease, LockError, LockName, LockRequest,
-    Wait,
+    Capabilities, Claim, Contention, Kind, Lease, LockError, LockName, LockRequest, Wait,
 };
 
 /// A hold, and to whom it may pass.
@@ -131,29 +130,24 @@ impl Acquisition {
         let (limit, began) = (shared.options.request_timeout, Instant::now());
         let (name, one) = (place.claim.name.clone(), shared.tries.begin(&place.claim.name));
         let mut progress = Progress::new(wait, limit);
-        let asking = match timeout(limit, one.turn()).await {
-            Ok(TryTurn::Ask(asking)) => asking,
+        // C17: a try that nobody polls keeps no other from asking in time.
+        let asking = match timeout(limit / 2, one.turn()).await {
+            Ok(TryTurn::Ask(asking)) => Some(asking),
             Ok(TryTurn::Busy(seen)) => {
                 request.listener().tell(&seen);
                 let (asked, answered) = (shared.options.clock.now(), Instant::now());
                 progress.busy(&Busy { seen, asked, answered });
                 return Err(progress.into_error(&name, shared.name()));
             }
-            Err(_) => {
-                let error = BackendError::no_answer(shared.name(), limit);
-                return Err(LockError::backend("acquire", Some(&name), error));
-            }
+            Err(_) => None,
         };
         // C17: the wait for its turn is part of it.
         let waiting = shared.waiting().within(limit.saturating_sub(began.elapsed()));
         let asked = waiting.acquire(place, wait, request.listener()).await;
-        match &asked {
-            Ok(_) => asking.granted(),
-            Err(error) => {
-                if let Some(seen) = error.contention() {
-                    asking.busy(seen.clone());
-                }
-            }
+        match (asking, asked.as_ref().map_err(LockError::contention)) {
+            (Some(asking), Ok(_)) => asking.granted(),
+            (Some(asking), Err(Some(seen))) => asking.busy(seen.clone()),
+            (Some(_), Err(None)) | (None, _) => {}
         }
         asked
     }

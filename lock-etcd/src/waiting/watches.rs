@@ -379,8 +379,8 @@ impl Target {
 impl Registry {
     fn open(&mut self, target: Target) -> i64 {
         self.last_id += 1;
-        let (sent, opened, gone, is_new, watcher) = Default::default();
-        let watched = Watched { target, sent, opened, gone, is_new, watcher };
+        let watched =
+            Watched { target, sent: false, opened: 0, gone: false, is_new: false, watcher: None };
         self.watched.insert(self.last_id, watched);
         self.requests.push_back(Request::Open(self.last_id));
         self.last_id
