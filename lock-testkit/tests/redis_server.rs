@@ -89,8 +89,7 @@ async fn restarts_on_its_port_without_data_by_default() {
 
 #[tokio::test]
 async fn restarts_with_its_data_if_told_to_keep_it() {
-    let mut server =
-        RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).await;
+    let mut server = RedisServer::start_with(&RedisServer::DURABLE).await;
     server.cli(&["SET", "k", "1"]);
     server.restart().await;
     assert_eq!(server.cli(&["GET", "k"]).integer(), 1);

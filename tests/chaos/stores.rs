@@ -126,8 +126,7 @@ impl Store for Redis {
     const NAME: &str = "redis";
 
     async fn start(_folder: &Path) -> Self {
-        let durable = ["--appendonly", "yes", "--appendfsync", "always"];
-        Self(lock_testkit::RedisServer::start_with(&durable).await)
+        Self(lock_testkit::RedisServer::start_with(&lock_testkit::RedisServer::DURABLE).await)
     }
 
     fn address(&self) -> Option<SocketAddr> {

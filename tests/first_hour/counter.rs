@@ -43,7 +43,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// A server that forgets nothing when it is killed.
     pub(crate) async fn set(ttl: Duration) -> Self {
-        Self::on(RedisServer::start_with(&["--appendonly", "yes"]).await, ttl).await
+        Self::on(RedisServer::start_with(&RedisServer::DURABLE).await, ttl).await
     }
 
     pub(crate) async fn on(server: RedisServer, ttl: Duration) -> Self {

@@ -9,7 +9,7 @@ use lock_testkit::faults::Harness;
 use lock_testkit::{RedisServer, Reply};
 use tokio::sync::OnceCell;
 
-use crate::redis_server::{REDIS_DURABLE, redis_connections, redis_until_nothing_is_left};
+use crate::redis_server::{redis_connections, redis_until_nothing_is_left};
 
 /// A server that keeps what it answered.
 pub(crate) struct RedisFaults;
@@ -21,7 +21,7 @@ impl Harness for RedisFaults {
     const CONNECTIONS: usize = 2;
 
     async fn start() -> RedisServer {
-        RedisServer::start_with(&REDIS_DURABLE).await
+        RedisServer::start_with(&RedisServer::DURABLE).await
     }
 
     async fn shared() -> &'static RedisServer {

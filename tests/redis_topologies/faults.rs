@@ -13,7 +13,7 @@ use lock_testkit::servers::free_port;
 use lock_testkit::{Proxy, RedisSentinel, RedisServer, eventually};
 use tokio::sync::OnceCell;
 
-use crate::redis_server::{REDIS_DURABLE, redis_connections, redis_until_nothing_is_left};
+use crate::redis_server::{redis_connections, redis_until_nothing_is_left};
 use crate::support::LIMIT;
 
 mod cluster {
@@ -42,7 +42,7 @@ impl Alone {
             "--cluster-preferred-endpoint-type",
             "unknown-endpoint",
         ];
-        let server = RedisServer::start_with(&[&REDIS_DURABLE[..], &cluster].concat()).await;
+        let server = RedisServer::start_with(&[&RedisServer::DURABLE[..], &cluster].concat()).await;
         server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
         let alone = Self(server);
         alone.until_it_serves().await;
@@ -130,7 +130,7 @@ impl Harness for SentinelFaults {
     const CONNECTIONS: usize = 4;
 
     async fn start() -> RedisServer {
-        RedisServer::start_with(&REDIS_DURABLE).await
+        RedisServer::start_with(&RedisServer::DURABLE).await
     }
 
     async fn shared() -> &'static RedisServer {

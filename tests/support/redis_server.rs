@@ -4,10 +4,6 @@ use lock_testkit::{RedisServer, eventually};
 
 use crate::support::LIMIT;
 
-/// A write is in the hands of the operating system before it is answered, so that it outlives the server's
-/// process. With another policy a write may wait for a slow disk, and be lost.
-pub(crate) const REDIS_DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
-
 /// Returns once no client has left anything that stays. Counters stay, and marks of withdrawn claims, until they
 /// expire. A queue and its companion end with their last waiter.
 pub(crate) async fn redis_until_nothing_is_left(server: &RedisServer) {

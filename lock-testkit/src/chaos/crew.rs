@@ -48,7 +48,7 @@ impl Crew {
                 url: store.url(address),
                 folder: folder.to_owned(),
                 seed: Rng::new(plan.seed, 100 + number as u64).below(u64::MAX),
-                always_stubborn: plan.always_stubborn,
+                is_reckless: plan.is_reckless,
             };
             let runner = Runner::start::<S>(&task);
             seats.push(Seat { number, generation: 0, task, network, runner });

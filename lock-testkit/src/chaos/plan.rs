@@ -18,15 +18,16 @@ pub struct Plan {
     pub workers: usize,
     /// True if S3 must hold under every fault, also where the store is made to forget: for controls.
     pub excuses_nothing: bool,
-    /// True if each holder goes on with its work although it was told of the loss, for controls; else some do.
-    pub always_stubborn: bool,
+    /// True if workers only increment registers, and go on although they were told of a loss, for controls. Else they
+    /// take locks in all ways, and some go on.
+    pub is_reckless: bool,
 }
 
 impl Plan {
     /// Three workers for so long, under all faults.
     pub fn new(seed: u64, span: Duration) -> Self {
-        let (fault, excuses_nothing, always_stubborn) = (None, false, false);
-        Self { seed, span, fault, workers: 3, excuses_nothing, always_stubborn }
+        let (fault, excuses_nothing, is_reckless) = (None, false, false);
+        Self { seed, span, fault, workers: 3, excuses_nothing, is_reckless }
     }
 
     /// As the environment says: `LEASEHOLD_CHAOS_SEED`, `LEASEHOLD_CHAOS_SECONDS`, `LEASEHOLD_CHAOS_FAULT` and

@@ -21,7 +21,7 @@ impl Worker {
     /// Uses a lock that was granted, and gives it up.
     pub(super) async fn hold(&self, call: u64, guard: LockGuard, rng: &mut Rng) {
         self.granted(call, &guard);
-        let is_stubborn = self.always_stubborn || rng.one_in(3);
+        let is_stubborn = self.is_reckless || rng.one_in(3);
         let watch = async {
             let reason = guard.lost().await;
             self.note_loss(call, &guard, reason);

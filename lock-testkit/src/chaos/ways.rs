@@ -20,10 +20,8 @@ impl Worker {
     /// One turn, in a random way.
     pub(super) async fn turn(&self, rng: &mut Rng) {
         match rng.below(12) {
-            0..=4 => {
-                let name = *rng.pick(&REGISTERS);
-                self.take(name, LockRequest::new(name), rng).await;
-            }
+            _ if self.is_reckless => self.take_register(rng).await,
+            0..=4 => self.take_register(rng).await,
             5 => self.take(SHARED, LockRequest::new(SHARED), rng).await,
             6 => self.take(SHARED, LockRequest::new(SHARED).shared(), rng).await,
             7 => {
@@ -35,6 +33,11 @@ impl Worker {
             10 => self.run_once(rng).await,
             _ => self.give_up(rng).await,
         }
+    }
+
+    async fn take_register(&self, rng: &mut Rng) {
+        let name = *rng.pick(&REGISTERS);
+        self.take(name, LockRequest::new(name), rng).await;
     }
 
     async fn take(&self, name: &str, request: LockRequest, rng: &mut Rng) {

@@ -45,7 +45,7 @@ pub(super) struct Task {
     pub(super) url: String,
     pub(super) folder: PathBuf,
     pub(super) seed: u64,
-    pub(super) always_stubborn: bool,
+    pub(super) is_reckless: bool,
 }
 
 impl Task {
@@ -56,7 +56,7 @@ impl Task {
             ("CHAOS_URL", self.url.clone()),
             ("CHAOS_FOLDER", self.folder.display().to_string()),
             ("CHAOS_SEED", self.seed.to_string()),
-            ("CHAOS_STUBBORN", self.always_stubborn.to_string()),
+            ("CHAOS_RECKLESS", self.is_reckless.to_string()),
         ]
     }
 
@@ -66,7 +66,7 @@ impl Task {
             url: variable("CHAOS_URL"),
             folder: variable("CHAOS_FOLDER"),
             seed: variable("CHAOS_SEED"),
-            always_stubborn: variable("CHAOS_STUBBORN"),
+            is_reckless: variable("CHAOS_RECKLESS"),
         }
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct Worker {
     pub(super) journal: Arc<Journal>,
     pub(super) registers: HashMap<String, Arc<dyn Register>>,
     pub(super) ttl: Duration,
-    pub(super) always_stubborn: bool,
+    pub(super) is_reckless: bool,
 }
 
 /// Works until `stopped` is true, and gives everything back.
@@ -99,7 +99,7 @@ pub(super) async fn work<S: Store>(task: Task, stopped: watch::Receiver<bool>) {
         journal,
         registers,
         ttl: S::TTL,
-        always_stubborn: task.always_stubborn,
+        is_reckless: task.is_reckless,
     };
     let worker = Arc::new(worker);
     let tasks = (0..TASKS).map(|number| {

@@ -40,6 +40,12 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
+    /// Arguments of a server that keeps what it answered when it is killed: each write is in the hands of the operating
+    /// system before its answer.
+    ///
+    /// By `appendfsync everysec`, the default of Redis, writes wait in the process while a sync of the disk lasts.
+    pub const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
+
     /// Starts a server on a free port of 127.0.0.1, and returns once it answers.
     ///
     /// # Panics
