@@ -49,7 +49,7 @@ pub(crate) struct Directory {
     sockets: Arc<Sockets>,
     /// C19: only this process has requests of these claims, so its memory is enough.
     withdrawn: Mutex<Withdrawals>,
-    /// Where claims of this process wait. A place that is forgotten is looked for.
+    /// Where claims of this process wait.
     places: Mutex<HashMap<OwnerId, Place>>,
 }
 
