@@ -68,7 +68,7 @@ fn c14_a_busy_lock_is_told(url: &str) {
     assert_eq!(swept.expect("it is free").into_value().expect("it was held"), "a");
     // A wait that ends leaves the queue a moment later, so no try follows it.
     let held = one.acquire(long("a")).expect("a free lock");
-    let waits = LockRequest::new("a").wait(Duration::from_millis(50));
+    let waits = LockRequest::new("a").wait(Duration::from_secs(2));
     let refused = two.acquire(waits).expect_err("it is held");
     assert!(refused.is_busy() && matches!(refused, LockError::Timeout { .. }), "{refused}");
     held.release().expect("it was held");
@@ -98,7 +98,7 @@ fn c20_the_last_drop_waits_until_the_server_knows(url: &str) {
 
 fn c08_a_loss_is_told(url: &str) {
     let (one, two) = (client(url), client(url));
-    let held = one.acquire(LockRequest::new("a").ttl(Duration::from_secs(3))).expect("a free lock");
+    let held = one.acquire(LockRequest::new("a").ttl(Duration::from_secs(6))).expect("a free lock");
     assert_eq!(held.lost(Duration::from_millis(1)), None);
     assert!(held.is_held() && held.remaining() > Duration::ZERO);
     two.block_on(async |locks| locks.admin().evict("a").await).expect("an answer");
@@ -117,7 +117,7 @@ fn c08_a_loss_is_told(url: &str) {
 
 fn c10_a_hold_is_renewed_and_extended(url: &str) {
     let locks = client(url);
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(6);
     let held = locks.acquire(LockRequest::new("a").ttl(ttl)).expect("a free lock");
     assert_eq!(held.lost(ttl * 3 / 2), None, "the thread of the client renews it");
     held.extend(LONG).expect("an answer");
@@ -236,10 +236,10 @@ mod redis {
 #[test]
 fn c20_a_guard_keeps_its_client() {
     let locks = client("memory:");
-    let held = locks.acquire(LockRequest::new("a").ttl(Duration::from_secs(3)));
+    let held = locks.acquire(LockRequest::new("a").ttl(Duration::from_secs(6)));
     let held = held.expect("a free lock");
     drop((locks.clone(), locks));
-    assert_eq!(held.lost(Duration::from_secs(4)), None, "the thread of the client renews it");
+    assert_eq!(held.lost(Duration::from_secs(8)), None, "the thread of the client renews it");
     held.extend(LONG).expect("an answer");
 }
 

@@ -126,7 +126,7 @@ async fn c12_a_hold_costs_no_step_of_the_others() {
     let day = Duration::from_secs(24 * 60 * 60);
     let names: Vec<String> = (0..HOLDS).map(|i| format!("long-{i}")).collect();
     let _long = join_all(names.iter().map(|name| held(&client, name, day))).await;
-    let short = held(&client, "short", Duration::from_millis(600)).await;
+    let short = held(&client, "short", Duration::from_secs(3)).await;
     let looked = clock.0.load(Ordering::Relaxed);
     let mut renewals = 0;
     while renewals < 5 {

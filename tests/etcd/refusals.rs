@@ -13,7 +13,7 @@ use crate::support::{LIMIT, SECRET, client, fresh_name, refusal, shown, works};
 
 /// Returns the error of an acquisition that has a moment.
 async fn why_not(client: &LockClient) -> String {
-    let request = LockRequest::new(fresh_name()).wait(Wait::AtMost(Duration::from_millis(300)));
+    let request = LockRequest::new(fresh_name()).wait(Wait::AtMost(Duration::from_secs(3)));
     shown(&client.acquire(request).await.expect_err("it keeps no locks"))
 }
 

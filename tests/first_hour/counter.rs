@@ -49,7 +49,7 @@ impl Scene {
     pub(crate) async fn on(server: RedisServer, ttl: Duration) -> Self {
         reports::listen();
         let (proxy, home) = (Proxy::start(server.addr()).await, new_home());
-        let (counter, request_timeout) = (Counter::default(), Duration::from_millis(500));
+        let (counter, request_timeout) = (Counter::default(), Duration::from_secs(2));
         Self { server, proxy, counter, home, ttl, local_hand_off: true, request_timeout }
     }
 
@@ -66,7 +66,7 @@ impl Scene {
     async fn shop_at(&self, url: &str) -> Arc<Shop> {
         let options = ClientOptions::new()
             .ttl(self.ttl)
-            .wait(Wait::AtMost(Duration::from_millis(600)))
+            .wait(Wait::AtMost(Duration::from_secs(4)))
             .request_timeout(self.request_timeout)
             .local_hand_off(self.local_hand_off);
         let locks = leasehold::connect_with(url, options).await.expect("a connection");

@@ -124,7 +124,7 @@ async fn c08_a_short_outage_amid_a_sale_is_borne() {
 /// C8, C13: an outage that is longer than the TTL is a loss. Each buyer hears it, and nothing is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_long_outage_amid_a_sale_is_told_to_the_buyer() {
-    let ttl = Duration::from_secs(1);
+    let ttl = Duration::from_secs(3);
     for fault in FAULTS {
         let (mut scene, shop, orders) = amid_sales(ttl).await;
         fault.begin(&mut scene);

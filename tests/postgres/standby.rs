@@ -1,10 +1,12 @@
 //! Standbys, and what becomes of a client when one takes over.
 
-use leasehold::{LockError, LockRequest, Outcome, Wait};
+use leasehold::LockError;
 use lock_testkit::{PostgresServer, eventually};
 
 use crate::server::{number, sessions};
-use crate::support::{LIMIT, client, fresh_name, held, patient, released, served};
+use crate::support::{
+    LIMIT, client, fresh_name, held, patient, refused_for_sure, released, served,
+};
 
 /// A server and its standby, which knows that `name` is held.
 async fn pair(name: &str) -> (PostgresServer, PostgresServer) {
@@ -41,11 +43,12 @@ async fn c15_a_standby_is_a_passing_failure_and_its_connection_is_given_up() {
     let name = fresh_name();
     let (_server, standby) = pair(&name).await;
     let client = client(&standby.url()).await;
-    let acquired = client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
-    let Err(LockError::Backend { source, .. }) = &acquired else { panic!("{acquired:?}") };
-    assert_eq!(source.outcome(), Outcome::NotApplied, "{source:?}");
-    for refused in [client.admin().inspect(&name).await.map(drop), acquired.map(drop)] {
-        let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
+    let acquired = refused_for_sure(&client, &fresh_name()).await;
+    let inspected = client.admin().inspect(&name).await;
+    let Err(LockError::Backend { source: inspected, .. }) = inspected else {
+        panic!("{inspected:?}");
+    };
+    for source in [inspected, acquired] {
         assert!(source.is_transient(), "{source:?}");
         assert!(source.to_string().contains("standby"), "{source}");
         eventually("it is closed", LIMIT, async || sessions(&standby) == 0).await;

@@ -117,7 +117,7 @@ async fn c08_a_hold_that_is_gone_from_the_table_is_noticed() {
         "UPDATE leasehold.locks_grants SET expires_at = now()",
     ] {
         let name = fresh_name();
-        let ttl = MINUTE / 30;
+        let ttl = MINUTE / 10;
         let guard = client.acquire(patient(&name).ttl(ttl)).await.expect("a free lock");
         let first = guard.token();
         server.psql(&format!("{sql} WHERE name = '{name}'"));

@@ -85,7 +85,7 @@ fn number(text: &str) -> u64 {
 }
 
 async fn a_killed_leader_is_followed_by_another(fixture: Fixture) {
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(4);
     let mut candidates: Vec<_> = (0..CANDIDATES).map(|_| Candidate::start(&fixture, ttl)).collect();
     let (mut term, mut struck) = (0, None::<Instant>);
     while candidates.len() > 1 {
@@ -113,7 +113,7 @@ on_each_store!(c40_a_killed_leader_is_followed_by_another: a_killed_leader_is_fo
 
 /// C40, C28: the first candidate stands still when the leader resigns. It costs the next one a TTL at the most.
 async fn a_candidate_that_stands_still_costs_a_ttl(fixture: Fixture) {
-    let (ttl, limit) = (Duration::from_secs(2), Duration::from_secs(30));
+    let (ttl, limit) = (Duration::from_secs(4), Duration::from_secs(60));
     let locks = leasehold::connect(&fixture.url).await.expect("a connection");
     let election = locks.election(NAME).ttl(limit * 10).label(std::process::id().to_string());
     let leadership = election.campaign().await.expect("nobody else");

@@ -162,7 +162,7 @@ on_each_store!(c36_ten_processes_with_three_permits: ten_processes_with_three_pe
 
 /// C38: the slot of a killed process is free after its TTL, and the others go on.
 async fn a_killed_holder_frees_its_slot(fixture: Fixture) {
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(4);
     let mut keepers: Vec<_> = (0..PERMITS).map(|_| fixture.spawn("slot keeper", ttl)).collect();
     let slots = join_all(keepers.iter_mut().map(child::Child::line)).await;
     let mut sorted = slots.clone();

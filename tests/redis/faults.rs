@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold::{LockError, LockRequest, Wait};
 use lock_testkit::{Mode, Proxy, RedisServer, eventually};
 use tokio::time::timeout;
 
 use crate::server::{RedisFaults, is_free};
 use crate::support::{
-    LIMIT, SLACK, client, fresh_name, held, patient, queued, served_within, turn,
+    LIMIT, SLACK, client, fresh_name, held, patient, queued, refused_for_sure, served_within, turn,
 };
 
 lock_testkit::test_faults!(RedisFaults);
@@ -41,12 +40,8 @@ async fn a_server_that_takes_no_writes_says_so_and_takes_no_lock() {
     for [spoil, mend] in [memory, replica, replicas] {
         let name = fresh_name();
         server.cli(spoil);
-        let refused = client.acquire(LockRequest::new(&name).wait(Wait::Never)).await;
-        let Err(LockError::Backend { source, .. }) = refused else {
-            panic!("{spoil:?}: {refused:?}");
-        };
+        let source = refused_for_sure(&client, &name).await;
         assert!(source.is_transient(), "{spoil:?}: {source}");
-        assert_eq!(source.outcome(), leasehold::Outcome::NotApplied, "{spoil:?}: {source}");
         server.cli(mend);
         assert!(is_free(&server, &name), "{spoil:?}");
         turn(&client, &name).await;

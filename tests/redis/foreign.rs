@@ -34,7 +34,7 @@ async fn c29_a_foreign_client_keeps_us_out_and_lets_us_in() {
     assert_eq!(deleted, Reply::Integer(1));
     let released = Instant::now();
     let guard = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
-    assert!(released.elapsed() < Duration::from_millis(1500), "{:?}", released.elapsed());
+    assert!(released.elapsed() < Duration::from_secs(4), "{:?}", released.elapsed());
     guard.expect("granted").release().await.expect("an answer");
 }
 
@@ -56,7 +56,7 @@ async fn c29_a_foreign_lock_expires_for_our_waiters() {
     server.cli(&["SET", &name, "theirs", "NX", "PX", "300"]);
     let asked = Instant::now();
     let guard = client.acquire(patient(&name)).await.expect("its turn comes");
-    assert!(asked.elapsed() < Duration::from_millis(1500), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
     guard.release().await.expect("an answer");
 }
 
@@ -94,7 +94,8 @@ async fn c49_a_key_of_another_type_is_named_at_once() {
         let name = fresh_name();
         server.cli(&[&[command, &name], value].concat());
         for wait in [Wait::Never, Wait::AtMost(LIMIT), Wait::Forever] {
-            let acquired = timeout(SLACK, client.acquire(LockRequest::new(&name).wait(wait))).await;
+            let acquired =
+                timeout(LIMIT / 3, client.acquire(LockRequest::new(&name).wait(wait))).await;
             is_named(&acquired.expect("at once").map(drop), &name, kind);
         }
         is_named(&client.admin().inspect(&name).await, &name, kind);
@@ -148,7 +149,7 @@ async fn c49_a_prefixed_lock_and_a_foreign_client_exclude_each_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_deleted_or_overwritten_key_is_noticed_at_the_next_renewal() {
     let server = RedisServer::start().await;
-    let (client, ttl) = (client(&server.url()).await, Duration::from_millis(1500));
+    let (client, ttl) = (client(&server.url()).await, Duration::from_secs(6));
     for command in [&["DEL"][..], &["SET", "theirs"], &["LPUSH", "theirs"], &["FLUSHALL"]] {
         let name = fresh_name();
         let guard = client.acquire(patient(&name).ttl(ttl)).await.expect("a free lock");
@@ -164,7 +165,7 @@ async fn c08_a_deleted_or_overwritten_key_is_noticed_at_the_next_renewal() {
         let reason = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
         assert_eq!(reason, LostReason::Evicted, "{command:?}");
         let took = spoilt.elapsed();
-        assert!(took < ttl / 3 + Duration::from_millis(300), "{command:?} noticed after {took:?}");
+        assert!(took < ttl / 3 + SLACK, "{command:?} noticed after {took:?}");
     }
 }
 

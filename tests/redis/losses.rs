@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::access::RIGHTS;
 use crate::support::{LIMIT, SECRET, client, fresh_name};
 
-const TTL: Duration = Duration::from_millis(600);
+const TTL: Duration = Duration::from_secs(4);
 const USER: &str = "shop";
 
 /// Acquires a lock, lets `cause` happen, and returns what the guard says of its loss.

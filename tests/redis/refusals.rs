@@ -20,7 +20,7 @@ const NEVER: Duration = MINUTE;
 
 /// Why a lock cannot be acquired within a moment.
 async fn why_not(client: &LockClient) -> String {
-    let request = LockRequest::new(fresh_name()).wait(Wait::AtMost(Duration::from_millis(300)));
+    let request = LockRequest::new(fresh_name()).wait(Wait::AtMost(Duration::from_secs(3)));
     shown(&client.acquire(request).await.expect_err("it keeps no locks"))
 }
 

@@ -89,7 +89,7 @@ async fn c44_all_that_changes_a_lock_is_told() {
     shows(&mut watch, "one holder less", holders(1)).await;
     released(other).await;
     shows(&mut watch, "the last release", holders(0)).await;
-    let short = patient(&name).ttl(Duration::from_millis(200));
+    let short = patient(&name).ttl(Duration::from_secs(3));
     drop(client.acquire(short).await.expect("a free lock").detach());
     shows(&mut watch, "a grant that nobody renews", holders(1)).await;
     shows(&mut watch, "the end of a TTL", holders(0)).await;

@@ -110,7 +110,7 @@ async fn refused_of_five_that_come_late(apart: u64, late: u64) -> usize {
     proxy.set_existing(Mode::BlackHole);
     let request = |(i, name): (usize, &String)| {
         let ttl = MINUTE + Duration::from_millis(apart * i as u64);
-        LockRequest::new(name).ttl(ttl).wait(Wait::AtMost(Duration::from_millis(300)))
+        LockRequest::new(name).ttl(ttl).wait(Wait::AtMost(Duration::from_secs(2)))
     };
     let requests = names.iter().enumerate().map(request);
     let granted = join_all(requests.map(|request| client.acquire(request))).await;

@@ -7,7 +7,7 @@ mod pushes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{ClientOptions, DistributedLock, LockClient};
+use leasehold::{BackendError, ClientOptions, DistributedLock, LockClient, LockError, Outcome};
 pub(crate) use lock_testkit::faults::*;
 
 pub(crate) use self::access::*;
@@ -21,7 +21,20 @@ pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Time that a loaded machine may add to a bound of the contract.
-pub(crate) const SLACK: Duration = Duration::from_secs(1);
+pub(crate) const SLACK: Duration = Duration::from_secs(2);
+
+/// Returns the error of a try that the server refuses. It says that nothing was done, unless the machine stood still and
+/// the end of a try cut its last request short.
+pub(crate) async fn refused_for_sure(client: &LockClient, name: &str) -> BackendError {
+    for _ in 0..10 {
+        let refused = client.try_acquire(name).await;
+        let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
+        if source.outcome() == Outcome::NotApplied {
+            return source;
+        }
+    }
+    panic!("the outcome is unknown, again and again");
+}
 
 /// A client with connections of its own.
 pub(crate) async fn client(url: &str) -> LockClient {

@@ -77,7 +77,7 @@ pub(crate) async fn a_program_holds_a_lock_until_its_input_ends(store: &impl Sto
 
 pub(crate) async fn c08_a_program_reads_of_the_loss_of_its_lock(store: &impl Store) {
     let shell = Shell::of(store);
-    let mut holding = Holding::start(&shell, &["--ttl", "2s", "a"]);
+    let mut holding = Holding::start(&shell, &["--ttl", "6s", "a"]);
     assert_eq!(holding.event().await["event"], "held");
     assert_eq!(shell.run(&["evict", "--force", "a"]).await.code, 0);
     let lost = holding.event().await;
@@ -173,7 +173,7 @@ async fn a_release_ends_a_wait_and_a_signal_all_holds() {
 #[tokio::test]
 async fn locks_are_renewed_while_nobody_reads_of_others() {
     let shell = Shell::of(&File::start());
-    let mut holding = Holding::start(&shell, &["--json-lines", "--ttl", "2s"]);
+    let mut holding = Holding::start(&shell, &["--json-lines", "--ttl", "3s"]);
     holding.ask(json!({"acquire": "a", "id": "1"})).await;
     holding.told("held", "1").await;
     for id in 0..2000 {
@@ -182,7 +182,7 @@ async fn locks_are_renewed_while_nobody_reads_of_others() {
     }
     holding.ask(json!({"acquire": "last"})).await;
     eventually("it read all", LIMIT, async || !is_free(&shell, "last").await).await;
-    sleep(Duration::from_secs(2) + SLACK).await;
+    sleep(Duration::from_secs(3) + SLACK).await;
     assert!(!is_free(&shell, "a").await, "nobody renewed it");
     holding.end_input();
     while holding.output.next_line().await.expect("UTF-8").is_some() {}

@@ -14,7 +14,7 @@ pub(crate) async fn c36_each_of_three_has_a_slot_and_a_fourth_has_none(store: &i
     let shell = Shell::of(store);
     let mut three = Vec::new();
     for slot in ["0\n", "1\n", "2\n"] {
-        let options = ["--limit", "3", "--label", "web-3", "--ttl", "2s"];
+        let options = ["--limit", "3", "--label", "web-3", "--ttl", "6s"];
         three.push(shell.hold(&options, "a", TELLS_ITS_SLOT).await);
         eventually("its slot", LIMIT, async || shell.read("slot") == slot).await;
     }

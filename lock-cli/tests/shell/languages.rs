@@ -56,7 +56,7 @@ try:
 except RuntimeError:
     pass
 try:
-    with lock("a", "--ttl", "1s") as (token, lost):
+    with lock("a", "--ttl", "6s") as (token, lost):
         subprocess.run(["leasehold", "evict", "--force", "a"], check=True, stdout=subprocess.DEVNULL)
         assert lost.wait(60)
 except RuntimeError:
@@ -80,7 +80,7 @@ with locks.lock("a") as (token, lost), locks.lock("b", "c", shared=True):
 with locks.lock("a"):
     print("free")
 try:
-    with locks.lock("a", ttl_ms=1000) as (token, lost):
+    with locks.lock("a", ttl_ms=6000) as (token, lost):
         subprocess.run(["leasehold", "evict", "--force", "a"], check=True, stdout=subprocess.DEVNULL)
         assert lost.wait(60)
 except RuntimeError:
@@ -108,7 +108,7 @@ const { execFileSync } = require("node:child_process");
     execFileSync("kill", ["-9", JSON.parse(seen).label.split(":")[1]]);
     await aborted(signal);
   }).then(() => console.log("no error"), () => {});
-  await withLock("a", ["--ttl", "1s"], async (token, signal) => {
+  await withLock("a", ["--ttl", "6s"], async (token, signal) => {
     execFileSync("leasehold", ["evict", "--force", "a"]);
     await aborted(signal);
   }).catch(() => console.log("lost"));

@@ -48,7 +48,7 @@ pub(crate) async fn c40_another_leads_when_the_leader_is_killed<S: Store>(store:
 
 pub(crate) async fn c40_a_leader_that_lost_is_a_candidate_again(store: &impl Store) {
     let shell = Shell::of(store);
-    let mut leader = shell.start(&["elect", "--ttl", "1s", "a", "--", "sh", "-c", LEADS_ON]);
+    let mut leader = shell.start(&["elect", "--ttl", "4s", "a", "--", "sh", "-c", LEADS_ON]);
     until_terms(&shell, 1).await;
     assert_eq!(shell.run(&["release", "--force", "a"]).await.code, 0);
     until_terms(&shell, 2).await;

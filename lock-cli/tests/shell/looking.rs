@@ -35,7 +35,7 @@ pub(crate) async fn the_commands_print<S: Store>(store: &S) {
     }
     compare("ps", printed);
     let refused = typed(&shell, &["run", "--no-wait", "a", "--", "true"]).await;
-    let late = typed(&shell, &["run", "--wait", "500ms", "a", "--", "true"]).await;
+    let late = typed(&shell, &["run", "--wait", "3s", "a", "--", "true"]).await;
     compare(
         "run",
         vec![refused, late, typed(&shell, &["run", "c", "--", "no-such-program"]).await],
@@ -74,7 +74,7 @@ pub(crate) async fn the_doctor_prints<S: Store>(store: &S) {
 
 pub(crate) async fn a_forced_release_ends_the_hold<S: Store>(store: &S) {
     let shell = Shell::of(store);
-    let options = ["--label", "web-3", "--ttl", "1s"];
+    let options = ["--label", "web-3", "--ttl", "6s"];
     let mut held = shell.hold(&options, "a", "echo $LEASEHOLD_TOKEN > first; exec sleep 60").await;
     let printed = [
         typed(&shell, &["release", "a"]).await,

@@ -54,7 +54,7 @@ pub(crate) async fn c42_twenty_that_start_at_once_run_it_once(store: &impl Store
 pub(crate) async fn c42_a_run_that_failed_runs_again(store: &impl Store) {
     let shell = Shell::of(store);
     let run = async |command: &str| {
-        let options = ["run", "--once", "x", "--remember", "2s", "job", "--", "sh", "-c", command];
+        let options = ["run", "--once", "x", "--remember", "8s", "job", "--", "sh", "-c", command];
         shell.run(&options).await.code
     };
     assert_eq!([run("exit 3").await, run("kill -TERM $$").await], [3, 143]);
@@ -80,13 +80,13 @@ pub(crate) async fn c41_a_short_command_keeps_others_out_for_the_span(store: &im
     }));
     let (codes, tried) = (twenty.await, began.elapsed());
     assert!(tried > 5 * SECOND || codes.iter().all(|code| *code == 75), "{codes:?} in {tried:?}");
-    until_run(&shell, &["--ttl", "1s"]).await;
+    until_run(&shell, &["--ttl", "3s"]).await;
     assert!(began.elapsed() >= 5 * SECOND, "another ran it after {:?}", began.elapsed());
 
     let began = Instant::now();
-    let killed = shell.hold(&["--at-least", "4s", "--ttl", "1s"], "tick", "exec sleep 60").await;
+    let killed = shell.hold(&["--at-least", "4s", "--ttl", "3s"], "tick", "exec sleep 60").await;
     killed.send(Signal::KILL);
-    until_run(&shell, &["--ttl", "1s"]).await;
+    until_run(&shell, &["--ttl", "3s"]).await;
     assert!(began.elapsed() >= 4 * SECOND, "another ran it after {:?}", began.elapsed());
 }
 

@@ -201,11 +201,11 @@ async fn c08_a_command_that_was_suspended_beyond_its_deadline_is_ended() {
     let shell = Shell::of(&File::start());
     let terminal = Terminal::open(&shell).await;
     let script = "echo $$ > pid; while :; do :; done";
-    terminal.types(&format!("$L run --ttl 1s a -- sh -c '{script}'; echo code $?"));
+    terminal.types(&format!("$L run --ttl 3s a -- sh -c '{script}'; echo code $?"));
     let command = terminal.pid().await;
     terminal.keys("C-z");
     terminal.shows("Stopped").await;
-    tokio::time::sleep(Duration::from_millis(1250)).await;
+    tokio::time::sleep(Duration::from_millis(3500)).await;
     terminal.types("clear; fg; echo code $?");
     terminal.shows("code 76").await;
     assert!(!is_running(command));

@@ -12,7 +12,7 @@ use super::store::Store;
 use super::worker::{NAMES, REGISTERS};
 
 /// Time that a busy machine may take beyond the bound of the store.
-const SLACK: Duration = Duration::from_secs(6);
+const SLACK: Duration = Duration::from_secs(20);
 
 /// Waits until every lock is free and nobody queues, takes each, and notes what the registers hold in the end.
 pub(super) async fn leftovers<S: Store>(

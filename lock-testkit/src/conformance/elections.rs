@@ -111,7 +111,7 @@ pub async fn c40_all_observers_see_the_last_leader(harness: &dyn Harness) {
 pub async fn c40_a_candidate_outlasts_an_outage(harness: &dyn Harness) {
     let (faulty, told) = (Faulty::new(harness.connect().await), Arc::new(AtomicUsize::new(0)));
     // A campaign bears five of these as an acquisition does.
-    let options = ClientOptions::new().request_timeout(Duration::from_millis(100));
+    let options = ClientOptions::new().request_timeout(harness.request_timeout() / 4);
     let candidate = LockClient::with_options(faulty.clone(), options);
     let counted = told.clone();
     let election = candidate.election(fresh_name()).ttl(harness.limit()).wait(Wait::Forever);

@@ -20,7 +20,7 @@ pub trait Harness: Send + Sync {
     /// chance. A renewal has a sixth of it, or of what a slow grant left: so it is at least
     /// thirty times what a call takes.
     fn ttl(&self) -> Duration {
-        Duration::from_millis(1_200)
+        Duration::from_secs(2)
     }
 
     /// Returns true if the store, as it is set up here, tells of changes (C44) where its backend listens for them.
@@ -35,9 +35,9 @@ pub trait Harness: Send + Sync {
 
     /// The request time-out of the clients under test: at least eight times what a call takes, since a
     /// case may delay an answer by a quarter of it, and an attempt is given up after half of it. A store
-    /// that waits for a slow disk may need more than the default of 1 s.
+    /// that waits for a slow disk may need more than the default of 2 s.
     fn request_timeout(&self) -> Duration {
-        Duration::from_secs(1)
+        Duration::from_secs(2)
     }
 
     /// Returns the time that a loaded machine, or a slow store, may add to a bound of the contract. The default is the

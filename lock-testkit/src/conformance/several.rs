@@ -93,7 +93,7 @@ pub async fn c39_it_is_all_or_none(harness: &dyn Harness) {
     let (locks, holder, names) = (client(harness).await, client(harness).await, two_names());
     for (at, busy) in names.iter().enumerate() {
         let guard = holder.acquire(patient(busy, harness.limit())).await.expect("a free lock");
-        for wait in [Wait::Never, Wait::AtMost(harness.moment())] {
+        for wait in [Wait::Never, Wait::AtMost(harness.request_timeout())] {
             let request = reversed(&names, harness.limit()).wait(wait);
             let bound = harness.request_timeout() * 2 + harness.slack() * 2;
             let refused = timeout(bound, locks.acquire_all(request)).await.expect("in time");

@@ -47,12 +47,19 @@ pub(super) fn patient(name: &LockName, ttl: Duration) -> LockRequest {
     LockRequest::from(name).ttl(ttl)
 }
 
-/// The grant of a claim on a lock that is free.
+/// The grant of a claim on a lock that is free. A claim whose answer did not come in time is asked for again, and is
+/// granted the same hold (C16).
 pub(super) async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
-    match backend.acquire(claim, None).await.expect("an answer") {
-        Attempt::Granted(grant) => grant,
-        Attempt::Busy(seen) => panic!("the server is to grant a free lock, and said: {seen}"),
+    for _ in 0..20 {
+        match backend.acquire(claim, None).await {
+            Ok(Attempt::Granted(grant)) => return grant,
+            Ok(Attempt::Busy(seen)) => {
+                panic!("the server is to grant a free lock, and said: {seen}")
+            }
+            Err(error) => assert!(error.is_transient(), "an answer: {error}"),
+        }
     }
+    panic!("the server is to answer");
 }
 
 /// Asks to extend the hold that `claim` was granted under `token`, by the TTL of the claim.

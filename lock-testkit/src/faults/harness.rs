@@ -25,7 +25,7 @@ pub trait Harness: 'static {
     const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// Time that a loaded machine may add to a bound of the contract.
-    const SLACK: Duration = Duration::from_secs(1);
+    const SLACK: Duration = Duration::from_secs(2);
 
     /// A server of one's own.
     async fn start() -> Self::Server;

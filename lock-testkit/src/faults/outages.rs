@@ -97,10 +97,10 @@ pub async fn c09_a_server_that_stops_under_a_holder_is_noticed_by_the_deadline<H
 /// A pause of the server that is shorter than the TTL costs nobody the lock.
 pub async fn c08_a_short_pause_of_the_server_is_no_loss<H: Harness>() {
     let server = H::start().await;
-    let (client, ttl) = (client_at::<H>(server.addr()).await, Duration::from_secs(3));
+    let (client, ttl) = (client_at::<H>(server.addr()).await, Duration::from_secs(6));
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     server.stop();
-    tokio::time::sleep(ttl / 2).await;
+    tokio::time::sleep(ttl / 3).await;
     server.cont();
     renewed(&guard).await;
     released(guard).await;
@@ -126,7 +126,7 @@ pub async fn c22_a_hold_and_its_token_survive_a_restart<H: Harness>() {
 /// Connections that swallow everything are given up, since new ones work.
 pub async fn a_swallowing_connection_is_replaced_while_the_lock_is_held<H: Harness>() {
     let proxy = H::proxy(H::shared().await).await;
-    let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(2));
+    let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(4));
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     for mode in [Mode::BlackHole, Mode::SwallowReplies, Mode::SwallowRequests] {
         // As many connections as the client ever has, all of which are to be replaced.
@@ -141,7 +141,7 @@ pub async fn a_swallowing_connection_is_replaced_while_the_lock_is_held<H: Harne
 /// A connection that takes longer to make than a renewal may is made all the same.
 pub async fn c12_a_connection_that_is_slow_to_open_costs_no_hold<H: Harness>() {
     let proxy = H::proxy(H::shared().await).await;
-    let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(3));
+    let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(6));
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     proxy.set(Mode::SlowToOpen(ttl / 6 + Duration::from_millis(200)));
     proxy.cut();

@@ -17,7 +17,7 @@ use crate::process::Tethered;
 use crate::process::signal;
 
 /// Limit for a very busy machine; pgbouncer answers within tens of milliseconds.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Number of ports that are tried. A port seldom is taken between the choice and the start.
 const PORTS_TRIED: usize = 5;
@@ -38,8 +38,8 @@ impl PgBouncer {
     /// Starts a pooler before `server`, with at most 20 connections to it.
     ///
     /// # Panics
-    /// If `pgbouncer` is not installed, with what to install; if it does not answer within ten
-    /// seconds, with its log.
+    /// If `pgbouncer` is not installed, with what to install; if it does not answer within a
+    /// minute, with its log.
     pub async fn start(server: &PostgresServer) -> Self {
         Self::start_with(server, &[]).await
     }

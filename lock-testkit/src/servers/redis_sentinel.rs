@@ -15,7 +15,7 @@ use crate::process::new_folder;
 use crate::process::{Tethered, require};
 
 /// A sentinel answers within tens of milliseconds; this is for a machine that is very busy.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A real sentinel, alone or one of several.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl RedisSentinel {
     /// Starts a sentinel that watches nothing yet, and returns once it answers.
     ///
     /// # Panics
-    /// If `redis-server` is not installed, or it does not answer within ten seconds.
+    /// If `redis-server` is not installed, or it does not answer within a minute.
     pub async fn start() -> Self {
         let sentinel = Self::launch(None, "");
         let answers = || sentinel.try_session()?.try_call(&["PING"]);

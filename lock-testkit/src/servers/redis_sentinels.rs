@@ -152,7 +152,7 @@ impl RedisSentinels {
     /// Starts one more sentinel, which is cut off from the others: it names the server `number` whatever they do.
     ///
     /// # Panics
-    /// If it does not answer within ten seconds.
+    /// If it does not answer within a minute.
     pub async fn start_stale(&self, number: usize) -> RedisSentinel {
         // This sentinel watches the servers as a user who hears nothing of other sentinels.
         for server in &self.servers {

@@ -19,7 +19,7 @@ use crate::process::require;
 use crate::process::signal;
 
 /// A server answers within tens of milliseconds; this is for a machine that is very busy.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Number of ports that are tried. A port seldom is taken between the choice and the start.
 const PORTS_TRIED: usize = 5;
@@ -49,8 +49,8 @@ impl RedisServer {
     /// Starts a server on a free port of 127.0.0.1, and returns once it answers.
     ///
     /// # Panics
-    /// If `redis-server` is not installed, with what to install; if it does not answer within ten
-    /// seconds, with its log.
+    /// If `redis-server` is not installed, with what to install; if it does not answer within a
+    /// minute, with its log.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
@@ -197,7 +197,7 @@ impl RedisServer {
     /// Kills the server if it runs and starts it again, on the same port and in the same folder.
     ///
     /// # Panics
-    /// If it does not answer within ten seconds, with its log.
+    /// If it does not answer within a minute, with its log.
     pub async fn restart(&mut self) {
         self.kill();
         let deadline = Instant::now() + LIMIT;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longer than any command of a test takes, shorter than a test's own bound.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reply of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

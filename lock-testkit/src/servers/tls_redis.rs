@@ -22,7 +22,7 @@ impl TlsRedis {
     ///
     /// # Panics
     /// If `redis-server` or `openssl` is not installed, or the server was built without TLS; if it
-    /// does not answer within ten seconds, with its log.
+    /// does not answer within a minute, with its log.
     pub async fn start() -> Self {
         let certificates = Certificates::new();
         for _ in 0..PORTS_TRIED {

@@ -63,7 +63,10 @@ fn tokens_grow_in_the_order_of_the_grants() {
                 };
                 let before = last.swap(grant.token.get(), Ordering::SeqCst);
                 assert!(before < grant.token.get());
-                lock.release(&claim.name, claim.owner).await.expect("released");
+                // The file is locked for a moment by the others.
+                while let Err(error) = lock.release(&claim.name, claim.owner).await {
+                    assert!(error.is_transient(), "{error}");
+                }
             }
         });
     };
@@ -79,9 +82,9 @@ async fn a_client_renews_waits_and_gives_back() {
     let (home, lock) = home();
     let client = LockClient::new(lock);
     let other = LockClient::new(FileBackend::open(home.path()).expect("opens"));
-    let ttl = Duration::from_millis(200);
+    let ttl = Duration::from_secs(2);
     let guard = client.acquire(LockRequest::new("a").ttl(ttl)).await.expect("acquired");
-    sleep(ttl * 3).await;
+    sleep(ttl * 3 / 2).await;
     assert!(guard.is_held(), "renewed");
     assert!(other.try_acquire("a").await.expect("an answer").is_none());
 
@@ -97,7 +100,7 @@ async fn a_client_renews_waits_and_gives_back() {
 /// An application may fill the pool of threads that block for longer than a TTL.
 #[test]
 fn c12_a_hold_is_renewed_though_the_application_takes_all_blocking_threads() {
-    const TTL: Duration = Duration::from_millis(600);
+    const TTL: Duration = Duration::from_secs(2);
     let (_home, lock) = home();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).max_blocking_threads(2).enable_all().build();

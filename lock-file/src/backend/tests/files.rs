@@ -174,7 +174,7 @@ async fn c17_a_process_that_is_stopped_in_its_critical_section_costs_a_bounded_t
     }
     let error = lock.acquire(&claim, None).await.expect_err("stuck");
     assert!(error.is_transient() && error.outcome() == Outcome::NotApplied);
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     drop(stopped);
     assert_eq!(granted(&lock, &claim).await.token, token);
 }

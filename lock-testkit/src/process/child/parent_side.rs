@@ -13,7 +13,7 @@ use crate::process::Tether;
 use crate::process::signal;
 
 /// Longest wait for a line of a child, or for its end. No step of a child takes as long.
-const LINE_TIMEOUT: Duration = Duration::from_secs(30);
+const LINE_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A child process that plays a role. It is killed when this value is dropped, and also, even if it
 /// is stopped, when the test process ends in any other way.
