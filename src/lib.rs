@@ -29,7 +29,8 @@
 //!
 //! The package has pages beside this reference: `docs/first_hour.md` leads to a service that is right,
 //! `docs/guarantees.md` says what each backend promises under which failure, `docs/operating.md` how to choose
-//! a TTL, what bounds each call and what to alert on; and `docs/contract.md` has every clause, such as C5.
+//! a TTL and what bounds each call, `docs/observability.md` what to alert on; and `docs/contract.md` has every
+//! clause, such as C5.
 //!
 //! # Features
 //! | feature | what it adds |
