@@ -1,8 +1,9 @@
 //! The backend in a connector, in its build of the command, and in the flash sale.
 
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
-use leasehold::{Connector, LockError};
+use leasehold::{ClientOptions, Connector, LockError};
 use memcached_backend::MemcachedBackend;
 use tokio::process::Command;
 
@@ -29,8 +30,11 @@ fn text(bytes: &[u8]) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_a_connector_opens_it_with_a_prefix() {
     let url = Memcached::shared().await.url();
-    let shop = connector().connect(&format!("{url}/?prefix=joins:")).await.expect("a client");
-    let all = connector().connect(&url).await.expect("a client");
+    let connect = async |url: &str| {
+        let options = ClientOptions::new().request_timeout(Duration::from_secs(10));
+        connector().connect_with(url, options).await.expect("a client")
+    };
+    let (shop, all) = (connect(&format!("{url}/?prefix=joins:")).await, connect(&url).await);
     let guard = shop.acquire("42").await.expect("a free lock");
     assert!(all.try_acquire("joins:42").await.expect("an answer").is_none());
     assert_eq!(shop.admin().list("", 10).await.expect("an answer")[0].name.as_str(), "42");
