@@ -62,9 +62,13 @@ async fn gets_in(client: LockClient, name: String) -> Result<bool> {
     Ok(true)
 }
 
+/// A look that gets no turn among so many is repeated.
 async fn until_all_wait(holder: &LockClient, name: &str, count: usize) -> Result<()> {
-    while holder.admin().inspect(name).await?.waiters != Some(count as u64) {
-        sleep(Duration::from_millis(100)).await;
+    loop {
+        match holder.admin().inspect(name).await {
+            Ok(seen) if seen.waiters == Some(count as u64) => return Ok(()),
+            Err(error) if !error.is_transient() => return Err(error.into()),
+            Ok(_) | Err(_) => sleep(Duration::from_millis(100)).await,
+        }
     }
-    Ok(())
 }

@@ -17,10 +17,14 @@ use lock_core::{BackendError, Clock, Moment, SystemClock};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 use crate::sessions::in_flight::InFlight;
-use crate::wire::error::{classify, is_lease_gone, is_lease_there, lease_gone};
+use crate::wire::error::{BACKEND, classify, is_lease_gone, is_lease_there, lease_gone};
 use crate::wire::server::Server;
+
+/// A TTL has time for so many renewals of its session, as for those of a hold.
+const KEEP_ALIVE_TRIES: u32 = 6;
 
 /// One lease, and until when the server keeps it.
 pub(crate) struct Session {
@@ -120,16 +124,19 @@ impl Session {
     async fn send_keep_alive(&self) -> Result<(), BackendError> {
         let (id, asked) = (self.id, SystemClock.now());
         let keep = self.server.send(|mut client| async move { client.lease_keep_alive(id).await });
-        match keep.await {
-            Ok(_) => {
+        // C8: it ends though others still wait for it, so that its silent connection is given up within the TTL.
+        let limit = self.ttl() / KEEP_ALIVE_TRIES;
+        match timeout(limit, keep).await {
+            Ok(Ok(_)) => {
                 self.confirm(asked);
                 Ok(())
             }
-            Err(error) if is_lease_gone(&error) => {
+            Ok(Err(error)) if is_lease_gone(&error) => {
                 self.state().is_gone = true;
                 Err(lease_gone())
             }
-            Err(error) => Err(classify(error)),
+            Ok(Err(error)) => Err(classify(error)),
+            Err(_) => Err(BackendError::no_answer(BACKEND, limit)),
         }
     }
 
