@@ -327,9 +327,11 @@ impl Hold {
         Renewal::new(&state.lease, state.lease.asked)
     }
 
-    /// Returns the longest time that one renewal may take: a sixth of the TTL.
+    /// Returns the longest time that one renewal may take: a sixth of the TTL (C12), or a third of what is left if that is
+    /// less, as of a grant that was pushed. A busy server answers within that, and a second try remains.
     pub(crate) fn attempt_limit(&self) -> Duration {
-        self.state().renew_interval / 2
+        let state = self.state();
+        state.renew_interval.min(state.lease.asked.as_duration() / 6)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -368,4 +370,40 @@ pub(crate) enum Duty {
     RenewInBatch(Duration),
     /// Look again after the span.
     Watch(Duration),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::options::ClientOptions;
+    use crate::model::{FencingToken, LockRequest, Slots, SystemClock};
+
+    #[test]
+    fn c12_a_renewal_has_a_sixth_of_the_ttl_or_a_third_of_what_is_left() {
+        let limit_of = |granted_ms| {
+            let request = LockRequest::new("a").ttl(Duration::from_secs(30));
+            let claim = request.claim().expect("a good claim");
+            let (token, granted) =
+                (FencingToken::new(1).expect("a token"), Duration::from_millis(granted_ms));
+            let lease = Lease {
+                name: claim.name,
+                owner: claim.owner,
+                token,
+                granted_as: token,
+                asked: claim.ttl,
+                granted,
+                deadline: SystemClock.now().after(granted),
+                kind: claim.kind,
+                slots: Slots::NONE,
+                unresolved: false,
+                at_least: None,
+            };
+            let telemetry = Telemetry::new("test", &ClientOptions::new());
+            let (clock, drift) = (Arc::new(SystemClock), Drift::default());
+            Hold::new(lease, clock, drift, Arc::new(telemetry)).attempt_limit().as_millis()
+        };
+        assert_eq!(limit_of(30_000), 5_000);
+        let short = limit_of(1_800);
+        assert!((590..=600).contains(&short), "a grant that was pushed: {short} ms");
+    }
 }

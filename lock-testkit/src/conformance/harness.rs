@@ -17,7 +17,7 @@ pub trait Harness: Send + Sync {
     async fn evict(&self, name: &LockName);
 
     /// The shortest TTL that the backend keeps to, and that a busy test machine does not lose by
-    /// chance. A renewal has a sixth of it, or of what a slow grant left: so it is at least
+    /// chance. A renewal has a sixth of it, or a third of what a slow grant left: so it is at least
     /// thirty times what a call takes.
     fn ttl(&self) -> Duration {
         Duration::from_secs(2)
