@@ -7,7 +7,7 @@
 //! - [`chaos`]: histories under random faults, and a checker that judges them.
 //! - [`explore`]: an exhaustive search of a small model of a protocol.
 //! - [`Faulty`]: a backend between the client and a real one, which fails on demand.
-//! - [`servers`]: a Redis, etcd or Postgres of one's own, which ends with the test.
+//! - [`servers`]: a Redis, etcd, Postgres or ZooKeeper of one's own, which ends with the test.
 //! - [`Proxy`]: a network that loses, delays and cuts, at the test's word.
 //! - [`process`]: programs on a tether, and another role of the same test binary.
 //! - [`eventually()`]: waits for a condition, and names it if it does not come.
@@ -50,5 +50,5 @@ pub use crate::proxy::{Mode, Proxy};
 #[cfg(feature = "servers")]
 pub use crate::servers::{
     EtcdCluster, EtcdServer, PgBouncer, PostgresServer, RedisCluster, RedisSentinel,
-    RedisSentinels, RedisServer, Reply, Session, TlsRedis,
+    RedisSentinels, RedisServer, Reply, Session, TlsRedis, ZooKeeperServer,
 };

@@ -35,6 +35,17 @@ const NEEDS: &[Need] = &[
         packages: ["pgbouncer", "pgbouncer", "pgbouncer", "pgbouncer", "pgbouncer"],
     },
     Need {
+        what: "ZooKeeper's server and Java",
+        is_there: || program("java").is_some() && has_zookeeper(),
+        packages: [
+            "zookeeper default-jre-headless",
+            "",
+            "zookeeper openjdk17-jre-headless",
+            "",
+            "zookeeper openjdk",
+        ],
+    },
+    Need {
         what: "memcached",
         is_there: || program("memcached").is_some(),
         packages: ["memcached", "memcached", "memcached", "memcached", "memcached"],
@@ -198,6 +209,13 @@ fn has_postgres_server() -> bool {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut servers = versions.map(|version| version.path().join("bin/postgres"));
     program("postgres").is_some() || servers.any(|server| server.is_file())
+}
+
+/// A library without a program in the path.
+fn has_zookeeper() -> bool {
+    let folders = ["/usr/share/java/zookeeper.jar", "/usr/share/zookeeper/lib"];
+    let kegs = ["/opt/homebrew/opt/zookeeper", "/usr/local/opt/zookeeper"];
+    folders.iter().chain(&kegs).any(|path| Path::new(path).exists())
 }
 
 /// The compiler is of no use without the files that it is to find by itself.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::{EtcdServer, PostgresServer, RedisServer};
+use crate::{EtcdServer, PostgresServer, RedisServer, ZooKeeperServer};
 
 /// A server that a test may disturb. The launchers of [`servers`](crate::servers) are such.
 #[allow(async_fn_in_trait, reason = "a test awaits it in place, and needs no `Send`")]
@@ -52,4 +52,4 @@ macro_rules! as_launched {
     };
 }
 
-as_launched!(EtcdServer PostgresServer RedisServer);
+as_launched!(EtcdServer PostgresServer RedisServer ZooKeeperServer);

@@ -1,0 +1,198 @@
+//! A ZooKeeper server of one's own.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::etcd_server::PORTS_TRIED;
+use super::free_port;
+use super::redis_server::owned;
+use crate::eventually::POLL_INTERVAL;
+use crate::process::{Tethered, new_folder, require, signal};
+
+/// A server answers within two seconds; this is for a machine that is very busy.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Longest time of one look at a server.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Where Debian and others install the server.
+const JARS: [&str; 4] = [
+    "/usr/share/java/zookeeper.jar",
+    // Its log.
+    "/usr/share/java/slf4j-simple.jar",
+    "/usr/share/zookeeper/lib/*",
+    "/opt/homebrew/opt/zookeeper/libexec/lib/*",
+];
+
+/// Options of the virtual machine: it starts fast and stays small. The system, which outlives the server, has what was
+/// written, so nothing waits for the disk.
+const JAVA: [&str; 6] = [
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dzookeeper.forceSync=no",
+    "-Dzookeeper.admin.enableServer=false",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+];
+
+/// A real ZooKeeper with a port and a folder of its own, one member alone.
+///
+/// It is killed when the value is dropped, and also when the test process ends in any other way. Its data is on disk, so
+/// it survives [`restart`](Self::restart). Its tick is 100 ms, and it grants sessions of 200 ms to an hour, where a server
+/// with the usual settings grants 4 s to 40 s. Starting takes about a second: tests that need no server of their own share
+/// one.
+#[derive(Debug)]
+pub struct ZooKeeperServer {
+    // Above the folder, because fields are dropped in this order.
+    process: Tethered,
+    port: u16,
+    folder: TempDir,
+}
+
+impl ZooKeeperServer {
+    /// Starts a server on a free port of 127.0.0.1, and returns once it answers.
+    ///
+    /// # Panics
+    /// If Java or ZooKeeper is not installed, with what to install; if it does not answer within a minute, with its log.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts a server with more lines of settings, such as `maxSessionTimeout=40000`. They come last, and so count.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_with(settings: &[&str]) -> Self {
+        let mut log = String::new();
+        for _ in 0..PORTS_TRIED {
+            let (folder, port) = (new_folder(), free_port());
+            write_settings(folder.path(), port, settings);
+            let server = Self { process: launch(folder.path()), port, folder };
+            match server.until_it_answers().await {
+                Ok(()) => return server,
+                // The port may have been taken since.
+                Err(said) => log = said,
+            }
+        }
+        panic!("{log}");
+    }
+
+    /// Where clients connect: `zookeeper://127.0.0.1:…/`.
+    pub fn url(&self) -> String {
+        format!("zookeeper://{}/", self.addr())
+    }
+
+    /// The address for clients, as a [`Proxy`](crate::Proxy) wants it.
+    pub fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The process id; another one after [`restart`](Self::restart).
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Returns the server's answer to a command of four letters, such as `stat`, `cons` or `dump`.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or hangs up.
+    pub async fn ask(&self, command: &str) -> std::io::Result<String> {
+        let mut connection = TcpStream::connect(self.addr()).await?;
+        connection.write_all(command.as_bytes()).await?;
+        let mut said = String::new();
+        connection.read_to_string(&mut said).await?;
+        Ok(said)
+    }
+
+    /// Kills the server (SIGKILL), stopped or not; it is gone when this returns.
+    pub fn kill(&mut self) {
+        self.process.end();
+    }
+
+    /// Stops the server (SIGSTOP): connections stay open, and nothing is answered.
+    pub fn stop(&self) {
+        signal::stop(self.pid());
+    }
+
+    /// Lets a stopped server go on (SIGCONT).
+    pub fn cont(&self) {
+        signal::cont(self.pid());
+    }
+
+    /// Kills the server if it runs and starts it again, on the same port and with the same data.
+    ///
+    /// # Panics
+    /// If it does not answer within a minute, with its log.
+    pub async fn restart(&mut self) {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            self.kill();
+            self.process = launch(self.folder.path());
+            match self.until_it_answers().await {
+                Ok(()) => return,
+                // Somebody may have the port for a moment.
+                Err(log) => assert!(Instant::now() < deadline, "{log}"),
+            }
+        }
+    }
+
+    /// Returns once the server answers. The error is its log.
+    async fn until_it_answers(&self) -> Result<(), String> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            // Before it grants sessions it answers `imok` to `ruok`.
+            let look = timeout(LOOK, self.ask("isro")).await;
+            let runs = signal::is_running(self.pid());
+            // Another server may have the port.
+            if runs && look.is_ok_and(|said| said.is_ok_and(|said| said == "rw")) {
+                return Ok(());
+            }
+            if !runs || Instant::now() > deadline {
+                let log = fs::read_to_string(log_path(self.folder.path())).unwrap_or_default();
+                return Err(format!("ZooKeeper does not start:\n{log}"));
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+}
+
+fn launch(folder: &Path) -> Tethered {
+    require("java", "default-jre-headless", "openjdk");
+    let is_there = |jars: &&str| Path::new(jars.trim_end_matches("/*")).exists();
+    assert!(
+        JARS.iter().filter(|jar| jar.contains("zookeeper")).any(is_there),
+        "ZooKeeper is not installed: `apt-get install zookeeper` / `brew install zookeeper`, or run \
+         `cargo xtask test`, which installs it"
+    );
+    let mut args = owned(&JAVA);
+    args.extend(owned(&["-cp", &JARS.join(":")]));
+    args.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".to_owned());
+    args.push(settings_path(folder));
+    Tethered::start("java", &args, &log_path(folder))
+}
+
+fn write_settings(folder: &Path, port: u16, more: &[&str]) {
+    let settings = format!(
+        "tickTime=100\ninitLimit=100\nsyncLimit=100\ndataDir={}\nclientPort={port}\n\
+         clientPortAddress=127.0.0.1\nminSessionTimeout=200\nmaxSessionTimeout=3600000\nmaxClientCnxns=0\n\
+         4lw.commands.whitelist=*\n{}\n",
+        folder.join("data").display(),
+        more.join("\n")
+    );
+    fs::write(settings_path(folder), settings).expect("the folder can be written");
+}
+
+fn settings_path(folder: &Path) -> String {
+    folder.join("zoo.cfg").display().to_string()
+}
+
+fn log_path(folder: &Path) -> std::path::PathBuf {
+    folder.join("zookeeper.log")
+}
