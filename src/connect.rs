@@ -21,6 +21,7 @@ use crate::connector::Connector;
 /// | `redis-sentinel://[user:password@]host[:port][,host[:port]…]/name[?db=n]` | of the primary that Redis Sentinel knows by this name; by TLS `rediss-sentinel://` | `redis-sentinel` |
 /// | `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` | of a majority of three or five independent Redis servers; by TLS `rediss-quorum://` | `redis-quorum` |
 /// | `redis+unix:///path[?db=n&user=u&pass=p]` | the same, by a unix socket | `redis` |
+/// | `zookeeper://[user:password@]host[:port][,host[:port]…][/root]` | of a ZooKeeper ensemble | `zookeeper` |
 ///
 /// On each of them `?prefix=shop:` puts all names behind a prefix (C49), so that several services share a
 /// store: the lock "42" is the lock "shop:42" of the store. Without it a lock is called in the store as it

@@ -17,6 +17,9 @@ mod backend_redis {}
 #[cfg(feature = "redis-quorum")]
 #[doc = include_str!("../docs/backends/quorum.md")]
 mod backend_quorum {}
+#[cfg(feature = "zookeeper")]
+#[doc = include_str!("../docs/backends/zookeeper.md")]
+mod backend_zookeeper {}
 #[doc = include_str!("../docs/cli.md")]
 mod cli {}
 #[doc = include_str!("../docs/coming_from.md")]

@@ -1,4 +1,4 @@
-//! Distributed locks with fencing tokens: one trait over Redis, etcd, Postgres, files and memory, a guard that
+//! Distributed locks with fencing tokens: one trait over Redis, etcd, ZooKeeper, Postgres, files and memory, a guard that
 //! renews itself and *tells* when it is lost, and a fence for the resource that makes stale writers harmless.
 //!
 //! ```
@@ -43,6 +43,7 @@
 //! | `redis-sentinel` | `redis-sentinel://`: the primary that Redis Sentinel names |
 //! | `etcd` | `etcd://`; TLS by `etcd-tls`. Needs `protoc` and its well-known types to build |
 //! | `postgres` | `postgres://`; TLS by `postgres-rustls` or `postgres-native-tls` |
+//! | `zookeeper` | `zookeeper://` |
 //! | `metrics` | counters and histograms by the `metrics` facade |
 //! | `serde` | `Serialize` and `Deserialize` for names, tokens and what inspection shows |
 //! | `full` | all of these, with rustls |
@@ -96,6 +97,13 @@ pub mod admin {
 pub mod core {
     #[doc(no_inline)]
     pub use lock_core::*;
+}
+
+/// Locks in a ZooKeeper ensemble: the crate `lock_zookeeper`, which tells the protocol.
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper {
+    #[doc(inline)]
+    pub use lock_zookeeper::{ZooKeeperBackend, ZooKeeperOptions};
 }
 
 /// Locks and fences in an etcd cluster: the crate `lock_etcd`, which tells the protocol.

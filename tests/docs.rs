@@ -67,6 +67,13 @@ async fn c30_the_guarantees_tell_the_capabilities_of_postgres() {
     assert_told(&connect(&server.url()).await.expect("a client"));
 }
 
+#[cfg(feature = "zookeeper")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_the_guarantees_tell_the_capabilities_of_zookeeper() {
+    let server = lock_testkit::ZooKeeperServer::start().await;
+    assert_told(&connect(&server.url()).await.expect("a client"));
+}
+
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_the_guarantees_tell_the_capabilities_of_redis() {

@@ -73,11 +73,19 @@ async fn swapped_for_redis() {
     sellers_sell_each_item_once(&server.url()).await;
 }
 
+#[cfg(feature = "zookeeper")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_for_zookeeper() {
+    let server = lock_testkit::ZooKeeperServer::start().await;
+    sellers_sell_each_item_once(&server.url()).await;
+}
+
 /// C22, C24: a lock moves from store to store by its URL alone, and the fence of its resource goes on.
-#[cfg(all(feature = "etcd", feature = "postgres", feature = "redis"))]
+#[cfg(all(feature = "etcd", feature = "postgres", feature = "redis", feature = "zookeeper"))]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_one_fence_serves_each_store_in_turn() {
-    use lock_testkit::{EtcdServer, PostgresServer, RedisServer};
+    use lock_testkit::{EtcdServer, PostgresServer, RedisServer, ZooKeeperServer};
+    let zookeeper = ZooKeeperServer::start().await;
     let (redis, etcd) = (RedisServer::start().await, EtcdServer::start().await);
     let (postgres, folder) =
         (PostgresServer::start().await, tempfile::tempdir().expect("a folder"));
@@ -85,7 +93,9 @@ async fn c22_one_fence_serves_each_store_in_turn() {
     let fence = shop.expect("a connection").fence("stock");
     let file = format!("file:{}", folder.path().display());
     let mut last = None;
-    for url in [redis.url(), etcd.url(), postgres.url(), file, redis.url(), etcd.url()] {
+    let urls =
+        [zookeeper.url(), redis.url(), etcd.url(), postgres.url(), file, redis.url(), etcd.url()];
+    for url in urls {
         if url == etcd.url() {
             etcd.ctl(&["del", "leasehold/floor"]);
         }

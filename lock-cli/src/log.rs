@@ -16,6 +16,7 @@ const OURS: &[&str] = &[
     "lock_file",
     "lock_postgres",
     "lock_redis",
+    "lock_zookeeper",
 ];
 
 /// Starts telling, as much as `verbose` times `-v` asks for.

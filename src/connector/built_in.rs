@@ -16,7 +16,19 @@ pub(super) fn all() -> Schemes {
     let schemes = Schemes::default()
         .with("memory", |url| async move { memory(&url) })
         .with("file", |url| async move { files(&url) });
-    redis_quorum(redis(postgres(etcd(schemes))))
+    redis_quorum(redis(postgres(etcd(zookeeper(schemes)))))
+}
+
+#[cfg(feature = "zookeeper")]
+fn zookeeper(schemes: Schemes) -> Schemes {
+    use lock_zookeeper::ZooKeeperBackend;
+
+    schemes.with("zookeeper", |url| async move { ZooKeeperBackend::connect(&url).await })
+}
+
+#[cfg(not(feature = "zookeeper"))]
+fn zookeeper(schemes: Schemes) -> Schemes {
+    schemes.lacking("zookeeper", "`zookeeper`")
 }
 
 #[cfg(feature = "etcd")]

@@ -21,6 +21,7 @@ const FEATURE_SETS: &[&str] = &[
     "-p leasehold -p lock-core -p lock-redis --features leasehold/redis --all-targets",
     "-p leasehold -p lock-etcd --features leasehold/etcd --all-targets",
     "-p leasehold -p lock-postgres --features leasehold/postgres --all-targets",
+    "-p leasehold -p lock-zookeeper --features leasehold/zookeeper --all-targets",
     "-p leasehold --features blocking --lib --test blocking",
     "-p leasehold --features metrics --all-targets",
     "-p leasehold --features redis-rustls --lib --test redis",

@@ -6,7 +6,8 @@ const WINDOWS: &str = "x86_64-pc-windows-gnu";
 const MACOS: &str = "aarch64-apple-darwin";
 
 /// TLS is left out: it compiles C for the platform.
-const STORES: &str = "etcd,metrics,postgres,redis,redis-cluster,redis-quorum,redis-sentinel,serde";
+const STORES: &str =
+    "etcd,metrics,postgres,redis,redis-cluster,redis-quorum,redis-sentinel,serde,zookeeper";
 
 pub(crate) fn run() -> Done {
     run_line(&format!("rustup target add {WINDOWS} {MACOS}"))?;

@@ -15,8 +15,7 @@ const ALL: &str = "--workspace --all-features --no-fail-fast";
 ///
 /// Those that wait for a disk run one after the other. The others run beside them, after all that `cargo nextest` runs.
 const ON_DISK: &str = "--test etcd --test postgres";
-const IN_MEMORY: &str =
-    "--test memcached --test processes --test redis --test redis_quorum --test redis_topologies";
+const IN_MEMORY: &str = "--test memcached --test processes --test redis --test redis_quorum --test redis_topologies --test zookeeper";
 
 /// Number of tests of a program that run side by side, for each core: most tests wait for most of their time.
 const TESTS_PER_CORE: usize = 3;

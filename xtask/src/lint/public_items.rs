@@ -26,6 +26,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("lock-file", "lock-file/src"),
     ("lock-postgres", "lock-postgres/src"),
     ("lock-redis", "lock-redis/src"),
+    ("lock-zookeeper", "lock-zookeeper/src"),
 ];
 
 /// The packages whose public items are not those of their listing, a sentence each.

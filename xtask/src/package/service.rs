@@ -34,6 +34,7 @@ async fn serve(home: &std::path::Path) -> Result<(), Box<dyn Error>> {
         "redis-quorum://",
         "etcd://",
         "postgres://",
+        "zookeeper://",
     ] {
         // No server is needed to see that the backend is compiled in: an unknown scheme says that it is not.
         let error = leasehold::connect(&format!("{url}127.0.0.1:1/?nonsense=1")).await.err();

@@ -1,0 +1,272 @@
+//! Asks once for a lock.
+
+use std::sync::Arc;
+
+use lock_core::backend::{Attempt, Claim, Grant, WaiterHandle};
+use lock_core::{BackendError, Clock, FencingToken, Moment, SystemClock};
+use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
+
+use crate::claims::Node;
+use crate::error::{BACKEND, overtaken};
+use crate::queue::{Entry, Queue};
+use crate::sessions::Session;
+use crate::store::Store;
+use crate::written::Written;
+
+/// Number of tries to create a node: the parent may be missing, and the server may remove it once more.
+const TRIES: usize = 3;
+
+/// One request for a lock.
+pub(crate) struct Ask<'a> {
+    pub(crate) store: &'a Arc<Store>,
+    pub(crate) claim: &'a Claim,
+    pub(crate) session: Arc<Session>,
+    pub(crate) lock: String,
+    pub(crate) asked: Moment,
+}
+
+impl Store {
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let (owner, ttl, asked) = (claim.owner, claim.ttl.as_duration(), SystemClock.now());
+        self.ensure_kept();
+        if let Some(mut contention) = waiter.and_then(|_| self.claims.waiting(owner, ttl)) {
+            contention.at = Some(self.time(asked));
+            return Ok(Attempt::Busy(contention));
+        }
+        if self.claims.is_over(owner) {
+            return Err(overtaken("the claim has expired"));
+        }
+        let session = match self.claims.session(owner) {
+            Some(session) => session,
+            None => self.sessions.for_ttl(ttl).await?,
+        };
+        let lock = self.root.lock(&claim.name);
+        let ask = Ask { store: self, claim, session, lock, asked };
+        let queue = self.queue(&ask.session, &ask.lock).await?;
+        match (queue.place(owner), waiter) {
+            (Some(0), _) => ask.found(&queue).await,
+            (Some(_), Some(waiter)) => ask.found_waiting(&queue, waiter).await,
+            (Some(_), None) => ask.busy(&queue).await,
+            (None, None) if !queue.entries().is_empty() => ask.busy(&queue).await,
+            (None, waiter) => ask.enter(queue.entries().is_empty(), waiter).await,
+        }
+    }
+}
+
+impl Ask<'_> {
+    /// Makes the claim's node: as a hold if nobody was seen to have a claim, else as a place in the queue.
+    async fn enter(
+        &self,
+        is_free: bool,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        let (path, token, queue) = self.create(is_free).await?;
+        let own = |entry: &Entry| path.ends_with(&entry.child);
+        let node = Node { path: path.clone(), token };
+        match queue.entries().iter().position(own) {
+            // C16: an earlier request, whose reply was lost, has made one too.
+            Some(at) if queue.place(self.claim.owner) != Some(at) => {
+                self.store.delete(&self.session, &path).await?;
+                Err(overtaken("an earlier request of the claim was carried out"))
+            }
+            Some(0) if is_free => Ok(self.granted(node)),
+            Some(0) => self.claim(node).await,
+            Some(_) => match waiter {
+                Some(waiter) => {
+                    if is_free {
+                        self.write(&path, &self.waits_text()).await?;
+                    }
+                    self.wait(&queue, node, waiter).await
+                }
+                None => {
+                    self.store.delete(&self.session, &path).await?;
+                    self.store.claims.forget(self.claim.owner);
+                    self.busy(&queue).await
+                }
+            },
+            None => Err(overtaken("the claim was ended")),
+        }
+    }
+
+    /// Makes the claim's node, and reads who else has a claim then.
+    async fn create(&self, is_free: bool) -> Result<(String, FencingToken, Queue), BackendError> {
+        let (client, owner) = (self.session.client(), self.claim.owner);
+        let ttl = self.claim.ttl.as_duration();
+        for _ in 0..TRIES {
+            let floor = self.store.floors.get(&self.session).await?;
+            self.store.claims.asked(&self.claim.name, owner, &self.session, ttl);
+            // Both are on their way before the first is answered.
+            let made = self.creation(&client, &floor.path, is_free);
+            let made = made.map_err(|error| self.session.failed(error))?;
+            let read = client.list_children(&self.lock);
+            let error = match made.await {
+                Ok(mut results) => {
+                    let Some(MultiWriteResult::Create { path, stat }) = results.pop() else {
+                        return Err(overtaken("no node was made"));
+                    };
+                    let made = if stat.is_invalid() { self.made(&path).await? } else { stat.czxid };
+                    let queue = self.store.read_queue(&self.session, read).await?;
+                    return Ok((path, floor.token(made)?, queue));
+                }
+                Err(error) => error,
+            };
+            if let MultiWriteError::OperationFailed { .. } = error {
+                self.store.claims.forget(owner);
+            }
+            self.mend(error).await?;
+        }
+        Err(overtaken("the lock's node was removed"))
+    }
+
+    /// One transaction: it checks the floor and that the claim is not withdrawn, and makes the node.
+    fn creation<'a>(
+        &self,
+        client: &'a Client,
+        floor: &str,
+        is_free: bool,
+    ) -> Result<
+        impl Future<Output = Result<Vec<MultiWriteResult>, MultiWriteError>> + Send + use<'a>,
+        Error,
+    > {
+        let (store, owner) = (self.store, self.claim.owner);
+        let mut write = client.new_multi_writer();
+        let mark = store.root.mark(owner);
+        write.add_check_version(floor, -1)?;
+        // C19: there is no check that a node is not there. A transaction that makes one and deletes it fails if it is.
+        write.add_create(&mark, &[], &CreateMode::Ephemeral.with_acls(store.acls))?;
+        write.add_delete(&mark, None)?;
+        let text = if is_free { self.held_text() } else { self.waits_text() };
+        let path = format!("{}/{}", self.lock, Entry::prefix(owner));
+        let options = CreateMode::EphemeralSequential.with_acls(store.acls);
+        write.add_create(&path, text.as_bytes(), &options)?;
+        Ok(write.commit())
+    }
+
+    /// Makes good what a creation lacked; an error if that is not possible.
+    async fn mend(&self, error: MultiWriteError) -> Result<(), BackendError> {
+        match error {
+            MultiWriteError::OperationFailed { index: 0, source: Error::NoNode } => {
+                self.store.floors.forget();
+                Ok(())
+            }
+            MultiWriteError::OperationFailed { index: 1, source: Error::NodeExists } => {
+                Err(BackendError::withdrawn(BACKEND))
+            }
+            MultiWriteError::OperationFailed { index: 1, source: Error::NoNode } => {
+                self.store.make_folders(&self.session).await
+            }
+            MultiWriteError::OperationFailed { index: 3, source: Error::NoNode } => {
+                // The server removes it some time after the last claim is gone.
+                let options = CreateMode::Container.with_acls(self.store.acls);
+                match self.session.client().create(&self.lock, &[], &options).await {
+                    Ok(_) | Err(Error::NodeExists) => Ok(()),
+                    Err(Error::NoNode) => self.store.make_folders(&self.session).await,
+                    Err(error) => Err(self.session.failed(error)),
+                }
+            }
+            error => Err(self.session.failed(error)),
+        }
+    }
+
+    /// The transaction that made this node. Servers before 3.9.2 do not tell it in their answer.
+    async fn made(&self, path: &str) -> Result<i64, BackendError> {
+        let stat = self.session.client().check_stat(path).await;
+        let stat = stat.map_err(|error| self.session.failed(error))?;
+        stat.map(|stat| stat.czxid).ok_or_else(|| overtaken("the claim was ended"))
+    }
+
+    /// The claim's node is the first.
+    async fn found(&self, queue: &Queue) -> Result<Attempt, BackendError> {
+        let Some((node, is_held)) = self.own_node(queue).await? else {
+            return Err(overtaken("the claim was ended"));
+        };
+        if !is_held {
+            return self.claim(node).await;
+        }
+        // A read may be old: a check is carried out by most members.
+        let client = self.session.client();
+        let mut check = client.new_multi_writer();
+        let checked = check.add_check_version(&node.path, -1);
+        checked.map_err(|error| self.session.failed(error))?;
+        match check.commit().await {
+            Ok(_) => Ok(self.granted(node)),
+            Err(MultiWriteError::OperationFailed { .. }) => Err(overtaken("the claim was ended")),
+            Err(error) => Err(self.session.failed(error)),
+        }
+    }
+
+    /// The claim's node is there, behind others.
+    async fn found_waiting(
+        &self,
+        queue: &Queue,
+        waiter: &WaiterHandle,
+    ) -> Result<Attempt, BackendError> {
+        match self.own_node(queue).await? {
+            Some((node, _)) => self.wait(queue, node, waiter).await,
+            None => Err(overtaken("the claim was ended")),
+        }
+    }
+
+    /// The claim's first node, and whether it is written that it holds; `None` if it is gone.
+    async fn own_node(&self, queue: &Queue) -> Result<Option<(Node, bool)>, BackendError> {
+        let Some(entry) = queue.of(self.claim.owner).next() else { return Ok(None) };
+        let path = format!("{}/{}", self.lock, entry.child);
+        let Some(found) = self.store.find(&self.session, &path).await? else { return Ok(None) };
+        let token = self.store.token(&self.session, &found).await?;
+        Ok(Some((Node { path, token }, !found.waits())))
+    }
+
+    /// Writes that the claim holds, which it does from then on: its node is the first.
+    pub(crate) async fn claim(&self, node: Node) -> Result<Attempt, BackendError> {
+        self.write(&node.path, &self.held_text()).await?;
+        Ok(self.granted(node))
+    }
+
+    async fn write(&self, path: &str, text: &str) -> Result<(), BackendError> {
+        match self.session.client().set_data(path, text.as_bytes(), None).await {
+            Ok(_) => Ok(()),
+            Err(Error::NoNode) => Err(overtaken("the claim was ended")),
+            Err(error) => Err(self.session.failed(error)),
+        }
+    }
+
+    fn granted(&self, node: Node) -> Attempt {
+        let ttl = self.claim.ttl.as_duration().min(self.session.longest_ttl());
+        let grant = Grant::new(node.token, ttl).at(self.store.time(self.asked));
+        let Claim { name, owner, .. } = self.claim;
+        self.store.claims.held(name, *owner, &self.session, node, ttl);
+        Attempt::Granted(grant)
+    }
+
+    async fn wait(
+        &self,
+        queue: &Queue,
+        node: Node,
+        waiter: &WaiterHandle,
+    ) -> Result<Attempt, BackendError> {
+        let (store, session) = (self.store, &self.session);
+        let mut contention = store.contention(session, &self.lock, queue, self.asked).await?;
+        let place = queue.place(self.claim.owner).unwrap_or_default();
+        contention.position = Some((place as u64).saturating_sub(1));
+        let task = store.wake_in_turn(self.claim, session, &node, waiter);
+        store.claims.waits(self.claim.owner, node, task, &contention);
+        Ok(Attempt::Busy(contention))
+    }
+
+    async fn busy(&self, queue: &Queue) -> Result<Attempt, BackendError> {
+        let contention = self.store.contention(&self.session, &self.lock, queue, self.asked);
+        contention.await.map(Attempt::Busy)
+    }
+
+    fn held_text(&self) -> String {
+        Written::held(self.claim.ttl.as_duration(), self.claim.label.clone()).text()
+    }
+
+    fn waits_text(&self) -> String {
+        Written::waits(self.claim.ttl.as_duration(), self.claim.label.clone()).text()
+    }
+}

@@ -1,0 +1,173 @@
+//! The trait's operations.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
+use lock_core::{
+    BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
+    LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
+};
+use tokio::time::sleep;
+
+use crate::error::BACKEND;
+use crate::options::{Target, ZooKeeperOptions};
+use crate::store::Store;
+
+/// Age of a hold at which its node is watched: most holds are over by then, and cost the server nothing.
+const WATCHED_AFTER: Duration = Duration::from_millis(100);
+
+/// Pause before a watch is set again that could not be set.
+const WATCH_AGAIN: Duration = Duration::from_secs(1);
+
+/// Locks in one ZooKeeper ensemble.
+///
+/// Clones share their sessions, one for each TTL, each with a connection. See the documentation of the crate for what it
+/// guarantees.
+#[derive(Clone)]
+pub struct ZooKeeperBackend {
+    store: Arc<Store>,
+}
+
+impl ZooKeeperBackend {
+    /// Connects to the ensemble at `url`, and makes sure that a member answers. For the form of the URL see
+    /// [`ZooKeeperOptions::new`].
+    ///
+    /// # Errors
+    /// - [`LockError::Config`] if the URL cannot be used. It is not repeated in the text, since it may hold a password.
+    /// - [`LockError::Backend`] if no member can be reached, or we are refused.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        ZooKeeperOptions::new(url).connect().await
+    }
+
+    pub(crate) async fn to(target: Target) -> Result<Self, LockError> {
+        Ok(Self { store: Store::connect(target).await? })
+    }
+}
+
+#[async_trait]
+impl DistributedLock for ZooKeeperBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(
+            BACKEND,
+            Order::Fifo,
+            Wakeup::Push,
+            Renewals::Batched,
+            TokenDurability::Store,
+            Duration::from_millis(1),
+            "while most members are down nobody gets a lock and holders lose theirs at their deadlines; TTLs are granted \
+             up to three quarters of the longest session of the server, 30 s as it is set by default, and a hold whose \
+             client died lasts for the session: four thirds of its TTL, or the shortest session of the server, and a \
+             tick; restoring a backup brings back old tokens until the floor is raised",
+        )
+    }
+
+    async fn acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        self.store.acquire(claim, waiter).await
+    }
+
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        self.store.extend(renewals).await
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        self.store.release(name, owner).await
+    }
+
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        self.store.withdraw(name, owners).await
+    }
+
+    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
+        let owner = lease.owner();
+        self.store.claims.held_node(owner)?;
+        let store = Arc::downgrade(&self.store);
+        Some(Box::pin(async move {
+            sleep(WATCHED_AFTER).await;
+            while let Some(gone) = next_look(&store, owner).await {
+                gone.await;
+            }
+            LostReason::Evicted
+        }))
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        let marks = self.store.marks.lock().unwrap_or_else(PoisonError::into_inner).len();
+        // C19: the common session carries the marks of withdrawn claims.
+        self.store.sessions.end_unused(marks == 0).await;
+        Ok(())
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+}
+
+/// Looks at a hold's node: the time to wait for before the next look, or `None` if the node is gone.
+async fn next_look(
+    store: &Weak<Store>,
+    owner: OwnerId,
+) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+    let later = || Box::pin(sleep(WATCH_AGAIN));
+    // Nobody can tell any more, or not now: the deadline decides.
+    let Some(store) = store.upgrade() else { return Some(later()) };
+    let Some(node) = store.claims.held_node(owner) else { return Some(later()) };
+    let Ok(session) = store.sessions.common().await else { return Some(later()) };
+    let client = session.client();
+    let sync = client.sync(&node.path);
+    let look = client.check_and_watch_stat(&node.path);
+    let (sync, look) = tokio::join!(sync, look);
+    if let Err(error) = sync {
+        session.failed(error);
+        return Some(later());
+    }
+    match look {
+        Ok((Some(_), watcher)) => Some(Box::pin(async move {
+            watcher.changed().await;
+        })),
+        // A hold may have moved to another session.
+        Ok((None, _)) if store.claims.held_node(owner).as_ref() == Some(&node) => None,
+        Ok((None, _)) => Some(later()),
+        Err(error) => {
+            session.failed(error);
+            Some(later())
+        }
+    }
+}
+
+#[async_trait]
+impl LockAdmin for ZooKeeperBackend {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        self.store.inspect(name).await
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        self.store.list(prefix, limit).await
+    }
+
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        self.store.evict(name, whom).await
+    }
+
+    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        self.store.examine(prefix).await
+    }
+}
+
+impl fmt::Debug for ZooKeeperBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZooKeeperBackend")
+            .field("root", &self.store.root.as_str())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,198 @@
+//! The claims of this client.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::backend::{FALLBACK_POLL, WAITER_LIVENESS};
+use lock_core::{Clock, Contention, FencingToken, LockName, Moment, OwnerId, SystemClock};
+use tokio::task::JoinHandle;
+
+use crate::sessions::Session;
+
+/// A claim of this client: held, waiting, or asked for.
+pub(crate) struct Own {
+    pub(crate) name: LockName,
+    /// The session that its node is on.
+    pub(crate) session: Arc<Session>,
+    /// `None` until the server told that the node was made.
+    pub(crate) node: Option<Node>,
+    pub(crate) is_held: bool,
+    /// The session lives on, so the client itself deletes the node then.
+    pub(crate) until: Moment,
+    /// Set while the node is moved to another session.
+    pub(crate) is_moving: bool,
+    /// Set once nobody renewed it in time: its node is being deleted.
+    pub(crate) is_over: bool,
+    waiting: Option<Waiting>,
+}
+
+/// The node of a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) path: String,
+    pub(crate) token: FencingToken,
+}
+
+/// The task that wakes a waiter, and the last that was told to the waiter.
+struct Waiting {
+    task: JoinHandle<()>,
+    seen: Moment,
+    contention: Contention,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The claims of this client, by their owners.
+#[derive(Default)]
+pub(crate) struct Claims(Mutex<HashMap<OwnerId, Own>>);
+
+impl Claims {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, Own>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request for the claim is about to be sent on `session`.
+    pub(crate) fn asked(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        session: &Arc<Session>,
+        ttl: Duration,
+    ) {
+        let (name, session) = (name.clone(), session.clone());
+        let until = SystemClock.now().after(ttl.max(WAITER_LIVENESS));
+        let (node, waiting) = (None, None);
+        let own = Own {
+            name,
+            session,
+            node,
+            is_held: false,
+            until,
+            is_moving: false,
+            is_over: false,
+            waiting,
+        };
+        self.lock().insert(owner, own);
+    }
+
+    /// The claim holds the lock. The node may have been found, by a request on `session`.
+    pub(crate) fn held(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        session: &Arc<Session>,
+        node: Node,
+        ttl: Duration,
+    ) {
+        let mut claims = self.lock();
+        let until = SystemClock.now().after(ttl);
+        let own = claims.entry(owner).or_insert_with(|| Own {
+            name: name.clone(),
+            session: session.clone(),
+            node: None,
+            is_held: true,
+            until,
+            is_moving: false,
+            is_over: false,
+            waiting: None,
+        });
+        (own.node, own.is_held) = (Some(node), true);
+        own.last_until(until);
+    }
+
+    /// The claim waits: `task` wakes it.
+    pub(crate) fn waits(
+        &self,
+        owner: OwnerId,
+        node: Node,
+        task: JoinHandle<()>,
+        contention: &Contention,
+    ) {
+        let (seen, contention) = (SystemClock.now(), contention.clone());
+        let waiting = Waiting { task, seen, contention };
+        if let Some(own) = self.lock().get_mut(&owner) {
+            (own.node, own.waiting) = (Some(node), Some(waiting));
+        }
+    }
+
+    /// The waiter's place was seen.
+    pub(crate) fn seen(&self, owner: OwnerId) {
+        if let Some(waiting) = self.lock().get_mut(&owner).and_then(|own| own.waiting.as_mut()) {
+            waiting.seen = SystemClock.now();
+        }
+    }
+
+    /// The answer to a waiter whose place was seen within the last second, and is looked after. Its place lasts.
+    pub(crate) fn waiting(&self, owner: OwnerId, ttl: Duration) -> Option<Contention> {
+        let (mut claims, now) = (self.lock(), SystemClock.now());
+        let own = claims.get_mut(&owner).filter(|own| !own.is_held)?;
+        own.last_until(now.after(ttl.max(WAITER_LIVENESS)));
+        let waiting = own.waiting.as_ref()?;
+        let is_fresh = !waiting.task.is_finished() && now.since(waiting.seen) < FALLBACK_POLL;
+        is_fresh.then(|| waiting.contention.clone())
+    }
+
+    /// The session of a claim.
+    pub(crate) fn session(&self, owner: OwnerId) -> Option<Arc<Session>> {
+        self.lock().get(&owner).map(|own| own.session.clone()).filter(|session| !session.is_over())
+    }
+
+    /// The node of a claim, if it holds its lock.
+    pub(crate) fn held_node(&self, owner: OwnerId) -> Option<Node> {
+        self.lock().get(&owner).filter(|own| own.is_held)?.node.clone()
+    }
+
+    /// The time that the hold of this client with this node lasts.
+    pub(crate) fn left(&self, owner: OwnerId) -> Option<Duration> {
+        let claims = self.lock();
+        claims.get(&owner).map(|own| SystemClock.now().until(own.until))
+    }
+
+    /// The claim is over.
+    pub(crate) fn forget(&self, owner: OwnerId) {
+        self.lock().remove(&owner);
+    }
+
+    /// The claims that nobody renewed in time, with the lock and the node of each. They are over from now on.
+    pub(crate) fn expired(&self) -> Vec<(OwnerId, LockName, Option<Node>)> {
+        let (now, mut expired) = (SystemClock.now(), Vec::new());
+        for (owner, own) in &mut *self.lock() {
+            if now.has_reached(own.until) {
+                own.is_over = true;
+                expired.push((*owner, own.name.clone(), own.node.clone()));
+            }
+        }
+        expired
+    }
+
+    /// The node of an expired claim is gone.
+    pub(crate) fn ended(&self, owner: OwnerId) {
+        let mut claims = self.lock();
+        if claims.get(&owner).is_some_and(|own| own.is_over) {
+            claims.remove(&owner);
+        }
+    }
+
+    /// Returns true if the claim has expired.
+    pub(crate) fn is_over(&self, owner: OwnerId) -> bool {
+        self.lock().get(&owner).is_some_and(|own| own.is_over)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+}
+
+impl Own {
+    /// Lets the claim last until this moment at least.
+    pub(crate) fn last_until(&mut self, until: Moment) {
+        if until.has_reached(self.until) {
+            self.until = until;
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Looks at the live ensemble for what endangers locks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::backend::{Attempt, Claim};
+use lock_core::{BackendError, Finding, LockRequest, OwnerId, Ttl};
+
+use crate::store::Store;
+
+impl Store {
+    pub(crate) async fn examine(
+        self: &Arc<Self>,
+        prefix: &str,
+    ) -> Result<Vec<Finding>, BackendError> {
+        let session = self.sessions.common().await?;
+        let members = match session.client().get_config().await {
+            Ok((config, _)) => {
+                let config = String::from_utf8_lossy(&config).into_owned();
+                members(config.lines().filter(|line| line.starts_with("server.")).count())
+            }
+            Err(error) => Finding::unknown(
+                "members",
+                format!("the node of the configuration cannot be read: {error}"),
+                "let the user read /zookeeper/config",
+            ),
+        };
+        let longest = sessions(session.longest_ttl());
+        Ok(vec![members, longest, self.rights(prefix).await])
+    }
+
+    /// Takes a lock that nobody else uses, and gives it back.
+    async fn rights(self: &Arc<Self>, prefix: &str) -> Finding {
+        let claim = match probe(prefix) {
+            Ok(claim) => claim,
+            Err(error) => return Finding::unknown("rights", error, "choose a shorter prefix"),
+        };
+        let acquired = self.acquire(&claim, None).await;
+        let released = self.release(&claim.name, claim.owner).await;
+        match (acquired, released) {
+            (Ok(Attempt::Granted(_)), Ok(_)) => {
+                Finding::good("rights", "a lock was acquired and released")
+            }
+            (Err(error), _) | (_, Err(error)) => Finding::risk(
+                "rights",
+                error.to_string(),
+                "let the user create, read, write and delete nodes below the root",
+            ),
+            (Ok(Attempt::Busy(_)), _) => {
+                Finding::unknown("rights", "the lock to try is held", "ask again")
+            }
+        }
+    }
+}
+
+fn probe(prefix: &str) -> Result<Claim, String> {
+    let name = format!("{prefix}leasehold-doctor-{}", OwnerId::random());
+    let request = LockRequest::new(name).ttl(Ttl::default().as_duration());
+    request.claim().map_err(|error| error.to_string())
+}
+
+fn members(count: usize) -> Finding {
+    match count {
+        0 | 1 => Finding::risk(
+            "members",
+            "one member",
+            "use three or five: while it is down nobody gets a lock, and with its disk all are lost",
+        ),
+        2 => Finding::risk("members", "two members", "use three: the loss of either is an outage"),
+        more => Finding::good("members", format!("{more} members")),
+    }
+}
+
+fn sessions(longest_ttl: Duration) -> Finding {
+    let default = Ttl::default().as_duration();
+    match longest_ttl >= default {
+        true => Finding::good("sessions", format!("TTLs of {longest_ttl:?} are granted")),
+        false => Finding::risk(
+            "sessions",
+            format!("no TTL above {longest_ttl:?} is granted, and the default is {default:?}"),
+            "raise maxSessionTimeout to 40 s or more",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lock_core::Health;
+
+    #[test]
+    fn c31_what_endangers_locks_is_told() {
+        let health = |finding: Finding| finding.health;
+        assert_eq!([0, 1, 2].map(|count| health(members(count))), [Health::Risk; 3]);
+        assert_eq!(health(members(3)), Health::Good);
+        assert_eq!(health(sessions(Duration::from_secs(30))), Health::Good);
+        assert_eq!(health(sessions(Duration::from_secs(29))), Health::Risk);
+    }
+}

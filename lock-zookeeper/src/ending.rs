@@ -1,0 +1,130 @@
+//! Ends claims: their nodes are deleted.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use lock_core::backend::{Release, WITHDRAWAL_REMEMBERED};
+use lock_core::{BackendError, Clock, Holder, LockName, OwnerId, SystemClock, Whom};
+use zookeeper_client::{CreateMode, Error};
+
+use crate::queue::Entry;
+use crate::sessions::Session;
+use crate::store::Store;
+
+/// For how long a mark stays: for longer than it must.
+const MARK_LASTS: Duration = WITHDRAWAL_REMEMBERED.saturating_add(Duration::from_secs(10));
+
+impl Store {
+    pub(crate) async fn release(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+    ) -> Result<Release, BackendError> {
+        if self.claims.is_over(owner) {
+            return Ok(Release::NotHeld);
+        }
+        let session = self.sessions.common().await?;
+        let known = self.claims.held_node(owner).map(|node| node.path);
+        let path = match known {
+            Some(path) => Some(path),
+            None => self.hold_of(&session, name, owner).await?,
+        };
+        let Some(path) = path else { return Ok(Release::NotHeld) };
+        let is_released = self.delete(&session, &path).await?;
+        self.claims.forget(owner);
+        Ok(if is_released { Release::Released } else { Release::NotHeld })
+    }
+
+    /// The node of the owner's hold, which another client has made.
+    async fn hold_of(
+        &self,
+        session: &Session,
+        name: &LockName,
+        owner: OwnerId,
+    ) -> Result<Option<String>, BackendError> {
+        let lock = self.root.lock(name);
+        let queue = self.fresh_queue(session, &lock).await?;
+        let Some(first) = queue.first().filter(|first| first.owner == Some(owner)) else {
+            return Ok(None);
+        };
+        let path = format!("{lock}/{}", first.child);
+        let found = self.find(session, &path).await?;
+        Ok(found.filter(|found| !found.waits()).map(|_| path))
+    }
+
+    pub(crate) async fn withdraw(
+        self: &Arc<Self>,
+        name: &LockName,
+        owners: &[OwnerId],
+    ) -> Result<(), BackendError> {
+        self.ensure_kept();
+        let session = self.sessions.common().await?;
+        // C19: once the marks are there, nothing of the claims comes any more.
+        try_join_all(owners.iter().map(|owner| self.mark(&session, *owner))).await?;
+        let lock = self.root.lock(name);
+        self.delete_all(&session, &lock, owners).await?;
+        owners.iter().for_each(|owner| self.claims.forget(*owner));
+        Ok(())
+    }
+
+    /// Deletes all nodes of these owners on a lock.
+    pub(crate) async fn delete_all(
+        &self,
+        session: &Session,
+        lock: &str,
+        owners: &[OwnerId],
+    ) -> Result<(), BackendError> {
+        let queue = self.fresh_queue(session, lock).await?;
+        let nodes = owners.iter().flat_map(|owner| queue.of(*owner));
+        let paths: Vec<_> = nodes.map(|Entry { child, .. }| format!("{lock}/{child}")).collect();
+        try_join_all(paths.iter().map(|path| self.delete(session, path))).await.map(drop)
+    }
+
+    /// Leaves the mark that the claim of `owner` was withdrawn.
+    async fn mark(&self, session: &Session, owner: OwnerId) -> Result<(), BackendError> {
+        let path = self.root.mark(owner);
+        let until = SystemClock.now().after(MARK_LASTS);
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), until);
+        let options = CreateMode::Ephemeral.with_acls(self.acls);
+        let made = session.client().create(&path, &[], &options).await;
+        match made {
+            Ok(_) | Err(Error::NodeExists) => Ok(()),
+            Err(Error::NoNode) => {
+                self.make_folders(session).await?;
+                Err(crate::error::overtaken("the folder of marks was removed"))
+            }
+            Err(error) => Err(session.failed(error)),
+        }
+    }
+
+    /// Deletes the marks that need not be kept.
+    pub(crate) async fn delete_old_marks(&self, session: &Session) {
+        let now = SystemClock.now();
+        let old: Vec<String> = {
+            let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+            marks.extract_if(|_, until| now.has_reached(*until)).map(|(path, _)| path).collect()
+        };
+        // One that stays ends with the session.
+        let client = session.client();
+        join_all(old.iter().map(|path| client.delete(path, None))).await;
+    }
+
+    pub(crate) async fn evict(
+        &self,
+        name: &LockName,
+        whom: &Whom,
+    ) -> Result<Vec<Holder>, BackendError> {
+        let session = self.sessions.common().await?;
+        let Some((path, holder)) = self.holder(&session, name).await?.holder else {
+            return Ok(Vec::new());
+        };
+        if !whom.includes(&holder) {
+            return Ok(Vec::new());
+        }
+        match self.delete(&session, &path).await? {
+            true => Ok(vec![holder]),
+            false => Err(crate::error::overtaken("the holder went by itself")),
+        }
+    }
+}

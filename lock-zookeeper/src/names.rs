@@ -1,0 +1,101 @@
+//! Where locks live in the tree.
+//!
+//! ```text
+//!   {root}/floor/{micros}                    the floor of tokens
+//!   {root}/locks/{name}/{owner}-{sequence}   a claim
+//!   {root}/withdrawn/{owner}                 the mark of a claim that was withdrawn
+//! ```
+
+use lock_core::{LockName, OwnerId};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// Characters of names that stand as they are. ZooKeeper takes neither `.` nor `..` as a node, and no character beyond
+/// the first plane.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b':');
+
+/// The node below which everything of ours is.
+#[derive(Clone, Debug)]
+pub(crate) struct Root(String);
+
+impl Root {
+    /// A root, without its first slash. The error says why it cannot be one.
+    pub(crate) fn new(root: &str) -> Result<Self, &'static str> {
+        let root = root.trim_matches('/');
+        let is_good = |c: char| c.is_ascii_alphanumeric() || "-_:.".contains(c);
+        for node in root.split('/') {
+            if node.is_empty() || matches!(node, "." | ".." | "zookeeper") {
+                return Err("a node of the root is empty, `.`, `..` or `zookeeper`");
+            }
+            if !node.chars().all(is_good) {
+                return Err("the root may hold ASCII letters and digits, and / - _ : .");
+            }
+        }
+        Ok(Self(format!("/{root}")))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn floor(&self) -> String {
+        format!("{}/floor", self.0)
+    }
+
+    pub(crate) fn locks(&self) -> String {
+        format!("{}/locks", self.0)
+    }
+
+    pub(crate) fn marks(&self) -> String {
+        format!("{}/withdrawn", self.0)
+    }
+
+    /// The parent of all claims on a lock.
+    pub(crate) fn lock(&self, name: &LockName) -> String {
+        // C2: injective; a name is data.
+        format!("{}/{}", self.locks(), utf8_percent_encode(name.as_str(), ENCODED))
+    }
+
+    /// The mark that the claim of `owner` was withdrawn.
+    pub(crate) fn mark(&self, owner: OwnerId) -> String {
+        format!("{}/{}", self.marks(), owner.expose())
+    }
+
+    /// The lock of a child of [`locks`](Self::locks); `None` if no client of locks has made it.
+    pub(crate) fn read(&self, child: &str) -> Option<LockName> {
+        let name = LockName::new(percent_decode_str(child).decode_utf8().ok()?).ok()?;
+        (self.lock(&name).rsplit('/').next() == Some(child)).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c02_each_name_has_a_node_of_its_own() {
+        let root = Root::new("p/q").expect("a root");
+        let names =
+            ["a", "A", "a/b", "a%2Fb", ".", "..", "%", "%25", "/", "//", "🔒", "a b", "a:b"];
+        let mut nodes = Vec::new();
+        for name in names {
+            let name = LockName::new(name).expect("a name");
+            let path = root.lock(&name);
+            let node = path.strip_prefix("/p/q/locks/").expect("below the root").to_owned();
+            assert!(node.is_ascii() && !node.contains(['/', '.']), "{node}");
+            assert_eq!(root.read(&node), Some(name));
+            nodes.push(node);
+        }
+        nodes.sort();
+        nodes.dedup();
+        assert_eq!(nodes.len(), names.len());
+        assert_eq!(root.read("a.b"), None, "it is not how the name a.b is written");
+    }
+
+    #[test]
+    fn a_root_is_checked() {
+        assert_eq!(Root::new("/a/b/").expect("good").as_str(), "/a/b");
+        for bad in ["", "/", "a//b", "a/..", "zookeeper", "a b", "ü"] {
+            assert!(Root::new(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Options to reach an ensemble.
+
+use std::fmt;
+
+use lock_core::LockError;
+use lock_core::backend::UrlParameters;
+use percent_encoding::percent_decode_str;
+
+use crate::backend::ZooKeeperBackend;
+use crate::names::Root;
+
+/// Where locks live if nothing else is said.
+const DEFAULT_ROOT: &str = "leasehold";
+
+/// Options to reach a ZooKeeper ensemble, and the place of locks in it. A URL alone is enough.
+#[derive(Clone)]
+#[must_use = "options do nothing until they connect"]
+pub struct ZooKeeperOptions {
+    url: String,
+}
+
+/// Result of the options.
+#[derive(Clone)]
+pub(crate) struct Target {
+    /// As the client library wants them: `host:port,host:port`.
+    pub(crate) servers: String,
+    /// User and password, for the scheme `digest`.
+    pub(crate) login: Option<String>,
+    pub(crate) root: Root,
+}
+
+impl ZooKeeperOptions {
+    /// The ensemble at `url`: `zookeeper://[user:password@]host[:port][,host[:port]…][/root]`. User, password and root are
+    /// percent-decoded. Name all members, so that the locks outlive the loss of one.
+    ///
+    /// All our nodes are below the root, by default `/leasehold`: only clients with the same root exclude each other.
+    /// With a user our nodes are for this user alone, by the scheme `digest`; else for everybody.
+    ///
+    /// It takes no parameters; `leasehold::connect` takes `prefix`, which is a part of names, not of nodes.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into() }
+    }
+
+    /// Connects, and makes sure that a member answers.
+    ///
+    /// # Errors
+    /// - [`LockError::Config`] if the URL cannot be used. It is not repeated in the text, since it may hold a password.
+    /// - [`LockError::Backend`] if no member can be reached, or we are refused.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn connect(self) -> Result<ZooKeeperBackend, LockError> {
+        ZooKeeperBackend::to(self.target()?).await
+    }
+
+    fn target(&self) -> Result<Target, LockError> {
+        let parameters = UrlParameters::of(&self.url);
+        // C49: there are none, and what is misspelt must not become a part of the root.
+        parameters.refuse_unknown()?;
+        let rest = parameters.base().strip_prefix("zookeeper://").ok_or_else(malformed)?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (Some(credentials(login)?), hosts),
+            None => (None, authority),
+        };
+        if !hosts.split(',').all(is_server) {
+            return Err(malformed());
+        }
+        let path = decoded(path.trim_matches('/'))?;
+        let path = if path.is_empty() { DEFAULT_ROOT.to_owned() } else { path };
+        let root = Root::new(&path).map_err(unusable)?;
+        Ok(Target { servers: hosts.to_owned(), login, root })
+    }
+}
+
+fn is_server(server: &str) -> bool {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+    let (name, port) = match server.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, port),
+        _ => (server, "2181"),
+    };
+    let port = port.parse::<u16>().is_ok_and(|port| port > 0);
+    port && !name.is_empty() && name.chars().all(is_good)
+}
+
+fn credentials(login: &str) -> Result<String, LockError> {
+    let (user, password) = login.split_once(':').ok_or_else(malformed)?;
+    Ok(format!("{}:{}", decoded(user)?, decoded(password)?))
+}
+
+fn decoded(text: &str) -> Result<String, LockError> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(|text| text.into_owned()).map_err(|_| malformed())
+}
+
+fn malformed() -> LockError {
+    unusable("it is not of the form zookeeper://[user:password@]host[:port][,host[:port]…][/root]")
+}
+
+/// The URL is not repeated: it may hold a password.
+fn unusable(reason: &str) -> LockError {
+    LockError::Config { message: format!("the ZooKeeper URL cannot be used: {reason}") }
+}
+
+impl fmt::Debug for ZooKeeperOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZooKeeperOptions").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_members_user_and_root() {
+        let target = |url: &str| ZooKeeperOptions::new(url).target().expect(url);
+        let all = target("zookeeper://u:p%40@a:1,b,[::1]:3/x/y/");
+        assert_eq!(all.servers, "a:1,b,[::1]:3");
+        assert_eq!((all.login.as_deref(), all.root.as_str()), (Some("u:p@"), "/x/y"));
+        let least = target("zookeeper://a");
+        assert_eq!((least.login, least.root.as_str()), (None, "/leasehold"));
+    }
+
+    #[test]
+    fn c32_a_bad_url_is_refused_without_its_password() {
+        for bad in [
+            "",
+            "zookeeper:",
+            "http://a",
+            "zookeeper://",
+            "zookeeper://a:x",
+            "zookeeper://secret@a",
+            "zookeeper://u:secret@",
+            "zookeeper://u:secret@a:99999",
+            "zookeeper://u:secret@a b",
+            "zookeeper://a/%ff",
+            "zookeeper://a/../secret",
+            "zookeeper://u:secret@a,",
+            "zookeeper://u:p@a?root=secret",
+            "zookeeper://u:p@a/r#secret",
+        ] {
+            let error = ZooKeeperOptions::new(bad).target().err().expect(bad).to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+        let shown = format!("{:?}", ZooKeeperOptions::new("zookeeper://u:secret@a"));
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}

@@ -1,0 +1,116 @@
+//! The claims on one lock, in their order.
+
+use lock_core::OwnerId;
+
+/// Number of characters of an owner in the name of a node.
+const OWNER: usize = 32;
+
+/// A claim on a lock: a child of the lock's node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The name of the node.
+    pub(crate) child: String,
+    /// `None` if no client of locks has made the node.
+    pub(crate) owner: Option<OwnerId>,
+    sequence: i64,
+}
+
+/// The claims on a lock, the first of which holds it.
+#[derive(Debug, Default)]
+pub(crate) struct Queue(Vec<Entry>);
+
+impl Queue {
+    pub(crate) fn new(children: Vec<String>) -> Self {
+        let mut entries: Vec<_> = children.into_iter().map(Entry::new).collect();
+        entries
+            .sort_by(|one, other| (one.sequence, &one.child).cmp(&(other.sequence, &other.child)));
+        Self(entries)
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    pub(crate) fn first(&self) -> Option<&Entry> {
+        self.0.first()
+    }
+
+    /// The number of claims before the first claim of `owner`.
+    pub(crate) fn place(&self, owner: OwnerId) -> Option<usize> {
+        self.0.iter().position(|entry| entry.owner == Some(owner))
+    }
+
+    /// The nodes of all claims of `owner`: more than one if the reply to a request was lost.
+    pub(crate) fn of(&self, owner: OwnerId) -> impl Iterator<Item = &Entry> {
+        self.0.iter().filter(move |entry| entry.owner == Some(owner))
+    }
+}
+
+impl Entry {
+    fn new(child: String) -> Self {
+        let known = child.split_at_checked(OWNER).and_then(|(owner, rest)| {
+            let (sequence, moves) = split_moves(rest.strip_prefix('-')?);
+            let _: u32 = moves.parse().ok()?;
+            Some((owner.parse().ok()?, sequence.parse().ok()?))
+        });
+        // C49: a node that we do not understand is a holder that is waited for.
+        let (owner, sequence) = known.map_or((None, i64::MIN), |(owner, at)| (Some(owner), at));
+        Self { child, owner, sequence }
+    }
+
+    /// The path of a claim's node once it is moved to another session. It keeps its place.
+    ///
+    /// It is another path, so that nobody takes the node for the one that was there before: the client on whose session
+    /// that was deletes it at the end of its TTL.
+    pub(crate) fn moved(path: &str) -> String {
+        let (path, moves) = split_moves(path);
+        format!("{path}.{}", moves.parse().map_or(1, |moves: u32| moves.wrapping_add(1)))
+    }
+
+    /// The start of the names of the nodes of `owner`, to which the server adds the sequence.
+    pub(crate) fn prefix(owner: OwnerId) -> String {
+        format!("{}-", owner.expose())
+    }
+}
+
+/// The sequence, and the number of moves.
+fn split_moves(text: &str) -> (&str, &str) {
+    text.rsplit_once('.').unwrap_or((text, "0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c27_claims_stand_in_the_order_of_their_sequence() {
+        let [one, two] = [OwnerId::random(), OwnerId::random()];
+        let node = |owner, sequence: &str| Entry::prefix(owner) + sequence;
+        let nodes = [node(one, "0000000010"), node(two, "0000000009"), node(one, "0000000011")];
+        let queue = Queue::new(nodes.to_vec());
+        assert_eq!((queue.place(two), queue.place(one)), (Some(0), Some(1)));
+        assert_eq!(queue.of(one).count(), 2);
+        assert_eq!(queue.place(OwnerId::random()), None);
+    }
+
+    #[test]
+    fn c36_a_claim_that_moves_keeps_its_place() {
+        let [one, two] = [OwnerId::random(), OwnerId::random()];
+        let node = |owner, sequence: &str| Entry::prefix(owner) + sequence;
+        let moved = Entry::moved(&Entry::moved(&node(one, "0000000001")));
+        assert_eq!(moved, node(one, "0000000001.2"));
+        let queue = Queue::new(vec![node(two, "0000000002"), moved]);
+        assert_eq!((queue.place(one), queue.place(two)), (Some(0), Some(1)));
+    }
+
+    #[test]
+    fn c49_an_unknown_node_comes_first() {
+        let owner = OwnerId::random();
+        for foreign in ["", "lock-0000000001", "ü", &owner.expose(), &Entry::prefix(owner)] {
+            let known = Entry::prefix(owner) + "0000000000";
+            let queue = Queue::new(vec![known, foreign.to_owned()]);
+            assert_eq!(queue.first().and_then(|first| first.owner), None, "{foreign}");
+            assert_eq!(queue.place(owner), Some(1));
+        }
+    }
+}

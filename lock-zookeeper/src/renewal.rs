@@ -1,0 +1,233 @@
+//! Extends holds.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use lock_core::backend::{Extension, Renewal};
+use lock_core::{BackendError, Clock, SystemClock};
+use zookeeper_client::{CreateMode, Error, MultiWriteError};
+
+use crate::claims::Node;
+use crate::error::overtaken;
+use crate::queue::Entry;
+use crate::sessions::Session;
+use crate::store::Store;
+use crate::written::Written;
+
+/// Number of holds that share a request.
+const BATCH: usize = 100;
+
+/// The node of a hold, which is to be extended.
+struct Extending<'a> {
+    renewal: &'a Renewal,
+    /// Its place among the questions.
+    at: usize,
+    path: String,
+    session: Arc<Session>,
+}
+
+type Answer = Result<Extension, BackendError>;
+
+impl Store {
+    pub(crate) async fn extend(self: &Arc<Self>, renewals: &[Renewal]) -> Vec<Answer> {
+        self.ensure_kept();
+        let mut answers = vec![Ok(Extension::Lost); renewals.len()];
+        let (mut batched, mut others) = (Vec::new(), Vec::new());
+        for (at, renewal) in renewals.iter().enumerate() {
+            match self.on_its_session(renewal, at) {
+                Some(extending) => batched.push(extending),
+                None => others.push((at, renewal)),
+            }
+        }
+        let batches = self.extend_batches(batched);
+        let others = others
+            .into_iter()
+            .map(async |(at, renewal)| (at, self.extend_elsewhere(renewal).await));
+        let (batches, others) = tokio::join!(batches, join_all(others));
+        for (at, answer) in batches.into_iter().chain(others) {
+            answers[at] = answer;
+        }
+        answers
+    }
+
+    /// The node of a hold whose session lasts for long enough. The hold lasts from now on: the server may extend it.
+    fn on_its_session<'a>(&self, renewal: &'a Renewal, at: usize) -> Option<Extending<'a>> {
+        let ttl = renewal.ttl.as_duration();
+        let mut claims = self.claims.lock();
+        let own = claims.get_mut(&renewal.owner)?;
+        let (node, session) = (own.node.clone()?, own.session.clone());
+        let is_here = own.is_held && !own.is_over && node.token == renewal.token;
+        if !is_here || session.longest_ttl() < ttl || session.is_over() {
+            return None;
+        }
+        own.last_until(SystemClock.now().after(ttl));
+        Some(Extending { renewal, at, path: node.path, session })
+    }
+
+    async fn extend_batches(&self, mut holds: Vec<Extending<'_>>) -> Vec<(usize, Answer)> {
+        holds.sort_by_key(|hold| Arc::as_ptr(&hold.session).addr());
+        let same =
+            |one: &Extending<'_>, other: &Extending<'_>| Arc::ptr_eq(&one.session, &other.session);
+        let batches = holds.chunk_by(same).flat_map(|holds| holds.chunks(BATCH));
+        let answers = join_all(batches.map(|batch| self.extend_batch(batch))).await;
+        answers.into_iter().flatten().collect()
+    }
+
+    /// Extends holds on one session, in one request. If one of them is lost, each is asked for alone.
+    async fn extend_batch(&self, batch: &[Extending<'_>]) -> Vec<(usize, Answer)> {
+        let Some(Extending { session, .. }) = batch.first() else { return Vec::new() };
+        let paths = batch.iter().map(|hold| hold.path.as_str());
+        match (check(session, paths).await, batch) {
+            (Err(MultiWriteError::OperationFailed { .. }), [_, _, ..]) => {
+                let alone = batch.iter().map(async |hold| {
+                    (hold.at, self.extended(hold, check(session, [hold.path.as_str()]).await))
+                });
+                join_all(alone).await
+            }
+            (checked, _) => {
+                let answer = |hold: &Extending<'_>| (hold.at, self.extended(hold, checked.clone()));
+                batch.iter().map(answer).collect()
+            }
+        }
+    }
+
+    /// The answer to a check of the node of this hold.
+    fn extended(&self, hold: &Extending<'_>, checked: Result<(), MultiWriteError>) -> Answer {
+        let owner = hold.renewal.owner;
+        match checked {
+            Ok(()) => Ok(self.lasts(hold.renewal)),
+            Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => {
+                let now = self.claims.held_node(owner);
+                if now.is_some_and(|now| now.path != hold.path) {
+                    return Err(overtaken("the hold moved to a session of a longer TTL"));
+                }
+                self.claims.forget(owner);
+                Ok(Extension::Lost)
+            }
+            Err(error) => Err(hold.session.failed(error)),
+        }
+    }
+
+    fn lasts(&self, renewal: &Renewal) -> Extension {
+        let ttl = renewal.ttl.as_duration();
+        if let Some(own) = self.claims.lock().get_mut(&renewal.owner) {
+            own.last_until(SystemClock.now().after(ttl));
+        }
+        Extension::Extended(ttl)
+    }
+
+    /// Extends a hold that another client has made, or whose session is too short: its node moves to another session.
+    async fn extend_elsewhere(&self, renewal: &Renewal) -> Answer {
+        let (owner, ttl) = (renewal.owner, renewal.ttl.as_duration());
+        let known = self.claims.held_node(owner).filter(|node| node.token == renewal.token);
+        if self.claims.is_over(owner) {
+            return Ok(Extension::Lost);
+        }
+        let node = match known {
+            Some(node) => node,
+            None => match self.held_by(renewal).await? {
+                Some(node) => node,
+                None => return Ok(Extension::Lost),
+            },
+        };
+        let session = self.sessions.for_ttl(ttl).await?;
+        self.claims.held(&renewal.name, owner, &session, node.clone(), ttl);
+        if !self.begin_move(renewal) {
+            return Err(overtaken("the hold is being moved"));
+        }
+        let moved = self.move_to(&session, &node, renewal).await;
+        self.end_move(renewal, &session, moved)
+    }
+
+    fn begin_move(&self, renewal: &Renewal) -> bool {
+        let mut claims = self.claims.lock();
+        let own = claims.get_mut(&renewal.owner).filter(|own| !own.is_moving && !own.is_over);
+        own.map(|own| own.is_moving = true).is_some()
+    }
+
+    fn end_move(
+        &self,
+        renewal: &Renewal,
+        session: &Arc<Session>,
+        moved: Result<Option<Node>, BackendError>,
+    ) -> Answer {
+        let mut claims = self.claims.lock();
+        if let Some(own) = claims.get_mut(&renewal.owner) {
+            own.is_moving = false;
+            match &moved {
+                Ok(Some(node)) => {
+                    (own.node, own.session) = (Some(node.clone()), session.clone());
+                }
+                Ok(None) => {
+                    claims.remove(&renewal.owner);
+                }
+                // Where its node is now is not known.
+                Err(_) => own.node = None,
+            }
+        }
+        drop(claims);
+        moved.map(|node| node.map_or(Extension::Lost, |_| self.lasts(renewal)))
+    }
+
+    /// Moves the node of a hold to a session; `None` if it is gone.
+    async fn move_to(
+        &self,
+        session: &Session,
+        node: &Node,
+        renewal: &Renewal,
+    ) -> Result<Option<Node>, BackendError> {
+        let Some(found) = self.find(session, &node.path).await? else {
+            return self.is_gone(session, node).await;
+        };
+        let Some(written) = found.written else { return Ok(None) };
+        let (ttl, token) = (renewal.ttl.as_duration(), Some(node.token));
+        let text = Written { ttl, token, ..written }.text();
+        let moved = Node { path: Entry::moved(&node.path), ..*node };
+        let failed = |error| session.failed(error);
+        let client = session.client();
+        let mut write = client.new_multi_writer();
+        write.add_delete(&node.path, None).map_err(failed)?;
+        let options = CreateMode::Ephemeral.with_acls(self.acls);
+        write.add_create(&moved.path, text.as_bytes(), &options).map_err(failed)?;
+        match write.commit().await {
+            Ok(_) => Ok(Some(moved)),
+            Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Ok(None),
+            Err(error) => Err(session.failed(error)),
+        }
+    }
+
+    /// Makes sure that a node is gone which was not found: the read may be old.
+    async fn is_gone(&self, session: &Session, node: &Node) -> Result<Option<Node>, BackendError> {
+        match check(session, [node.path.as_str()]).await {
+            Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Ok(None),
+            Ok(()) => Err(overtaken("the member is behind")),
+            Err(error) => Err(session.failed(error)),
+        }
+    }
+
+    /// The node of a hold of which this client does not know.
+    async fn held_by(&self, renewal: &Renewal) -> Result<Option<Node>, BackendError> {
+        let (session, lock) = (self.sessions.common().await?, self.root.lock(&renewal.name));
+        let queue = self.fresh_queue(&session, &lock).await?;
+        let Some(entry) = queue.first().filter(|first| first.owner == Some(renewal.owner)) else {
+            return Ok(None);
+        };
+        let path = format!("{lock}/{}", entry.child);
+        let Some(found) = self.find(&session, &path).await? else { return Ok(None) };
+        let token = self.token(&session, &found).await?;
+        Ok((!found.waits() && token == renewal.token).then_some(Node { path, token }))
+    }
+}
+
+/// Checks that all nodes are there. Most members take part, so that the answer is no older than the question.
+async fn check(
+    session: &Session,
+    paths: impl IntoIterator<Item = &str>,
+) -> Result<(), MultiWriteError> {
+    let client = session.client();
+    let mut check = client.new_multi_writer();
+    for path in paths {
+        check.add_check_version(path, -1)?;
+    }
+    check.commit().await.map(drop)
+}

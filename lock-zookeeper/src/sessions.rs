@@ -1,0 +1,256 @@
+//! Sessions: one for each TTL that the client uses.
+//!
+//! The server deletes the nodes of a session that was silent for its time-out. A session lasts for a third longer than the
+//! TTL of its holds: a member tells the leader of its sessions twice a tick, and if it dies in between, the leader knows of
+//! the session's last request but one, which is no more than a third of the TTL older.
+//!
+//! Sessions are detached: a client that goes without a word leaves them to their time-outs, and with them the holds whose
+//! leases were handed on.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{BackendError, Clock, Moment, Outcome, SystemClock};
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
+use zookeeper_client::{Client, Connector, Error, SessionInfo, SessionState};
+
+use crate::error::{BACKEND, classify, ends_session};
+use crate::options::Target;
+
+/// Time-out of the session for all that is not a claim: it carries the marks of withdrawn claims.
+const COMMON: Duration = Duration::from_secs(40);
+
+/// Longest wait for a new connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// A connection that was silent for so long, or for two fifths of its session, is given up. Another member is asked then.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// A session that nobody has used for so long is ended.
+const IDLE_LIMIT: Duration = Duration::from_secs(15);
+
+/// A session, with its connection. It is deemed over once a request says so.
+pub(crate) struct Session {
+    client: Mutex<Client>,
+    lasts: Duration,
+    is_over: AtomicBool,
+    used: Mutex<Moment>,
+    reviving: AtomicBool,
+}
+
+/// Lets another try follow, also if this one is dropped.
+struct Reviving<'a>(&'a AtomicBool);
+
+impl Drop for Reviving<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl Session {
+    fn new(client: Client) -> Self {
+        let (lasts, used) = (client.session_timeout(), Mutex::new(SystemClock.now()));
+        let (is_over, reviving) = Default::default();
+        Self { client: Mutex::new(client), lasts, is_over, used, reviving }
+    }
+
+    /// The connection that it has now.
+    pub(crate) fn client(&self) -> Client {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The longest TTL of a hold on this session.
+    pub(crate) fn longest_ttl(&self) -> Duration {
+        self.lasts * 3 / 4
+    }
+
+    /// Classifies the error of a request on this session.
+    pub(crate) fn failed(&self, error: impl Into<Error>) -> BackendError {
+        let error = error.into();
+        if ends_session(&error) {
+            self.is_over.store(true, Ordering::Release);
+        }
+        classify(error)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire) || self.client().state().is_terminated()
+    }
+
+    fn used(&self) -> MutexGuard<'_, Moment> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The error of a connection that could not be made: nothing was asked.
+fn unreachable(error: Error) -> BackendError {
+    match error {
+        Error::AuthFailed | Error::BadArguments(_) => classify(error),
+        error => {
+            let (context, cause) = ("no server can be reached", error.to_string());
+            BackendError::transient(BACKEND, Outcome::NotApplied, context, cause)
+        }
+    }
+}
+
+type Opening = Arc<OnceCell<Arc<Session>>>;
+
+/// The sessions of one client, by their time-outs.
+pub(crate) struct Sessions {
+    target: Target,
+    open: Mutex<HashMap<Duration, Opening>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(target: Target) -> Self {
+        Self { target, open: Mutex::default() }
+    }
+
+    /// The session for all that is not a claim.
+    pub(crate) async fn common(&self) -> Result<Arc<Session>, BackendError> {
+        self.session(COMMON).await
+    }
+
+    /// The session whose holds last for `ttl`.
+    pub(crate) async fn for_ttl(&self, ttl: Duration) -> Result<Arc<Session>, BackendError> {
+        let session = self.session(ttl * 4 / 3 + Duration::from_millis(1)).await?;
+        if session.longest_ttl() >= ttl {
+            return Ok(session);
+        }
+        let longest = session.longest_ttl();
+        let context = format!(
+            "a TTL of {ttl:?} is too long for this server, whose sessions allow {longest:?}: ask for less, or raise \
+             maxSessionTimeout to four thirds of the TTL"
+        );
+        Err(BackendError::refusal(BACKEND, context))
+    }
+
+    async fn session(&self, lasts: Duration) -> Result<Arc<Session>, BackendError> {
+        let opening = self.opening(lasts);
+        let session = opening.get_or_try_init(|| self.connect(lasts)).await?;
+        *session.used() = SystemClock.now();
+        self.revive(lasts, session).await?;
+        Ok(session.clone())
+    }
+
+    /// Gives the session another connection if it has none. The client library does so too, and waits for longer after each
+    /// try: it may be away for as long again as the server was.
+    async fn revive(&self, lasts: Duration, session: &Session) -> Result<(), BackendError> {
+        let is_down = session.client().state() == SessionState::Disconnected;
+        if !is_down || session.reviving.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let _reviving = Reviving(&session.reviving);
+        let revived = self.connection(lasts, Some(session.client().session().clone())).await;
+        match revived {
+            Ok(client) => {
+                *session.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+                Ok(())
+            }
+            Err(Error::SessionExpired) => {
+                session.is_over.store(true, Ordering::Release);
+                Err(classify(Error::SessionExpired))
+            }
+            Err(error) => Err(unreachable(error)),
+        }
+    }
+
+    /// Gives each session another connection that has none.
+    pub(crate) async fn revive_all(&self) {
+        let open: Vec<_> = self.open().iter().map(|(lasts, open)| (*lasts, open.clone())).collect();
+        let revived = open.iter().map(async |(lasts, open)| {
+            if let Some(session) = open.get() {
+                // The next look tries again.
+                let _ = self.revive(*lasts, session).await;
+            }
+        });
+        join_all(revived).await;
+    }
+
+    /// The session with this time-out that is open or opened now.
+    fn opening(&self, lasts: Duration) -> Opening {
+        let mut open = self.open();
+        let opening = open.entry(lasts).or_default();
+        if opening.get().is_some_and(|session| session.is_over()) {
+            *opening = Opening::default();
+        }
+        opening.clone()
+    }
+
+    async fn connect(&self, lasts: Duration) -> Result<Arc<Session>, BackendError> {
+        let client = self.connection(lasts, None).await.map_err(unreachable)?;
+        Ok(Arc::new(Session::new(client)))
+    }
+
+    /// A connection, of a new session or of this one.
+    async fn connection(
+        &self,
+        lasts: Duration,
+        session: Option<SessionInfo>,
+    ) -> Result<Client, Error> {
+        let connector = self.connector(lasts).with_detached();
+        let connector = match session {
+            Some(session) => connector.with_session(session),
+            None => connector,
+        };
+        let connected = timeout(CONNECT_LIMIT, connector.connect(&self.target.servers)).await;
+        connected.unwrap_or(Err(Error::Timeout))
+    }
+
+    fn connector(&self, lasts: Duration) -> Connector {
+        let connector = Client::connector()
+            .with_session_timeout(lasts)
+            .with_connection_timeout(SILENCE)
+            .with_fail_eagerly();
+        match &self.target.login {
+            Some(login) => connector.with_auth("digest", login.as_bytes()),
+            None => connector,
+        }
+    }
+
+    /// Ends the sessions that nobody has used for a while.
+    pub(crate) async fn end_idle(&self) {
+        let now = SystemClock.now();
+        self.end(|lasts, session| lasts != COMMON && now.since(*session.used()) >= IDLE_LIMIT)
+            .await;
+    }
+
+    /// Ends the sessions that carry no claim, and the common one if `all`.
+    pub(crate) async fn end_unused(&self, all: bool) {
+        self.end(|lasts, _| all || lasts != COMMON).await;
+    }
+
+    /// Ends sessions that carry no claim: those of claims are in use by their [`Own`](crate::claims::Own).
+    async fn end(&self, is_ended: impl Fn(Duration, &Session) -> bool) {
+        let is_ended = |lasts: &Duration, opening: &mut Opening| {
+            let unused = |session: &Arc<Session>| {
+                Arc::strong_count(session) == 1 && is_ended(*lasts, session)
+            };
+            Arc::strong_count(opening) == 1 && opening.get().is_some_and(unused)
+        };
+        let ended: Vec<_> = self.open().extract_if(is_ended).collect();
+        for (lasts, opening) in ended {
+            let Some(session) = opening.get().map(|session| session.client().session().clone())
+            else {
+                continue;
+            };
+            drop(opening);
+            // A client that is not detached ends its session when it is dropped.
+            let again = self.connector(lasts).with_session(session).connect(&self.target.servers);
+            drop(timeout(CONNECT_LIMIT, again).await);
+        }
+    }
+
+    /// Returns true if there is a session that may have to be ended later.
+    pub(crate) fn has_idle(&self) -> bool {
+        self.open().keys().any(|lasts| *lasts != COMMON)
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<Duration, Opening>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,196 @@
+//! One ensemble, and the claims of this client in it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lock_core::backend::ServerTime;
+use lock_core::{BackendError, Clock, Contention, FencingToken, LockError, Moment, SystemClock};
+use tokio::task::JoinHandle;
+use zookeeper_client::{Acls, CreateMode, Error, Stat};
+
+use crate::claims::Claims;
+use crate::floor::Floors;
+use crate::names::Root;
+use crate::options::Target;
+use crate::queue::{Entry, Queue};
+use crate::sessions::{Session, Sessions};
+use crate::written::Written;
+
+/// The sessions in an ensemble, and the claims of this client.
+///
+/// What is done with them is in files of their own: attempts, waiting, renewals, endings, listings.
+pub(crate) struct Store {
+    pub(crate) root: Root,
+    pub(crate) sessions: Sessions,
+    pub(crate) floors: Floors,
+    pub(crate) claims: Claims,
+    /// The marks of withdrawn claims, and when each may go.
+    pub(crate) marks: Mutex<HashMap<String, Moment>>,
+    pub(crate) acls: Acls<'static>,
+    pub(crate) keeper: Mutex<Option<JoinHandle<()>>>,
+    started: Moment,
+}
+
+/// A claim's node as it was read.
+pub(crate) struct Found {
+    /// `None` if the data is not wholly understood.
+    pub(crate) written: Option<Written>,
+    pub(crate) stat: Stat,
+}
+
+impl Found {
+    pub(crate) fn new((data, stat): (Vec<u8>, Stat)) -> Self {
+        Self { written: Written::read(&data), stat }
+    }
+
+    /// Returns true if it is a place in the queue.
+    pub(crate) fn waits(&self) -> bool {
+        self.written.as_ref().is_some_and(|written| !written.is_held)
+    }
+}
+
+impl Store {
+    /// Connects, and makes the nodes that all locks have in common.
+    pub(crate) async fn connect(target: Target) -> Result<Arc<Self>, LockError> {
+        let acls = match target.login {
+            Some(_) => Acls::creator_all(),
+            None => Acls::anyone_all(),
+        };
+        let (root, claims, marks, keeper) =
+            (target.root.clone(), Claims::default(), Mutex::default(), Mutex::default());
+        let floors = Floors::new(root.floor(), acls);
+        let (sessions, started) = (Sessions::new(target), SystemClock.now());
+        let store = Self { root, sessions, floors, claims, marks, acls, keeper, started };
+        let prepared = store.prepare().await;
+        prepared.map_err(|source| LockError::Backend {
+            operation: "connect",
+            name: None,
+            source,
+        })?;
+        Ok(Arc::new(store))
+    }
+
+    async fn prepare(&self) -> Result<(), BackendError> {
+        let session = self.sessions.common().await?;
+        self.make_folders(&session).await?;
+        self.floors.get(&session).await.map(drop)
+    }
+
+    /// Makes the nodes that all locks have in common.
+    pub(crate) async fn make_folders(&self, session: &Session) -> Result<(), BackendError> {
+        let options = CreateMode::Persistent.with_acls(self.acls);
+        for folder in [self.root.locks(), self.root.marks()] {
+            let is_there = session.client().check_stat(&folder).await;
+            if is_there.map_err(|error| session.failed(error))?.is_none() {
+                let made = session.client().mkdir(&folder, &options).await;
+                made.map_err(|error| session.failed(error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The claims on the lock with this node, as the session's member knows them.
+    pub(crate) async fn queue(&self, session: &Session, lock: &str) -> Result<Queue, BackendError> {
+        let client = session.client();
+        self.read_queue(session, client.list_children(lock)).await
+    }
+
+    /// The claims on the lock with this node, no older than the question.
+    pub(crate) async fn fresh_queue(
+        &self,
+        session: &Session,
+        lock: &str,
+    ) -> Result<Queue, BackendError> {
+        // Both are on their way before the first is answered.
+        let client = session.client();
+        let sync = client.sync(lock);
+        let read = client.list_children(lock);
+        match sync.await {
+            Ok(()) | Err(Error::NoNode) => self.read_queue(session, read).await,
+            Err(error) => Err(session.failed(error)),
+        }
+    }
+
+    /// The claims on a lock, from the answer to a question for its children.
+    pub(crate) async fn read_queue(
+        &self,
+        session: &Session,
+        children: impl Future<Output = Result<Vec<String>, Error>>,
+    ) -> Result<Queue, BackendError> {
+        match children.await {
+            Ok(children) => Ok(Queue::new(children)),
+            // The node of a lock that nobody uses is removed by the server.
+            Err(Error::NoNode) => Ok(Queue::default()),
+            Err(error) => Err(session.failed(error)),
+        }
+    }
+
+    /// Reads the node of a claim; `None` if it is gone.
+    pub(crate) async fn find(
+        &self,
+        session: &Session,
+        path: &str,
+    ) -> Result<Option<Found>, BackendError> {
+        match session.client().get_data(path).await {
+            Ok(read) => Ok(Some(Found::new(read))),
+            Err(Error::NoNode) => Ok(None),
+            Err(error) => Err(session.failed(error)),
+        }
+    }
+
+    /// Deletes the node of a claim; returns false if it was gone.
+    pub(crate) async fn delete(&self, session: &Session, path: &str) -> Result<bool, BackendError> {
+        match session.client().delete(path, None).await {
+            Ok(()) => Ok(true),
+            Err(Error::NoNode) => Ok(false),
+            Err(error) => Err(session.failed(error)),
+        }
+    }
+
+    /// The token of the claim with this node.
+    pub(crate) async fn token(
+        &self,
+        session: &Session,
+        found: &Found,
+    ) -> Result<FencingToken, BackendError> {
+        match found.written.as_ref().and_then(|written| written.token) {
+            Some(token) => Ok(token),
+            None => self.floors.get(session).await?.token(found.stat.czxid),
+        }
+    }
+
+    /// Describes the holder to those who wait at `asked`.
+    pub(crate) async fn contention(
+        &self,
+        session: &Session,
+        lock: &str,
+        queue: &Queue,
+        asked: Moment,
+    ) -> Result<Contention, BackendError> {
+        let mut contention = Contention::unknown();
+        contention.at = Some(self.time(asked));
+        let Some(Entry { child, owner, .. }) = queue.first() else { return Ok(contention) };
+        contention.foreign_without_ttl = owner.is_none();
+        let found = self.find(session, &format!("{lock}/{child}")).await?;
+        if let Some(written) = found.and_then(|found| found.written) {
+            contention.ttl_left = Some(written.ttl);
+            contention.holder = Some(written.label);
+        }
+        Ok(contention)
+    }
+
+    /// A moment, on the clock that grants and "busy" are told by. It is our own: both are told by this client.
+    pub(crate) fn time(&self, moment: Moment) -> ServerTime {
+        ServerTime(moment.since(self.started))
+    }
+}
+
+/// The task holds no more than a weak reference; this ends it at once.
+impl Drop for Store {
+    fn drop(&mut self) {
+        let keeper = self.keeper.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(keeper) = keeper.take() {
+            keeper.abort();
+        }
+    }
+}

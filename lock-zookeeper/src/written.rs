@@ -1,0 +1,103 @@
+//! The data of a claim's node.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lock_core::{FencingToken, Label};
+
+/// Start of the data of this format. A later format starts with another word, and is not understood.
+const FORMAT: &str = "claim1";
+
+/// The data of a claim's node, in one line:
+///
+/// ```text
+///   claim1 held 30000 - 1795251431457 web-3:4711
+///          │    │     │ │             └ label, to the end
+///          │    │     │ └ since when it is held, in milliseconds by its holder's clock; 0 while it waits
+///          │    │     └ token, if it is not that of the node: the hold moved to another session
+///          │    └ TTL in milliseconds
+///          └ or `waits`
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Written {
+    /// False for a place in the queue, also once it is the first: nobody believes in it yet.
+    pub(crate) is_held: bool,
+    pub(crate) ttl: Duration,
+    pub(crate) token: Option<FencingToken>,
+    pub(crate) since: Option<SystemTime>,
+    pub(crate) label: Label,
+}
+
+impl Written {
+    pub(crate) fn held(ttl: Duration, label: Label) -> Self {
+        Self { is_held: true, ttl, token: None, since: Some(SystemTime::now()), label }
+    }
+
+    pub(crate) fn waits(ttl: Duration, label: Label) -> Self {
+        Self { is_held: false, ttl, token: None, since: None, label }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let state = if self.is_held { "held" } else { "waits" };
+        let token = self.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
+        let since = self.since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
+        let (ttl, since) = (self.ttl.as_millis(), since.unwrap_or_default().as_millis());
+        format!("{FORMAT} {state} {ttl} {token} {since} {}", self.label.as_str())
+    }
+
+    /// Reads the data of a node; `None` if it is not wholly understood.
+    pub(crate) fn read(data: &[u8]) -> Option<Self> {
+        let mut parts = str::from_utf8(data).ok()?.splitn(6, ' ');
+        if parts.next()? != FORMAT {
+            return None;
+        }
+        let is_held = match parts.next()? {
+            "held" => true,
+            "waits" => false,
+            _ => return None,
+        };
+        let ttl = Duration::from_millis(parts.next()?.parse().ok()?);
+        let token = match parts.next()? {
+            "-" => None,
+            token => Some(token.parse().ok()?),
+        };
+        let since = match parts.next()?.parse().ok()? {
+            0 => None,
+            millis => UNIX_EPOCH.checked_add(Duration::from_millis(millis)),
+        };
+        Some(Self { is_held, ttl, token, since, label: Label::new(parts.next()?).ok()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_read_as_it_was_written() {
+        let label = Label::new("web 3: ü ").expect("a label");
+        let since = Some(UNIX_EPOCH + Duration::from_millis(1_795_251_431_457));
+        let held = Written { since, ..Written::held(Duration::from_secs(30), label.clone()) };
+        let moved = Written { token: "7".parse().ok(), ..held.clone() };
+        let waits = Written::waits(Duration::from_secs(1), Label::default());
+        for written in [held, moved, waits] {
+            assert_eq!(Written::read(written.text().as_bytes()), Some(written));
+        }
+    }
+
+    #[test]
+    fn c49_data_that_is_not_wholly_understood_is_none() {
+        let bad = [
+            "",
+            "claim2 held 1 - 0 ",
+            "claim1 held 1 - 0",
+            "claim1 stands 1 - 0 ",
+            "claim1 held x - 0 ",
+            "claim1 held 1 0 0 ",
+            "claim1 held 1 - x ",
+        ];
+        for text in bad {
+            assert_eq!(Written::read(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(Written::read(b"\xff"), None);
+    }
+}

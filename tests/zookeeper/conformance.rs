@@ -1,0 +1,36 @@
+//! The whole contract, on a server of one member.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::core::backend::async_trait;
+use leasehold::core::{LockAdmin, Whom};
+use leasehold::zookeeper::ZooKeeperBackend;
+use leasehold::{DistributedLock, LockName};
+use lock_testkit::conformance::Harness;
+
+use crate::servers::{SHORT_TTL, one_member};
+
+struct ZooKeeper(String);
+
+#[async_trait]
+impl Harness for ZooKeeper {
+    async fn connect(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(ZooKeeperBackend::connect(&self.0).await.expect("a connection"))
+    }
+
+    async fn evict(&self, name: &LockName) {
+        let operator = ZooKeeperBackend::connect(&self.0).await.expect("a connection");
+        operator.evict(name, &Whom::All).await.expect("an answer");
+    }
+
+    fn ttl(&self) -> Duration {
+        SHORT_TTL
+    }
+
+    fn tells_changes(&self) -> bool {
+        false
+    }
+}
+
+lock_testkit::conformance_tests!(ZooKeeper(one_member().await.url()));

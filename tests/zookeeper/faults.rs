@@ -1,0 +1,78 @@
+//! A server that dies, stops, restarts or is not reached.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leasehold::DistributedLock;
+use leasehold::zookeeper::ZooKeeperBackend;
+use lock_testkit::faults::Harness;
+use lock_testkit::{ZooKeeperServer, eventually};
+
+use crate::servers::one_member;
+use crate::support::LIMIT;
+
+struct ZooKeeperFaults;
+
+impl Harness for ZooKeeperFaults {
+    type Server = ZooKeeperServer;
+
+    /// One for each TTL, and one for all that is not a claim.
+    const CONNECTIONS: usize = 4;
+
+    const AT_ONCE: usize = 200;
+
+    async fn start() -> ZooKeeperServer {
+        ZooKeeperServer::start().await
+    }
+
+    async fn shared() -> &'static ZooKeeperServer {
+        one_member().await
+    }
+
+    async fn connect_at(address: SocketAddr) -> Arc<dyn DistributedLock> {
+        let url = format!("zookeeper://{address}/");
+        Arc::new(ZooKeeperBackend::connect(&url).await.expect("a connection"))
+    }
+
+    /// A watch is set once the place is there, so the first is waited for.
+    async fn pushes(server: &ZooKeeperServer) -> usize {
+        eventually("a watch is set", LIMIT, async || watching(server).await > 0).await;
+        watching(server).await
+    }
+
+    async fn until_nothing_is_left(server: &ZooKeeperServer) {
+        eventually("no claim is left", LIMIT, async || {
+            !server.ask("dump").await.expect("an answer").contains("/leasehold/locks/")
+        })
+        .await;
+        eventually("no watch is left", LIMIT, async || watching(server).await == 0).await;
+    }
+}
+
+/// Number of connections that watch a node.
+async fn watching(server: &ZooKeeperServer) -> usize {
+    let watches = server.ask("wchs").await.expect("an answer");
+    watches.split_whitespace().next().and_then(|count| count.parse().ok()).expect("a number")
+}
+
+// Three are left out. An acquisition begins with a read, so that a network that swallows the first reply lets no claim
+// through; and each TTL has a connection of its own, so that none waits by polling without one. Runs are not recorded.
+lock_testkit::test_faults!(ZooKeeperFaults:
+    c17_a_stopped_server_delays_no_call_beyond_its_time_out
+    c17_a_dead_server_delays_no_call_beyond_its_time_out
+    c17_a_black_hole_delays_no_call_beyond_its_time_out
+    c09_a_server_that_stops_under_a_holder_is_noticed_by_the_deadline
+    c08_a_short_pause_of_the_server_is_no_loss
+    c22_a_hold_and_its_token_survive_a_restart
+    c12_a_connection_that_is_slow_to_open_costs_no_hold
+    a_swallowing_connection_is_replaced_while_the_lock_is_held
+    a_connection_that_was_closed_while_idle_is_no_error
+    a_lock_outlives_the_runtime_it_was_first_used_on
+    c19_a_ghost_of_a_stopped_server_takes_nothing
+    c19_a_request_that_comes_after_its_withdrawal_takes_nothing
+    c16_a_release_whose_reply_was_lost_on_the_wire_is_released
+    a_waiter_outlives_a_restart_of_the_server
+    c28_a_cut_connection_costs_a_waiter_at_most_a_poll
+    c28_a_missed_push_costs_at_most_a_poll
+);
+lock_testkit::test_resources!(ZooKeeperFaults);
