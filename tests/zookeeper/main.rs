@@ -5,6 +5,7 @@
 mod conformance;
 mod faults;
 mod servers;
+mod sessions;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,74 @@
+//! Sessions: how long they last, and what moves between them.
+
+use std::time::Duration;
+
+use leasehold::core::Lease;
+use leasehold::{LockClient, LockRequest, connect};
+use lock_testkit::ZooKeeperServer;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, sleep};
+
+use crate::servers::{SHORT_TTL, one_member};
+use crate::support::{SLACK, fresh_name, patient, released};
+
+/// A client on a runtime of its own. Once that is gone, nobody keeps its sessions, as if its process had died.
+async fn leased_by_the_dead(url: String, name: String) -> (Runtime, LockClient, Lease) {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let leased = runtime.spawn(async move {
+        let client = connect(&url).await.expect("a client");
+        let guard = client.acquire(LockRequest::new(name).ttl(SHORT_TTL)).await;
+        let lease = guard.expect("a free lock").detach().expect("held");
+        (client, lease)
+    });
+    let (client, lease) = leased.await.expect("no panic");
+    (runtime, client, lease)
+}
+
+/// C28: the hold of a client that died ends with its session, a third after its TTL, and no sooner than the TTL.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_hold_whose_client_died_ends_with_its_session() {
+    let (server, name) = (one_member().await, fresh_name());
+    let next = connect(&server.url()).await.expect("a client");
+    let asked = Instant::now();
+    let (runtime, dead, died) = leased_by_the_dead(server.url(), name.clone()).await;
+    runtime.shutdown_background();
+    let gone = Instant::now();
+    let guard = next.acquire(patient(&name)).await.expect("its turn comes");
+    assert!(asked.elapsed() >= SHORT_TTL, "no sooner than the TTL");
+    let (took, bound) = (gone.elapsed(), SHORT_TTL * 4 / 3 + Duration::from_secs(1) + SLACK);
+    assert!(took < bound, "the session is to be over within {bound:?}: {took:?}");
+    assert!(guard.token() > died.token());
+    released(guard).await;
+    drop(dead);
+}
+
+/// C36: a lease that another client attached is on a session of that client: it outlives the first one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c36_an_attached_lease_outlives_its_first_client() {
+    let (server, name) = (one_member().await, fresh_name());
+    let second = connect(&server.url()).await.expect("a client");
+    let (runtime, dead, lease) = leased_by_the_dead(server.url(), name.clone()).await;
+    let token = lease.token();
+    let guard = second.attach(lease).await.expect("it is held");
+    runtime.shutdown_background();
+    sleep(SHORT_TTL * 3).await;
+    assert!(guard.is_held(), "the second client is to keep it: {:?}", guard.lost_signal());
+    let observer = connect(&server.url()).await.expect("a client");
+    let holder = observer.admin().inspect(&name).await.expect("an answer").holder().cloned();
+    assert_eq!(holder.and_then(|holder| holder.token), Some(token), "with its token");
+    released(guard).await;
+    drop(dead);
+}
+
+/// C4: a TTL that the sessions of the server do not allow is refused, with the reason.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c04_a_ttl_beyond_the_longest_session_is_refused() {
+    let server = ZooKeeperServer::start_with(&["maxSessionTimeout=8000"]).await;
+    let client = connect(&server.url()).await.expect("a client");
+    let long = LockRequest::new("a").ttl(Duration::from_millis(6_001));
+    let refused = client.acquire(long).await.expect_err("too long").to_string();
+    assert!(refused.contains("too long") && refused.contains("maxSessionTimeout"), "{refused}");
+    let most = LockRequest::new("a").ttl(Duration::from_secs(5));
+    released(client.acquire(most).await.expect("a free lock")).await;
+}
