@@ -46,7 +46,11 @@ impl Store {
         };
         let lock = self.root.lock(&claim.name);
         let ask = Ask { store: self, claim, session, lock, asked };
-        let queue = self.queue(&ask.session, &ask.lock).await?;
+        // C14: a try says "busy" of the present. A waiter takes a place, behind which it is told.
+        let queue = match waiter {
+            Some(_) => self.queue(&ask.session, &ask.lock).await?,
+            None => self.fresh_queue(&ask.session, &ask.lock).await?,
+        };
         match (queue.place(owner), waiter) {
             (Some(0), _) => ask.found(&queue).await,
             (Some(_), Some(waiter)) => ask.found_waiting(&queue, waiter).await,
@@ -172,7 +176,7 @@ impl Ask<'_> {
         }
     }
 
-    /// The transaction that made this node. Servers before 3.9.2 do not tell it in their answer.
+    /// Asks for the transaction that made this node, which the server's answer to the creation lacked.
     async fn made(&self, path: &str) -> Result<i64, BackendError> {
         let stat = self.session.client().check_stat(path).await;
         let stat = stat.map_err(|error| self.session.failed(error))?;

@@ -55,7 +55,7 @@ async fn watching(server: &ZooKeeperServer) -> usize {
     watches.split_whitespace().next().and_then(|count| count.parse().ok()).expect("a number")
 }
 
-// Three are left out. An acquisition begins with a read, so that a network that swallows the first reply lets no claim
+// Four are left out. An acquisition begins with a read, so that a network that swallows the first reply lets no claim
 // through; and each TTL has a connection of its own, so that none waits by polling without one. Runs are not recorded.
 lock_testkit::test_faults!(ZooKeeperFaults:
     c17_a_stopped_server_delays_no_call_beyond_its_time_out
