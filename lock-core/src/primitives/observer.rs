@@ -98,7 +98,8 @@ impl Observer {
 struct Filter {
     greatest: Option<FencingToken>,
     /// `None` before the first.
-    last: Option<Option<Leader>>,
+    /// The last term that was shown, if any was; `None` within for nobody.
+    last: Option<Option<FencingToken>>,
 }
 
 impl Filter {
@@ -110,7 +111,8 @@ impl Filter {
             return false;
         }
         self.greatest = self.greatest.max(term);
-        self.last.replace(leader.clone()).as_ref() != Some(leader)
+        // Of a leader that has just been elected the store may tell more later, such as since when it leads.
+        self.last.replace(term) != Some(term)
     }
 }
 
@@ -121,6 +123,15 @@ mod tests {
     fn leader(term: u64) -> Option<Leader> {
         let term = FencingToken::new(term).expect("a token");
         Some(Leader { term, label: Label::default(), since: None })
+    }
+
+    #[test]
+    fn c40_a_leader_of_whom_more_is_known_later_is_shown_once() {
+        let mut filter = Filter::default();
+        let mut elected = leader(5);
+        assert!(filter.shows(&elected));
+        elected.as_mut().expect("a leader").since = Some(SystemTime::UNIX_EPOCH);
+        assert!(!filter.shows(&elected));
     }
 
     #[test]
