@@ -42,7 +42,7 @@ async fn a_bad_url_is_refused_with_what_to_do_and_without_its_password() {
     for (url, says) in [
         ("", "starts with its scheme"),
         ("localhost", "starts with its scheme"),
-        ("zookeeper://localhost", "no backend is called `zookeeper`"),
+        ("consul://localhost", "no backend is called `consul`"),
         ("file:", "names a directory"),
         ("file://elsewhere/locks", "names a directory"),
         ("file:/nowhere?filesystem=nfs", "filesystem of a file URL is `local`"),
