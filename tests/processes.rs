@@ -324,7 +324,7 @@ async fn c28_a_queue_whose_members_are_killed_never_stalls_for_3_s() {
     let ttl = Duration::from_millis(1500);
     let mut waiters: Vec<_> = (0..12).map(|_| fixture.spawn("waiter", ttl)).collect();
     join_all(waiters.iter_mut().map(child::Child::line)).await;
-    let (mut last, mut took) = (0, Vec::new());
+    let (mut last, mut worst) = (0, Duration::ZERO);
     while waiters.len() > 2 {
         let victim =
             *(0..waiters.len()).collect::<Vec<_>>().choose(&mut rand::rng()).expect("some");
@@ -336,15 +336,13 @@ async fn c28_a_queue_whose_members_are_killed_never_stalls_for_3_s() {
         let struck = Instant::now();
         // Everyone who is left gets in again, with greater tokens than before.
         let said = join_all(waiters.iter_mut().map(fresh_line)).await;
-        took.push(struck.elapsed());
+        worst = worst.max(struck.elapsed());
         let newest = said.into_iter().max().expect("some are left");
         assert!(newest > last, "{newest} after {last}");
         last = newest;
         drop(victim);
     }
-    took.sort_unstable();
-    // A machine that stands still for a moment makes one round long, and not half of them.
-    assert!(took[took.len() / 2] < Duration::from_secs(3) + SLACK, "stalls of {took:?}");
+    assert!(worst < Duration::from_secs(3) + SLACK, "a stall of {worst:?}");
 }
 
 /// The next token that a child says after what it has said so far.

@@ -49,7 +49,7 @@ pub(crate) struct Directory {
     sockets: Arc<Sockets>,
     /// C19: only this process has requests of these claims, so its memory is enough.
     withdrawn: Mutex<Withdrawals>,
-    /// Where claims of this process wait.
+    /// Places of this process's claims in the queues.
     places: Mutex<HashMap<OwnerId, Place>>,
 }
 

@@ -17,7 +17,7 @@ use lock_testkit::eventually;
 use tempfile::TempDir;
 
 /// Time that a loaded machine may add to a bound of the contract.
-const SLACK: Duration = Duration::from_secs(3);
+const SLACK: Duration = Duration::from_secs(2);
 
 /// A bound for what has none of its own.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Where locks live in the tree.
+//! Paths of locks in the tree.
 //!
 //! ```text
 //!   {root}/floor/{micros}                    the floor of tokens

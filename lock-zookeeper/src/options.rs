@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use crate::backend::ZooKeeperBackend;
 use crate::names::Root;
 
-/// Where locks live if nothing else is said.
+/// The root of a URL that names none.
 const DEFAULT_ROOT: &str = "leasehold";
 
 /// Options to reach a ZooKeeper ensemble, and the place of locks in it. A URL alone is enough.
@@ -22,7 +22,7 @@ pub struct ZooKeeperOptions {
 /// Result of the options.
 #[derive(Clone)]
 pub(crate) struct Target {
-    /// As the client library wants them: `host:port,host:port`.
+    /// The members in the form of the client library: `host:port,host:port`.
     pub(crate) servers: String,
     /// User and password, for the scheme `digest`.
     pub(crate) login: Option<String>,
@@ -36,7 +36,7 @@ impl ZooKeeperOptions {
     /// All our nodes are below the root, by default `/leasehold`: only clients with the same root exclude each other.
     /// With a user our nodes are for this user alone, by the scheme `digest`; else for everybody.
     ///
-    /// It takes no parameters; `leasehold::connect` takes `prefix`, which is a part of names, not of nodes.
+    /// The URL takes no parameters; `leasehold::connect` takes `prefix`, which is a part of names, not of nodes.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into() }
     }

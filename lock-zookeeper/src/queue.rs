@@ -60,7 +60,7 @@ impl Entry {
 
     /// The path of a claim's node once it is moved to another session. It keeps its place.
     ///
-    /// It is another path, so that nobody takes the node for the one that was there before: the client on whose session
+    /// The path differs, so that nobody takes the node for the one that was there before: the client on whose session
     /// that was deletes it at the end of its TTL.
     pub(crate) fn moved(path: &str) -> String {
         let (path, moves) = split_moves(path);

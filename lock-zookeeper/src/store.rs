@@ -18,7 +18,7 @@ use crate::written::Written;
 
 /// The sessions in an ensemble, and the claims of this client.
 ///
-/// What is done with them is in files of their own: attempts, waiting, renewals, endings, listings.
+/// Attempts, waiting, renewals, endings and listings are in files of their own.
 pub(crate) struct Store {
     pub(crate) root: Root,
     pub(crate) sessions: Sessions,

@@ -112,7 +112,7 @@ async fn c08_a_short_outage_amid_a_sale_is_borne() {
     for fault in FAULTS {
         let (mut scene, _, orders) = amid_sales(ttl).await;
         fault.begin(&mut scene);
-        sleep(ttl / 4).await;
+        sleep(ttl / 2).await;
         fault.end(&mut scene).await;
         scene.counter.open();
         let answers = orders.answers().await;

@@ -9,11 +9,11 @@ use crate::store::{Redis, Store};
 use crate::unreleased::{forbid, shell_of_a_user};
 use crate::{LIMIT, SLACK};
 
-const TTL: Duration = Duration::from_secs(3);
+const TTL: Duration = Duration::from_secs(9);
 const GRACE: Duration = Duration::from_secs(6);
 const SECOND: Duration = Duration::from_secs(1);
 
-const OPTIONS: [&str; 4] = ["--ttl", "3s", "--grace", "6s"];
+const OPTIONS: [&str; 4] = ["--ttl", "9s", "--grace", "6s"];
 
 /// A command that is asked to end and does not, with a child that takes no notice at all.
 const STUBBORN: &str = "trap 'echo > asked' TERM; (trap '' TERM; exec sleep 600) & \

@@ -97,8 +97,7 @@ impl Observer {
 #[derive(Debug, Default)]
 struct Filter {
     greatest: Option<FencingToken>,
-    /// `None` before the first.
-    /// The last term that was shown, if any was; `None` within for nobody.
+    /// The term that was shown last; `Some(None)` if it was that nobody leads, and `None` before the first.
     last: Option<Option<FencingToken>>,
 }
 

@@ -23,7 +23,7 @@ use crate::sessions::in_flight::InFlight;
 use crate::wire::error::{BACKEND, classify, is_lease_gone, is_lease_there, lease_gone};
 use crate::wire::server::Server;
 
-/// A TTL has time for so many renewals of its session, as for those of a hold.
+/// Number of renewals, one after the other, for which the TTL of a session has time: as many as a hold's (C12).
 const KEEP_ALIVE_TRIES: u32 = 6;
 
 /// One lease, and until when the server keeps it.
@@ -124,7 +124,7 @@ impl Session {
     async fn send_keep_alive(&self) -> Result<(), BackendError> {
         let (id, asked) = (self.id, SystemClock.now());
         let keep = self.server.send(|mut client| async move { client.lease_keep_alive(id).await });
-        // C8: it ends though others still wait for it, so that its silent connection is given up within the TTL.
+        // C8: a silent request ends, though others wait for it too, so that its connection is given up within the TTL.
         let limit = self.ttl() / KEEP_ALIVE_TRIES;
         match timeout(limit, keep).await {
             Ok(Ok(_)) => {

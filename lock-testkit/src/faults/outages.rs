@@ -100,7 +100,7 @@ pub async fn c08_a_short_pause_of_the_server_is_no_loss<H: Harness>() {
     let (client, ttl) = (client_at::<H>(server.addr()).await, Duration::from_secs(6));
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     server.stop();
-    tokio::time::sleep(ttl / 3).await;
+    tokio::time::sleep(ttl / 2).await;
     server.cont();
     renewed(&guard).await;
     released(guard).await;

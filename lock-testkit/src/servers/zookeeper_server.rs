@@ -22,10 +22,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Longest time of one look at a server.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Where Debian and others install the server.
+/// Jars of the server and of its log, as Debian and Homebrew install them.
 const JARS: [&str; 4] = [
     "/usr/share/java/zookeeper.jar",
-    // Its log.
     "/usr/share/java/slf4j-simple.jar",
     "/usr/share/zookeeper/lib/*",
     "/opt/homebrew/opt/zookeeper/libexec/lib/*",
@@ -44,10 +43,10 @@ const JAVA: [&str; 6] = [
 
 /// A real ZooKeeper with a port and a folder of its own, one member alone.
 ///
-/// It is killed when the value is dropped, and also when the test process ends in any other way. Its data is on disk, so
-/// it survives [`restart`](Self::restart). Its tick is 100 ms, and it grants sessions of 200 ms to an hour, where a server
-/// with the usual settings grants 4 s to 40 s. Starting takes about a second: tests that need no server of their own share
-/// one.
+/// The server is killed when the value is dropped, and also when the test process ends in any other way. Its data is on
+/// disk, so it survives [`restart`](Self::restart). Its tick is 100 ms, and it grants sessions of 200 ms to an hour, where a
+/// server with the usual settings grants 4 s to 40 s. Starting takes about a second: tests that need no server of their own
+/// share one.
 #[derive(Debug)]
 pub struct ZooKeeperServer {
     // Above the folder, because fields are dropped in this order.
@@ -84,7 +83,7 @@ impl ZooKeeperServer {
         panic!("{log}");
     }
 
-    /// Where clients connect: `zookeeper://127.0.0.1:…/`.
+    /// The URL for clients: `zookeeper://127.0.0.1:…/`.
     pub fn url(&self) -> String {
         format!("zookeeper://{}/", self.addr())
     }
