@@ -50,5 +50,5 @@ pub use crate::proxy::{Mode, Proxy};
 #[cfg(feature = "servers")]
 pub use crate::servers::{
     EtcdCluster, EtcdServer, PgBouncer, PostgresServer, RedisCluster, RedisSentinel,
-    RedisSentinels, RedisServer, Reply, Session, TlsRedis, ZooKeeperServer,
+    RedisSentinels, RedisServer, Reply, Session, TlsRedis, ZooKeeperEnsemble, ZooKeeperServer,
 };

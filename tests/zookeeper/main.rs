@@ -4,6 +4,7 @@
 
 mod conformance;
 mod faults;
+mod members;
 mod servers;
 mod sessions;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]

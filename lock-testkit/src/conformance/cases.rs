@@ -27,9 +27,13 @@ use super::waiting::*;
 use super::watching::*;
 use super::withdrawals::*;
 
-/// Makes one test of each function of the suite, for the harness that the expression yields.
+/// Makes one test of each function of the suite, for the harness that the expression yields; or of those alone that are
+/// named behind it.
 #[macro_export]
 macro_rules! conformance_tests {
+    ($harness:expr; $($case:ident)+) => {
+        $crate::conformance_tests! { @tests [$harness] $($case)+ }
+    };
     ($harness:expr) => {
         $crate::conformance_tests! { @all tests [$harness] }
     };

@@ -32,16 +32,20 @@ const JARS: [&str; 4] = [
 
 /// Options of the virtual machine: it starts fast and stays small. The system, which outlives the server, has what was
 /// written, so nothing waits for the disk.
-const JAVA: [&str; 6] = [
+///
+/// A member that is cut off from most others reads all the same, for clients that ask for that.
+const JAVA: [&str; 7] = [
     "-Xmx256m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Dzookeeper.forceSync=no",
+    "-Dreadonlymode.enabled=true",
     "-Dzookeeper.admin.enableServer=false",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 ];
 
-/// A real ZooKeeper with a port and a folder of its own, one member alone.
+/// A real ZooKeeper with a port and a folder of its own, alone or as a member of a
+/// [`ZooKeeperEnsemble`](crate::ZooKeeperEnsemble).
 ///
 /// The server is killed when the value is dropped, and also when the test process ends in any other way. Its data is on
 /// disk, so it survives [`restart`](Self::restart). Its tick is 100 ms, and it grants sessions of 200 ms to an hour, where a
@@ -71,9 +75,7 @@ impl ZooKeeperServer {
     pub async fn start_with(settings: &[&str]) -> Self {
         let mut log = String::new();
         for _ in 0..PORTS_TRIED {
-            let (folder, port) = (new_folder(), free_port());
-            write_settings(folder.path(), port, settings);
-            let server = Self { process: launch(folder.path()), port, folder };
+            let server = Self::launch(free_port(), 1, &settings.join("\n"));
             match server.until_it_answers().await {
                 Ok(()) => return server,
                 // The port may have been taken since.
@@ -81,6 +83,13 @@ impl ZooKeeperServer {
             }
         }
         panic!("{log}");
+    }
+
+    /// Starts a server as the member `id`. It does not answer yet.
+    pub(crate) fn launch(port: u16, id: usize, settings: &str) -> Self {
+        let folder = new_folder();
+        write_settings(folder.path(), port, id, settings).expect("the folder can be written");
+        Self { process: launch(folder.path()), port, folder }
     }
 
     /// The URL for clients: `zookeeper://127.0.0.1:…/`.
@@ -126,6 +135,7 @@ impl ZooKeeperServer {
     }
 
     /// Kills the server if it runs and starts it again, on the same port and with the same data.
+    /// A member of an ensemble answers only while a majority runs.
     ///
     /// # Panics
     /// If it does not answer within a minute, with its log.
@@ -143,7 +153,7 @@ impl ZooKeeperServer {
     }
 
     /// Returns once the server answers. The error is its log.
-    async fn until_it_answers(&self) -> Result<(), String> {
+    pub(crate) async fn until_it_answers(&self) -> Result<(), String> {
         let deadline = Instant::now() + LIMIT;
         loop {
             // Before it grants sessions it answers `imok` to `ruok`.
@@ -177,15 +187,17 @@ fn launch(folder: &Path) -> Tethered {
     Tethered::start("java", &args, &log_path(folder))
 }
 
-fn write_settings(folder: &Path, port: u16, more: &[&str]) {
+fn write_settings(folder: &Path, port: u16, id: usize, more: &str) -> std::io::Result<()> {
+    let data = folder.join("data");
+    fs::create_dir(&data)?;
+    fs::write(data.join("myid"), id.to_string())?;
     let settings = format!(
         "tickTime=100\ninitLimit=100\nsyncLimit=100\ndataDir={}\nclientPort={port}\n\
          clientPortAddress=127.0.0.1\nminSessionTimeout=200\nmaxSessionTimeout=3600000\nmaxClientCnxns=0\n\
-         4lw.commands.whitelist=*\n{}\n",
-        folder.join("data").display(),
-        more.join("\n")
+         4lw.commands.whitelist=*\n{more}\n",
+        data.display(),
     );
-    fs::write(settings_path(folder), settings).expect("the folder can be written");
+    fs::write(settings_path(folder), settings)
 }
 
 fn settings_path(folder: &Path) -> String {

@@ -1,0 +1,89 @@
+//! Several ZooKeeper servers that are one store.
+
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+
+use super::etcd_server::PORTS_TRIED;
+use super::free_port;
+use super::zookeeper_server::ZooKeeperServer;
+use crate::eventually;
+
+/// An election takes one to two seconds; this is for a machine that is very busy.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A leader that stood still for 3 s is given up: many ticks, for a machine that is very busy.
+const SETTINGS: &str = "syncLimit=30\nquorumListenOnAllIPs=false\n";
+
+/// An ensemble of real ZooKeeper servers, each of which can be disturbed by itself.
+#[derive(Debug)]
+pub struct ZooKeeperEnsemble {
+    members: Vec<ZooKeeperServer>,
+}
+
+impl ZooKeeperServer {
+    /// Starts an ensemble of as many members, three as a rule, and returns once each answers.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_ensemble(count: usize) -> ZooKeeperEnsemble {
+        let mut log = String::new();
+        for _ in 0..PORTS_TRIED {
+            let peers = (1..=count)
+                .map(|id| format!("server.{id}=127.0.0.1:{}:{}\n", free_port(), free_port()));
+            let settings = SETTINGS.to_owned() + &peers.collect::<String>();
+            let launch = |id| Self::launch(free_port(), id, &settings);
+            let members: Vec<_> = (1..=count).map(launch).collect();
+            match try_join_all(members.iter().map(Self::until_it_answers)).await {
+                Ok(_) => return ZooKeeperEnsemble { members },
+                // A port may have been taken since.
+                Err(said) => log = said,
+            }
+        }
+        panic!("{log}");
+    }
+
+    async fn leads(&self) -> bool {
+        self.ask("srvr").await.is_ok_and(|said| said.contains("Mode: leader"))
+    }
+}
+
+impl ZooKeeperEnsemble {
+    /// The URL for clients: `zookeeper://127.0.0.1:…,127.0.0.1:…,127.0.0.1:…/`.
+    pub fn url(&self) -> String {
+        let addresses: Vec<_> =
+            self.members.iter().map(|member| member.addr().to_string()).collect();
+        format!("zookeeper://{}/", addresses.join(","))
+    }
+
+    /// The members.
+    pub fn members(&self) -> &[ZooKeeperServer] {
+        &self.members
+    }
+
+    /// One member, to disturb.
+    ///
+    /// # Panics
+    /// If there is none with that number.
+    pub fn member(&mut self, number: usize) -> &mut ZooKeeperServer {
+        &mut self.members[number]
+    }
+
+    /// The number of the member that leads, once there is one. No member may be stopped.
+    ///
+    /// # Panics
+    /// If there is none for a minute.
+    pub async fn leader(&self) -> usize {
+        let mut leader = None;
+        eventually("a member leads", LIMIT, async || {
+            for (number, member) in self.members.iter().enumerate() {
+                if member.leads().await {
+                    leader = Some(number);
+                }
+            }
+            leader.is_some()
+        })
+        .await;
+        leader.expect("just seen")
+    }
+}
