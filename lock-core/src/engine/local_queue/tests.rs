@@ -1,0 +1,110 @@
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::*;
+
+fn name() -> LockName {
+    LockName::new("a").expect("a name")
+}
+
+fn lines(queue: &LocalQueue<u32>) -> usize {
+    locked(&queue.lines).len()
+}
+
+async fn holder(queue: &LocalQueue<u32>) -> LineHolder<u32> {
+    queue.turn(&name()).await.holds(Instant::now() + Duration::from_millis(20))
+}
+
+#[tokio::test]
+async fn c26_waiters_move_up_in_order_and_leave_nothing() {
+    let queue = LocalQueue::<u32>::default();
+    let first = queue.turn(&name()).await;
+    let (name, other) = (name(), name());
+    let mut second = Box::pin(queue.turn(&name));
+    let mut third = Box::pin(queue.turn(&other));
+    assert!((&mut second).now_or_never().is_none());
+    assert!((&mut third).now_or_never().is_none());
+    drop(first);
+    assert!((&mut third).now_or_never().is_none(), "the third overtook the second");
+    let second = second.await;
+    drop(second);
+    drop(third.await);
+    assert_eq!(lines(&queue), 0);
+}
+
+#[tokio::test]
+async fn c19_a_cancelled_waiter_leaves_the_line() {
+    let queue = LocalQueue::<u32>::default();
+    let first = queue.turn(&name()).await;
+    assert!(queue.turn(&name()).now_or_never().is_none());
+    drop(first);
+    drop(queue.turn(&name()).now_or_never().expect("the line is free"));
+    assert_eq!(lines(&queue), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c26_a_head_waits_for_a_holder_of_its_line_and_no_longer_than_its_turn() {
+    let queue = LocalQueue::<u32>::default();
+    let holder = holder(&queue).await;
+    let (turn, began) = (queue.turn(&name()).await, Instant::now());
+    assert_eq!(turn.passed().await, None);
+    assert_eq!(began.elapsed(), Duration::from_millis(20));
+    assert_eq!(holder.waiters(), 0, "the head asks the server");
+    assert_eq!(holder.pass(7), Err(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c26_a_head_goes_to_the_server_when_the_holder_ends_otherwise() {
+    let queue = LocalQueue::<u32>::default();
+    let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await);
+    let mut passed = Box::pin(turn.passed());
+    assert!((&mut passed).now_or_never().is_none());
+    let began = Instant::now();
+    drop(holder);
+    assert_eq!(passed.await, None);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
+    let queue = LocalQueue::<u32>::default();
+    let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await);
+    let name = name();
+    let mut next = Box::pin(queue.turn(&name));
+    assert!((&mut next).now_or_never().is_none());
+    assert_eq!(holder.waiters(), 2);
+    assert_eq!(holder.pass(7), Ok(()));
+    drop(turn);
+    assert_eq!(next.await.passed().now_or_never(), Some(Some(7)));
+    assert_eq!(lines(&queue), 0);
+}
+
+#[tokio::test]
+async fn c19_a_hold_that_a_cancelled_head_was_passed_is_dropped_by_one_that_asks_the_server() {
+    let queue = LocalQueue::<Arc<()>>::default();
+    let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
+    let holder = queue.turn(&name()).await.holds(until);
+    let (turn, name) = (queue.turn(&name()).await, name());
+    let mut next = Box::pin(queue.turn(&name));
+    assert!((&mut next).now_or_never().is_none());
+    assert!(holder.pass(passed.clone()).is_ok());
+    drop(turn);
+    let head = next.await;
+    drop(head.ask_server());
+    assert_eq!(Arc::strong_count(&passed), 1, "the head would wait for it until its TTL ends");
+}
+
+#[tokio::test]
+async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
+    let queue = LocalQueue::<Arc<()>>::default();
+    let passed = Arc::new(());
+    let until = Instant::now() + Duration::from_secs(1);
+    // The line outlives its waiters.
+    let _lost_long_ago = queue.turn(&name()).await.holds(until);
+    let holder = queue.turn(&name()).await.holds(until);
+    let turn = queue.turn(&name()).await;
+    assert!(holder.pass(passed.clone()).is_ok());
+    drop(turn);
+    assert_eq!(Arc::strong_count(&passed), 1, "it is kept");
+}

@@ -1,0 +1,188 @@
+use tokio::time::advance;
+
+use super::*;
+use crate::model::{Clock, SystemClock};
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+const MS: Duration = Duration::from_millis(1);
+
+/// Answer or silence of the server, and its duration.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Busy,
+    Late,
+    Refused,
+    Silent,
+    Conflict,
+}
+
+fn busy() -> Busy {
+    let (asked, answered) = (SystemClock.now(), Instant::now());
+    Busy { seen: Contention::unknown(), asked, answered }
+}
+
+async fn take(progress: &mut Progress, step: Step) {
+    let of = progress.try_since(Instant::now());
+    let took = if matches!(step, Step::Silent) { of.end - of.sent } else { MS };
+    advance(took).await;
+    match step {
+        Step::Busy => progress.busy(&busy()),
+        Step::Late => progress.granted_late(of),
+        Step::Refused => progress.failed(of, BackendError::no_answer("test", took)),
+        Step::Silent => progress.silent(of, "test"),
+        Step::Conflict => progress.conflicted(BackendError::conflict("test", 3, 5)),
+    }
+}
+
+/// Repeats the last step until the wait is over; tells after how long, and as what. `None` if it is
+/// not over within an hour.
+async fn end_of(wait: Wait, steps: &[Step]) -> Option<(Duration, &'static str)> {
+    let (mut progress, started) = (Progress::new(wait, TIMEOUT), Instant::now());
+    let last = *steps.last().expect("a step");
+    for step in steps.iter().copied().chain(std::iter::repeat(last)) {
+        take(&mut progress, step).await;
+        if progress.is_over() {
+            break;
+        }
+        advance(progress.pause(Wakeup::Push).max(MS)).await;
+        if progress.is_over_after_pause() {
+            break;
+        }
+        if started.elapsed() > Duration::from_secs(3600) {
+            return None;
+        }
+    }
+    let name = LockName::new("a").expect("a name");
+    let outcome = match progress.into_error(&name, "test") {
+        LockError::NotAcquired { .. } => "NotAcquired",
+        LockError::Timeout { .. } => "Timeout",
+        LockError::Backend { .. } => "Backend",
+        LockError::Conflict { .. } => "Conflict",
+        other => panic!("{other}"),
+    };
+    Some((started.elapsed(), outcome))
+}
+
+#[tokio::test(start_paused = true)]
+async fn c28_waiters_do_not_all_look_at_the_same_expiry() {
+    let pause_of = |position| {
+        let mut progress = Progress::new(Wait::Forever, TIMEOUT);
+        let mut seen = Contention::unknown();
+        (seen.ttl_left, seen.position) = (Some(50 * MS), position);
+        progress.busy(&Busy { seen, ..busy() });
+        progress.pause(Wakeup::Push)
+    };
+    assert_eq!(pause_of(Some(0)), 51 * MS);
+    assert_eq!(pause_of(None), 51 * MS);
+    assert!(pause_of(Some(1)) >= pause_of(Some(0)) + 10 * MS);
+    assert!(pause_of(Some(u64::MAX)) <= FALLBACK_POLL * 2, "the bound of a poll holds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c48_how_each_wait_ends() {
+    use Step::{Busy, Conflict, Late, Refused, Silent};
+    let (short, long) = (Wait::AtMost(5 * MS), Wait::AtMost(5 * TIMEOUT));
+    let table: [(Wait, &[Step], Option<&str>); 18] = [
+        (Wait::Never, &[Busy], Some("NotAcquired")),
+        (Wait::Never, &[Silent], Some("Backend")),
+        (Wait::Never, &[Refused], Some("Backend")),
+        (Wait::Never, &[Late], Some("Timeout")),
+        (short, &[Busy], Some("Timeout")),
+        (short, &[Silent], Some("Timeout")),
+        (short, &[Refused], Some("Backend")),
+        (long, &[Busy], Some("Timeout")),
+        (long, &[Busy, Silent], Some("Backend")),
+        (long, &[Refused, Busy], Some("Timeout")),
+        (long, &[Late], Some("Timeout")),
+        (Wait::Forever, &[Busy], None),
+        (Wait::Forever, &[Late], Some("Backend")),
+        (Wait::Forever, &[Late, Silent], Some("Backend")),
+        (Wait::Forever, &[Refused, Busy], None),
+        (long, &[Busy, Conflict], Some("Conflict")),
+        (long, &[Conflict, Busy], Some("Timeout")),
+        (Wait::Forever, &[Conflict], None),
+    ];
+    for (wait, steps, expected) in table {
+        let end = end_of(wait, steps).await;
+        assert_eq!(end.map(|(_, outcome)| outcome), expected, "{wait:?} after {steps:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c15_an_acquisition_that_may_have_been_granted_says_so() {
+    let mut progress = Progress::new(Wait::Never, TIMEOUT);
+    take(&mut progress, Step::Silent).await;
+    let refused = BackendError::transient("test", Outcome::NotApplied, "not sent", "for a test");
+    progress.failed(progress.try_since(Instant::now()), refused);
+    let name = LockName::new("a").expect("a name");
+    let LockError::Backend { source, .. } = progress.into_error(&name, "test") else {
+        panic!("there was no answer");
+    };
+    assert_eq!(source.outcome(), Outcome::Unknown, "{source}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c15_a_refused_try_takes_back_no_place_and_no_late_grant() {
+    let outcome_after = async |has_place: bool, steps: &[Step]| {
+        let progress = Progress::new(Wait::AtMost(TIMEOUT * 9), TIMEOUT);
+        let mut progress = progress.with_place(has_place);
+        for step in steps {
+            take(&mut progress, *step).await;
+        }
+        let error =
+            || BackendError::transient("test", Outcome::NotApplied, "not sent", "for a test");
+        let name = LockName::new("a").expect("a name");
+        let refused = progress.refused(&name, error());
+        progress.failed(progress.try_since(Instant::now()), error());
+        [refused, progress.into_error(&name, "test")].map(|error| match error {
+            LockError::Backend { source, .. } => source.outcome(),
+            other => panic!("{other}"),
+        })
+    };
+    use Step::{Busy, Conflict, Late, Silent};
+    for steps in [&[Busy][..], &[Late], &[Silent], &[Busy, Conflict], &[Silent, Conflict]] {
+        assert_eq!(outcome_after(false, steps).await, [Outcome::Unknown; 2], "{steps:?}");
+    }
+    for steps in [&[][..], &[Conflict]] {
+        assert_eq!(outcome_after(false, steps).await, [Outcome::NotApplied; 2], "{steps:?}");
+        assert_eq!(outcome_after(true, steps).await, [Outcome::Unknown; 2], "{steps:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c48_an_endless_wait_bears_an_outage_of_five_request_timeouts() {
+    use Step::{Late, Refused, Silent};
+    let alternating = [Late, Silent].repeat(50);
+    for trouble in [&[Refused][..], &[Silent], &[Late], &alternating] {
+        let (borne, _) = end_of(Wait::Forever, trouble).await.expect("it ends");
+        let bound = TIMEOUT * OUTAGE_BORNE;
+        assert!(borne >= bound && borne < bound + TIMEOUT, "{trouble:?}: {borne:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c48_a_process_that_was_stopped_amid_a_try_begins_anew() {
+    let mut progress = Progress::new(Wait::Forever, TIMEOUT);
+    take(&mut progress, Step::Silent).await;
+    let of = progress.try_since(Instant::now());
+    advance(TIMEOUT * 20).await;
+    progress.silent(of, "test");
+    assert!(!progress.is_over() && !progress.is_over_after_pause());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c48_a_last_try_that_is_cut_short_hides_no_outage() {
+    let wait = Wait::AtMost(TIMEOUT / 2 + 300 * MS);
+    let (_, outcome) = end_of(wait, &[Step::Silent]).await.expect("it ends");
+    assert_eq!(outcome, "Backend");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c17_a_bounded_wait_ends_in_time_whatever_happens() {
+    for step in [Step::Busy, Step::Late, Step::Refused, Step::Silent, Step::Conflict] {
+        for wait in [5 * MS, 300 * MS, 5 * TIMEOUT] {
+            let (took, _) = end_of(Wait::AtMost(wait), &[step]).await.expect("it ends");
+            assert!(took >= wait && took <= wait + 2 * MS, "{step:?}: {took:?} for {wait:?}");
+        }
+    }
+}

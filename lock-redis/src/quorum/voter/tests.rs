@@ -1,0 +1,78 @@
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// Takes the next command apart.
+async fn command(stream: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await.ok()?;
+    let count: usize = line.trim_end().strip_prefix('*')?.parse().ok()?;
+    let mut words = Vec::new();
+    for _ in 0..count {
+        line.clear();
+        stream.read_line(&mut line).await.ok()?;
+        let length: usize = line.trim_end().strip_prefix('$')?.parse().ok()?;
+        let mut word = vec![0; length + 2];
+        stream.read_exact(&mut word).await.ok()?;
+        words.push(String::from_utf8(word).ok()?.trim_end().to_owned());
+    }
+    Some(words)
+}
+
+/// Serves one connection as a server does that has no time for the lock `stuck`, and tells of all others.
+async fn serve(stream: TcpStream, carried_out: mpsc::UnboundedSender<String>) {
+    let mut stream = BufReader::new(stream);
+    while let Some(words) = command(&mut stream).await {
+        let answer = match (&*words[0], words.get(3).map(String::as_str)) {
+            ("INFO", _) => "$8\r\nrun_id:a\r\n",
+            ("EVALSHA", Some("stuck")) => "-TRYAGAIN later\r\n",
+            ("EVALSHA", Some(lock)) => {
+                let _ = carried_out.send(lock.to_owned());
+                ":1\r\n"
+            }
+            _ => ":0\r\n",
+        };
+        stream.write_all(answer.as_bytes()).await.expect("it is read");
+    }
+}
+
+fn owed(name: &str) -> Arc<GivingBack> {
+    let name = LockName::new(name).expect("a name");
+    let (owner, ballot) = (OwnerId::random(), None);
+    Arc::new(GivingBack { name, owner, ballot, wakes: true, marks: false })
+}
+
+#[tokio::test]
+async fn c19_a_request_that_fails_holds_up_no_other_that_is_owed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let (tell, mut carried_out) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, tell.clone()));
+        }
+    });
+    let client = Client::open(format!("redis://{address}")).expect("a URL");
+    let voter = Arc::new(Voter::new(address, client));
+    voter.owe(owed("stuck"));
+    voter.owe(owed("other"));
+    let settling = tokio::spawn(voter.settle());
+    let other = timeout(Duration::from_secs(10), carried_out.recv()).await;
+    assert_eq!(other.expect("it is sent").as_deref(), Some("other"));
+    settling.abort();
+}
+
+/// Its timers stood still as well, and the answer is there when they go on.
+#[tokio::test]
+async fn p2_an_answer_that_a_client_finds_after_a_pause_does_not_count() {
+    let client = Client::open("redis://127.0.0.1:1").expect("a URL");
+    let voter = Voter::new("a".to_owned(), client);
+    let answer = |pause| async move {
+        std::thread::sleep(pause);
+        Ok(())
+    };
+    voter.counted(answer(VOTER_LIMIT)).await.expect("in time");
+    voter.counted(answer(ANSWER_COUNTS_FOR + VOTER_LIMIT)).await.expect_err("too late");
+}
