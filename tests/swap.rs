@@ -96,9 +96,6 @@ async fn c22_one_fence_serves_each_store_in_turn() {
     let urls =
         [zookeeper.url(), redis.url(), etcd.url(), postgres.url(), file, redis.url(), etcd.url()];
     for url in urls {
-        if url == etcd.url() {
-            etcd.ctl(&["del", "leasehold/floor"]);
-        }
         let locks = connect(&url).await.expect("a client");
         for _ in 0..2 {
             let guard = locks.acquire("stock").await.expect("a free lock");

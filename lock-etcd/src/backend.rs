@@ -1,14 +1,14 @@
 //! The trait's operations.
 
 use futures_util::future::try_join_all;
-use lock_core::backend::{AcquiresSeveral, RecordsRuns};
+use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
     Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording, Release, Renewal,
-    WaiterHandle,
+    Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, Lease,
@@ -127,6 +127,21 @@ impl DistributedLock for EtcdBackend {
 
     fn several(&self) -> Option<&dyn AcquiresSeveral> {
         Some(self)
+    }
+
+    fn token_ranges(&self) -> Option<&dyn ReservesTokens> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl ReservesTokens for EtcdBackend {
+    /// A claim has its tokens from the first, so the cluster is not asked. A hold that yields is released.
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        match self.cluster.floors.following(hold.token, hold.tokens) {
+            Some(tokens) if !hold.yields => Ok(Reserved::Tokens(tokens)),
+            _ => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
+        }
     }
 }
 

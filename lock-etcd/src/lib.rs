@@ -51,11 +51,13 @@
 //!   before it takes more, and nobody after it takes any before it has, so that two clients that decide at
 //!   once never give one slot twice. A waiter watches what becomes of the claim before it; the first of
 //!   those who wait, which of the holders goes.
-//! - **Token**: the floor of the store plus the claim's create revision. The revision grows with every write to the
-//!   cluster, survives renewals, moves between sessions, restarts and changes of leader, and any transaction can compare
-//!   it. The floor, `{root}/floor`, is the time in microseconds at which the cluster was first used, so that tokens are
-//!   above those of other stores and of earlier clusters. Each granting transaction compares that it is as it was read.
-//!   A cluster that went back in time, or another one, is refused: its tokens would repeat.
+//! - **Token**: the floor of the store, and 64 for each revision from the floor's to that in which the claim was made. The
+//!   revision grows with every write to the cluster, survives renewals, moves between sessions, restarts and changes of
+//!   leader, and any transaction can compare it. The floor, `{root}/floor`, is a time in microseconds, so that tokens are
+//!   above those of other stores and of earlier clusters. A client raises it to its clock when it first reads it, if nobody
+//!   has a claim then. Each granting transaction compares that it is as it was read. A cluster that went back in time, or
+//!   another one, is refused: its tokens would repeat.
+//! - **Tasks of one client**: the 64 tokens of a claim are those of the tasks that its hold passes to, without a request.
 //! - **Renewal**: the session is renewed, and then each hold proves that its key is there: by one question
 //!   to the session for many holds, by a read for one. A keep-alive alone proves nothing (etcd#14758).
 //! - **End**: a release deletes the key. So does the client for a claim that ends by itself, since its

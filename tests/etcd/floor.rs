@@ -40,7 +40,7 @@ async fn c22_the_floor_of_another_cluster_is_raised() {
     let server = EtcdServer::start().await;
     let before = token(&client(&server.url()).await).await;
     let written = floor(&server);
-    let (value, cluster) = written.split_once(' ').expect("a floor and a cluster");
+    let (value, cluster) = written.rsplit_once(' ').expect("a floor and a cluster");
     let of_another = format!("{value} {:x}", u64::from_str_radix(cluster, 16).expect("an id") ^ 1);
     server.ctl(&["put", FLOOR, &of_another]);
     let after = token(&client(&server.url()).await).await;
@@ -63,6 +63,24 @@ async fn c22_no_grant_is_made_under_a_floor_that_has_changed() {
     assert!(token(&other).await > anew);
     let lost = tokio::time::timeout(Duration::from_secs(3), guard.lost()).await;
     assert!(lost.is_err(), "its hold was made under the earlier floor");
+    released(guard).await;
+}
+
+/// A service that comes back from another store finds the floor where it left it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_floor_behind_the_clock_is_raised_while_nobody_has_a_claim() {
+    let server = EtcdServer::start().await;
+    let before = token(&client(&server.url()).await).await;
+    let written = floor(&server);
+    let (_, rest) = written.split_once(' ').expect("a floor and a revision");
+    let an_hour_ago = format!("{} {rest}", before - 3_600_000_000);
+    server.ctl(&["put", FLOOR, &an_hour_ago]);
+    let guard = held(&client(&server.url()).await, "held").await;
+    assert!(guard.token().get() > before, "{} after {before}", guard.token());
+    server.ctl(&["put", FLOOR, &an_hour_ago]);
+    let beside = token(&client(&server.url()).await).await;
+    assert!(beside < before, "a floor that others hold under stays: {beside}");
+    assert_eq!(floor(&server), an_hour_ago);
     released(guard).await;
 }
 

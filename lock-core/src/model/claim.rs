@@ -48,6 +48,8 @@ pub struct Reservation {
     pub name: LockName,
     /// The holder.
     pub owner: OwnerId,
+    /// The newest token of the hold: the store's, or the last that it passed on under.
+    pub token: FencingToken,
     /// Number of tokens wanted: at least 1.
     pub tokens: u32,
     /// Set if clients that wait on the server go first.
@@ -57,6 +59,7 @@ pub struct Reservation {
 impl Reservation {
     /// Asks for `tokens` to follow those of the hold that `lease` proves.
     pub fn new(lease: &Lease, tokens: u32, yields: bool) -> Self {
-        Self { name: lease.name.clone(), owner: lease.owner, tokens, yields }
+        let (name, owner, token) = (lease.name.clone(), lease.owner, lease.token);
+        Self { name, owner, token, tokens, yields }
     }
 }

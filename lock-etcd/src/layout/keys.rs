@@ -63,6 +63,11 @@ impl Root {
         format!("{}/locks/{}", self.0, encode(start))
     }
 
+    /// Returns the start of the keys of all claims.
+    pub(crate) fn all_claims(&self) -> String {
+        self.starting_with("")
+    }
+
     /// The key of the floor of tokens.
     pub(crate) fn floor(&self) -> String {
         format!("{}/floor", self.0)

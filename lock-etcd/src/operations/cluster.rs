@@ -33,7 +33,7 @@ impl Cluster {
     /// Connects, and makes sure that a member answers.
     pub(crate) async fn connect(target: Target) -> Result<Self, LockError> {
         let cluster = Self::new(target);
-        let answer = cluster.server.first_answer(&cluster.root.starting_with("")).await;
+        let answer = cluster.server.first_answer(&cluster.root.all_claims()).await;
         answer.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
         Ok(cluster)
     }
@@ -47,7 +47,7 @@ impl Cluster {
         Self {
             keeper: Arc::new(Keeper::new(server.clone(), claims.clone(), waiters.clone())),
             waiters,
-            floors: Arc::new(Floors::new(server.clone(), target.root.floor())),
+            floors: Arc::new(Floors::new(server.clone(), &target.root)),
             marks: Arc::default(),
             root: target.root,
             server,

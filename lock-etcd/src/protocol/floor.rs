@@ -1,50 +1,66 @@
-//! The floor of a store's tokens: a token is the floor plus a revision of the store.
+//! The floor of a store's tokens, from which they rise with the revisions of the store.
 //!
 //! Revisions alone begin at 1 in each cluster, far below the tokens of other stores, which are times in
-//! microseconds. The floor is the time in microseconds at which locks were first used in the cluster. So a resource
-//! that saw the tokens of another store, or of an earlier cluster, accepts those of this one (C22).
+//! microseconds. So the floor is a time in microseconds, and the revision that the store had then. A resource that
+//! saw the tokens of another store, or of an earlier cluster, accepts those of this one (C22).
 //!
 //! ```text
-//!   {root}/floor = "1795251431457000 cdf818194e3a8c32"     the floor, and the id of the cluster it was written in
+//!   {root}/floor = "1795251431457000 38 cdf818194e3a8c32"     the time, the revision, and the id of the cluster
+//!
+//!   token of a claim = time + TOKENS × (revision of the claim - revision of the floor)
 //! ```
 //!
-//! The first client writes the key, and nobody changes it. Each transaction that grants compares that the key is as it
-//! was read. Where it is missing, or was written in another cluster (a backup was restored), a client writes a later
-//! floor.
+//! Each claim has [`TOKENS`] tokens: its own, and those of the tasks that its hold passes to within a client (C26).
+//!
+//! A client raises the floor to its clock when it first reads it, if nobody has a claim then. So a service may leave
+//! the store and come back. Each transaction that grants compares that the key is as it was read. Where it is missing,
+//! or was written in another cluster (a backup was restored), a client writes a later floor.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use etcd_client::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse};
+use etcd_client::{Compare, CompareOp, GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
+use lock_core::backend::TokenRange;
 use lock_core::{BackendError, FencingToken};
 use tokio::sync::OnceCell;
 
+use crate::layout::keys::Root;
 use crate::wire::answer::Answer;
 use crate::wire::error::{not_understood, overtaken, refusal, unreadable};
 use crate::wire::server::Server;
+
+/// Number of tokens of each claim. The clock outruns them while fewer than 15,625 writes a second reach the cluster.
+const TOKENS: u32 = 64;
+
+/// A floor that is further behind the clock is raised.
+const BEHIND: u64 = 1_000_000;
 
 /// The floor of one cluster, as this client knows it.
 pub(crate) struct Floors {
     server: Arc<Server>,
     key: String,
+    /// Start of the keys of all claims.
+    claims: String,
     /// Empty until the floor is read.
     current: Mutex<Arc<OnceCell<Floor>>>,
     /// All floors that were read, in their order.
-    seen: Mutex<Vec<u64>>,
+    seen: Mutex<Vec<Floor>>,
 }
 
 /// A floor as it was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Floor {
-    value: u64,
+    time: u64,
+    /// The revision of the store from which the tokens are counted.
+    revision: i64,
     /// The revision in which the key was last written.
     written: i64,
 }
 
 impl Floors {
-    pub(crate) fn new(server: Arc<Server>, key: String) -> Self {
+    pub(crate) fn new(server: Arc<Server>, root: &Root) -> Self {
         let (current, seen) = Default::default();
-        Self { server, key, current, seen }
+        Self { server, key: root.floor(), claims: root.all_claims(), current, seen }
     }
 
     /// The floor, which is read when it is first needed.
@@ -52,7 +68,7 @@ impl Floors {
         let current = self.current().clone();
         let read = || async {
             let floor = Box::pin(self.read()).await?;
-            self.note(floor.value)?;
+            self.note(floor)?;
             Ok(floor)
         };
         current.get_or_try_init(read).await.copied()
@@ -71,9 +87,21 @@ impl Floors {
 
     /// The revision in which the claim under this token was made; `None` if the token is not of this store.
     pub(crate) fn revision(&self, token: FencingToken) -> Option<i64> {
-        // A floor is above all tokens of the floors before it.
-        let floor = self.seen().iter().rev().find(|floor| **floor < token.get()).copied()?;
-        i64::try_from(token.get() - floor).ok()
+        let floor = self.of(token)?;
+        floor.revision.checked_add_unsigned((token.get() - floor.time) / u64::from(TOKENS))
+    }
+
+    /// The tokens of the same claim that follow this one: up to `wanted`; `None` if there are none.
+    pub(crate) fn following(&self, token: FencingToken, wanted: u32) -> Option<TokenRange> {
+        let used = (token.get() - self.of(token)?.time) % u64::from(TOKENS);
+        let len = u64::from(wanted).min(u64::from(TOKENS) - 1 - used);
+        let first = FencingToken::new(token.get() + 1).ok().filter(|_| len > 0)?;
+        TokenRange::new(first, len as u32).ok()
+    }
+
+    /// The floor under which a token was granted. A floor is above all tokens of the floors before it.
+    fn of(&self, token: FencingToken) -> Option<Floor> {
+        self.seen().iter().rev().find(|floor| floor.time <= token.get()).copied()
     }
 
     /// Lets `txn` be carried out only while the floor is as it was read.
@@ -94,45 +122,65 @@ impl Floors {
         answer.of_each()?.pop().ok_or_else(|| unreadable("the answer of a claim"))
     }
 
-    /// Reads the floor. Writes it if it is missing, or was written in another cluster.
+    /// Reads the floor, and raises it if that is due.
     async fn read(&self) -> Result<Floor, BackendError> {
-        let absent = Compare::create_revision(&*self.key, CompareOp::Equal, 0);
-        let (mut last, mut unchanged) = (0, absent);
-        // Each client that came in between has written a good one.
+        // Each client that came in between has raised it.
         for _ in 0..3 {
-            let value = now().max(last + 1);
-            let text = format!("{value} {:x}", self.server.cluster_id());
-            let put = TxnOp::put(&*self.key, text, None);
-            let txn = Txn::new().when([unchanged]).and_then([put]);
-            let answer = self.server.txn(txn.or_else([TxnOp::get(&*self.key, None)])).await?;
-            let found = match answer.parts.first() {
-                _ if answer.succeeded => return Ok(Floor { value, written: answer.revision }),
-                Some(TxnOpResponse::Get(found)) => found.kvs().first(),
-                _ => return Err(unreadable("the floor of tokens")),
+            let (found, is_unused, revision) = self.look().await?;
+            let floor = found.as_ref().map(|found| self.read_value(found)).transpose()?;
+            let Some(time) = self.due(floor.as_ref(), is_unused, revision) else {
+                return floor.map(|written| written.floor).ok_or_else(not_written);
             };
-            // `None` if it was deleted in between.
-            let Some(found) = found else { break };
-            let floor = self.read_value(found.value())?;
-            if floor.cluster == self.server.cluster_id() {
-                return Ok(Floor { value: floor.value, written: found.mod_revision() });
+            let written = floor.map_or(0, |written| written.floor.written);
+            let mut unchanged = vec![Compare::mod_revision(&*self.key, CompareOp::Equal, written)];
+            if is_unused {
+                let none = Compare::create_revision(&*self.claims, CompareOp::Equal, 0);
+                unchanged.push(none.with_prefix());
             }
-            last = floor.value;
-            unchanged = Compare::mod_revision(&*self.key, CompareOp::Equal, found.mod_revision());
+            let text = format!("{time} {revision} {:x}", self.server.cluster_id());
+            let put = Txn::new().when(unchanged).and_then([TxnOp::put(&*self.key, text, None)]);
+            let answer = self.server.txn(put).await?;
+            if answer.succeeded {
+                return Ok(Floor { time, revision, written: answer.revision });
+            }
         }
-        Err(overtaken("the floor of tokens was not written"))
+        Err(not_written())
     }
 
-    fn read_value(&self, value: &[u8]) -> Result<Written, BackendError> {
+    /// Returns the key, true if nobody has a claim, and the revision in which this was so.
+    async fn look(&self) -> Result<(Option<KeyValue>, bool, i64), BackendError> {
+        let any = GetOptions::new().with_prefix().with_limit(1).with_count_only();
+        let gets = [TxnOp::get(&*self.key, None), TxnOp::get(&*self.claims, Some(any))];
+        let answer = self.server.txn(Txn::new().and_then(gets)).await?;
+        match &answer.parts[..] {
+            [TxnOpResponse::Get(found), TxnOpResponse::Get(claims)] => {
+                Ok((found.kvs().first().cloned(), claims.count() == 0, answer.revision))
+            }
+            _ => Err(unreadable("the floor of tokens")),
+        }
+    }
+
+    /// The time of the next floor; `None` if this one stays.
+    fn due(&self, found: Option<&Written>, is_unused: bool, revision: i64) -> Option<u64> {
+        let now = now();
+        let Some(Written { floor, cluster }) = found else { return Some(now) };
+        let next = floor.at(revision.saturating_add(1)).unwrap_or(u64::MAX);
+        let is_behind = is_unused && next.saturating_add(BEHIND) < now;
+        (is_behind || *cluster != self.server.cluster_id()).then(|| now.max(next))
+    }
+
+    fn read_value(&self, found: &KeyValue) -> Result<Written, BackendError> {
         let then = "the next client writes a later one, above all tokens so far";
-        written(value).ok_or_else(|| not_understood(&self.key, "the floor of tokens", then))
+        written(found.value(), found.mod_revision())
+            .ok_or_else(|| not_understood(&self.key, "the floor of tokens", then))
     }
 
     /// Notes a floor that was read.
-    fn note(&self, floor: u64) -> Result<(), BackendError> {
+    fn note(&self, floor: Floor) -> Result<(), BackendError> {
         let mut seen = self.seen();
         match seen.last() {
-            Some(last) if *last > floor => Err(refusal("the floor of tokens has fallen")),
-            Some(last) if *last == floor => Ok(()),
+            Some(last) if last.time > floor.time => Err(refusal("the floor of tokens has fallen")),
+            Some(last) if last.time == floor.time => Ok(()),
             _ => {
                 seen.push(floor);
                 Ok(())
@@ -144,32 +192,42 @@ impl Floors {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Vec<u64>> {
+    fn seen(&self) -> MutexGuard<'_, Vec<Floor>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Floor {
-    /// The token of a claim that was made in this revision.
+    /// The first token of a claim that was made in this revision.
     pub(crate) fn token(self, revision: i64) -> Result<FencingToken, BackendError> {
-        let token =
-            u64::try_from(revision).ok().and_then(|revision| self.value.checked_add(revision));
-        let token = token.and_then(|token| FencingToken::new(token).ok());
+        let token = self.at(revision).and_then(|token| FencingToken::new(token).ok());
         token.ok_or_else(|| unreadable("a revision that makes no token"))
+    }
+
+    /// A claim that is older than the floor has a token below it, and above all that were granted before that claim.
+    fn at(self, revision: i64) -> Option<u64> {
+        let claims = revision.checked_sub(self.revision)?;
+        self.time.checked_add_signed(claims.checked_mul(TOKENS.into())?)
     }
 }
 
 /// Content of the key.
 #[derive(Debug, PartialEq)]
 struct Written {
-    value: u64,
+    floor: Floor,
     cluster: u64,
 }
 
-fn written(value: &[u8]) -> Option<Written> {
-    let (value, cluster) = str::from_utf8(value).ok()?.split_once(' ')?;
-    let (value, cluster) = (value.parse().ok()?, u64::from_str_radix(cluster, 16).ok()?);
-    (value < FencingToken::MAX.get()).then_some(Written { value, cluster })
+fn written(value: &[u8], written: i64) -> Option<Written> {
+    let mut parts = str::from_utf8(value).ok()?.split(' ');
+    let (time, revision) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let cluster = u64::from_str_radix(parts.next()?, 16).ok()?;
+    let is_sound = parts.next().is_none() && time < FencingToken::MAX.get() && revision >= 0;
+    is_sound.then_some(Written { floor: Floor { time, revision, written }, cluster })
+}
+
+fn not_written() -> BackendError {
+    overtaken("the floor of tokens was not written")
 }
 
 /// The time in microseconds.
@@ -187,41 +245,85 @@ mod tests {
     fn floors() -> Floors {
         let server =
             Server::new(vec!["127.0.0.1:1".to_owned()], ConnectOptions::new(), String::new());
-        Floors::new(Arc::new(server), "root/floor".to_owned())
+        Floors::new(Arc::new(server), &Root::new("/root").expect("a root"))
+    }
+
+    fn floor(time: u64, revision: i64) -> Floor {
+        Floor { time, revision, written: revision + 1 }
+    }
+
+    fn token(token: u64) -> FencingToken {
+        FencingToken::new(token).expect("a token")
     }
 
     #[test]
     fn c22_a_token_is_the_floor_and_a_revision() {
-        let (floors, floor) = (floors(), Floor { value: 1_000, written: 7 });
-        floors.note(floor.value).expect("the first");
-        let token = floor.token(38).expect("a token");
-        assert_eq!(token.get(), 1_038);
-        assert_eq!(floors.revision(token), Some(38));
-        assert_eq!(floors.revision(FencingToken::new(999).expect("a token")), None);
-        assert!(Floor { value: FencingToken::MAX.get(), written: 1 }.token(1).is_err());
-        assert!(floor.token(-1).is_err());
+        let (floors, floor_at_30) = (floors(), floor(1_000, 30));
+        floors.note(floor_at_30).expect("the first");
+        assert_eq!(floor_at_30.token(38).expect("a token"), token(1_512));
+        let made_in = |number| floors.revision(token(number));
+        assert_eq!([1_511, 1_512, 1_575, 1_576].map(made_in), [37, 38, 38, 39].map(Some));
+        assert_eq!(made_in(999), None);
+        assert!(floor(FencingToken::MAX.get(), 1).token(2).is_err());
+        assert!(floor_at_30.token(i64::MIN).is_err());
     }
 
     #[test]
     fn c22_a_floor_that_rises_leaves_earlier_tokens_theirs() {
         let floors = floors();
-        let early = Floor { value: 1_000, written: 7 }.token(38).expect("a token");
-        let late = Floor { value: 5_000, written: 90 }.token(91).expect("a token");
-        for floor in [1_000, 1_000, 5_000] {
+        let early = floor(1_000, 6).token(38).expect("a token");
+        let late = floor(5_000, 89).token(91).expect("a token");
+        for floor in [floor(1_000, 6), floor(1_000, 6), floor(5_000, 89)] {
             floors.note(floor).expect("it rises");
         }
         assert_eq!((floors.revision(early), floors.revision(late)), (Some(38), Some(91)));
-        assert!(floors.note(4_000).is_err(), "it has fallen");
+        assert!(floors.note(floor(4_000, 100)).is_err(), "it has fallen");
+    }
+
+    #[test]
+    fn c26_tokens_that_are_reserved_are_of_the_same_claim() {
+        let floors = floors();
+        floors.note(floor(1_000, 30)).expect("the first");
+        let count = |number, wanted| floors.following(token(number), wanted).map(TokenRange::count);
+        assert_eq!(floors.following(token(1_512), 5).map(TokenRange::first), Some(token(1_513)));
+        assert_eq!([count(1_512, 5), count(1_512, 64), count(1_570, 64)], [5, 63, 5].map(Some));
+        assert_eq!([count(1_575, 1), count(999, 1)], [None, None], "the next is another claim's");
+    }
+
+    #[test]
+    fn c22_a_floor_is_raised_to_the_clock_while_nobody_has_a_claim() {
+        let (floors, now) = (floors(), now());
+        let is_due = |time, cluster, is_unused| {
+            let found = Written { floor: floor(time, 30), cluster };
+            floors.due(Some(&found), is_unused, 38).is_some()
+        };
+        assert!(floors.due(None, false, 38) >= Some(now));
+        assert!(is_due(now - 10_000_000, 0, true));
+        assert!(!is_due(now - 10_000_000, 0, false), "a claim has its token by this floor");
+        assert!(!is_due(now, 0, true), "it is not behind");
+        assert!(is_due(now + 10_000_000, 7, false), "it is that of another cluster");
+        let ahead = Written { floor: floor(now + 10_000_000, 30), cluster: 7 };
+        assert!(floors.due(Some(&ahead), true, 38) >= Some(now + 10_000_000 + 9 * 64));
     }
 
     #[test]
     fn c22_a_floor_that_is_not_understood_is_none() {
-        let good = Written { value: 12, cluster: 0xab };
-        assert_eq!(written(b"12 ab"), Some(good));
-        for bad in
-            ["", "12", "12 ", " ab", "-1 ab", "12 xy", "later:12 ab", "9007199254740991 a", "1 a b"]
-        {
-            assert_eq!(written(bad.as_bytes()), None, "{bad}");
+        let good = Written { floor: Floor { time: 12, revision: 3, written: 4 }, cluster: 0xab };
+        assert_eq!(written(b"12 3 ab", 4), Some(good));
+        for bad in [
+            "",
+            "12",
+            "12 3",
+            "12 3 ",
+            " 3 ab",
+            "-1 3 ab",
+            "12 -3 ab",
+            "12 3 xy",
+            "later:12 3 ab",
+            "9007199254740991 3 a",
+            "1 3 a b",
+        ] {
+            assert_eq!(written(bad.as_bytes(), 4), None, "{bad}");
         }
     }
 }
