@@ -7,9 +7,10 @@ use futures_util::Stream;
 
 use crate::model::{BackendError, Finding, Holder, LockName, LockState, Whom};
 
-/// Tells that a lock may have changed. Who is told looks at the lock, so several changes may be told as one.
+/// Signals that a lock may have changed. The observer looks at the lock after each signal, so several changes may be
+/// one signal.
 ///
-/// One whose end comes tells nothing more.
+/// A stream that has ended signals nothing more.
 pub type Changes = Pin<Box<dyn Stream<Item = ()> + Send>>;
 
 /// Looks at the locks of a backend from outside, and ends holds by force.
@@ -23,14 +24,13 @@ pub trait LockAdmin: Send + Sync {
     /// [`BackendError`] if the server did not answer.
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError>;
 
-    /// Tells of the changes of a lock (C44): of grants, releases and evictions, and of waiters and the ends of
-    /// TTLs where the store tells of them. `None` where the store tells nobody who only looks, which is the
-    /// default. Those who watch look once a second in any case, so a backend need not know whether its server
-    /// is set up to tell.
+    /// Signals the changes of a lock (C44): grants, releases and evictions, and also waiters and expiries where the
+    /// store reports them. `None`, the default, if the store sends no signals to observers. Observers look once a
+    /// second in any case, so a backend need not know if the signals of its server are turned on.
     ///
-    /// What happens while it does not hear yet is not told: it tells once when it begins to hear, and again
-    /// after each time that it may have missed something. It is polled only for as long as somebody watches,
-    /// and must be cheap to keep and to drop.
+    /// The stream reports no change that happens before it is connected. It signals once when it is connected, and
+    /// again each time it may have missed a change. It is polled only while somebody watches, and must be cheap to
+    /// keep and to drop.
     fn changes(&self, name: &LockName) -> Option<Changes> {
         let _ = name;
         None
@@ -40,16 +40,16 @@ pub trait LockAdmin: Send + Sync {
     /// `limit` of them.
     ///
     /// # Errors
-    /// [`BackendError`] if the server did not answer; that of an [incomplete](BackendError::incomplete) listing if
-    /// some of several servers did.
+    /// [`BackendError`] if the server did not answer; an [incomplete](BackendError::incomplete) listing if only some
+    /// of several servers answered.
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError>;
 
-    /// Ends the holds of `whom`, lets in the waiters who fit then, and says whose holds they were, in the
-    /// order of their grants; none if nobody of them held it. With [`Whom::All`] a holder that is not one of
-    /// ours is ended too.
+    /// Ends the holds of `whom` and grants the lock to the waiters that fit then. Returns the former holders in the
+    /// order of their grants; none if nobody of `whom` held the lock. With [`Whom::All`] a foreign holder is ended
+    /// too.
     ///
-    /// The holder is not asked: it learns of its loss at its next renewal or by its watch. A repeat may
-    /// end the hold of the next one.
+    /// The holder is not asked: it learns of its loss from its next renewal or its watch. A repeated call may end the
+    /// hold of the next holder.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer.
@@ -60,11 +60,11 @@ pub trait LockAdmin: Send + Sync {
 
     /// Looks at the live server for what endangers locks (C31): settings, rights, its role, its clock.
     ///
-    /// All locks of the client that asks have names that start with `prefix` (C49): the rights of a user may be
-    /// bound to it, so a doctor that takes a lock takes one of such a name.
+    /// All locks of the asking client have names that start with `prefix` (C49). The server may grant rights for that
+    /// prefix alone, so a doctor that acquires a lock chooses a name with it.
     ///
     /// # Errors
-    /// [`BackendError`] if the server did not answer. What it refuses to show is a [`Finding`].
+    /// [`BackendError`] if the server did not answer. A value that the server refuses to show is a [`Finding`].
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.

@@ -9,7 +9,7 @@ pub enum Admission {
     Fits(Slots),
     /// The request waits.
     Waits,
-    /// The lock has this other number of permits for as long as it is held: the request is
+    /// The lock is held with this other number of permits, so the request is
     /// [refused](crate::BackendError::conflict).
     Conflicts(u16),
 }
@@ -17,8 +17,8 @@ pub enum Admission {
 impl Admission {
     /// Decides on a request of the kind `asked` beside the live holds `held`, each with its kind and slots.
     ///
-    /// It does not know who waits before it: a backend asks in the order of its queue, and no further than to
-    /// the first request that waits (C34).
+    /// The queue is not considered here. A backend asks in the order of its queue, and stops at the first request
+    /// that waits (C34).
     pub fn of<'a>(asked: Kind, held: impl IntoIterator<Item = (Kind, &'a Slots)>) -> Self {
         let mut taken = Vec::new();
         for (kind, slots) in held {

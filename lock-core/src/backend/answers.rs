@@ -21,7 +21,7 @@ pub struct Grant {
     pub token: FencingToken,
     /// The server keeps the hold for this long from the moment of the grant.
     pub ttl: Duration,
-    /// When it was granted, on the server's clock, where the server told.
+    /// Time of the grant on the server's clock, if the server reports it.
     pub at: Option<ServerTime>,
     /// Its slots, if it is one of n.
     pub slots: Slots,
@@ -76,13 +76,13 @@ pub enum Recording {
 /// Outcome of a release that may keep the hold.
 #[derive(Clone, Copy, Debug)]
 pub enum Reserved {
-    /// The hold goes on, and these tokens are for those who have it next.
+    /// The hold continues, and these tokens are for the next holders of the same client.
     Tokens(TokenRange),
     /// The hold was released, as by [`release`](super::DistributedLock::release).
     Ended(Release),
 }
 
-/// Tokens that follow each other, which nobody else is granted.
+/// Consecutive tokens that are granted to nobody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenRange {
     first: FencingToken,
@@ -102,8 +102,8 @@ impl TokenRange {
     /// Up to `wanted` tokens that follow `last`, none of which is ahead of `now`: time since 1970 on the **store's** clock.
     /// `None` if there are none.
     ///
-    /// So the clock is ahead of them when the counter is lost, as it is of a token that is
-    /// [granted](super::next_token()) (C22).
+    /// So the clock is ahead of these tokens if the counter is lost. A [granted](super::next_token()) token has the
+    /// same property (C22).
     pub fn behind_clock(last: FencingToken, wanted: u32, now: Duration) -> Option<Self> {
         let now = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
         let behind = now.saturating_sub(last.get()).try_into().unwrap_or(u32::MAX);

@@ -1,7 +1,7 @@
-//! Requests of many callers that go to a server as one.
+//! Batches: requests of many callers that go to a server as one.
 //!
-//! Most of what a lock costs is its request and its commit. So what many callers ask of different locks at the same time
-//! goes as one request, as in the group commit of a database. Each has an answer of its own.
+//! A request and its commit are most of the cost of a lock. So requests of many callers for different locks are sent
+//! as one, as in the group commit of a database. Each caller gets its own answer.
 //!
 //! ```text
 //!   acquire a ──┐                                        ┌──▶ a: its token
@@ -27,29 +27,28 @@ use crate::{BackendError, Outcome};
 /// Most requests in a batch.
 const MOST: usize = 32;
 
-/// Most batches under way. Fewer make each batch larger and each part cheaper; more make the batches wait less for each
-/// other.
+/// Most batches in flight. Fewer batches are larger, so each part is cheaper; more batches wait less for each other.
 const UNDER_WAY: usize = 2;
 
-/// Longest wait of a batch for its turn, and the interval at which its callers look at it.
+/// Longest wait of a batch for its turn, and the interval at which its callers check for the turn.
 ///
-/// C17: only its callers drive a batch. If nobody polls them, it keeps its turn for ever. So others go on without a turn.
-/// The wake-up of a caller may be lost: with another caller that was woken and left, or with the runtime of that one.
+/// C17: a batch is driven only by its callers. If nobody polls them, the batch would keep its turn for ever, so other
+/// batches go on without a turn. A wake-up may be lost when the woken caller leaves, or when its runtime ends.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// The server's answer to each part of a batch; `None` to a part that it left out.
+/// The server's answer to each part of a batch; `None` for a part that the server left out.
 type Answers<A> = Vec<Option<A>>;
 
 type Answering<A> = BoxFuture<'static, Result<Arc<Answers<A>>, BackendError>>;
 
 /// Gathers the requests of one sort that go to one server, `Q`, each of which has an answer `A`.
 ///
-/// A request that comes alone goes at once, and as it is. While others are under way, it gathers with those that come at
-/// the same time: at most 32, and no two of one lock, since of two claims on a free lock both would find it free (S3). At
-/// most two batches are under way, unless one takes longer than 50 ms.
+/// A request that comes alone is sent at once, unbatched. While others are in flight, it is batched with requests of
+/// the same time: at most 32, and no two for one lock, since both would find a free lock free (S3). At most two
+/// batches are in flight, unless one takes longer than 50 ms.
 ///
-/// Those who wait for the answers drive the batch, whichever of them is there: it ends with the last of them. If the server
-/// refuses the whole, each goes alone, and succeeds or fails by itself.
+/// The callers that wait for the answers drive the batch. Any of them can drive it, and it ends with the last of
+/// them. If the server refuses the batch, each request is sent alone, and succeeds or fails by itself.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -77,13 +76,13 @@ type Answering<A> = BoxFuture<'static, Result<Arc<Answers<A>>, BackendError>>;
 /// # }
 /// ```
 pub struct Batches<Q, A> {
-    /// Each request that is under way, or waits to be, has a share of it.
+    /// Shared by each request that is in flight or waits to be sent.
     outstanding: Arc<()>,
     under_way: Arc<Semaphore>,
     open: Mutex<Option<Open<Q, A>>>,
 }
 
-/// A batch that others may join, for as long as somebody waits for it.
+/// A batch that others may join while somebody waits for it.
 struct Open<Q, A> {
     parts: Arc<Mutex<Parts<Q>>>,
     answers: WeakShared<Answering<A>>,
@@ -107,17 +106,18 @@ where
     Q: Send + 'static,
     A: Clone + Send + Sync + 'static,
 {
-    /// Asks `question` about `lock`: with others if there are any, by `together`, and otherwise by `alone`.
+    /// Asks `question` about `lock`: by `together` if there are other requests, else by `alone`.
     ///
-    /// `together` answers each of its questions, in their order, or leaves it with `None`. What it leaves goes by
-    /// `alone`. The `together` of the caller that came first is the one that is used.
+    /// `together` answers its questions in their order; `None` leaves a question to `alone`. The batch uses the
+    /// `together` of the caller that came first.
     ///
     /// # Errors
-    /// Those of `alone`, and those of `together` after which it is not known whether the request was carried out.
+    /// Errors of `alone`, and errors of `together` that leave the outcome unknown.
     ///
     /// # Cancel safety
-    /// After a drop the request may be carried out, or not. It is left out if its batch was not sent by then. If it was, the
-    /// request comes before the withdrawal of its claim, or finds its mark (C19).
+    /// After a drop the request may or may not be carried out. It is left out if its batch was not sent by then. If
+    /// it was sent, the server handles it before the withdrawal of its claim, or finds the mark of the withdrawal
+    /// (C19).
     pub async fn ask<F>(
         &self,
         lock: &str,
@@ -130,14 +130,14 @@ where
         F: Send + 'static,
     {
         let outstanding = self.outstanding.clone();
-        // Two that begin at the same moment may take each other for company.
+        // Two requests that begin at the same moment may each count the other, and be batched.
         let is_alone = Arc::strong_count(&outstanding) == 2;
         let refusal = match is_alone {
             true => None,
             false => match self.ask_in_company(lock, question(), together).await {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => None,
-                // One of the parts may be why.
+                // One of the parts may be the cause.
                 Err(error) if is_refusal(&error) => Some(error),
                 Err(error) => return Err(error),
             },
@@ -164,7 +164,7 @@ where
         }
     }
 
-    /// Where the answers come to the batch of which this is a part, and which part it is.
+    /// Returns the future answers of the batch that `part` joined, and the part's number in it.
     fn join<F>(&self, part: Part<Q>, together: F) -> (Shared<Answering<A>>, usize)
     where
         F: FnOnce(Vec<Q>) -> BoxFuture<'static, Result<Answers<A>, BackendError>> + Send + 'static,
@@ -172,7 +172,7 @@ where
         let mut open = locked(&self.open);
         if let Some(Open { parts, answers }) = &*open
             && let Some(answers) = answers.upgrade()
-            // Held until the part is in, since the others may be sent at any moment.
+            // Locked until the part is in, since the batch may be sent at any moment.
             && let mut parts = locked(parts)
             && parts.admits(&part.lock)
         {
@@ -204,8 +204,8 @@ async fn answers<Q, A: Clone>(
     Ok(Arc::new(answers))
 }
 
-/// Waits for a turn, but not for long. No timer wakes it, which would belong to the runtime of one caller: each of them
-/// looks again by itself.
+/// Waits for a turn, at most [`MOMENT`]. A timer would belong to the runtime of one caller, so none is used: each
+/// caller checks again by itself.
 async fn turn(under_way: &Semaphore) -> Option<SemaphorePermit<'_>> {
     let (since, mut free) = (Instant::now(), pin!(under_way.acquire()));
     poll_fn(|context| match free.as_mut().poll(context) {
@@ -229,7 +229,7 @@ impl<Q> Parts<Q> {
 
     /// Returns the questions and the numbers of their parts, with room for the answers to all parts.
     ///
-    /// C19: nothing is asked for a caller that has left. The withdrawal of its claim may have gone by.
+    /// C19: sends no question of a caller that has left. The withdrawal of its claim may already have arrived.
     fn send<A: Clone>(&mut self) -> (Answers<A>, Vec<usize>, Vec<Q>) {
         self.is_sent = true;
         let parts = take(&mut self.all);

@@ -2,32 +2,31 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A queued waiter looks at the server itself at least this often (C28), so that a lost message costs no
-/// more.
+/// A queued waiter looks at the server itself at least this often (C28). This bounds the cost of a lost message.
 pub const FALLBACK_POLL: Duration = Duration::from_secs(1);
 
 /// A waiter that was silent for longer is taken for dead (C28): three looks that it missed.
 pub const WAITER_LIVENESS: Duration = Duration::from_secs(3);
 
-/// A grant that was pushed to a waiter lasts no longer until its holder renews it, so that a waiter that
-/// died in silence costs the others no more (C28).
+/// A grant that was pushed to a waiter lasts this long until its holder renews it (C28). This bounds the cost of a
+/// waiter that died in silence.
 pub const UNCLAIMED_GRANT_TTL: Duration = WAITER_LIVENESS;
 
 /// A withdrawn claim is remembered for this long (C19), so that a late request of it is refused.
 pub const WITHDRAWAL_REMEMBERED: Duration = Duration::from_secs(30);
 
-/// A server's clock that is further ahead of ours than this gets no say in tokens.
+/// A server's clock that is further ahead of ours than this is not used for tokens.
 const CLOCK_LEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The latest time at which a server's clock may stand when it makes a token.
 ///
-/// A token that is made from a clock far ahead could not be exceeded once the clock is set right, if the
-/// counter is lost then (C22). So a client tells the server how late it may be at most.
+/// C22: a token from a clock far ahead could not be exceeded if the clock is set right and the counter is lost then.
+/// So a client sends the server the latest time that its clock may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockLimit {
     /// A day ahead of the client's own clock, at the moment of asking.
     ADay,
-    /// Whatever the server's clock says.
+    /// No limit: any time of the server's clock.
     Any,
 }
 

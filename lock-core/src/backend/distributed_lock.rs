@@ -13,14 +13,14 @@ use crate::model::{
     BackendError, Capabilities, Claim, Lease, LockName, LostReason, OwnerId, Renewal,
 };
 
-/// Completes when a hold is seen to be over, and says how.
+/// Completes with the reason when a hold is seen to be over.
 pub type LossWatch = Pin<Box<dyn Future<Output = LostReason> + Send>>;
 
 /// A store of locks: Redis, a directory, this process.
 ///
-/// Applications do not call it; they hold a [`LockClient`](crate::LockClient), which makes guards
-/// that renew themselves and gives back what is dropped. This trait is what a backend implements,
-/// and what a test swaps. It is object-safe: `Arc<dyn DistributedLock>` is chosen at run time.
+/// Applications do not call it: they hold a [`LockClient`](crate::LockClient), which makes guards that renew
+/// themselves, and withdraws dropped requests. Backends implement this trait, and tests replace it. It is
+/// object-safe: `Arc<dyn DistributedLock>` is chosen at run time.
 ///
 /// Four verbs are the protocol: [`acquire`](Self::acquire), [`extend`](Self::extend),
 /// [`release`](Self::release) and [`withdraw`](Self::withdraw). A store that can do more implements a further trait,
@@ -35,11 +35,11 @@ pub type LossWatch = Pin<Box<dyn Future<Output = LostReason> + Send>>;
 /// - Every method may be called again with the same arguments after any outcome, and then does no
 ///   harm (C16): an owner that already holds the lock is granted it again with the **same** token.
 /// - Time is the server's. No decision depends on a client's clock.
-/// - Every method may be dropped at any await (C19). What the server then does is found again by owner.
+/// - Every method may be dropped at any await (C19). Its effect on the server is found again by owner.
 /// - "No" is a value ([`Attempt::Busy`], [`Extension::Lost`], [`Release::NotHeld`]); an error means
 ///   that the question was not answered (C15).
 ///
-/// The conformance suite of `lock-testkit` holds a backend to all of it.
+/// The conformance suite of `lock-testkit` checks all of these rules.
 #[async_trait]
 pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// Describes this backend, as data for people and docs.
@@ -47,10 +47,10 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
 
     /// Tries once to take the lock for `claim`, in one round trip.
     ///
-    /// Finds the owner's own grant if there is one: the same token, for a full TTL again. Without a
-    /// `waiter` a lock that is held, or that others wait for, is [`Attempt::Busy`]. With one, the
-    /// claim also takes a place in the queue where the backend has a queue, keeps the place it
-    /// already has, and is woken through the handle: by its grant, or to try again.
+    /// Finds the owner's own grant if there is one: the same token, for a full TTL again. Without a `waiter`, a lock
+    /// that is held or has waiters is [`Attempt::Busy`]. With a `waiter`, the claim also takes a place in the
+    /// backend's queue if there is one, or keeps the place it has. The handle wakes it with its grant, or to try
+    /// again.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer the question.
@@ -66,15 +66,14 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// Extends many holds, in as few requests as the server allows; the answers are in the order of
     /// the questions.
     ///
-    /// Each hold that is still its owner's lasts at least its TTL from now; it is never shortened,
-    /// so that answers may overtake each other. One that is not is [`Extension::Lost`] and is
-    /// **never** made anew (C10).
+    /// Each hold that still is its owner's lasts at least its TTL from now. No hold is shortened, so answers may
+    /// overtake each other. A hold that is over is [`Extension::Lost`] and is **never** made anew (C10).
     ///
     /// # Cancel safety
     /// After a drop any of the holds may have been extended, which does no harm.
     async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>>;
 
-    /// Ends the hold of `owner`, if it is still its own, and wakes the next waiter.
+    /// Ends the hold if it still is `owner`'s, and wakes the next waiter.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer the question.
@@ -83,20 +82,18 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// After a drop the hold may or may not be over; releasing again does no harm.
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError>;
 
-    /// Takes back everything that the claims of `owners` on the lock did or may still do (C19): grants, places in
-    /// the queue, and requests that are still on their way. Of a claim that did nothing yet, it takes back what may
-    /// come. They go in as few requests as the server allows.
+    /// Takes back all effects, past and future, of the claims of `owners` on the lock (C19): grants, places in the
+    /// queue, and requests still in flight. A claim without any effect yet is withdrawn too. The backend sends as few
+    /// requests as the server allows.
     ///
-    /// From when this is answered, and for at least
-    /// [`WITHDRAWAL_REMEMBERED`](super::WITHDRAWAL_REMEMBERED) (30 s), whatever the claim's TTL:
-    /// [`acquire`](Self::acquire) of such a claim grants and queues nothing. Where the lock is free
-    /// it is [`BackendError::withdrawn`], or another error that is permanent and whose outcome is
-    /// [`NotApplied`](crate::Outcome::NotApplied). Where another holds the lock, "busy" is as good an
-    /// answer. This goes for requests that were sent before and arrive late, and for those that this value
-    /// or a clone of it is asked to send later. A request that arrives later still may be granted, and then
+    /// From the answer on, for at least [`WITHDRAWAL_REMEMBERED`](super::WITHDRAWAL_REMEMBERED) (30 s) whatever the
+    /// claim's TTL, [`acquire`](Self::acquire) of such a claim grants and queues nothing. If the lock is free, it
+    /// fails with [`BackendError::withdrawn`], or another permanent error whose outcome is
+    /// [`NotApplied`](crate::Outcome::NotApplied). If another holds the lock, it may also answer "busy". This covers
+    /// requests that were sent before and arrive late, and requests that this value or a clone of it sends later. A
+    /// request that arrives even later may be granted, and then lasts for its TTL at most.
     /// lasts for its TTL at most.
-    ///
-    /// An owner that holds nothing and waits for nothing is no error, and the hold of another stays.
+    /// An owner without hold and without place is no error. Holds of other owners stay.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer. Any of the claims may be withdrawn then.
@@ -105,44 +102,44 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// After a drop any of the claims may be withdrawn; withdrawing again does no harm.
     async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError>;
 
-    /// Numbers the server that has the lock, if the backend has several that can fail one by one: all locks of one
+    /// Numbers the server of a lock, for a backend with several servers that can fail one by one: all locks of one
     /// server have the same number. By default there is one server.
     ///
-    /// It is asked of the holds that are to be extended. Those of one server share requests (C12), and wait for
-    /// no other server.
+    /// The client calls it before it extends holds. Holds of one server share requests (C12), and wait for no other
+    /// server.
     fn server_of(&self, name: &LockName) -> u64 {
         let _ = name;
         0
     }
 
-    /// Watches a hold: the future completes once the backend itself sees that it is over. `None`
-    /// where only the answer to a renewal tells, which is the default.
+    /// Watches a hold: the future completes once the backend itself sees that the hold is over. `None`, the default,
+    /// if only the answer to a renewal shows it.
     ///
-    /// It completes on certainty alone: while the backend cannot tell, it stays pending, and the
+    /// The future completes only on certainty. While the backend cannot tell, the future stays pending, and the
     /// deadline decides.
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
         let _ = lease;
         None
     }
 
-    /// Gives back at once what this backend keeps on its server for later, and no hold needs: sessions,
-    /// idle connections. By default there is no such thing.
+    /// Gives back at once the backend's resources on the server that no hold needs, such as sessions and idle
+    /// connections. By default there are none.
     ///
-    /// A [`LockClient`](crate::LockClient) calls it at the end of its shutdown (C20), when its own claims are
-    /// over. Other clients of the backend may go on: it works as before, and gets back what it needs. A lease
-    /// that was detached lasts for its TTL all the same.
+    /// A [`LockClient`](crate::LockClient) calls it at the end of its shutdown (C20), when its own claims are over.
+    /// Other clients of the backend may continue: the backend works as before, and makes its resources anew. A
+    /// detached lease still lasts for its TTL.
     ///
     /// # Errors
-    /// [`BackendError`] if the server did not answer. What is left ends by itself.
+    /// [`BackendError`] if the server did not answer. The remaining resources expire by themselves.
     ///
     /// # Cancel safety
-    /// After a drop some of it may be left; closing again does no harm.
+    /// After a drop some of the resources may be left; closing again does no harm.
     async fn close(&self) -> Result<(), BackendError> {
         Ok(())
     }
 
-    /// Operators' part: lists holders, and ends a hold by force. `None`, the default, if the store shows its locks to
-    /// nobody.
+    /// Returns the interface of operators, which lists holders and evicts them. `None`, the default, if the store
+    /// shows its locks to nobody.
     fn admin(&self) -> Option<&dyn LockAdmin> {
         None
     }

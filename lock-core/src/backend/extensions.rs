@@ -11,16 +11,16 @@ use crate::model::{
 /// Grants several locks that are free in one request (C39).
 #[async_trait]
 pub trait AcquiresSeveral: Send + Sync {
-    /// Takes locks that are free for `claims`, in their order and in one request, and stops before the first
-    /// that it does not grant (C39). The answer has a grant for each claim from the front on that was granted.
+    /// Acquires locks that are free for `claims`, in their order and in one request. It stops before the first claim
+    /// that it does not grant (C39). The answer has one grant for each claim before that.
     ///
-    /// A lock is not free if [`acquire`](crate::DistributedLock::acquire) without a waiter would not grant it: another
-    /// holds it, others wait for it, or the claim is refused. That is no error here: the caller asks for that
-    /// lock alone, and learns why. A claim that holds its lock already is granted it again (C16). No claim takes
+    /// A lock is not free if [`acquire`](crate::DistributedLock::acquire) without a waiter would not grant it:
+    /// another holds it, it has waiters, or the claim is refused. This is no error: the caller then asks for that
+    /// lock alone, and learns the reason. A claim that holds its lock already is granted again (C16). No claim takes
     /// a place in a queue.
     ///
-    /// If all of them are free, it grants all of up to [`MultiRequest::MAX_NAMES`](crate::MultiRequest::MAX_NAMES). It may grant fewer than it
-    /// could, or none, where something is in the way.
+    /// If all locks are free, it grants all of up to [`MultiRequest::MAX_NAMES`](crate::MultiRequest::MAX_NAMES). It
+    /// may grant fewer or none if the store is in an exceptional state.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer the question, or if one of the claims was withdrawn. If the
@@ -34,17 +34,17 @@ pub trait AcquiresSeveral: Send + Sync {
 /// Reserves tokens for holds that pass within a client (C26).
 #[async_trait]
 pub trait ReservesTokens: Send + Sync {
-    /// Ends the hold as [`release`](crate::DistributedLock::release) does, or keeps it for others of the same client, and
-    /// reserves tokens for them: up to as many as are asked for, greater than every earlier token of the
-    /// lock, and less than every later one (C22).
+    /// Ends the hold as [`release`](crate::DistributedLock::release) does, or keeps it for other tasks of the same
+    /// client and reserves tokens for them. It reserves up to the number that was asked for; they are greater than
+    /// every earlier token of the lock, and less than every later one (C22).
     ///
-    /// The hold is kept as it is: its owner, its token on the server and its TTL. If the request
-    /// [yields](Reservation::yields), it is kept only if nobody waits on the server. A backend may always
-    /// release instead, and should where reserved tokens would be ahead of the clock that makes the first
-    /// token of a lock whose counter is lost.
+    /// A kept hold does not change: its owner, its token on the server and its TTL stay. If the request
+    /// [yields](Reservation::yields), the hold is kept only if nobody waits on the server. A backend may always
+    /// release instead. It should do so if the reserved tokens would be ahead of the clock from which a lock without
+    /// a counter gets its first token.
     ///
     /// # Errors
-    /// [`BackendError`] if the server did not answer the question: then the hold may be over, or goes on.
+    /// [`BackendError`] if the server did not answer the question: the hold may then be over or not.
     ///
     /// # Cancel safety
     /// After a drop the hold may or may not be over; releasing does no harm.
@@ -54,20 +54,20 @@ pub trait ReservesTokens: Send + Sync {
 /// Keeps others out after a holder's work has ended (C41), and records runs that ended well (C42).
 #[async_trait]
 pub trait RecordsRuns: Send + Sync {
-    /// Ends the hold of `owner` for its owner, if it is still its own, and keeps everybody out until `delay`
-    /// has passed by the server's clock (C41). Then the lock is free, as after an expiry.
+    /// Ends the hold for its owner if it still is `owner`'s, and keeps all others out until `delay` has passed on the
+    /// server's clock (C41). Then the lock is free, as after an expiry.
     ///
-    /// The hold ends exactly there: later or earlier than its TTL would have ended it. Until then it belongs
-    /// to [`owner.retired()`](OwnerId::retired), under the same token and label: the former owner can neither
-    /// extend nor release it, and an inspection shows it. A repeat finds the hold of the retired owner, sets
-    /// its end anew, and is [`Release::Released`]. Those who wait are served when the delay is over: at the
-    /// latest by their poll.
+    /// The hold ends exactly then, even if its TTL would have ended it earlier or later. Until then it belongs to
+    /// [`owner.retired()`](OwnerId::retired), with the same token and label: the former owner can neither extend nor
+    /// release it, and an inspection shows it. A repeated call finds the hold of the retired owner, sets its end
+    /// anew, and returns [`Release::Released`]. Waiters are served when the delay is over, at the latest by their
+    /// poll.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer the question.
     ///
     /// # Cancel safety
-    /// After a drop the hold is its owner's, or it is over for its owner; releasing again does no harm.
+    /// After a drop the hold either still is its owner's or is over for its owner; releasing again does no harm.
     async fn release_after(
         &self,
         name: &LockName,
@@ -75,21 +75,21 @@ pub trait RecordsRuns: Send + Sync {
         delay: Ttl,
     ) -> Result<Release, BackendError>;
 
-    /// Records a run that ended well beside its lock (C42), if the hold is still its owner's under that
-    /// token. The check and the record are one atomic step: a holder that lost the lock cannot record.
+    /// Records beside the lock a run that ended well (C42), if its owner still has the hold with that token. The
+    /// check and the record are one atomic step, so a holder that lost the lock cannot record.
     ///
-    /// The record ends by itself when the server has remembered it for as long as it says. A repeat, and
-    /// another run of the same occurrence, replace it.
+    /// The server forgets the record after the time that the record names. A repeated call, or another run of the
+    /// same occurrence, replaces it.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer the question.
     ///
     /// # Cancel safety
-    /// After a drop the run may or may not be recorded, or may be as long as the hold lasts; recording again
-    /// does no harm.
+    /// After a drop the run may or may not be recorded, and may still be recorded while the hold lasts. Recording
+    /// again does no harm.
     async fn record(&self, record: &Record) -> Result<Recording, BackendError>;
 
-    /// The token of the run of `occurrence` that is recorded beside a lock (C42); `None` if none is.
+    /// Returns the token of the recorded run of `occurrence` (C42); `None` if none is recorded.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer the question.
@@ -102,7 +102,7 @@ pub trait RecordsRuns: Send + Sync {
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError>;
 
-    /// The runs that are recorded beside a lock, in any order. It may look at all that the store has: it is for people.
+    /// Returns the recorded runs of a lock, in any order. It is for people, and may scan the whole store.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer the question.

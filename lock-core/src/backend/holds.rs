@@ -51,9 +51,9 @@ pub struct Held<T> {
     pub slots: Slots,
     /// The holder's own label.
     pub label: Label,
-    /// When it was granted, on the wall clock, if that is known.
+    /// Time of the grant on the wall clock, if it is known.
     pub since: Option<SystemTime>,
-    /// When it ends, unless it is extended.
+    /// End of the hold, unless it is extended.
     pub expires: T,
 }
 
@@ -71,7 +71,8 @@ impl<T: StoreTime> Held<T> {
         }
     }
 
-    /// Lasts for at least `ttl` from `now`. It is never shortened: requests may overtake each other (C10).
+    /// Makes the hold last at least `ttl` from `now`. It never shortens the hold, since requests may overtake each
+    /// other (C10).
     pub fn last_at_least(&mut self, now: T, ttl: Duration) {
         if now.left_until(self.expires) < ttl {
             self.expires = now.later(ttl);
@@ -91,8 +92,8 @@ impl<T: StoreTime> Held<T> {
 
 /// The holds of one lock, in the order of their grants: one, or several that fit together (C33).
 ///
-/// This is the part of a lock's state that the memory backend and that in files have in common. Its queue is
-/// the store's own. A lock is passed on in the same way by both:
+/// The memory backend and the file backend share this part of a lock's state; each has its own queue. Both pass a
+/// lock on in the same way:
 ///
 /// ```text
 ///   a hold ends, or a waiter goes ──▶ the first of the queue: does it fit? ──no──▶ it waits, and all behind it
@@ -120,7 +121,7 @@ impl<T: StoreTime> Holds<T> {
         self.0.is_empty()
     }
 
-    /// Each hold, in the order of the grants.
+    /// Returns each hold, in the order of the grants.
     pub fn as_slice(&self) -> &[Held<T>] {
         &self.0
     }
@@ -135,30 +136,30 @@ impl<T: StoreTime> Holds<T> {
         self.0.iter().find(|held| held.owner == owner)
     }
 
-    /// The hold of `owner`, to be changed.
+    /// Returns the hold of `owner` for changes.
     pub fn of_mut(&mut self, owner: OwnerId) -> Option<&mut Held<T>> {
         self.0.iter_mut().find(|held| held.owner == owner)
     }
 
-    /// Ends the holds whose time is over, and leaves the others alone (C38).
+    /// Ends the holds whose time is over, and no others (C38).
     pub fn expire(&mut self, now: T) {
         self.0.retain(|held| !held.is_over(now));
     }
 
-    /// Ends the hold of `owner`, and says whether there was one.
+    /// Ends the hold of `owner`; returns true if there was one.
     pub fn end(&mut self, owner: OwnerId) -> bool {
         let before = self.0.len();
         self.0.retain(|held| held.owner != owner);
         self.0.len() < before
     }
 
-    /// Ends the holds of these, and says whose they were.
+    /// Ends the holds of `whom`, and returns the former holders.
     pub fn evict(&mut self, whom: &Whom, now: T) -> Vec<Holder> {
         let ended = self.0.extract_if(.., |held| whom.includes_owner(held.owner));
         ended.map(|held| held.seen_at(now)).collect()
     }
 
-    /// Extends the hold of `owner` under `token` to at least `ttl` from `now`; whether there is such a hold.
+    /// Extends the hold of `owner` under `token` to at least `ttl` from `now`; returns true if there is such a hold.
     pub fn extend(&mut self, owner: OwnerId, token: FencingToken, ttl: Duration, now: T) -> bool {
         let held = self.of_mut(owner).filter(|held| held.token == token);
         held.map(|held| held.last_at_least(now, ttl)).is_some()
@@ -169,13 +170,13 @@ impl<T: StoreTime> Holds<T> {
         self.of(owner).is_some_and(|held| held.token == token)
     }
 
-    /// Leaves the hold of `owner` to nobody, until `delay` after `now` (C41); whether there is such a hold, or
-    /// it was left so before (C16).
+    /// Keeps the hold of `owner` for nobody until `delay` after `now` (C41). Returns true if there is such a hold,
+    /// also one that was retired before (C16).
     pub fn retire(&mut self, owner: OwnerId, delay: Duration, now: T) -> bool {
         let retired = owner.retired();
         let owns = |held: &&mut Held<T>| held.owner == owner || held.owner == retired;
         let Some(held) = self.0.iter_mut().find(owns) else { return false };
-        // Nothing that the former owner sends touches it any more.
+        // No request of the former owner changes the hold any more.
         (held.owner, held.expires) = (retired, now.later(delay));
         true
     }
@@ -185,7 +186,7 @@ impl<T: StoreTime> Holds<T> {
         Admission::of(asked, self.0.iter().map(|held| (held.kind, &held.slots)))
     }
 
-    /// The holders, as seen from outside.
+    /// Returns the holders as seen from outside.
     pub fn seen_at(&self, now: T) -> impl Iterator<Item = Holder> {
         self.0.iter().filter(move |held| !held.is_over(now)).map(move |held| held.seen_at(now))
     }

@@ -1,13 +1,14 @@
 //! The traits of a backend, and helpers for its authors.
 //!
-//! A backend implements [`DistributedLock`] for a type that is cheap to clone, and of [`LockAdmin`], [`ReservesTokens`],
-//! [`RecordsRuns`] and [`AcquiresSeveral`] what its store can do. The rest
-//! of this module is what several backends share: the [bounds](self) of the contract that a server must
-//! know, [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may
-//! swallow requests, [`Batches`] for requests that go together, [`Register`] for stores that compare and swap, [`Holds`] and [`Withdrawals`] for those that keep their own state,
-//! [`UrlParameters`] for those that have a URL. [`Prefixed`] puts a prefix before the names of another backend.
+//! A backend implements [`DistributedLock`] for a type that is cheap to clone. It also implements those of
+//! [`LockAdmin`], [`ReservesTokens`], [`RecordsRuns`] and [`AcquiresSeveral`] that its store can do. The rest of this
+//! module is shared by several backends: the [bounds](self) of the contract that a server must know,
+//! [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may swallow
+//! requests, [`Batches`] for requests that are sent together, [`Register`] for stores that compare and swap,
+//! [`Holds`] and [`Withdrawals`] for stores that keep their own state, [`UrlParameters`] for stores that have a URL.
+//! [`Prefixed`] puts a prefix before the names of another backend.
 //!
-//! Applications need none of it: they hold a [`LockClient`](crate::LockClient).
+//! Applications need nothing of this module: they hold a [`LockClient`](crate::LockClient).
 
 mod admin;
 mod admission;

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::model::{FencingToken, InvalidInput};
 
-/// The token of a grant that follows `last`, made at `now`: time since 1970 on the **store's** clock.
+/// Returns the token of the grant that follows `last`, made at `now`: time since 1970 on the **store's** clock.
 ///
-/// It is one more than the last, or the time in microseconds if that is greater. So it grows when the
-/// clock steps back, and it goes on when the counter is lost, unless the clock is then behind the last
-/// token as well (C22). Keep `last` for as long as the store lasts: through release, expiry and eviction.
+/// The token is `last` plus one, or the time in microseconds if that is greater. So tokens grow when the clock steps
+/// back. They also grow when the counter is lost, unless the clock is then behind the last token too (C22). Keep
+/// `last` for as long as the store lasts: through release, expiry and eviction.
 ///
 /// # Errors
-/// [`InvalidInput`] if there is none below 2<sup>53</sup>: a clock beyond the year 2255.
+/// [`InvalidInput`] if there is no token below 2<sup>53</sup>: the clock is beyond the year 2255.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::model::{FencingToken, InvalidInput};
 /// # Ok::<(), lock_core::InvalidInput>(())
 /// ```
 pub fn next_token(last: Option<FencingToken>, now: Duration) -> Result<FencingToken, InvalidInput> {
-    // C22: greater than all before, also those of an earlier life of the store.
+    // C22: greater than all tokens before, also those from before the store lost its data.
     let counted = last.map_or(1, |last| last.get() + 1);
     FencingToken::new(counted.max(u64::try_from(now.as_micros()).unwrap_or(u64::MAX)))
 }

@@ -1,4 +1,4 @@
-//! Hears of grants for a client, on one connection of its own. The connection opens when the client first waits, and
+//! Receives grants for a client on one connection of its own. The connection opens when the client first waits, and
 //! closes when it has not waited for a while.
 
 use std::fmt;
@@ -24,25 +24,24 @@ const PING_INTERVAL: Duration = Duration::from_secs(3);
 /// A connection that nobody has used for this long is closed (C26).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A waiter waits this long for the connection before it polls instead.
+/// Longest wait of a waiter for the connection; after it the waiter polls instead.
 const OPEN_LIMIT: Duration = Duration::from_millis(300);
 
-/// The pause before a lost connection is opened again. Waiters poll meanwhile.
+/// Pause before a lost connection is opened again. Waiters poll meanwhile.
 const RECONNECT_DELAY: Duration = Duration::from_millis(200);
 
-/// A server that tells of the grants it makes: the protocol of a connection on which one hears them.
+/// A server that pushes its grants: the protocol of the connection that receives them.
 #[async_trait]
 pub trait NotificationTransport: Send + Sync + 'static {
-    /// A connection that hears.
+    /// A connection that receives messages.
     type Connection: Send;
-    /// Where the server is to tell of a grant, so that the connection hears of it.
+    /// The destination of the server's messages, so that the connection receives them.
     type Address: Clone + Send + Sync + 'static;
 
-    /// Opens a connection, which hears whatever is told once this has returned.
+    /// Opens a connection. It receives every message that is sent after this has returned.
     ///
     /// # Errors
-    /// [`BackendError`]; one that is transient is followed by another try, any other is told to those
-    /// who wait.
+    /// [`BackendError`]. After a transient error another try follows; any other error is reported to the waiters.
     async fn connect(&self) -> Result<(Self::Connection, Self::Address), BackendError>;
 
     /// Waits for the next message; `None` if the connection is over, or may have missed one.
@@ -54,7 +53,7 @@ pub trait NotificationTransport: Send + Sync + 'static {
     /// Returns true if the connection still lives. Called after a long silence.
     async fn ping(&self, connection: &mut Self::Connection) -> bool;
 
-    /// Returns true if the connection serves something else than grants: then it stays open.
+    /// Returns true if the connection has another use than grants: then it stays open.
     fn is_in_use(&self) -> bool {
         false
     }
@@ -62,11 +61,11 @@ pub trait NotificationTransport: Send + Sync + 'static {
 
 /// The one connection on which a client hears of grants (C26), and the waiters that it wakes.
 ///
-/// A message has the form `owner:token:TTL in ms:server's time in µs`, and `:slots` behind it, with commas
-/// between them, if the grant is [one of n](crate::Kind::OneOf). An owner alone is told to try again. A client [registers](Self::register)
-/// before it takes a place in a queue, so that no grant is told before it is heard. A connection that is
-/// lost is opened again, and everyone looks at the server then, because what was told meanwhile is gone
-/// (C28).
+/// A message has the form `owner:token:TTL in ms:server's time in µs`. If the grant is [one of
+/// n](crate::Kind::OneOf), `:slots` follows, with commas between the slots. A message with an owner alone tells the
+/// waiter to try again. A client [registers](Self::register) before it takes a place in a queue, so it misses no
+/// grant. A lost connection is opened again. Every waiter then looks at the server, because the messages of the
+/// meantime are lost (C28).
 ///
 /// ```text
 ///            register, connect             no waiter for a while
@@ -85,7 +84,7 @@ struct Shared<T: NotificationTransport> {
     state: watch::Sender<State<T::Address>>,
 }
 
-/// The waiters to wake, and the time when one last came or went.
+/// The waiters to wake, and the time when a waiter last came or left.
 struct Waiters {
     by_owner: HashMap<OwnerId, WaiterHandle>,
     used_at: Instant,
@@ -119,10 +118,10 @@ impl Waiters {
 #[derive(Clone)]
 enum State<A> {
     Closed,
-    /// Since when.
+    /// Opening since this time.
     Opening(Instant),
     Listening(A),
-    /// The server will never let us.
+    /// The server refuses the connection for ever.
     Refused(BackendError),
 }
 
@@ -134,8 +133,8 @@ impl<T: NotificationTransport> Notifications<T> {
         Self { shared: Arc::new(Shared { transport, waiters, state }), task: Mutex::default() }
     }
 
-    /// Remembers whom to wake for `owner`, and returns where the server is to tell of it; `None` if
-    /// it would not be heard.
+    /// Registers `waiter` for `owner`, and returns the destination of its messages; `None` if the connection would
+    /// not receive them.
     pub fn register(&self, owner: OwnerId, waiter: &WaiterHandle) -> Option<T::Address> {
         if !self.is_running() {
             return None;
@@ -147,14 +146,14 @@ impl<T: NotificationTransport> Notifications<T> {
         Some(address)
     }
 
-    /// Opens the connection if it is not open, and returns once it hears, or when that takes or took
-    /// longer than a waiter wants to go without a look at the lock.
+    /// Opens the connection if it is not open. Returns once the connection receives messages, or has been opening for
+    /// longer than a waiter waits without a look at the lock.
     ///
     /// # Errors
-    /// [`BackendError`] if the server will never let us hear.
+    /// [`BackendError`] if the server refuses the connection for ever.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the connection is opened all the same.
+    /// If the future is dropped, the connection is still opened.
     pub async fn open(&self) -> Result<(), BackendError> {
         self.ensure_running();
         let mut state = self.shared.state.subscribe();
@@ -169,7 +168,7 @@ impl<T: NotificationTransport> Notifications<T> {
         }
     }
 
-    /// Forgets whom to wake for `owner`.
+    /// Removes the waiter of `owner`.
     pub fn unregister(&self, owner: OwnerId) {
         self.shared.waiters().remove(owner);
     }
@@ -182,7 +181,7 @@ impl<T: NotificationTransport> Notifications<T> {
     fn ensure_running(&self) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         let closed = matches!(*self.shared.state.borrow(), State::Closed);
-        // A task that has closed its connection may not have ended yet; it does nothing more.
+        // A task that has closed its connection may still be running; it does nothing more.
         if closed || task.as_ref().is_none_or(JoinHandle::is_finished) {
             self.shared.state.send_replace(State::Opening(Instant::now()));
             // C26: one session, however many locks the client waits for.
@@ -210,7 +209,7 @@ impl<T: NotificationTransport> fmt::Debug for Notifications<T> {
 enum End {
     /// The connection was lost, or may have missed a message.
     Lost,
-    /// Nobody waits for anything.
+    /// Nobody waits.
     Idle,
 }
 
@@ -255,15 +254,14 @@ impl<T: NotificationTransport> Shared<T> {
         End::Lost
     }
 
-    /// Lets waiters in, and has those look again who registered before: what was told to them
-    /// meanwhile is gone.
+    /// Admits new waiters, and wakes the earlier ones to look again: their messages of the meantime are lost.
     fn set_listening(&self, address: T::Address) {
         let waiters = self.waiters();
         self.state.send_replace(State::Listening(address));
         waiters.have_all_try_again();
     }
 
-    /// Closes for newcomers, unless somebody uses it, or waited lately.
+    /// Refuses new waiters and closes, unless the connection is in use or a waiter came or left lately.
     fn close_if_idle(&self) -> bool {
         let mut waiters = self.waiters();
         let is_idle = waiters.is_idle() && !self.transport.is_in_use();
@@ -273,8 +271,7 @@ impl<T: NotificationTransport> Shared<T> {
         is_idle
     }
 
-    /// Delivers the message of a grant, or of a turn that may have come. A grant that nobody waits for any more is withdrawn by the client
-    /// that gave it up.
+    /// Delivers a grant, or a signal to try again. A grant without a waiter is withdrawn by the client that gave up.
     fn wake(&self, message: &str) {
         if let Some((owner, grant)) = parse(message)
             && let Some(waiter) = self.waiters().remove(owner)
@@ -309,7 +306,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts the connections that are open, and those who use one to hear of something else.
+    /// Counts the open connections and their other users.
     #[derive(Clone, Default)]
     struct Silent(Arc<AtomicUsize>, Arc<AtomicUsize>);
 

@@ -13,11 +13,11 @@ use crate::model::{
     Ttl, Whom,
 };
 
-/// The locks of another backend whose names begin with a prefix (C49): so several services, or stages of
-/// one, share a store, and each sees its own locks alone.
+/// The locks of another backend whose names begin with a prefix (C49). Several services, or stages of one service,
+/// can share a store, and each sees only its own locks.
 ///
-/// `leasehold::connect` makes one for a URL with `?prefix=shop:`, on every backend. The lock "a" is then
-/// the lock "shop:a" of the store. A name and its prefix are 512 bytes together at most.
+/// `leasehold::connect` makes one for a URL with `?prefix=shop:`, on every backend. The lock "a" is then the lock
+/// "shop:a" of the store. A prefix and a name are together at most 512 bytes.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -37,7 +37,7 @@ pub struct Prefixed<B> {
 }
 
 impl<B> Prefixed<B> {
-    /// The locks of `backend` whose names begin with `prefix`.
+    /// Wraps `backend` so that only locks whose names begin with `prefix` are used.
     ///
     /// # Errors
     /// [`InvalidInput`] if the prefix is empty, longer than 512 bytes, or holds a control character.
@@ -56,7 +56,7 @@ impl<B: DistributedLock> Prefixed<B> {
         })
     }
 
-    /// Returns the ability of the inner backend; an error if the caller did not ask for it first.
+    /// Returns the ability of the inner backend; an error if the inner backend lacks it.
     fn able<T>(&self, can: Option<T>) -> Result<T, BackendError> {
         let backend = self.backend.capabilities().backend;
         can.ok_or_else(|| BackendError::refusal(backend, "the backend cannot do this"))
@@ -71,7 +71,7 @@ impl<B: DistributedLock> Prefixed<B> {
         format!("{}{start}", self.prefix.as_str())
     }
 
-    /// The name by which our callers know a lock of the store.
+    /// Returns the caller's name of a lock of the store.
     fn known(&self, stored: &LockName) -> Option<LockName> {
         LockName::new(stored.as_str().strip_prefix(self.prefix.as_str())?).ok()
     }
@@ -110,7 +110,7 @@ impl<B: DistributedLock> DistributedLock for Prefixed<B> {
         self.backend.withdraw(&self.stored(name)?, owners).await
     }
 
-    /// A name that is too long has no server, and is refused by whatever is asked.
+    /// A name that is too long has no server, and every operation refuses it.
     fn server_of(&self, name: &LockName) -> u64 {
         self.stored(name).map_or(0, |name| self.backend.server_of(&name))
     }
@@ -210,7 +210,7 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
         let known = |state: LockState| Some(LockState { name: self.known(&state.name)?, ..state });
         let known =
             |states: Vec<LockState>| states.into_iter().filter_map(known).take(limit).collect();
-        // C49: a lock that is called exactly as the prefix has no name here, and takes no other's place.
+        // C49: a lock whose name equals the prefix has no name here, and must not use up the limit.
         let listed = self.able(self.backend.admin())?.list(&stored, limit.saturating_add(1)).await;
         listed.map(known).map_err(|error| error.renaming(known))
     }

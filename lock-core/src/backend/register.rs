@@ -10,12 +10,12 @@ use crate::model::{
     Occurrence, Outcome, OwnerId, Record, RecordedRun, Renewal, Ttl, Whom,
 };
 
-/// A store's whole state of a lock, as one value: for stores that replace a value only if it is still the one that was
-/// read (compare-and-swap), and can do no more.
+/// A store's whole state of a lock, as one value. It is for stores that can only replace a value if it has not
+/// changed since it was read (compare-and-swap).
 ///
-/// A backend reads the value and the store's clock, lets the register answer the request, and replaces the
-/// value unless it is as before. If the value was changed meanwhile, it begins again. So of two requests at
-/// the same time one comes after the other, and the clauses of the contract are kept here, once:
+/// A backend reads the value and the store's clock, lets the register answer the request, and writes the changed
+/// value back. If another client changed the value meanwhile, the backend begins again. So concurrent requests are in
+/// an order, and the register alone keeps the clauses of the contract:
 ///
 /// ```text
 ///                 acquire: the next token
@@ -26,11 +26,11 @@ use crate::model::{
 ///                                               then on (C19)
 /// ```
 ///
-/// The value must outlast holds and withdrawals: the store may forget it [`kept_for`](Self::kept_for) after
-/// it was written, and not before. With the feature `serde` it is serialised whole, with a
-/// mark of its format. A value that is not understood does not deserialise: it may be that of a later version, under
-/// which the lock is held. A backend refuses it ([`BackendError::not_a_lock`]), and never begins with a new register in its
-/// place. The value holds owner ids, which are capabilities: whoever can read the store can act as a holder.
+/// The value must outlast holds and withdrawals: the store keeps it for at least [`kept_for`](Self::kept_for) after
+/// it was written. With the feature `serde` it is serialised whole, with a mark of its format. A value of an unknown
+/// format does not deserialise: it may be that of a later version, under which the lock is held. A backend refuses
+/// such a value ([`BackendError::not_a_lock`]), and never begins with a new register in its place. The value holds
+/// owner ids, which are capabilities: everybody who can read the store can act as a holder.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,7 +56,7 @@ pub struct Register {
     runs: Vec<Run>,
 }
 
-/// The format in which a register is stored: 1, the first. A later format may change anything, and has another number.
+/// The stored format of a register: 1, the first. A later format may change anything, and has another number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(into = "u32", try_from = "u32"))]
@@ -84,7 +84,7 @@ impl TryFrom<u32> for Format {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 struct Hold {
-    /// In full.
+    /// The whole owner id.
     owner: String,
     token: FencingToken,
     label: Label,
@@ -115,26 +115,25 @@ struct Run {
 pub struct ClockReading {
     /// The time since 1970.
     pub now: Duration,
-    /// By how much less time may have passed between two readings than lies between them, such as a
-    /// second for a clock of whole seconds. A hold lasts longer by as much, so that it never lasts shorter
-    /// than it was granted for.
+    /// The most by which the time between two readings can exceed the time that has passed, such as a second for a
+    /// clock of whole seconds. A hold is made longer by this error, so that it never lasts shorter than its grant.
     pub error: Duration,
 }
 
 impl ClockReading {
-    /// A reading of a clock that tells the time exactly.
+    /// A reading of an exact clock.
     pub fn exact(now: Duration) -> Self {
         Self { now, error: Duration::ZERO }
     }
 
-    /// From when on `span` is over for certain.
+    /// Returns the time from which on `span` is over for certain.
     fn after(self, span: Duration) -> Duration {
         self.now + span + self.error
     }
 }
 
 impl Register {
-    /// A lock of which the store knows nothing.
+    /// A lock that the store does not know.
     pub fn new(name: LockName) -> Self {
         let (withdrawn, runs) = (Vec::new(), Vec::new());
         Self { format: Format, name, last_token: None, hold: None, withdrawn, runs }
@@ -145,19 +144,20 @@ impl Register {
         &self.name
     }
 
-    /// For how long a store must keep a register that was just written; it may keep it for ever. A store
-    /// in which runs are recorded keeps it [for longer](Self::remembers_until).
+    /// Returns the least time for which a store must keep a register that was just written. A store that records runs
+    /// keeps it [for longer](Self::remembers_until).
     pub fn kept_for() -> Duration {
         // C4, C19: the longest hold, and the memory of a withdrawal.
         (Ttl::MAX.as_duration() + WITHDRAWAL_REMEMBERED) * 2
     }
 
-    /// Until when a run is to be remembered, on the store's clock (C42); `None` if none is.
+    /// Returns the time on the store's clock until which a recorded run must be kept (C42); `None` if no run is
+    /// recorded.
     pub fn remembers_until(&self) -> Option<Duration> {
         self.runs.iter().map(|run| run.until).max()
     }
 
-    /// Grants the lock to a claim, if nobody else holds it. `backend` says it in errors.
+    /// Grants the lock to a claim, if nobody else holds it. Errors name `backend`.
     ///
     /// # Errors
     /// A permanent [`BackendError`] if the claim was withdrawn, if it is not for an exclusive hold, or if the
@@ -192,12 +192,12 @@ impl Register {
         Ok(Attempt::Granted(Grant::new(token, ttl)))
     }
 
-    /// Lets a hold last for its TTL from now, if it is still its owner's.
+    /// Extends a hold to its TTL from now, if it still is its owner's.
     pub fn extend(&mut self, renewal: &Renewal, at: ClockReading) -> Extension {
         self.expire(at);
         let (owner, ttl) = (renewal.owner.expose(), renewal.ttl.as_duration());
         let hold = self.hold.as_mut().filter(|hold| hold.owner == owner);
-        // C10: what has ended is not made anew, and another hold of the same owner is another hold.
+        // C10: a hold that has ended is not made anew. Another token of the same owner is another hold.
         match hold.filter(|hold| hold.token == renewal.token) {
             Some(hold) => drop(hold.last(ttl, at)),
             None => return Extension::Lost,
@@ -205,29 +205,28 @@ impl Register {
         Extension::Extended(ttl)
     }
 
-    /// Ends the hold of `owner`, if it is still its own.
+    /// Ends the hold if it still is `owner`'s.
     pub fn release(&mut self, owner: OwnerId, at: ClockReading) -> Release {
         self.expire(at);
-        // S5: no hold but its own.
+        // S5: ends no hold of another owner.
         match self.hold.take_if(|hold| hold.owner == owner.expose()) {
             Some(_) => Release::Released,
             None => Release::NotHeld,
         }
     }
 
-    /// Ends the hold of `owner` for its owner, if it is still its own, and keeps everybody out for `delay`
-    /// from now (C41).
+    /// Ends the hold for its owner if it still is `owner`'s, and keeps all others out for `delay` from now (C41).
     pub fn release_after(&mut self, owner: OwnerId, delay: Ttl, at: ClockReading) -> Release {
         self.expire(at);
         let (owner, retired) = (owner.expose(), owner.retired().expose());
-        // C16: a repeat finds what it did before.
+        // C16: a repeated call finds its earlier effect.
         let hold = self.hold.as_mut().filter(|hold| hold.owner == owner || hold.owner == retired);
         let Some(hold) = hold else { return Release::NotHeld };
         (hold.owner, hold.ends) = (retired, at.after(delay.as_duration()));
         Release::Released
     }
 
-    /// Records a run that ended well, if its hold is still its owner's under its token (C42).
+    /// Records a run that ended well, if its owner still has the hold with that token (C42).
     pub fn record(&mut self, record: &Record, at: ClockReading) -> Recording {
         self.expire(at);
         let owner = record.owner.expose();
@@ -242,19 +241,19 @@ impl Register {
         Recording::Recorded
     }
 
-    /// The token of the run of `occurrence` that is recorded; `None` if none is.
+    /// Returns the token of the recorded run of `occurrence`; `None` if none is recorded.
     pub fn recorded(&self, occurrence: &Occurrence, at: ClockReading) -> Option<FencingToken> {
         let run = self.runs.iter().find(|run| run.occurrence == *occurrence);
         run.filter(|run| run.until > at.now).map(|run| run.token)
     }
 
-    /// The runs that are recorded.
+    /// Returns the recorded runs.
     pub fn runs(&self, at: ClockReading) -> Vec<RecordedRun> {
         let kept = self.runs.iter().filter(|run| run.until > at.now);
         kept.map(|run| RecordedRun::new(run.occurrence.clone(), run.token)).collect()
     }
 
-    /// Removes the record of a run; false if none is there.
+    /// Removes the record of a run; returns false if there is none.
     pub fn forget(&mut self, occurrence: &Occurrence, at: ClockReading) -> bool {
         let was_recorded = self.recorded(occurrence, at).is_some();
         self.runs.retain(|run| run.occurrence != *occurrence);
@@ -269,7 +268,7 @@ impl Register {
         self.withdrawn.push(Withdrawn { owner, until });
     }
 
-    /// Ends the hold if it is that of `whom`, and says whose it was.
+    /// Ends the hold if it is one of `whom`, and returns the former holder.
     pub fn evict(&mut self, whom: &Whom, at: ClockReading) -> Vec<Holder> {
         let mut evicted = self.state(at).holders;
         evicted.retain(|holder| whom.includes(holder));
@@ -291,9 +290,9 @@ impl Register {
 }
 
 impl Hold {
-    /// Lasts for `ttl` from now at the least.
+    /// Makes the hold last at least `ttl` from now.
     fn last(&mut self, ttl: Duration, at: ClockReading) -> FencingToken {
-        // C10: never shortened, so that requests may overtake each other.
+        // C10: the end never moves back, so that requests may overtake each other.
         self.ends = self.ends.max(at.after(ttl));
         self.token
     }
@@ -318,8 +317,8 @@ impl Hold {
     }
 }
 
-/// C22: one more than the last. A register without a last token may have lost it within the clock's error,
-/// so it begins above all that could be granted in that time.
+/// C22: returns `last` plus one. A register without a last token may have lost one within the clock's error, so it
+/// begins above all tokens that could be granted in that time.
 fn token_after(
     last: Option<FencingToken>,
     backend: &'static str,
@@ -333,7 +332,7 @@ fn token_after(
 }
 
 impl std::fmt::Debug for Register {
-    /// Without owners, which are secret.
+    /// Shows no owner ids, since they are secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let token = self.hold.as_ref().map(|hold| hold.token);
         f.debug_struct("Register").field("name", &self.name).field("held_under", &token).finish()

@@ -1,21 +1,20 @@
-//! Tells a connection that swallows requests from a caller that changed its mind.
+//! Distinguishes a connection that swallows requests from a caller that gave up early.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Counts the replies that came over one connection, so that its silence is noticed.
 ///
-/// A firewall or a dead peer swallows requests without a word (C17). A caller that leaves after a long
-/// silence, in which nobody else had a reply either, leaves a suspect connection behind; one that
-/// leaves earlier has changed its mind.
+/// A firewall or a dead peer swallows requests in silence (C17). If a caller leaves after a long time in which no
+/// request got a reply, the connection is suspect. If the caller leaves earlier, it only changed its mind.
 #[derive(Debug, Default)]
 pub struct ReplyMonitor {
     count: AtomicU64,
 }
 
 impl ReplyMonitor {
-    /// A request is about to be sent. Unless its reply is [received](PendingReply::received),
-    /// `on_silence` is called when the value is dropped after `idle_timeout` without a reply to anyone.
+    /// Call this before a request is sent. If the value is dropped before [`received`](PendingReply::received), and
+    /// no request got a reply for `idle_timeout`, then `on_silence` is called.
     pub fn request_sent<F: FnOnce()>(
         &self,
         idle_timeout: Duration,
@@ -27,7 +26,7 @@ impl ReplyMonitor {
     }
 }
 
-/// A reply that is awaited.
+/// A request without a reply yet.
 #[derive(Debug)]
 #[must_use = "a reply that is not awaited is not missed"]
 pub struct PendingReply<'a, F: FnOnce()> {
@@ -39,7 +38,7 @@ pub struct PendingReply<'a, F: FnOnce()> {
 }
 
 impl<F: FnOnce()> PendingReply<'_, F> {
-    /// The reply is here, or the driver's word that none will come.
+    /// Call this when the reply has come, or when the driver reports that none will come.
     pub fn received(mut self) {
         self.monitor.count.fetch_add(1, Ordering::Relaxed);
         self.on_silence = None;

@@ -1,6 +1,6 @@
 //! The stage at which a request failed.
 
-/// A request that failed, and how far it got: the two cases differ in what the server may have done.
+/// A failed request and its progress: the two cases differ in the possible effect on the server.
 #[derive(Clone, Copy, Debug)]
 pub enum RequestError<E> {
     /// There was no connection to send it over: it was not applied.

@@ -1,11 +1,11 @@
-//! The parameters of a URL: what stands behind its question mark.
+//! The parameters of a URL: the part behind its question mark.
 
 use percent_encoding::percent_decode_str;
 
 use crate::model::LockError;
 
-/// The parameters of a URL, each taken out by whom it concerns, so that one that nobody knows is refused
-/// (C49).
+/// The parameters of a URL. Each part of the program takes out its own parameters, so that an unknown one can be
+/// refused (C49).
 ///
 /// ```
 /// use lock_core::backend::UrlParameters;
@@ -19,7 +19,7 @@ use crate::model::LockError;
 #[derive(Clone)]
 pub struct UrlParameters {
     base: String,
-    /// As they stand in the URL.
+    /// Percent-encoded, as in the URL.
     pairs: Vec<String>,
     /// The part behind `#`.
     fragment: Option<String>,
@@ -37,7 +37,8 @@ impl UrlParameters {
         Self { base: base.to_owned(), pairs, fragment }
     }
 
-    /// Takes a parameter out: its value, percent-decoded. Of several the last one counts.
+    /// Takes a parameter out, and returns its value, percent-decoded. If the parameter occurs several times, the last
+    /// value counts.
     pub fn take(&mut self, key: &str) -> Option<String> {
         let (ours, others) = self.pairs.drain(..).partition(|pair| key_of(pair) == key);
         self.pairs = others;
@@ -46,12 +47,12 @@ impl UrlParameters {
         Some(decoded(value))
     }
 
-    /// Takes the fragment out: what stands behind `#`, as it stands there.
+    /// Takes the fragment out: the text behind `#`, not decoded.
     pub fn take_fragment(&mut self) -> Option<String> {
         self.fragment.take()
     }
 
-    /// The URL without what was taken.
+    /// Returns the URL without the parts that were taken out.
     pub fn url(&self) -> String {
         let mut url = self.base.clone();
         if !self.pairs.is_empty() {
@@ -76,7 +77,7 @@ impl UrlParameters {
     /// assert_eq!(url.place(), "redis://10.0.0.5:6380/3");
     /// ```
     pub fn place(&self) -> String {
-        // C32: also where a password has characters that belong percent-encoded.
+        // C32: this also holds for a password with characters that should be percent-encoded.
         match self.base.split_once("://") {
             Some((scheme, rest)) => {
                 let hosts = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
@@ -86,7 +87,7 @@ impl UrlParameters {
         }
     }
 
-    /// Refuses what is left, but for these keys, which the driver knows.
+    /// Refuses the remaining parameters, except for the keys `known` to the driver.
     ///
     /// # Errors
     /// [`LockError::Config`], which names the parameter. Its value is not repeated: it may be a secret.
@@ -94,12 +95,12 @@ impl UrlParameters {
         self.refuse_unless(|key| known.contains(&key))
     }
 
-    /// Refuses what is left, but for the keys of which `is_known` says that the driver knows them.
+    /// Refuses the remaining parameters, except for the keys that the driver knows by `is_known`.
     ///
     /// # Errors
     /// As [`refuse_all_but`](Self::refuse_all_but).
     pub fn refuse_unless(&self, is_known: impl Fn(&str) -> bool) -> Result<(), LockError> {
-        // C49: a parameter that is misspelt must not be passed over.
+        // C49: a misspelt parameter must not be ignored.
         let unknown = self.pairs.iter().map(|pair| key_of(pair)).find(|key| !is_known(key));
         match (unknown, &self.fragment) {
             (None, None) => Ok(()),
@@ -108,7 +109,7 @@ impl UrlParameters {
         }
     }
 
-    /// Refuses whatever is left.
+    /// Refuses all remaining parameters.
     ///
     /// # Errors
     /// As [`refuse_all_but`](Self::refuse_all_but).
@@ -116,7 +117,7 @@ impl UrlParameters {
         self.refuse_unless(|_| false)
     }
 
-    /// C32: a password that holds a `?` makes parameters of its rest, which end at the `@` of the host.
+    /// C32: in a password with a `?`, the rest looks like parameters. They end at the `@` before the host.
     fn refusal(&self, key: &str) -> LockError {
         let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.[]".contains(c);
         let may_be_secret = self.pairs.iter().any(|pair| pair.contains('@'));
@@ -131,7 +132,7 @@ impl UrlParameters {
     }
 }
 
-/// A longer key is no word that somebody misspelt.
+/// Longest key that an error shows. A longer key is no misspelt word.
 const LONGEST_SHOWN: usize = 40;
 
 const IN_A_PASSWORD: &str =
@@ -150,7 +151,7 @@ fn config(message: String) -> LockError {
 }
 
 impl std::fmt::Debug for UrlParameters {
-    /// Without anything of the URL, which may hold secrets.
+    /// Shows nothing of the URL, which may hold secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UrlParameters").finish_non_exhaustive()
     }
@@ -194,7 +195,7 @@ mod tests {
         assert!(parameters.refuse_unknown().is_ok());
     }
 
-    /// A `?` or `#` in a password that nobody encoded, with all that follows, is part of the password.
+    /// A raw `?` or `#` in a password, and the text behind it, is part of the password.
     #[test]
     fn c32_a_part_of_a_password_is_never_taken_for_a_name() {
         for url in [

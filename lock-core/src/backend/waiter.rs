@@ -8,8 +8,8 @@ use super::answers::Grant;
 
 /// Wakes one waiting claim. A backend keeps it for as long as the claim is queued.
 ///
-/// Waking never blocks and may be repeated: a wake-up that finds an earlier one still unread is
-/// dropped, since the waiter will look at the server anyway.
+/// Waking never blocks and may be repeated. A second wake-up is dropped while the first is unread, since the waiter
+/// will look at the server anyway.
 #[derive(Clone, Debug)]
 pub struct WaiterHandle(Weak<Mailbox>);
 
@@ -22,11 +22,11 @@ pub enum WaiterEvent {
     TryAgain,
 }
 
-/// Where a waiter is told. Once it is dropped, nobody waits any more.
+/// The receiving end of a waiter's events. After its drop nobody waits any more.
 #[derive(Debug)]
 pub struct WaiterEvents(Arc<Mailbox>);
 
-/// A channel of the standard kind has room for many messages, which each acquisition would pay for.
+/// Room for one event. A standard channel has room for many, and each acquisition would pay for that.
 #[derive(Debug, Default)]
 struct Mailbox {
     event: Mutex<Option<WaiterEvent>>,
@@ -34,8 +34,8 @@ struct Mailbox {
 }
 
 impl WaiterHandle {
-    /// A waiter: what the backend is given, and where the waiter hears. A client makes one for each claim that
-    /// waits; a test of a backend makes its own.
+    /// Makes a waiter: the handle for the backend, and the events for the waiter. A client makes one for each claim
+    /// that waits; a test of a backend makes its own.
     pub fn channel() -> (Self, WaiterEvents) {
         let mailbox = Arc::default();
         (Self(Arc::downgrade(&mailbox)), WaiterEvents(mailbox))
@@ -43,8 +43,8 @@ impl WaiterHandle {
 
     /// Tells the waiter that it holds the lock.
     ///
-    /// The grant says when it was made on the server's clock, as does the [`Contention`] of the
-    /// attempt that queued the claim; a grant that does not is proven by a further attempt.
+    /// The grant has its time on the server's clock, and so has the [`Contention`] of the attempt that queued the
+    /// claim. A grant without the time is confirmed by a further attempt.
     ///
     /// [`Contention`]: crate::Contention
     pub fn granted(&self, grant: Grant) {
@@ -56,7 +56,7 @@ impl WaiterHandle {
         self.tell(WaiterEvent::TryAgain);
     }
 
-    /// Returns true if the waiter has gone, so that nobody would hear.
+    /// Returns true if the waiter has gone, so that nobody would receive an event.
     pub fn is_closed(&self) -> bool {
         self.0.strong_count() == 0
     }

@@ -6,19 +6,19 @@ use std::time::Duration;
 use super::bounds::WITHDRAWAL_REMEMBERED;
 use crate::model::OwnerId;
 
-/// The withdrawn claims of a store that keeps them in its own memory (C19): a request of one that comes
-/// late is refused.
+/// The withdrawn claims of a store that keeps them in its own memory (C19). Late requests of these claims are
+/// refused.
 ///
-/// Moments are spans since a start of the store's choice, on whatever clock it goes by.
+/// Moments are spans since a start of the store's choice, on any one clock.
 #[derive(Debug, Default)]
 pub struct Withdrawals {
     forget_at: HashMap<OwnerId, Duration>,
-    /// The same by time, oldest first. A claim that was withdrawn again stands here twice.
+    /// The same claims by time, oldest first. A claim that was withdrawn twice is here twice.
     by_time: VecDeque<(Duration, OwnerId)>,
 }
 
 impl Withdrawals {
-    /// Remembers from `now` on that the claim of `owner` was withdrawn, and forgets old ones.
+    /// Marks the claim of `owner` as withdrawn from `now` on, and forgets old marks.
     pub fn remember(&mut self, owner: OwnerId, now: Duration) {
         self.forget(now);
         let at = now + WITHDRAWAL_REMEMBERED;

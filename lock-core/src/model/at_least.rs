@@ -1,4 +1,4 @@
-//! For how long a hold keeps others out, however early its work ends.
+//! The span for which a hold keeps others out, however early its work ends.
 
 use tokio::time::Instant;
 
@@ -13,15 +13,15 @@ pub(crate) struct AtLeast {
 }
 
 impl AtLeast {
-    /// The span begins at `began`, after the grant. So its end is never before that of a span from the grant.
+    /// Begins the span at `began`, after the grant. So it never ends before a span that begins at the grant.
     pub(crate) fn new(began: Instant, span: Ttl, drift: Drift) -> Self {
         Self { began, span, drift }
     }
 
     /// Returns the time for which the server must still keep others out; `None` if the span is over.
     ///
-    /// The holder's clock may run faster than the server's, so that less may have gone by there (C5). It
-    /// stops in suspend, which makes the rest longer, and never shorter.
+    /// The holder's clock may run faster than the server's, so less time may have passed on the server (C5). It stops
+    /// in suspend, which can only make the remaining time longer.
     pub(crate) fn left(&self) -> Option<Ttl> {
         let certain = self.drift.validity(self.began.elapsed());
         let left = self.span.as_duration().checked_sub(certain).filter(|left| !left.is_zero())?;
@@ -43,7 +43,7 @@ mod tests {
         let at_least = AtLeast::new(Instant::now(), span, Drift::default());
         assert_eq!(at_least.left().map(Ttl::as_duration), Some(MINUTE));
         tokio::time::advance(MINUTE / 2).await;
-        // Half a minute, 1 % of the half that went by, and 2 ms.
+        // Half a minute, 1 % of the half minute that has passed, and 2 ms.
         assert_eq!(at_least.left().map(Ttl::as_millis), Some(30_302));
         tokio::time::advance(MINUTE / 2).await;
         assert!(at_least.left().is_some(), "by the slower clock it is not over");

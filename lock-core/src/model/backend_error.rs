@@ -15,7 +15,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub enum Outcome {
     /// The server did not carry it out, and will not.
     NotApplied,
-    /// The server may have carried it out, or may do so later.
+    /// The server may have carried it out, or may still do so.
     Unknown,
 }
 
@@ -33,7 +33,7 @@ pub struct BackendError {
     reason: Option<Box<Reason>>,
 }
 
-/// A failure that a client tells by an error of its own.
+/// A failure for which the client has its own error.
 #[derive(Clone, Debug)]
 enum Reason {
     NotALock(String),
@@ -42,7 +42,7 @@ enum Reason {
 }
 
 impl BackendError {
-    /// A failure for now: the server is away, busy or loading. A retry may help.
+    /// A temporary failure: the server is away, busy or loading. A retry may help.
     pub fn transient(
         backend: &'static str,
         outcome: Outcome,
@@ -63,21 +63,21 @@ impl BackendError {
         Self { backend, context, outcome, transient: false, source, reason: None }
     }
 
-    /// A request of a claim that was withdrawn came late (C19): a refusal.
+    /// Refuses a late request of a withdrawn claim (C19).
     pub fn withdrawn(backend: &'static str) -> Self {
         Self::refusal(backend, "the claim was withdrawn")
     }
 
-    /// A refusal that says all there is to say: nothing was carried out, and a retry will not help.
+    /// A refusal without a driver's error: nothing was carried out, and a retry will not help.
     pub fn refusal(backend: &'static str, context: impl Into<String>) -> Self {
         let (context, outcome) = (context.into(), Outcome::NotApplied);
         Self { backend, context, outcome, transient: false, source: None, reason: None }
     }
 
-    /// A refusal: the store has something else in the place of the lock, which no client of locks has written (C49).
-    /// `found` names it, as in "a key of type list".
+    /// A refusal: the lock's place in the store holds something that no client of locks has written (C49). `found`
+    /// names it, as in "a key of type list".
     ///
-    /// A client makes it the error [`LockError::NotALock`](crate::LockError::NotALock), and does not wait.
+    /// A client turns it into [`LockError::NotALock`](crate::LockError::NotALock), and does not wait.
     pub fn not_a_lock(backend: &'static str, found: impl Into<String>) -> Self {
         let found: String = found.into();
         let context = format!("{found} is in the place of the lock");
@@ -85,19 +85,19 @@ impl BackendError {
         Self { reason, ..Self::refusal(backend, context) }
     }
 
-    /// The request is for one of `asked` permits, and the lock is held as one of `held` (C33): a refusal.
+    /// A refusal: the request is for one of `asked` permits, and the lock is held as one of `held` (C33).
     ///
-    /// A client asks again within its wait, and makes it the error [`LockError::Conflict`](crate::LockError::Conflict).
+    /// A client asks again within its wait, then returns [`LockError::Conflict`](crate::LockError::Conflict).
     pub fn conflict(backend: &'static str, asked: u16, held: u16) -> Self {
         let context = format!("the lock is held as one of {held}, not of {asked}");
         let reason = Some(Box::new(Reason::Conflict { asked, held }));
         Self { reason, ..Self::refusal(backend, context) }
     }
 
-    /// Some of several servers did not answer a listing, for the reasons in `missing`; `held` are the locks of the
-    /// others. A retry may help if it may help with one of them.
+    /// Some of several servers did not answer a listing, for the reasons in `missing`. `held` are the locks of the
+    /// other servers. A retry may help if it may help for one of the reasons.
     ///
-    /// A client makes it the error [`LockError::Incomplete`](crate::LockError::Incomplete).
+    /// A client turns it into [`LockError::Incomplete`](crate::LockError::Incomplete).
     pub fn incomplete(
         backend: &'static str,
         held: Vec<LockState>,
@@ -125,8 +125,8 @@ impl BackendError {
         Self { backend, context, outcome, transient, source: None, reason: None }
     }
 
-    /// Names the server in the error: its scheme, hosts and ports, as
-    /// [`UrlParameters::place`](crate::backend::UrlParameters::place) tells them.
+    /// Adds the server to the error: its scheme, hosts and ports, as
+    /// [`UrlParameters::place`](crate::backend::UrlParameters::place) returns them.
     #[must_use]
     pub fn at(mut self, place: &str) -> Self {
         self.context = format!("{place}: {}", self.context);
@@ -143,8 +143,8 @@ impl BackendError {
         self.outcome
     }
 
-    /// Joins the errors of a request that failed twice. If it is unknown that the earlier try was carried out, that stays
-    /// so, though the later one certainly was not (C15).
+    /// Joins the errors of a request that failed twice. If the outcome of the earlier try is unknown, the joined
+    /// outcome is unknown, even if the later try certainly was not carried out (C15).
     pub(crate) fn told_after(self, earlier: Option<Self>) -> Self {
         match earlier {
             Some(earlier)
@@ -156,12 +156,12 @@ impl BackendError {
         }
     }
 
-    /// The error of a request whose earlier tries may have been carried out (C15).
+    /// Marks the outcome as unknown, since earlier tries of the request may have been carried out (C15).
     pub(crate) fn of_unknown_outcome(self) -> Self {
         Self { outcome: Outcome::Unknown, ..self }
     }
 
-    /// Returns the name of the thing in the place of the lock, if that is [no lock](Self::not_a_lock).
+    /// Returns the name of the thing in the lock's place, if this error is [no lock](Self::not_a_lock).
     pub fn found(&self) -> Option<&str> {
         match self.reason.as_deref() {
             Some(Reason::NotALock(found)) => Some(found),
@@ -169,7 +169,7 @@ impl BackendError {
         }
     }
 
-    /// Returns the permits of the request and of the lock, if that is [a conflict](Self::conflict).
+    /// Returns the permits of the request and of the lock, if this error is [a conflict](Self::conflict).
     pub fn permits(&self) -> Option<(u16, u16)> {
         match self.reason.as_deref() {
             Some(&Reason::Conflict { asked, held }) => Some((asked, held)),
@@ -177,7 +177,7 @@ impl BackendError {
         }
     }
 
-    /// The locks of the servers that answered, if that is a listing which is [incomplete](Self::incomplete).
+    /// Returns the locks of the servers that answered, if this error is an [incomplete](Self::incomplete) listing.
     pub fn held(&self) -> Option<&[LockState]> {
         match self.reason.as_deref() {
             Some(Reason::Incomplete(held)) => Some(held),
@@ -185,7 +185,7 @@ impl BackendError {
         }
     }
 
-    /// The same error; those who see it know the locks of an [incomplete](Self::incomplete) listing by other names.
+    /// Renames the locks of an [incomplete](Self::incomplete) listing, for callers that know them by other names.
     pub(crate) fn renaming(
         mut self,
         renamed: impl FnOnce(Vec<LockState>) -> Vec<LockState>,
@@ -196,7 +196,7 @@ impl BackendError {
         self
     }
 
-    /// The driver's own error, where there is one. The text of this error tells it already.
+    /// Returns the driver's own error, if there is one. The text of this error already includes it.
     pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.source.as_deref()
     }
@@ -219,7 +219,7 @@ impl fmt::Display for BackendError {
         let mut cause = self.cause().map(|cause| cause as &dyn Error);
         while let Some(error) = cause {
             let text = one_line(&error.to_string());
-            // Drivers often repeat in their own text what their source says.
+            // Drivers often repeat the text of their source in their own.
             if !told.contains(&text) {
                 write!(f, ": {text}")?;
                 told += &text;
@@ -230,10 +230,10 @@ impl fmt::Display for BackendError {
     }
 }
 
-/// A driver's text may have lines.
+/// Joins the lines of a driver's text.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text has the whole cause.
+/// `Display` has the whole cause, so there is no source.
 impl Error for BackendError {}

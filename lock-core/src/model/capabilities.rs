@@ -7,8 +7,8 @@ use super::Kind;
 
 /// Abilities and limits of a backend (C30).
 ///
-/// A clause of the contract that a backend cannot keep is declared here, never a silent difference.
-/// Documentation and tools print this data.
+/// A clause of the contract that a backend cannot keep is declared here, so no difference is silent. Documentation
+/// and tools print this data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -32,7 +32,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// The capabilities of a backend, every one of which must be said. It has exclusive holds alone.
+    /// The capabilities of a backend. All must be given. The backend has exclusive holds alone.
     pub const fn new(
         backend: &'static str,
         order: Order,
@@ -94,7 +94,7 @@ pub enum Order {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum Wakeup {
-    /// The backend tells it; a poll at most a second apart covers a lost message.
+    /// The backend pushes the turn; a poll at most a second apart covers a lost message.
     Push,
     /// The waiter looks again, at growing intervals up to this span.
     Poll(Duration),
@@ -116,8 +116,8 @@ pub enum Renewals {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum TokenDurability {
-    /// Tokens grow for as long as the store keeps its data, and through a loss of it too unless the store's clock is then
-    /// behind the last token.
+    /// Tokens grow for as long as the store keeps its data. They also grow through a loss of the data, unless the
+    /// store's clock is then behind the last token.
     CounterAndClock,
     /// Tokens grow for as long as the store keeps its data.
     Store,

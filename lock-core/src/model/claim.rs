@@ -2,7 +2,7 @@
 
 use super::{FencingToken, Kind, Label, Lease, LockName, OwnerId, Ttl};
 
-/// One acquisition, as a backend sees it: who asks for which lock, and for how long.
+/// One acquisition, as a backend sees it: the owner, the lock and the TTL.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Claim {
@@ -14,7 +14,7 @@ pub struct Claim {
     pub ttl: Ttl,
     /// The holder's own label.
     pub label: Label,
-    /// The kind: which other holds the lock allows beside this one.
+    /// The kind, which decides on the other holds beside this one.
     pub kind: Kind,
 }
 
@@ -26,8 +26,8 @@ pub struct Renewal {
     pub name: LockName,
     /// The holder.
     pub owner: OwnerId,
-    /// The token of the hold. An owner whose request came late may hold the lock once more, under
-    /// another token: that is another hold.
+    /// The token of the hold. An owner whose request came late may hold the lock again under another token: that is
+    /// another hold.
     pub token: FencingToken,
     /// The server keeps the hold for this long from now on.
     pub ttl: Ttl,
@@ -48,16 +48,16 @@ pub struct Reservation {
     pub name: LockName,
     /// The holder.
     pub owner: OwnerId,
-    /// The newest token of the hold: the store's, or the last that it passed on under.
+    /// The newest token of the hold: the store's, or the last one within its client.
     pub token: FencingToken,
     /// Number of tokens wanted: at least 1.
     pub tokens: u32,
-    /// Set if clients that wait on the server go first.
+    /// True if clients that wait on the server go first.
     pub yields: bool,
 }
 
 impl Reservation {
-    /// Asks for `tokens` to follow those of the hold that `lease` proves.
+    /// Asks for `tokens` tokens to follow those of the hold that `lease` proves.
     pub fn new(lease: &Lease, tokens: u32, yields: bool) -> Self {
         let (name, owner, token) = (lease.name.clone(), lease.owner, lease.token);
         Self { name, owner, token, tokens, yields }

@@ -1,4 +1,4 @@
-//! The holder's clock: it never steps back, and it counts the time the machine was asleep.
+//! The holder's clock: it never steps back, and it counts the time of a suspend.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -13,17 +13,17 @@ use super::suspend::{Resumes, slept};
 
 /// A point on the holder's own clock.
 ///
-/// It counts the time that the machine was suspended, because a holder that overslept must not believe in its hold
-/// (`Instant` alone stops in suspend on Linux).
+/// It counts the time of a suspend: after a long one, a holder must not believe in its hold (`Instant` alone stops in
+/// suspend on Linux).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     awake: Instant,
-    /// For how long the machine was suspended before.
+    /// The time in suspend before this moment.
     slept: Duration,
 }
 
 impl Moment {
-    /// Returns the time from `earlier` to this; zero if it is not after it.
+    /// Returns the time from `earlier` to this moment; zero if `earlier` is not before it.
     pub fn since(&self, earlier: Moment) -> Duration {
         // C6: suspend counts.
         self.awake.saturating_duration_since(earlier.awake) + self.slept_since(earlier)
@@ -40,7 +40,7 @@ impl Moment {
         self.slept.saturating_sub(earlier.slept)
     }
 
-    /// The moment on the clock that runs while the machine runs.
+    /// Returns the moment on the clock that stops in suspend.
     pub(crate) fn awake(&self) -> Instant {
         self.awake
     }
@@ -53,21 +53,21 @@ impl Moment {
     /// The moment `span` later.
     #[must_use]
     pub fn after(&self, span: Duration) -> Moment {
-        // A century stands for ever, and does not overflow.
+        // A century counts as for ever, and does not overflow.
         let span = span.min(Duration::from_secs(100 * 365 * 24 * 3600));
         Moment { awake: self.awake + span, ..*self }
     }
 }
 
-/// Where a holder reads the time.
+/// The source of a holder's time.
 ///
-/// [`SystemClock`] is the one to use; [`FakeClock`] is for tests.
+/// Use [`SystemClock`]; [`FakeClock`] is for tests.
 #[async_trait]
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Reads the clock.
     fn now(&self) -> Moment;
 
-    /// Reads the time of day, which the memory backend makes tokens from and shows. It may step.
+    /// Reads the time of day. The memory backend makes tokens from it and shows it. It may step.
     fn wall(&self) -> SystemTime {
         SystemTime::now()
     }
@@ -93,7 +93,7 @@ impl Clock for SystemClock {
     }
 
     async fn sleep_until(&self, deadline: Moment) {
-        // Listens first, and reads the clock then: so no resume comes between.
+        // Listens before it reads the clock, so that no resume is missed.
         let mut resumes = Resumes::listen();
         loop {
             match self.now().until(deadline) {
@@ -104,7 +104,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves when a test says so.
+/// A clock that moves only when a test moves it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -122,7 +122,7 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// A clock that stands still.
+    /// Returns a clock that stands still.
     pub fn new() -> Self {
         Self { now: Mutex::new(SystemClock.now()), moved: watch::Sender::new(()) }
     }
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(start.since(clock.now()), Duration::ZERO);
     }
 
-    /// A slow machine takes nothing from a hold of a test that pauses the time.
+    /// A slow machine takes no time from a hold in a test with paused time.
     #[tokio::test(start_paused = true)]
     async fn c06_paused_time_is_the_only_time() {
         let (start, real) = (SystemClock.now(), std::time::Instant::now());

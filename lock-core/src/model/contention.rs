@@ -1,4 +1,4 @@
-//! Knowledge of the others when a lock is busy.
+//! The state of the other clients when a lock is busy.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use super::Label;
 
 /// A point on the server's clock, counted from a start of the server's choice.
 ///
-/// Two of them tell how long after the first reply a pushed grant was made, and so from when on the
-/// holder's clock the lease counts at the earliest.
+/// The difference of two such times tells how long after the first reply a pushed grant was made. So it gives the
+/// earliest start of the lease on the holder's clock.
 ///
-/// The time never falls back for one lock: a "busy" is told after each grant before it. Where the server's clock can be
-/// set back, the backend takes one more than the newest token of the lock instead, if that is more: a grant is told at its
-/// token.
+/// The time never falls back for one lock: a "busy" has a lower time than each later grant. If the server's clock can
+/// be set back, the backend takes the newest token of the lock plus one where that is greater; the time of a grant is
+/// then its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerTime(pub Duration);
 
-/// Knowledge of the others when a lock is busy.
+/// The state of the other clients when a lock is busy.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Contention {
@@ -24,17 +24,17 @@ pub struct Contention {
     pub ttl_left: Option<Duration>,
     /// The holder's own label.
     pub holder: Option<Label>,
-    /// Set if the holder is a key without a TTL that is not ours (C49): somebody has written something else under the
-    /// lock's name, or a client of locks forgot the TTL. Callers wait for it, and it stays until somebody deletes it.
+    /// True if the holder is a foreign key without a TTL (C49): somebody has written something else under the lock's
+    /// name, or a client of locks forgot the TTL. Callers wait for it, and it stays until somebody deletes it.
     pub foreign_without_ttl: bool,
     /// Number of waiters before us in the queue, not counting the holder.
     pub position: Option<u64>,
-    /// When this was so, on the server's clock.
+    /// Time of this state on the server's clock.
     pub at: Option<ServerTime>,
 }
 
 impl Contention {
-    /// Nothing is known but that the lock is busy.
+    /// A busy lock of which nothing else is known.
     pub fn unknown() -> Self {
         Self::default()
     }

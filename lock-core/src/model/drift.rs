@@ -4,29 +4,28 @@ use std::time::Duration;
 
 /// Margin that the holder takes off a TTL (C5), because its clock and the server's may run at different rates.
 ///
-/// The default, 1 % and 2 ms, is Redlock's: the percentage covers the rates, the constant covers a
-/// server that counts in milliseconds. A host whose clock is slewed faster than that (chrony's
-/// `maxslewrate` allows 8 %) wants a larger rate.
+/// The default, 1 % and 2 ms, is Redlock's: the percentage covers the rates, the constant covers a server that counts
+/// in milliseconds. A host whose clock is slewed by more than 1 % needs a larger rate (chrony's `maxslewrate` allows
+/// 8 %).
 ///
-/// A larger constant is a **margin**: with 5 s a holder stops believing 5 s before the server lets another in, which is
-/// its time to stop its work. A TTL of which nothing is left is refused.
+/// A larger constant is a **margin**: with 5 s a holder stops believing 5 s before the server grants the lock to
+/// another, and can stop its work in that time. A TTL without any time left is refused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Drift {
-    /// The part of the TTL that is taken off, 0.0 to 0.5.
+    /// The part of the TTL that is subtracted, 0.0 to 0.5.
     pub rate: f64,
-    /// Taken off besides.
+    /// The time that is subtracted besides.
     pub constant: Duration,
 }
 
 impl Drift {
-    /// Takes `rate` of a TTL off, and `constant` besides. A rate outside 0.0 to 0.5 is brought
-    /// into that range.
+    /// Subtracts `rate` of a TTL, and `constant` besides. A rate outside 0.0 to 0.5 is brought into that range.
     pub fn new(rate: f64, constant: Duration) -> Self {
         Self { rate: if rate.is_nan() { 0.5 } else { rate.clamp(0.0, 0.5) }, constant }
     }
 
-    /// Returns the time for which a holder may believe in a hold of `ttl`, counted from before it asked.
+    /// Returns the time for which a holder may believe in a hold of `ttl`, counted from before its request.
     pub fn validity(&self, ttl: Duration) -> Duration {
         let Self { rate, constant } = Self::new(self.rate, self.constant);
         // C5: the TTL less the drift.

@@ -9,11 +9,11 @@ use super::{
     Occurrence,
 };
 
-/// Why an operation on a lock did not do what was asked.
+/// The reason why an operation on a lock failed.
 ///
-/// Texts are one line that names the lock, the cause and the remedy. None holds an owner id or a password.
-/// Since the text has the whole cause, [`Error::source`] is `None`: what prints chains says nothing twice.
-/// The backend's error is the field `source`, and the driver's is its [`cause`](BackendError::cause).
+/// Texts are one line that names the lock, the cause and the remedy. They hold no owner id and no password. The text
+/// has the whole cause, so [`Error::source`] is `None`, and a printed chain repeats nothing. The backend's error is
+/// the field `source`, and the driver's is its [`cause`](BackendError::cause).
 ///
 /// # What to do about it
 /// | error | [is](Self::is_busy) | try again? | HTTP |
@@ -44,19 +44,19 @@ pub enum LockError {
     NotAcquired {
         /// The lock.
         name: LockName,
-        /// Knowledge of the others.
+        /// State of the other clients.
         contention: Contention,
     },
-    /// The lock did not become free within the wait, or the server gave no answer of use within it.
+    /// The lock did not become free within the wait, or the server gave no usable answer within it.
     Timeout {
         /// The lock.
         name: LockName,
         /// Length of the wait.
         waited: Duration,
-        /// Last knowledge of the others; `None` if no answer came within the wait.
+        /// Last known state of the other clients; `None` if no answer came within the wait.
         contention: Option<Contention>,
     },
-    /// The hold is over, though nobody released it. It cannot be had back: acquire the lock anew.
+    /// The hold is over, though nobody released it. It cannot be restored: acquire the lock anew.
     Lost {
         /// The lock.
         name: LockName,
@@ -71,7 +71,7 @@ pub enum LockError {
         /// The lock.
         name: LockName,
     },
-    /// The holder was evicted, and the fence of its resource could not be advanced past its token: it
+    /// The holder was evicted, but the fence of its resource could not be advanced past its token. The former holder
     /// may write until the next holder has advanced the fence.
     Unfenced {
         /// The lock.
@@ -79,8 +79,8 @@ pub enum LockError {
         /// Error of the fence.
         source: FenceError,
     },
-    /// The run ended well, and it is not known whether that was recorded (C42): a later run of the same
-    /// occurrence may repeat it.
+    /// The run ended well, but the outcome of its recording is unknown (C42): a later run of the same occurrence may
+    /// repeat it.
     Unrecorded {
         /// The lock.
         name: LockName,
@@ -89,7 +89,7 @@ pub enum LockError {
         /// Error of the backend.
         source: BackendError,
     },
-    /// The backend cannot do what was asked, and [says so](crate::Capabilities). Nothing was sent.
+    /// The backend cannot do this, and [says so](crate::Capabilities). Nothing was sent.
     Unsupported {
         /// The lock.
         name: LockName,
@@ -103,26 +103,26 @@ pub enum LockError {
         /// The lock.
         name: LockName,
     },
-    /// The runtime of the client's two tasks does not run them, so that nothing would be renewed or given back.
-    /// Nothing was sent. [`ClientOptions::runtime`](crate::ClientOptions::runtime) names one that lives as long as the
-    /// client.
+    /// The runtime of the client's two tasks does not run them, so that nothing would be renewed or released. Nothing
+    /// was sent. Name a runtime that lives as long as the client by
+    /// [`ClientOptions::runtime`](crate::ClientOptions::runtime).
     RuntimeStopped {
         /// The lock.
         name: LockName,
-        /// For how long the tasks have not run; `None` if the runtime has ended.
+        /// The time for which the tasks have not run; `None` if the runtime has ended.
         still_for: Option<Duration>,
     },
-    /// The store has something else in the place of the lock, which no client of locks has written (C49). Waiting would
-    /// not help, so this comes at once, whatever the request's wait.
+    /// The lock's place in the store holds something that no client of locks has written (C49). Waiting would not
+    /// help, so this error comes at once, whatever the request's wait.
     NotALock {
         /// The lock.
         name: LockName,
         /// The thing that is there, such as "a key of type list".
         found: String,
     },
-    /// The request is for one of a number of permits, and the lock is held as one of another number (C33):
-    /// the number is a property of the lock. A request that waits asks again until nobody holds it with the other
-    /// number, so that a deploy can change the number; then this comes at the end of its wait, else at once.
+    /// The request is for one of a number of permits, and the lock is held as one of another number (C33): the number
+    /// is a property of the lock. A request that waits asks again until no hold with the other number is left, so
+    /// that a deploy can change the number. This error comes at the end of its wait, else at once.
     Conflict {
         /// The lock.
         name: LockName,
@@ -133,16 +133,16 @@ pub enum LockError {
     },
     /// Some of several servers did not answer a listing.
     Incomplete {
-        /// The locks of those that answered, as a listing shows them.
+        /// The locks of the servers that answered, as a listing shows them.
         held: Vec<LockState>,
-        /// Names the servers that did not answer, and tells why.
+        /// Names the servers that did not answer, with the reasons.
         source: BackendError,
     },
     /// The backend could not be reached, or refused.
     Backend {
         /// The operation that failed.
         operation: &'static str,
-        /// To which lock, where it was one.
+        /// The lock, if the operation was about one.
         name: Option<LockName>,
         /// Error of the backend.
         source: BackendError,
@@ -156,7 +156,7 @@ impl LockError {
         self.contention().is_some()
     }
 
-    /// Returns what is known of those who have the lock.
+    /// Returns the known state of the other clients.
     pub(crate) fn contention(&self) -> Option<&Contention> {
         match self {
             Self::NotAcquired { contention, .. } => Some(contention),
@@ -181,13 +181,13 @@ impl LockError {
         }
     }
 
-    /// The backend did not do what `operation` says, to the lock called `name` if it was about one.
+    /// The backend failed at `operation`, on the lock `name` if it was about one.
     pub(crate) fn backend(
         operation: &'static str,
         name: Option<&LockName>,
         source: BackendError,
     ) -> Self {
-        // C49: every operation that meets it says so in the same way.
+        // C49: every operation reports a foreign key in the same way.
         if let (Some(name), Some(found)) = (name, source.found()) {
             return Self::NotALock { name: name.clone(), found: found.to_owned() };
         }
@@ -282,7 +282,7 @@ impl fmt::Display for LockError {
     }
 }
 
-/// The text of each has its cause.
+/// `Display` has the whole cause, so there is no source.
 impl Error for LockError {}
 
 impl From<InvalidInput> for LockError {

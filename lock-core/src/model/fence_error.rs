@@ -1,15 +1,15 @@
-//! Why a fence did not let a token pass.
+//! The reason why a fence refused a token.
 
 use std::error::Error;
 use std::fmt;
 
 use super::{BackendError, FencingToken};
 
-/// A token that is this far behind is of a holder that was paused for a minute, or of another store: tokens are times in
-/// microseconds, or count on from such a time.
+/// A token that is this far behind is that of a holder that was paused for a minute, or comes from another store.
+/// Tokens are times in microseconds, or count on from such a time.
 const OTHER_STORE: u64 = 60_000_000;
 
-/// Why a fence did not let a token pass. The text has the whole cause, in one line.
+/// The reason why a fence refused a token. The text has the whole cause, in one line.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FenceError {
@@ -48,7 +48,7 @@ impl fmt::Display for FenceError {
     }
 }
 
-/// The text of each has its cause.
+/// `Display` has the whole cause, so there is no source.
 impl Error for FenceError {}
 
 impl From<BackendError> for FenceError {

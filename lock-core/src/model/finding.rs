@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One thing that a [`doctor`](crate::Admin::doctor) looked at.
+/// One result of a [`doctor`](crate::Admin::doctor).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -35,12 +35,12 @@ impl Finding {
         Self { check, health: Health::Good, seen: seen.into(), remedy: None }
     }
 
-    /// Something that endangers locks, and what to do about it.
+    /// A danger to locks, and its remedy.
     pub fn risk(check: &'static str, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { check, health: Health::Risk, seen: seen.into(), remedy: Some(remedy.into()) }
     }
 
-    /// Something that could not be looked at, and what it would take.
+    /// Something that could not be checked, and the remedy.
     pub fn unknown(check: &'static str, why: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { check, health: Health::Unknown, seen: why.into(), remedy: Some(remedy.into()) }
     }

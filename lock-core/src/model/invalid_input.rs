@@ -23,7 +23,7 @@ pub enum InputKind {
     /// An occurrence (C42): 1 to [`Occurrence::MAX_BYTES`](crate::Occurrence::MAX_BYTES) bytes of UTF-8 without
     /// control characters.
     Occurrence,
-    /// For how long a record is kept (C42): 10 ms to ten years.
+    /// The time for which a record is kept (C42): 10 ms to ten years.
     Remember,
     /// A fencing token (C22): an integer from 1 to [`FencingToken::MAX`](crate::FencingToken::MAX).
     Token,
@@ -35,7 +35,7 @@ pub enum InputKind {
 
 /// Input that is outside its limits. Nothing was sent.
 ///
-/// The text names the input, its limits and the remedy. It shows at most the start of the input, escaped, and
+/// The text names the input, its limits and the remedy. It shows at most the start of the input, escaped. It shows
 /// nothing of a lease or an owner id, since these are secrets.
 ///
 /// ```

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::invalid_input::{InputKind, InvalidInput};
 
-/// Kind of a hold: which other holds the lock allows beside it (C33).
+/// Kind of a hold, which decides on the other holds beside it (C33).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Kind {
-    /// Nobody: a mutex, or a writer.
+    /// No other hold: a mutex, or a writer.
     #[default]
     Exclusive,
     /// Other shared holds: a reader.
@@ -102,14 +102,14 @@ impl Slots {
     /// No slots: those of an exclusive or a shared hold.
     pub const NONE: Self = Self(None);
 
-    /// The slots, which are sorted here.
+    /// Returns the slots, sorted.
     pub fn new(slots: impl IntoIterator<Item = u16>) -> Self {
         let mut slots: Vec<u16> = slots.into_iter().collect();
         slots.sort_unstable();
         Self((!slots.is_empty()).then(|| slots.into()))
     }
 
-    /// Reads numbers with commas between them; `None` if that is not what it is.
+    /// Parses numbers with commas between them; `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let slots = text.split(',').map(|slot| slot.parse().ok());
         slots.collect::<Option<Vec<u16>>>().map(Self::new)

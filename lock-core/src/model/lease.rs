@@ -9,7 +9,7 @@ use super::{
     Permits, Slots, SystemClock, Ttl,
 };
 
-/// The proof of a hold: which lock, by whom, with which token, and until when to believe in it.
+/// The proof of a hold: its lock, its owner, its token, and the time until which to believe in it.
 ///
 /// A lease is plain data. It neither renews nor releases itself; a [`LockGuard`](crate::LockGuard)
 /// does. Take a lease out of a guard with [`detach`](crate::LockGuard::detach) to hand the hold to
@@ -21,20 +21,19 @@ pub struct Lease {
     pub(crate) name: LockName,
     pub(crate) owner: OwnerId,
     pub(crate) token: FencingToken,
-    /// The token under which the server knows the hold. It is less than `token` if the hold was passed on
-    /// within its client.
+    /// The token of the hold on the server. It is less than `token` if the hold was passed on within its client.
     pub(crate) granted_as: FencingToken,
-    /// The TTL that its holder asks for at each renewal.
+    /// The TTL that each renewal asks for.
     pub(crate) asked: Ttl,
     /// The TTL of the server's last grant or extension.
     pub(crate) granted: Duration,
     pub(crate) deadline: Moment,
-    /// The kind: which other holds the lock allows beside this one.
+    /// The kind, which decides on the other holds beside this one.
     pub(crate) kind: Kind,
     pub(crate) slots: Slots,
-    /// Set if a request of the claim was never answered, and so may come after the release.
+    /// True if a request of the claim was never answered, and so may arrive after the release.
     pub(crate) unresolved: bool,
-    /// For how long it keeps others out though its work may end earlier (C41).
+    /// The span for which the hold keeps others out though its work may end earlier (C41).
     pub(crate) at_least: Option<Box<AtLeast>>,
 }
 
@@ -54,7 +53,7 @@ impl Lease {
         self.token
     }
 
-    /// Returns the kind: which other holds the lock allows beside this one.
+    /// Returns the kind, which decides on the other holds beside this one.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -66,27 +65,27 @@ impl Lease {
 
     /// Returns the time for which the server keeps the lease from its grant or last extension.
     ///
-    /// It is what the server said, which may be less than was asked (a first grant that was pushed
-    /// to a waiter is short until it is renewed) or more (a server that counts whole seconds).
+    /// This is the server's TTL. It may be less than was asked (the first grant that was pushed to a waiter is short
+    /// until it is renewed) or more (a server that counts whole seconds).
     pub fn ttl(&self) -> Duration {
         self.granted
     }
 
-    /// When the holder must stop believing, on its own clock.
+    /// Returns the moment on the holder's own clock at which the holder must stop believing.
     pub fn deadline(&self) -> Moment {
         self.deadline
     }
 
-    /// Returns the longest time that the server may keep it from its last grant or extension.
+    /// Returns the longest time that the server may keep the lease from its last grant or extension.
     pub(crate) fn kept_for(&self) -> Duration {
         self.granted.max(self.asked.as_duration())
     }
 
-    /// Writes the lease down for another process. **Treat the text as a password**: whoever has it
-    /// can extend and release the hold.
+    /// Exports the lease for another process. **Treat the text as a password**: everybody who has it can extend and
+    /// release the hold.
     ///
-    /// The deadline is not part of it, since clocks differ: [`import`](Lease::import) yields a
-    /// lease that is not believed until [`attach`](crate::LockClient::attach) has proven it.
+    /// The text has no deadline, since clocks differ: [`import`](Lease::import) returns a lease that is not believed
+    /// until [`attach`](crate::LockClient::attach) has proven it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -115,7 +114,7 @@ impl Lease {
     /// Reads what [`export`](Lease::export) wrote.
     ///
     /// # Errors
-    /// [`InvalidInput`] if the text is not an exported lease. No part of it is repeated.
+    /// [`InvalidInput`] if the text is not an exported lease. The error shows no part of the text.
     pub fn import(text: &str) -> Result<Self, InvalidInput> {
         let mut parts = text.splitn(5, ':');
         let mut part = || parts.next().unwrap_or_default();
@@ -157,7 +156,7 @@ impl Lease {
 const RESOLVED: &str = "lease1";
 const UNRESOLVED: &str = "lease1-unresolved";
 
-/// The token of a hold, and the one under which the server knows it, where that is another.
+/// Parses the token of a hold, and its token on the server if that is another.
 fn tokens(text: &str) -> Option<(FencingToken, FencingToken)> {
     let (token, granted_as) = text.split_once('/').unwrap_or((text, text));
     Some((token.parse().ok()?, granted_as.parse().ok()?))
@@ -187,14 +186,14 @@ fn kind_of(text: &str) -> Option<(Kind, Slots)> {
     }
 }
 
-/// Text behind the TTL of a hold that keeps others out for longer (C41): `+` and the milliseconds left.
+/// Text behind the TTL of a hold that keeps others out for longer (C41): `+` and the remaining milliseconds.
 fn at_least_suffix(at_least: Option<&AtLeast>) -> String {
     let left = at_least.and_then(AtLeast::left);
     left.map_or_else(String::new, |left| format!("+{}", left.as_millis()))
 }
 
-/// Reads an [`at_least_suffix`] without its `+`. The span begins anew with what was left: it ends later by the time on
-/// the way, and never earlier.
+/// Reads an [`at_least_suffix`] without its `+`. The span begins anew with the remaining time, so it can only end
+/// later: by the time that the text was on its way.
 fn at_least_of(text: &str) -> Result<Box<AtLeast>, InvalidInput> {
     let left =
         millis(text).ok_or_else(|| refused("what is left of its span is not 10 ms to 24 h"))?;
@@ -205,7 +204,7 @@ fn millis(text: &str) -> Option<Ttl> {
     Ttl::new(Duration::from_millis(text.parse().ok()?)).ok()
 }
 
-/// The error of a text that is not an exported lease, without the text, which may be most of one.
+/// The error for a text that is not an exported lease. It shows nothing of the text, which may be most of a lease.
 fn refused(reason: &str) -> InvalidInput {
     InvalidInput::new(InputKind::Lease, format!("not an exported lease: {reason}"))
 }

@@ -10,7 +10,7 @@ pub enum LostReason {
     Expired,
     /// Its [bound](crate::LockRequest::max_hold) was over, so that it was not renewed any more.
     MaxHold,
-    /// The server says that it is not ours any more.
+    /// The server answered that the hold is not ours any more.
     Evicted,
     /// The connection that is the lock was closed.
     Disconnected,

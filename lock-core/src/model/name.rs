@@ -12,8 +12,8 @@ use super::readable::Readable;
 /// a backend, and no name can meet another's companions. Two locks are the same exactly when their
 /// names are the same bytes; there is no normalisation.
 ///
-/// [`as_str`](Self::as_str) is the name as it was given. `Display` is for people: it escapes characters
-/// that cannot be seen or that reorder text, so that no name can pass for another.
+/// [`as_str`](Self::as_str) is the name as it was given. `Display` is for people: it escapes characters that are
+/// invisible or reorder text, so that no name can look like another.
 ///
 /// ```
 /// use lock_core::LockName;
@@ -49,8 +49,8 @@ impl LockName {
     }
 }
 
-/// A holder's own label, for people who look at a lock: 0 to 128 bytes of UTF-8 without control characters. It
-/// decides nothing.
+/// A holder's own label, for people who inspect a lock: 0 to 128 bytes of UTF-8 without control characters. The label
+/// has no effect.
 ///
 /// ```
 /// use lock_core::Label;
@@ -131,7 +131,7 @@ fn text_fault(text: &str, min: usize, max: usize) -> Option<&'static str> {
     }
 }
 
-/// The error of a text that has a `fault`, and is to have so many `bytes`.
+/// The error for a text that has a `fault`, and must have `bytes` bytes.
 fn refused(kind: InputKind, what: &str, text: &str, fault: &str, bytes: &str) -> InvalidInput {
     let shown = excerpt(text);
     let message = format!(
@@ -140,7 +140,7 @@ fn refused(kind: InputKind, what: &str, text: &str, fault: &str, bytes: &str) ->
     InvalidInput::new(kind, message)
 }
 
-/// As much of a refused text as an error message can bear, escaped.
+/// Returns the start of a refused text for an error message, escaped.
 fn excerpt(text: &str) -> String {
     const SHOWN: usize = 40;
     let start: String = text.chars().take(SHOWN).collect();
@@ -159,7 +159,7 @@ macro_rules! text {
             }
         }
 
-        /// For people: what they could not see, or what would reorder what they see, is escaped.
+        /// For people: escapes characters that are invisible or reorder text.
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(&Readable::new(&self.0).to_string())

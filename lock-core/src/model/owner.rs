@@ -8,12 +8,12 @@ use uuid::Uuid;
 use super::invalid_input::{InputKind, InvalidInput};
 use super::random::owner_bits;
 
-/// Owner of a hold (C3): 128 random bits, drawn anew for each acquisition. The first of them then tells a candidate of an
-/// election from all others (C40).
+/// Owner of a hold (C3): 128 random bits, drawn anew for each acquisition. The first bit is set for a candidate of an
+/// election (C40).
 ///
-/// An owner id is a **capability**: who knows it can extend and release the hold. It is therefore
-/// drawn by the client before the first byte is sent, and `Debug` and `Display` show no more than
-/// its first 8 hex digits. Only [`expose`](OwnerId::expose) tells it whole.
+/// An owner id is a **capability**: everybody who knows it can extend and release the hold. So the client draws it
+/// before it sends the first byte, and `Debug` and `Display` show only its first 8 hex digits. Only
+/// [`expose`](OwnerId::expose) returns all digits.
 ///
 /// ```
 /// use lock_core::OwnerId;
@@ -25,8 +25,8 @@ use super::random::owner_bits;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OwnerId(Uuid);
 
-/// The bit that the owner id of a candidate has. It is among the digits that are shown, so that each store tells a
-/// leader from a holder that was not elected.
+/// The bit that marks the owner id of a candidate. It is among the digits that are shown, so each store can
+/// distinguish a leader from another holder.
 const CANDIDATE: u128 = 1 << 127;
 
 impl OwnerId {
@@ -56,17 +56,17 @@ impl OwnerId {
         u32::from_str_radix(digits, 16).is_ok_and(|first| u128::from(first) << 96 & CANDIDATE != 0)
     }
 
-    /// The owner of a hold that outlasts its work (C41): nobody, for no claim is made under it.
+    /// Returns the owner of a hold that outlasts its work (C41). No claim is made with this owner.
     ///
-    /// A backend gives it the hold that [`release_after`](crate::backend::RecordsRuns::release_after) keeps. So
-    /// nothing that the former owner sends can extend or end that hold, and a repeat still finds it. It
-    /// shows the same first 8 hex digits, since it tells who had the lock.
+    /// [`release_after`](crate::backend::RecordsRuns::release_after) gives the kept hold to this owner. So no request
+    /// of the former owner can extend or end that hold, and a repeated call still finds it. The first 8 hex digits
+    /// stay the same, since they show who had the lock.
     #[must_use]
     pub fn retired(self) -> Self {
         Self(Uuid::from_u128(self.0.as_u128() ^ 1))
     }
 
-    /// The whole id as 32 lower-case hex digits. Treat it as a password.
+    /// Returns the whole id as 32 lower-case hex digits. Treat it as a password.
     pub fn expose(&self) -> String {
         self.0.as_simple().to_string()
     }
@@ -79,7 +79,7 @@ impl FromStr for OwnerId {
     fn from_str(text: &str) -> Result<Self, InvalidInput> {
         let whole = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
         let id = whole.then(|| Uuid::try_parse(text).ok()).flatten();
-        // C3: the text is not repeated, since it may be most of an id.
+        // C3: the error does not repeat the text, since it may be most of an id.
         let refused =
             || InvalidInput::new(InputKind::Owner, "not an owner id: an owner id is 32 hex digits");
         id.map(Self).ok_or_else(refused)
@@ -88,7 +88,7 @@ impl FromStr for OwnerId {
 
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // C3: all that any text shows of it.
+        // C3: no text shows more of an owner id.
         write!(f, "{:08x}", self.0.as_u128() >> 96)
     }
 }

@@ -11,26 +11,26 @@ thread_local! {
     static SEEDED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// From now on every draw on this thread follows from `seed`. For simulations: owner ids can be foretold then.
+/// Makes every later draw on this thread follow from `seed`. For simulations: owner ids can then be predicted.
 pub fn seed_this_thread(seed: u64) {
     SEEDED.set(Some(seed));
 }
 
-/// Bits that nobody can foretell, for an owner id.
+/// Returns unpredictable bits for an owner id.
 pub(super) fn owner_bits() -> u128 {
     if let Some(high) = seeded() {
         return u128::from(high) << 64 | u128::from(seeded().unwrap_or_default());
     }
     let mut bits = [0; 16];
-    // A generator of our own would draw the same for parent and child after a fork, and both would
-    // be taken for one owner.
+    // A generator of our own would draw the same bits for parent and child after a fork, and the two would count as
+    // one owner.
     if SysRng.try_fill_bytes(&mut bits).is_err() {
         bits = rand::random();
     }
     u128::from_be_bytes(bits)
 }
 
-/// A number of `range`.
+/// Returns a random number of `range`.
 pub(crate) fn within(range: Range<f64>) -> f64 {
     match seeded() {
         // The 53 bits of a float's fraction.

@@ -1,13 +1,12 @@
-//! Text of strangers, as people may read it.
+//! Text of strangers, made safe to read.
 
 use std::fmt::{self, Write};
 use std::iter::repeat_n;
 
-/// Shows a text with the characters escaped that cannot be seen, or that reorder what is seen: so that
-/// what an operator reads is what stands there.
+/// Shows a text with invisible and reordering characters escaped, so that an operator reads the real text.
 ///
-/// What can be seen stays as it is, in any script. Letters that look alike are not told apart. `Display`
-/// of [`LockName`](crate::LockName) and [`Label`](crate::Label) shows them so.
+/// Visible characters stay as they are, in any script. Letters that look alike are not distinguished. `Display` of
+/// [`LockName`](crate::LockName) and [`Label`](crate::Label) uses this.
 ///
 /// ```
 /// use lock_core::Readable;
@@ -26,15 +25,15 @@ pub struct Readable<'a> {
 impl<'a> Readable<'a> {
     /// Shows `text`, the words of a stranger.
     ///
-    /// No two texts are shown alike because of an escape: backslashes are doubled where what follows is
-    /// an escape or could pass for one. So an odd number of backslashes before `u{` is an escape, and an
-    /// even number stands in the text.
+    /// Different texts are always shown differently: backslashes are doubled before an escape, and before text that
+    /// looks like an escape. So an odd number of backslashes before `u{` is an escape, and an even number is in the
+    /// text.
     pub fn new(text: &'a str) -> Self {
         Self { text, kept: &[], holds_readable_parts: false }
     }
 
-    /// Shows `text`, parts of which were made readable before, such as an error that names a lock. Its
-    /// backslashes stay as they are, so that nothing is escaped twice.
+    /// Shows `text` with parts that are already readable, such as an error that names a lock. Backslashes stay as
+    /// they are, so that nothing is escaped twice.
     pub fn again(text: &'a str) -> Self {
         Self { holds_readable_parts: true, ..Self::new(text) }
     }
@@ -49,7 +48,7 @@ impl<'a> Readable<'a> {
         is_hidden(character) && !self.kept.contains(&character)
     }
 
-    /// Returns the number of backslashes that stand for one, before `rest`.
+    /// Returns the number of backslashes that one backslash before `rest` becomes.
     fn factor(&self, rest: &str) -> usize {
         let passes_for_escape =
             rest.starts_with("u{") || rest.chars().next().is_some_and(|next| self.is_escaped(next));
@@ -78,20 +77,20 @@ impl fmt::Display for Readable<'_> {
     }
 }
 
-/// Returns true if a character cannot be seen, or reorders the visible ones.
+/// Returns true if a character is invisible or reorders visible ones.
 fn is_hidden(character: char) -> bool {
     if character.is_ascii_graphic() || character == ' ' {
         return false;
     }
     character.is_control() || is_blank(character) || {
-        // After a letter, where a combining mark can be seen.
+        // After a letter, since a combining mark is visible there.
         let shown = ['a', character].iter().collect::<String>();
         let escaped = shown.escape_debug().skip(1).take(2).collect::<String>();
         escaped == "\\u"
     }
 }
 
-/// Characters that count as letters or marks, and draw nothing.
+/// Returns true for characters that count as letters or marks, and draw nothing.
 fn is_blank(character: char) -> bool {
     matches!(character,
         '\u{34f}'

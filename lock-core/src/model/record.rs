@@ -11,7 +11,7 @@ use super::{FencingToken, InputKind, InvalidInput, Lease, LockName, Occurrence, 
 pub struct RecordedRun {
     /// The occurrence of the run.
     pub occurrence: Occurrence,
-    /// The token under which it ran.
+    /// The token of the run.
     pub token: FencingToken,
 }
 
@@ -22,7 +22,7 @@ impl RecordedRun {
     }
 }
 
-/// A record is kept for no longer: ten years.
+/// Longest time for which a record is kept: ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// A run that ended well, to be recorded beside the lock that it held (C42).
@@ -31,10 +31,10 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 pub struct Record {
     /// The lock.
     pub name: LockName,
-    /// The holder, who alone may record.
+    /// The holder. Nobody else may record.
     pub owner: OwnerId,
-    /// The token of the hold, which is recorded too. An owner that lost the lock may hold it once more under
-    /// another token, and cannot record for the hold that it lost.
+    /// The token of the hold, which is recorded too. An owner that lost the lock may hold it again under another
+    /// token, and cannot record for the lost hold.
     pub token: FencingToken,
     /// The occurrence of the run.
     pub occurrence: Occurrence,
@@ -43,10 +43,10 @@ pub struct Record {
 }
 
 impl Record {
-    /// Records that the hold that `lease` proves was a run of `occurrence`.
+    /// Makes the record of a run of `occurrence` under the hold that `lease` proves.
     ///
     /// # Errors
-    /// [`InvalidInput`] if it is to be kept for less than 10 ms or more than ten years.
+    /// [`InvalidInput`] if `remember` is less than 10 ms or more than ten years.
     pub fn new(
         lease: &Lease,
         occurrence: Occurrence,
@@ -57,7 +57,7 @@ impl Record {
         Ok(Self { name, owner, token, occurrence, remember })
     }
 
-    /// Fails if a record cannot be kept for so long.
+    /// Fails if `remember` is less than 10 ms or more than ten years.
     pub(crate) fn check_remember(remember: Duration) -> Result<(), InvalidInput> {
         if (Ttl::MIN.as_duration()..=LONGEST).contains(&remember) {
             return Ok(());
@@ -66,7 +66,7 @@ impl Record {
         Err(InvalidInput::new(InputKind::Remember, text))
     }
 
-    /// Returns the time for which the server keeps the record, in milliseconds on the wire. Parts round up.
+    /// Returns the time for which the server keeps the record, in whole milliseconds, rounded up.
     pub fn remember_millis(&self) -> u64 {
         u64::try_from(self.remember.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }

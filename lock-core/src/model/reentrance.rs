@@ -1,4 +1,4 @@
-//! The right to ask again for a lock that one holds.
+//! The right to ask again for a lock that one holds already.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,17 +6,17 @@ static DRAWN: AtomicU64 = AtomicU64::new(0);
 
 /// The right to ask again for a held lock: requests with one `Reentrance`, and its clones, share one hold (C43).
 ///
-/// A task that asks twice for a lock waits for itself. Where a function that takes the lock calls another one
-/// that takes it too, hand a `Reentrance` from one to the other. It is never found by thread or task: whoever
-/// has it may hold together.
+/// A task that asks twice for a lock waits for itself. If a function that takes the lock calls another one that takes
+/// it too, pass a `Reentrance` from the first to the second. The client never finds one by thread or task: everybody
+/// who has it may share the hold.
 ///
-/// - The guards of one hold have the same token. The last of them to go gives the lock back.
+/// - The guards of one hold have the same token. The drop of the last one releases the lock.
 /// - The hold has the longest TTL of the requests. Its label, its bound ([`max_hold`]) and its place in the
 ///   queue are those of the request that acquired it.
-/// - A hold of one kind is shared by requests of that kind, and one that is held alone by readers too. Who
-///   holds as a reader and asks to hold alone **waits for itself**.
+/// - Requests of one kind share a hold of that kind. A shared request also shares an exclusive hold. A reader that
+///   asks for an exclusive hold **waits for itself**.
 /// - A loss ends the hold for all of its guards. The next request acquires the lock anew.
-/// - It works within one client. To another process a lease is handed over, by [`detach`] and [`attach`].
+/// - It works within one client. Use [`detach`] and [`attach`] to hand a lease to another process.
 ///
 /// [`max_hold`]: crate::LockRequest::max_hold
 /// [`detach`]: crate::LockGuard::detach

@@ -17,14 +17,14 @@ pub enum Wait {
     /// Until the span is over, then [`Timeout`](LockError::Timeout), also if it is too short for an
     /// answer of the server. A span of zero is one attempt.
     AtMost(Duration),
-    /// Until this moment, then as [`AtMost`](Self::AtMost). A moment that is past is one attempt.
+    /// Until this moment, then as [`AtMost`](Self::AtMost). A moment in the past is one attempt.
     Until(Instant),
-    /// For as long as the lock is held by others. It never ends as [`Timeout`](LockError::Timeout).
+    /// Until the lock is free. It never ends as [`Timeout`](LockError::Timeout).
     Forever,
 }
 
 impl Wait {
-    /// Returns true if a busy lock is waited for.
+    /// Returns true if the request waits for a busy lock.
     pub(crate) fn waits(self) -> bool {
         self.span() != Some(Duration::ZERO)
     }
@@ -42,7 +42,7 @@ impl Wait {
         }
     }
 
-    /// The wait from now on, with a deadline as the span that is left.
+    /// Returns the wait from now on; a deadline becomes the remaining span.
     fn starting_now(self) -> Self {
         match self {
             Self::Until(_) => self.span().map_or(self, Self::AtMost),
@@ -69,11 +69,11 @@ impl From<tokio::time::Instant> for Wait {
     }
 }
 
-/// One acquisition, as the caller words it.
+/// One acquisition, as the caller asks for it.
 ///
-/// A name alone is a request: what it leaves open is as the client's options say, else a wait for ever
-/// and a TTL of 30 s. Nothing is checked until
-/// the request is used, so that it reads in one line; a bad part is then refused before any I/O.
+/// A name alone is a request: the client's options give the rest, else the wait is for ever and the TTL is 30 s. A
+/// request is checked only when it is used, so that it can be built in one line. A bad part is then refused before
+/// any I/O.
 ///
 /// ```
 /// use std::time::Duration;
@@ -97,7 +97,7 @@ pub struct LockRequest {
     listener: Listener<Contention>,
 }
 
-/// Tells the application of what happens while it waits, if it listens.
+/// Tells the application about a wait, if it listens.
 pub(crate) struct Listener<T>(Option<Arc<Tell<T>>>);
 
 type Tell<T> = dyn Fn(&T) + Send + Sync;
@@ -150,7 +150,7 @@ impl LockRequest {
     /// Sets the time for which the server keeps an unrenewed lease: 10 ms to 24 h. The default is that of the client,
     /// 30 s unless its options say otherwise.
     ///
-    /// It bounds how long the others wait when a holder dies.
+    /// The TTL bounds how long the others wait when a holder dies.
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { ttl: Some(ttl), ..self }
     }
@@ -161,30 +161,30 @@ impl LockRequest {
         Self { wait: Some(wait.into()), ..self }
     }
 
-    /// Sets the holder's label for those who look, up to 128 bytes. The default is that of the client, empty unless its
+    /// Sets the holder's label for observers, up to 128 bytes. The default is that of the client, empty unless its
     /// options say otherwise.
     pub fn label(self, label: impl AsRef<str>) -> Self {
         Self { label: Some(label.as_ref().to_owned()), ..self }
     }
 
-    /// Stops renewing after `span`, so that a holder that hangs loses the lock at the latest one
-    /// TTL later; default no bound.
+    /// Stops renewing after `span`, so that a holder that hangs loses the lock at the latest one TTL later. By
+    /// default there is no bound.
     pub fn max_hold(self, span: Duration) -> Self {
         Self { max_hold: Some(span), ..self }
     }
 
-    /// Asks for a shared hold, as a reader: other shared holds may be beside it, and nobody else (C33).
+    /// Asks for a shared hold, as a reader: other shared holds may exist beside it, and no others (C33).
     pub fn shared(self) -> Self {
         Self { kind: Ok(Kind::Shared), ..self }
     }
 
-    /// Asks for `taken` of the `of` permits of the lock, all or none, so that holds of up to `of` permits
-    /// together may be beside each other. Each permit is a slot of the hold's own, 0 to `of` − 1 (C36). A lock
-    /// has 1 to [`Permits::MAX`] permits, and a hold takes 1 to `of` of them.
+    /// Asks for `taken` of the `of` permits of the lock, all or none. Holds of up to `of` permits together may exist
+    /// beside each other. Each permit is a slot that belongs to this hold alone, 0 to `of` − 1 (C36). A lock has 1 to
+    /// [`Permits::MAX`] permits, and a hold takes 1 to `of` of them.
     ///
-    /// Everybody who uses the lock gives the same `of`: else [`LockError::Conflict`], at once if the request does not
-    /// wait, else at the end of its wait. So a deploy can change the number: requests with the new one wait until no hold
-    /// with the former one is left.
+    /// All users of the lock must give the same `of`: else [`LockError::Conflict`], at once if the request does not
+    /// wait, else at the end of its wait. A deploy can change the number: requests with the new one wait until no
+    /// hold with the former one is left.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -204,19 +204,19 @@ impl LockRequest {
         Self { reentrance: Some(me.clone()), ..self }
     }
 
-    /// Calls `listener` with each answer that the lock is busy, about once a second while it waits:
-    /// to show who holds it, and how many are before us. It must not block.
+    /// Calls `listener` with each answer that the lock is busy, about once a second during the wait. The answer has
+    /// the holder and the number of waiters before this one. The listener must not block.
     pub fn on_wait(self, listener: impl Fn(&Contention) + Send + Sync + 'static) -> Self {
         Self { listener: Listener::new(listener), ..self }
     }
 
-    /// The request, with these for what it leaves open.
+    /// Returns the request with these values for its unset parts.
     pub(crate) fn or(self, ttl: Option<Duration>, wait: Option<Wait>, label: Option<&str>) -> Self {
         let label = self.label.or_else(|| label.map(str::to_owned));
         Self { ttl: self.ttl.or(ttl), wait: self.wait.or(wait), label, ..self }
     }
 
-    /// The same request for another lock.
+    /// Returns the same request for another lock.
     pub(crate) fn for_name(&self, name: &LockName) -> Self {
         Self { name: name.as_str().to_owned(), ..self.clone() }
     }
@@ -244,7 +244,7 @@ impl LockRequest {
 
     /// Checks every part, and draws the owner of one acquisition.
     ///
-    /// Clients do it by themselves; it is for tests of backends.
+    /// Clients do this themselves; it is public for tests of backends.
     ///
     /// # Errors
     /// [`LockError::Invalid`].

@@ -1,4 +1,4 @@
-//! A lock as those see it who only look.
+//! A lock as observers see it.
 
 use std::time::{Duration, SystemTime};
 
@@ -28,17 +28,17 @@ impl LockState {
         Self { name, holders: holders.into_iter().collect(), waiters }
     }
 
-    /// Its holder, if it is held: the first, if there are several.
+    /// Returns its holder, if it is held: the first, if there are several.
     pub fn holder(&self) -> Option<&Holder> {
         self.holders.first()
     }
 
-    /// Returns true if this is more than `earlier` with time gone by: the TTL counts down, and a renewal sets it back.
+    /// Returns true if more than time has passed since `earlier`: the TTL counts down, and a renewal sets it back.
     pub fn differs_from(&self, earlier: &Self) -> bool {
         self.at_rest() != earlier.at_rest()
     }
 
-    /// The state with all that moves by itself set to zero.
+    /// Returns the state with all values that change by themselves set to zero.
     fn at_rest(&self) -> Self {
         let mut state = self.clone();
         for holder in &mut state.holders {
@@ -47,8 +47,8 @@ impl LockState {
         state
     }
 
-    /// Returns the listing of these locks: those that are held and whose names start with `prefix`, sorted by name, at
-    /// most `limit` of them.
+    /// Returns the listing of these locks: those that are held and whose names start with `prefix`, sorted by name,
+    /// at most `limit` of them.
     pub fn listed(all: impl IntoIterator<Item = Self>, prefix: &str, limit: usize) -> Vec<Self> {
         // C2: the prefix is data.
         let shown =
@@ -60,49 +60,49 @@ impl LockState {
     }
 }
 
-/// A holder as seen from outside. Nothing in it lets the one who looks act as the holder.
+/// A holder as seen from outside. It lets no observer act as the holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Holder {
-    /// The first 8 hex digits of its owner id; `None` if it is not one of ours.
+    /// The first 8 hex digits of its owner id; `None` for a foreign holder.
     pub owner: Option<String>,
-    /// Its fencing token; `None` if it is not one of ours.
+    /// Its fencing token; `None` for a foreign holder.
     pub token: Option<FencingToken>,
-    /// The lease lasts for this long if it is not renewed; `None` if for ever.
+    /// The lease lasts for this long if it is not renewed; `None` means for ever.
     pub ttl_left: Option<Duration>,
     /// The holder's own label.
     pub label: Label,
-    /// When it was granted (C45), on the server's wall clock; on etcd, which tells no time, on the holder's,
-    /// if it was granted at once. `None` if that is not known.
+    /// Time of the grant (C45) on the server's wall clock. etcd tells no time: there it is the time on the holder's
+    /// clock, if the lock was granted at once. `None` if it is not known.
     pub since: Option<SystemTime>,
-    /// The kind: which other holds the lock allows beside this one.
+    /// The kind, which decides on the other holds beside this one.
     pub kind: Kind,
     /// Its slots, if it is one of n.
     pub slots: Slots,
 }
 
 impl Holder {
-    /// A holder that is one of ours.
+    /// A holder that is a client of locks.
     pub fn ours(owner: OwnerId, token: FencingToken, ttl_left: Duration, label: Label) -> Self {
         let (owner, token) = (Some(owner.to_string()), Some(token));
         let (since, kind, slots) = (None, Kind::Exclusive, Slots::NONE);
         Self { owner, token, ttl_left: Some(ttl_left), label, since, kind, slots }
     }
 
-    /// The holder, which was granted the lock at `since` on the server's wall clock.
+    /// Sets the time of the grant on the server's wall clock.
     #[must_use]
     pub fn since(self, since: SystemTime) -> Self {
         Self { since: Some(since), ..self }
     }
 
-    /// The holder, of another kind than exclusive.
+    /// Sets the kind, if it is not exclusive.
     #[must_use]
     pub fn of_kind(self, kind: Kind, slots: Slots) -> Self {
         Self { kind, slots, ..self }
     }
 
-    /// A holder of which no more is known than how long its lease lasts.
+    /// A foreign holder, of which only the remaining lease time is known.
     pub fn foreign(ttl_left: Option<Duration>) -> Self {
         let (label, kind, slots) = (Label::default(), Kind::Exclusive, Slots::NONE);
         Self { owner: None, token: None, ttl_left, label, since: None, kind, slots }

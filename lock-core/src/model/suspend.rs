@@ -19,13 +19,13 @@ mod platform {
     use tokio::sync::watch;
     use tokio::time::sleep;
 
-    /// The step of a sleep where the kernel reports no resume.
+    /// The step of a sleep if the kernel reports no resume.
     const STEP: Duration = Duration::from_millis(50);
 
-    /// Reads for how long the machine was suspended since it started. It never shrinks.
+    /// Reads the time in suspend since the machine started. It never shrinks.
     pub(crate) fn slept() -> Duration {
         static LONGEST: AtomicU64 = AtomicU64::new(0);
-        // In this order: a pause between the readings makes the difference smaller, never larger.
+        // The order matters: a pause between the readings makes the difference smaller, never larger.
         let boot = read(ClockId::Boottime);
         let slept = boot.saturating_sub(read(ClockId::Monotonic)).as_nanos() as u64;
         let longest = LONGEST.load(Ordering::Relaxed);
@@ -55,7 +55,7 @@ mod platform {
             Self(resumed)
         }
 
-        /// Sleeps for `span`, or less if the machine has resumed since this listens.
+        /// Sleeps for `span`, or less if the machine has resumed since `listen`.
         pub(crate) async fn sleep(&mut self, span: Duration) {
             let Some(resumed) = &mut self.0 else { return sleep(span.min(STEP)).await };
             tokio::select! {
@@ -69,8 +69,8 @@ mod platform {
         }
     }
 
-    /// Starts the thread that waits for a resume. There is one in a process. It needs no runtime, and wakes for
-    /// a step of the wall clock alone, which a resume is.
+    /// Starts the thread that waits for a resume, one in a process. It needs no runtime. It wakes only for a step of
+    /// the wall clock, and a resume is such a step.
     fn watch_for_resume() -> io::Result<watch::Receiver<()>> {
         let timer = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::CLOEXEC)?;
         let never = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
@@ -83,7 +83,7 @@ mod platform {
         Ok(listener)
     }
 
-    /// Waits for as long as the kernel can tell.
+    /// Waits until the kernel's timer fails.
     fn wait_for_resume(mut timer: File, resumed: &watch::Sender<()>) {
         loop {
             match timer.read(&mut [0; 8]) {
@@ -97,7 +97,7 @@ mod platform {
     }
 }
 
-/// Elsewhere the clock of the timers is the only one.
+/// On other systems the clock of the timers is the only one.
 #[cfg(not(target_os = "linux"))]
 mod platform {
     use std::time::Duration;

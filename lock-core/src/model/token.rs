@@ -6,15 +6,14 @@ use std::str::FromStr;
 
 use super::invalid_input::{InputKind, InvalidInput};
 
-/// A fencing token (C22): greater than that of every earlier grant of the same lock.
+/// A fencing token (C22): greater than those of all earlier grants of the same lock.
 ///
-/// Send it with every write to the protected resource, and let the resource refuse what is older
-/// than the newest it has seen (see [`Fence`](crate::Fence)). It is a non-zero integer below
-/// 2<sup>53</sup>, so that it survives JSON, JavaScript and Lua. It is constant for the life of a
-/// hold: extending keeps it.
+/// Send it with every write to the protected resource. The resource must refuse tokens that are older than the newest
+/// it has seen (see [`Fence`](crate::Fence)). A token is a non-zero integer below 2<sup>53</sup>, so that it survives
+/// JSON, JavaScript and Lua. It is constant for the life of a hold: extending keeps it.
 ///
-/// A token can be stored and read again, printed, parsed and compared. There is no arithmetic on
-/// it: the only source of a *new* token is a lock.
+/// A token can be stored and read again, printed, parsed and compared. It has no arithmetic: only a lock makes a
+/// *new* token.
 ///
 /// ```
 /// use lock_core::FencingToken;
@@ -28,7 +27,7 @@ use super::invalid_input::{InputKind, InvalidInput};
 pub struct FencingToken(NonZeroU64);
 
 impl FencingToken {
-    /// The greatest token there can be: 2<sup>53</sup> − 1.
+    /// The greatest possible token: 2<sup>53</sup> − 1.
     pub const MAX: Self = match NonZeroU64::new((1 << 53) - 1) {
         Some(max) => Self(max),
         None => unreachable!(),
@@ -46,12 +45,12 @@ impl FencingToken {
         }
     }
 
-    /// The smallest token that is greater, for a fence that is to keep this one out.
+    /// Returns the next greater token, for a fence that must refuse this one.
     pub(crate) fn successor(self) -> Self {
         Self(self.0.saturating_add(1)).min(Self::MAX)
     }
 
-    /// The token as a plain number, for a resource that stores it.
+    /// Returns the token as a plain number, for a resource that stores it.
     pub fn get(self) -> u64 {
         self.0.get()
     }
@@ -61,7 +60,7 @@ impl FromStr for FencingToken {
     type Err = InvalidInput;
 
     fn from_str(text: &str) -> Result<Self, InvalidInput> {
-        // C23: read as it was printed; there is no arithmetic that makes one.
+        // C23: parsed exactly as it was printed; no arithmetic makes a token.
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let value = digits.then(|| text.parse().ok()).flatten();
         let start = || text.chars().take(24).collect::<String>();

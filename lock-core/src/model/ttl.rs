@@ -7,7 +7,7 @@ use super::invalid_input::{InputKind, InvalidInput};
 
 /// TTL of a lease: the server keeps it unrenewed for this long (C4), 10 ms to 24 h, in whole milliseconds.
 ///
-/// A long TTL makes the others wait when a holder dies; a short one is lost to a short pause. The
+/// With a long TTL the others wait longer when a holder dies. With a short TTL a short pause loses the hold. The
 /// default is 30 s.
 ///
 /// ```
@@ -33,7 +33,7 @@ impl Ttl {
     /// # Errors
     /// [`InvalidInput`] if it is shorter than 10 ms or longer than 24 h.
     pub fn new(ttl: Duration) -> Result<Self, InvalidInput> {
-        // C4: any other TTL is refused before anything is sent.
+        // C4: refuses any other TTL before anything is sent.
         if ttl < Self::MIN.0 || ttl > Self::MAX.0 {
             let text = format!("invalid TTL {ttl:?}: choose 10 ms to 24 h");
             return Err(InvalidInput::new(InputKind::Ttl, text));

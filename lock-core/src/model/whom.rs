@@ -1,8 +1,8 @@
-//! Whose hold is to be ended by force.
+//! The holders that an eviction ends.
 
 use super::{Holder, OwnerId};
 
-/// Whose hold an eviction ends (C38).
+/// The holders that an eviction ends (C38).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whom {
     /// All holders of the lock.

@@ -54,13 +54,13 @@ async fn c17_those_who_leave_give_their_turn_back() {
     assert_eq!(Arc::strong_count(&batches.outstanding), 1);
 }
 
-/// C17: callers whom nobody polls do not keep others from the server.
+/// C17: callers that nobody polls do not keep others from the server.
 #[tokio::test(start_paused = true)]
 async fn c17_those_who_are_not_polled_hold_nobody_up() {
     let batches = Batches::<u8, u8>::default();
     let ask = || batches.ask("a", || 0, pending(), never);
     let (mut alone, mut one, mut other) = (pin!(ask()), pin!(ask()), pin!(ask()));
-    // Each begins, and is sent.
+    // Each request begins, and is sent.
     for _ in 0..2 {
         assert!(alone.as_mut().now_or_never().is_none());
         assert!(one.as_mut().now_or_never().is_none());
@@ -71,7 +71,7 @@ async fn c17_those_who_are_not_polled_hold_nobody_up() {
     assert!(matches!(answer, Ok(Ok(1))), "{answer:?}");
 }
 
-/// A batch that has no turn, and the company that lets it be one.
+/// A batch without a turn, and the two batches that took the turns.
 fn without_a_turn(batches: &Batches<u8, u8>) -> impl Sized + use<> {
     let turns = batches.under_way.clone().try_acquire_many_owned(UNDER_WAY as u32);
     (turns.expect("nobody is there"), batches.outstanding.clone())
@@ -97,13 +97,13 @@ fn c17_a_runtime_that_ends_takes_no_other_caller_along() {
     assert!(matches!(answer, Ok(Ok(2))), "{answer:?}");
 }
 
-/// C17: who was woken for all may be gone before it looks.
+/// C17: a caller that was woken for all may leave before it looks.
 #[tokio::test(start_paused = true)]
 async fn c17_a_lost_wake_up_costs_a_moment() {
     let (is_sent, is_there) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (sent, there) = (is_sent.clone(), is_there.clone());
     let together = move |_| -> Told {
-        // Wakes nobody.
+        // Wakes no caller.
         poll_fn(move |_| match there.load(Ordering::Relaxed) {
             true => Poll::Ready(Ok(vec![Some(1)])),
             false => {
@@ -125,7 +125,7 @@ async fn c17_a_lost_wake_up_costs_a_moment() {
     assert!(matches!(timeout(LIMIT, asking).await, Ok(Ok(Ok(1)))));
 }
 
-/// C15: the whole may have been carried out, though it is certain that the repeat was not.
+/// C15: the batch may have been carried out, though the repeat certainly was not.
 #[tokio::test]
 async fn c15_a_refusal_amid_the_work_is_told() {
     let batches = Batches::<u8, u8>::default();
@@ -136,7 +136,7 @@ async fn c15_a_refusal_amid_the_work_is_told() {
     assert_eq!(answer.expect_err("it failed twice").outcome(), Outcome::Unknown);
 }
 
-/// The server refuses one, and does not say which. The rest of the batch goes alone as well.
+/// The server refuses one part, and does not say which. The rest of the batch is sent alone as well.
 #[tokio::test]
 async fn what_is_left_or_refused_goes_alone() {
     for told in [Ok(vec![Some(1), None]), Err(refusal())] {
@@ -163,7 +163,7 @@ async fn what_is_left_or_refused_goes_alone() {
     }
 }
 
-/// Its fate is not known, so it does not go once more.
+/// The fate of the request is unknown, so it is not sent again.
 #[tokio::test]
 async fn what_is_not_known_is_told() {
     let batches = Batches::<u8, u8>::default();

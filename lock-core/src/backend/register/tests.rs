@@ -131,7 +131,7 @@ fn c42_a_run_is_recorded_by_its_holder_alone_and_for_its_time() {
     assert!(next > token && lock.record(&record, at(103)) == Recording::Lost);
 }
 
-/// S3: what is not wholly understood may be a lock that is held.
+/// S3: a value that is not fully understood may be a lock that is held.
 #[cfg(feature = "serde")]
 #[test]
 fn s3_a_register_of_a_later_format_is_not_read() {
